@@ -124,7 +124,7 @@ impl Seeds {
         save(&mut filter, &mut record, UnknownMemory);
         let DataType { name, encoding_version } = DataType::of(filter.format());
         self.of_snapshot(name, encoding_version, &record);
-        filter.mark_state(5);
+        filter.begin_dump(5);
         let mut chunks = Vec::new();
         let mut iterator = 0;
         while let Some(chunk) = chunk(&filter, iterator).unwrap() {
@@ -170,7 +170,7 @@ impl Seeds {
     }
 
     /// Adds the seeds for `chunks`: the header, unchanged or with a forged checksum, and chunks with forged checksums.
-    fn of_chunks(&mut self, dump: &[(u64, &[u8])], mark: u8) {
+    fn of_chunks(&mut self, dump: &[(u64, &[u8])], id: u8) {
         let Some(((_, header), chunks)) = dump.split_first() else { return };
         let is_ours = header.starts_with(b"evbl");
         let forms: &[(u8, &[u8])] = if is_ours { &[(6, &header[7..]), (0, header)] } else { &[(0, header)] };
@@ -178,10 +178,10 @@ impl Seeds {
             let kind = if is_ours { header[6].wrapping_sub(1) } else { 0 };
             let Some(limit) = limit(chunks.iter().map(|(_, chunk)| chunk.len()).sum()) else { return };
             let front = Output::default().byte(limit).byte(*form).byte(kind);
-            let front = front.byte(mark);
-            // Removes the checksum of a header if the target forges it.
-            let seal_bytes = if *form == 6 { 24 } else { 0 };
-            let bytes = &bytes[..bytes.len().saturating_sub(seal_bytes)];
+            let front = front.byte(id);
+            // Removes the trailer of a header if the target forges it.
+            let trailer_bytes = if *form == 6 { 24 } else { 0 };
+            let bytes = &bytes[..bytes.len().saturating_sub(trailer_bytes)];
             let mut seed = front.u16(bytes.len() as u16).bytes(bytes);
             let mut position = 0u32;
             for (_, chunk) in chunks {

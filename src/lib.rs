@@ -62,7 +62,7 @@ mod library;
 mod redis;
 
 pub use bloom::{AddError, Format, Growth, Limit, LimitSource, OutOfMemory, ReserveError};
-pub use format::chunks::ChunkError;
+pub use format::chunks::{ChunkError, DumpError};
 pub use format::{DecodeError, Sink, Source, UnsignedOrBytes};
 pub use library::{
     BloomFilter, Chunks, CreateError, ItemTime, LayerSize, LayerStats, Loader, Options, Tally, layer_sizes,

@@ -20,7 +20,7 @@ use crate::bloom::{
     AddError, Added, CellType, Depth, Filter, Format, Growth, Layer, OutOfMemory, Policy, Promise,
     ReserveError, Spec, UnknownMemory,
 };
-use crate::format::chunks::{ChunkError, Trust};
+use crate::format::chunks::{ChunkError, DumpError, Trust};
 use crate::format::filter as encoding;
 use crate::format::{DecodeError, Sink, Source};
 
@@ -285,8 +285,7 @@ impl BloomFilter {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn chunks(&mut self) -> Chunks<'_> {
-        // The dump id must differ from that of every other dump.
-        self.0.mark_state(RandomState::new().hash_one(0));
+        self.0.begin_dump(RandomState::new().hash_one(0));
         Chunks { filter: &self.0, next_iterator: Some(0) }
     }
 
@@ -325,7 +324,7 @@ pub struct Chunks<'f> {
 }
 
 impl Iterator for Chunks<'_> {
-    type Item = Result<(u64, Vec<u8>), OutOfMemory>;
+    type Item = Result<(u64, Vec<u8>), DumpError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let chunk = encoding::chunk(self.filter, self.next_iterator?).transpose();
@@ -342,7 +341,7 @@ impl Iterator for Chunks<'_> {
 pub struct Loader(Filter);
 
 impl Loader {
-    /// Returns a loader for the dump with this header, the chunk with iterator 1. O(layers).
+    /// Returns a loader for the dump with this header, the first chunk. O(layers).
     ///
     /// # Errors
     /// [`DecodeError`].
@@ -355,7 +354,7 @@ impl Loader {
     /// # Errors
     /// [`ChunkError`]; the filter is then unchanged.
     pub fn load(&mut self, iterator: u64, chunk: &[u8]) -> Result<(), ChunkError> {
-        encoding::load_chunk(&mut self.0, iterator, chunk, Trust::Marks)
+        encoding::load_chunk(&mut self.0, iterator, chunk, Trust::DumpId)
     }
 
     /// Returns the filter with the items of the loaded chunks.

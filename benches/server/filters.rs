@@ -135,7 +135,7 @@ fn load_own(client: &mut Client, key: &str, size: &Size, noise: &[u8]) -> Result
     }
     // A header is refused if the filter exists, and a chunk if it has another dump id than the header.
     client.call(&["DEL", key])?;
-    filter.mark_state(1);
+    filter.begin_dump(1);
     let mut iterator = 0;
     while let Some(chunk) = chunk(&filter, iterator).map_err(|error| format!("{error:?}"))? {
         iterator = chunk.next_iterator;

@@ -16,14 +16,14 @@ pub fn run(data: &[u8]) {
     let mut input = Input::new(data);
     let limit = input.limit_bytes();
     let (form, kind) = (input.byte(), input.byte());
-    let mark = if form & 1 == 0 { u64::from(input.byte()) } else { 0 };
+    let id = if form & 1 == 0 { u64::from(input.byte()) } else { 0 };
     let length = input.u16().into();
     let bytes = input.bytes(length);
     let first = match form >> 1 & 3 {
         // Uses RedisBloom's header or that of a release, without changes.
         0 | 1 => bytes.to_vec(),
-        2 => forge::sealed_header(bytes, mark),
-        _ => forge::sealed_header(&forge::header(kind, bytes), mark),
+        2 => forge::header_chunk(bytes, id),
+        _ => forge::header_chunk(&forge::header(kind, bytes), id),
     };
     let Ok(mut filter) = from_header(&first, &limit) else { return };
     assert!(filter.layers().iter().map(|layer| layer.cells().size_bytes()).sum::<u64>() <= limit);
@@ -31,13 +31,13 @@ pub fn run(data: &[u8]) {
         if input.is_empty() {
             break;
         }
-        chunk(&mut filter, &mut input, mark);
+        chunk(&mut filter, &mut input, id);
     }
     exercise(filter, &mut Input::new(data), limit);
 }
 
 /// Loads one chunk. A refused chunk must have changed nothing, an accepted one must have cleared no live bit.
-fn chunk(filter: &mut Filter, input: &mut Input<'_>, mark: u64) {
+fn chunk(filter: &mut Filter, input: &mut Input<'_>, id: u64) {
     let form = input.byte();
     let position = u64::from(input.u32());
     let length = usize::from(input.u16());
@@ -50,15 +50,20 @@ fn chunk(filter: &mut Filter, input: &mut Input<'_>, mark: u64) {
         _ if form & 1 == 0 => bytes.resize(bytes.len().next_multiple_of(256), 0),
         _ => {}
     }
-    let trust = if form & 4 == 0 { Trust::Marks } else { Trust::Sender };
-    let mark = if form & 8 == 0 { mark } else { u64::from(form) };
-    let data = match forge::layer_at(filter, position) {
-        Some((layer, _)) if form & 16 == 0 && filter.format() != Format::RedisBloom => {
-            forge::sealed_chunk(&bytes, position, layer, mark)
-        }
-        _ => bytes.clone(),
+    let trust = if form & 4 == 0 { Trust::DumpId } else { Trust::Sender };
+    let id = if form & 8 == 0 { id } else { u64::from(form) };
+    let end = position + bytes.len() as u64;
+    let is_redisbloom = filter.format() == Format::RedisBloom;
+    let iterator = match form & 32 {
+        0 if is_redisbloom => end + 1,
+        0 => forge::iterator_at(end, id),
+        _ => input.u64(),
     };
-    let iterator = if form & 32 == 0 { position + bytes.len() as u64 + 1 } else { input.u64() };
+    let data = if form & 16 == 0 && !is_redisbloom {
+        forge::with_trailer(&bytes, iterator, id)
+    } else {
+        bytes.clone()
+    };
     let before = filter.try_clone(UnknownMemory).unwrap();
     let result = load_chunk(filter, iterator, &data, trust);
     validate(filter);

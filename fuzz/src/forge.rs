@@ -2,7 +2,7 @@
 //! layouts are written here a second time, from docs/formats.md: an attacker can read that page and do the same.
 
 use everbloom::bloom::hash::murmur3::hash128;
-use everbloom::bloom::{Filter, Layer};
+use everbloom::bloom::{DumpId, Filter, Layer};
 
 /// Bytes of the magic, the version and the policy at the start of every record.
 pub(crate) const OPENING_BYTES: usize = 7;
@@ -63,26 +63,22 @@ pub(crate) fn count_set_cells(header: &mut [u8], filter: &Filter) {
     }
 }
 
-/// Returns the header with its checksum.
-pub(crate) fn sealed_header(header: &[u8], mark: u64) -> Vec<u8> {
-    sealed(header, [0; 4], mark)
+/// Returns the header as the first chunk of a dump.
+pub(crate) fn header_chunk(header: &[u8], id: DumpId) -> Vec<u8> {
+    with_trailer(header, iterator_at(0, id), id)
 }
 
-/// Returns a chunk of a layer with its checksum.
-pub(crate) fn sealed_chunk(chunk: &[u8], position: u64, layer: &Layer, mark: u64) -> Vec<u8> {
-    let place = if layer.address().is_none() {
-        [position, layer.cells().size_bits(), layer.capacity_items(), layer.layout().probes().into()]
-    } else {
-        [position, 0, 0, 0]
-    };
-    sealed(chunk, place, mark)
+/// Returns the iterator of a chunk that ends before `position`; of the header, if that is 0.
+pub(crate) fn iterator_at(position: u64, id: DumpId) -> u64 {
+    ((1u64 << 52) + id % (1 << 51)).saturating_add(position)
 }
 
-fn sealed(payload: &[u8], place: [u64; 4], mark: u64) -> Vec<u8> {
+/// Returns a chunk with its trailer.
+pub(crate) fn with_trailer(payload: &[u8], iterator: u64, id: DumpId) -> Vec<u8> {
     let digest = hash128(payload);
-    let words = [digest.h1, digest.h2].into_iter().chain(place).chain([mark]);
-    let check = hash128(&words.flat_map(u64::to_le_bytes).collect::<Vec<_>>());
-    [payload, &mark.to_le_bytes(), &check.h1.to_le_bytes(), &check.h2.to_le_bytes()].concat()
+    let words = [digest.h1, digest.h2, iterator, id].map(u64::to_le_bytes).concat();
+    let check = hash128(&words);
+    [payload, &id.to_le_bytes(), &check.h1.to_le_bytes(), &check.h2.to_le_bytes()].concat()
 }
 
 /// Returns every layer of a filter, with its start in a dump.
@@ -94,10 +90,4 @@ pub(crate) fn located(filter: &Filter) -> Vec<(&Layer, u64)> {
         (layer, range.start)
     });
     located.collect()
-}
-
-/// Returns the first layer that ends after a position of a dump, with its start.
-pub(crate) fn layer_at(filter: &Filter, position: u64) -> Option<(&Layer, u64)> {
-    let mut located = located(filter).into_iter();
-    located.find(|(layer, start)| position < start.saturating_add(layer.cells().size_bytes()))
 }

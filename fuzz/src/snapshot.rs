@@ -42,7 +42,7 @@ fn forged(input: &mut Input<'_>, limit: u64) -> Fields {
     let length = input.u16().into();
     let mut header = forge::header(kind, input.bytes(length));
     let mut fields = vec![Field::Bytes(header.clone())];
-    let Ok(mut empty) = from_header(&forge::sealed_header(&header, 1), &limit) else {
+    let Ok(mut empty) = from_header(&forge::header_chunk(&header, 1), &limit) else {
         return Fields(fields);
     };
     if empty.format() != Format::Everbloom {
@@ -61,9 +61,9 @@ fn forged(input: &mut Input<'_>, limit: u64) -> Fields {
             }
         }
         let payload = [cells.as_slice(), &stamps].concat();
-        let (layer, _) = forge::layer_at(&empty, position).unwrap();
-        let chunk = forge::sealed_chunk(&payload, position, layer, 1);
-        let _ = load_chunk(&mut empty, position + payload.len() as u64 + 1, &chunk, Trust::Marks);
+        let iterator = forge::iterator_at(position + payload.len() as u64, 1);
+        let chunk = forge::with_trailer(&payload, iterator, 1);
+        let _ = load_chunk(&mut empty, iterator, &chunk, Trust::DumpId);
         let strings = [cells, stamps].into_iter().filter(|string| !string.is_empty());
         fields.extend(strings.map(|string| Field::Bytes(if is_clear { Vec::new() } else { string })));
     }

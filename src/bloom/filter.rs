@@ -4,13 +4,13 @@ use smallvec::SmallVec;
 
 use super::cells::{CellState, CellType};
 use super::digest::Group;
+use super::dump::{Dump, DumpId, Dumps};
 use super::extent::Extent;
 use super::group::ItemSet;
 use super::growth::Growth;
 use super::hash::Hash;
 use super::hash::murmur2::Murmur2;
 use super::layer::{Layer, LayerSpec};
-use super::mark::{Marks, Origin, StateMark};
 use super::memory::{Memory, OutOfMemory};
 use super::outcome::{AddError, ByteLimit, ReserveError};
 use super::policy::Policy;
@@ -25,7 +25,7 @@ pub struct Filter {
     pub(super) layers: SmallVec<[Layer; 1]>,
     pub(super) policy: Policy,
     /// `None` for filters that were never dumped or loaded in chunks, which are most.
-    pub(super) marks: Option<Box<Marks>>,
+    pub(super) dumps: Option<Box<Dumps>>,
 }
 
 // A server may have millions of small filters.
@@ -53,7 +53,7 @@ impl Filter {
             AddError::CannotGrow(error) => error,
             AddError::Full | AddError::NotEncodable(_) => ReserveError::TooLong,
         })?;
-        let mut filter = Self { layers: SmallVec::new(), policy, marks: None };
+        let mut filter = Self { layers: SmallVec::new(), policy, dumps: None };
         filter.push_layer(first, limit)?;
         Ok(filter)
     }
@@ -65,7 +65,7 @@ impl Filter {
     pub fn from_layers(policy: Policy, layers: Vec<Layer>) -> Result<Self, &'static str> {
         // A single layer moves into the struct.
         let layers = if layers.len() > 1 { layers.into() } else { layers.into_iter().collect() };
-        let mut filter = Self { layers, policy, marks: None };
+        let mut filter = Self { layers, policy, dumps: None };
         if let Policy::Window(window) = &mut filter.policy {
             window.find_newest(&filter.layers);
         }
@@ -225,7 +225,7 @@ impl Filter {
     /// and set cells, and no dump whose chunks it takes. O(1).
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        matches!(self.layers.as_slice(), [only] if only.is_empty()) && self.origin() == Origin::NoHeader
+        matches!(self.layers.as_slice(), [only] if only.is_empty()) && self.origin().is_none()
     }
 
     /// Creates an empty filter with the parameters of this one. O(1).
@@ -241,7 +241,7 @@ impl Filter {
             Policy::RedisBloom(_) | Policy::ValkeyBloom(_) | Policy::Imported(_) => {
                 let first = self.layers.first().ok_or(ReserveError::TooLong)?;
                 let layers = std::iter::once(Layer::try_new(first.spec())?).collect();
-                Ok(Self { layers, policy: self.policy.emptied(), marks: None })
+                Ok(Self { layers, policy: self.policy.emptied(), dumps: None })
             }
         }
     }
@@ -256,7 +256,7 @@ impl Filter {
         for layer in &self.layers {
             layers.push(layer.try_clone(memory)?);
         }
-        Ok(Self { layers, policy: self.policy.clone(), marks: None })
+        Ok(Self { layers, policy: self.policy.clone(), dumps: None })
     }
 
     /// Returns the window of a sliding-window filter, with its current time.
@@ -329,44 +329,42 @@ impl Filter {
         Ok(())
     }
 
-    /// Marks the current state, for a header that describes it and for the chunks that follow. The mark is that of
-    /// the last header if nothing has changed since, otherwise `fresh`, a number that no other state has. O(layers).
-    pub fn mark_state(&mut self, fresh: StateMark) {
+    /// Begins a dump of the current state. If nothing has changed since the last dump began, that one continues;
+    /// otherwise it has ended, and the new one has the id `fresh`, a random number. O(layers).
+    pub fn begin_dump(&mut self, fresh: DumpId) {
         let end = self.layers.iter().fold(0, |end, layer| layer.dump_range(end).end);
-        self.marks.get_or_insert_default().mark(end, fresh);
+        self.dumps.get_or_insert_default().begin(end, fresh);
         self.layers.iter_mut().for_each(|layer| layer.cells_mut().begin_dump());
     }
 
-    /// Returns the mark of the state that the last header described; 0 if there is none.
+    /// Returns the last dump that began and has not ended.
     #[must_use]
-    pub fn state_mark(&self) -> StateMark {
-        self.marks.as_ref().and_then(|marks| marks.last).map_or(0, |header| header.mark)
+    pub fn dump(&self) -> Option<Dump> {
+        self.dumps.as_ref().and_then(|dumps| dumps.last)
     }
 
-    /// Returns the end of the last dump, in bytes of all layers. Later chunks are not part of it. `u64::MAX` if there
-    /// is no header.
+    /// Returns the dump whose header created the filter and whose chunks the filter accepts.
     #[must_use]
-    pub fn marked_end(&self) -> u64 {
-        self.marks.as_ref().and_then(|marks| marks.last).map_or(u64::MAX, |header| header.end)
+    pub fn origin(&self) -> Option<DumpId> {
+        self.dumps.as_ref().and_then(|dumps| dumps.origin)
     }
 
-    /// Returns the origin: the header that created the filter.
-    #[must_use]
-    pub fn origin(&self) -> Origin {
-        self.marks.as_ref().map_or(Origin::NoHeader, |marks| marks.origin)
+    /// Sets the dump whose header created the filter.
+    pub fn set_origin(&mut self, id: DumpId) {
+        self.dumps = Some(Box::new(Dumps::of_header(id)));
     }
 
-    /// Sets the header that created the filter.
-    pub fn set_origin(&mut self, origin: Origin) {
-        self.marks = Some(Box::new(Marks::of_header(origin)));
-    }
-
-    /// Records that the filter has changed since the last header.
+    /// Records that the filter has changed since the last dump began.
     #[inline(always)]
     pub(super) fn note_change(&mut self) {
-        if let Some(marks) = &mut self.marks {
-            marks.has_changed = true;
+        if let Some(dumps) = &mut self.dumps {
+            dumps.has_changed = true;
         }
+    }
+
+    /// Ends the last dump, and the load of chunks into the filter: its layers are no longer those of the headers.
+    pub(super) fn end_dumps(&mut self) {
+        self.dumps = None;
     }
 
     /// Adds a segment of a dump to layer `layer`, 0 being the oldest, at byte `offset`; see

@@ -49,7 +49,7 @@ pub trait BlockMover {
 }
 
 impl Filter {
-    /// Visits the blocks that the struct owns, except that of the marks: those of the policy and of the layers, then
+    /// Visits the blocks that the struct owns, except that of the dumps: those of the policy and of the layers, then
     /// the cells of each layer, the oldest first. O(layers).
     pub fn visit_blocks(&self, visitor: &mut impl BlockVisitor) {
         match &self.policy {
@@ -83,7 +83,7 @@ impl Filter {
             self.layers = layers.into();
         }
         self.layers.iter_mut().for_each(|layer| layer.move_structs(mover));
-        self.marks.iter_mut().for_each(|marks| mover.move_box(marks));
+        self.dumps.iter_mut().for_each(|dumps| mover.move_box(dumps));
     }
 
     /// Moves the cells of layer `layer`, 0 being the oldest.

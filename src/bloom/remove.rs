@@ -36,8 +36,7 @@ impl Filter {
         // layers are at most those of the same number of first layers, so the promise holds.
         if is_emptied && index.saturating_add(1) < self.layers.len() {
             self.layers.remove(index);
-            // The dump and the header of the filter were for other layers.
-            self.marks = None;
+            self.end_dumps();
         }
         is_removed
     }

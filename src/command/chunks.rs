@@ -4,19 +4,21 @@ use super::arguments::Arguments;
 use super::effects::{Change, Effects, publish};
 use super::error::CommandError;
 use super::keyspace::{Host, Keyspace, OpenKey, Slot};
+use super::memory::Spare;
 use super::number::parse_integer;
 use super::reply::Reply;
 use super::table::KeyAccess;
-use crate::bloom::{Filter, OutOfMemory, ReserveError};
+use crate::bloom::{Filter, ReserveError};
 use crate::format::DecodeError;
-use crate::format::chunks::{ChunkError, HEADER_ITERATOR, Trust};
+use crate::format::chunks::{ChunkError, DumpError, Trust};
 use crate::format::filter;
 
 /// BF.SCANDUMP: `key iterator`. Replies the chunk of the filter at the iterator, and the next iterator. Changes only
 /// the dump id of the filter, which is not saved. O(bytes of the chunk).
 ///
 /// # Errors
-/// [`CommandError::ScanDumpIterator`] if the iterator is not an integer; [`CommandError::OutOfMemory`].
+/// [`CommandError::ScanDumpIterator`] if the iterator is not an integer; [`CommandError::DumpEnded`] if it is not one
+/// of the last dump; [`CommandError::OutOfMemory`].
 pub(super) fn scan_dump<'a>(
     mut arguments: Arguments<'a>,
     keyspace: &impl Keyspace,
@@ -27,20 +29,24 @@ pub(super) fn scan_dump<'a>(
     let filter = key.slot().required()?;
     let iterator = parse_integer(iterator).ok_or(CommandError::ScanDumpIterator)?;
     if iterator == 0 {
-        filter.mark_state(keyspace.random_number());
+        filter.begin_dump(keyspace.random_number());
     }
-    let chunk = match u64::try_from(iterator) {
-        Ok(iterator) => filter::chunk(filter, iterator).map_err(|OutOfMemory| CommandError::OutOfMemory)?,
-        Err(_) => None,
-    };
+    // No dump has a negative or such a large iterator.
+    let iterator = u64::try_from(iterator).unwrap_or(u64::MAX);
+    let chunk = filter::chunk(filter, iterator).map_err(|error| match error {
+        DumpError::Ended => CommandError::DumpEnded,
+        DumpError::OutOfMemory => CommandError::OutOfMemory,
+    })?;
+    let (iterator, data) = chunk.as_ref().map_or((0, &b""[..]), |chunk| (chunk.next_iterator, &chunk.data));
+    Spare::for_copy(data.len())?.free();
     reply.array(2);
-    reply.integer(chunk.as_ref().map_or(0, |chunk| chunk.next_iterator));
-    reply.bulk(chunk.as_ref().map_or(b"", |chunk| &chunk.data));
+    reply.integer(iterator);
+    reply.bulk(data);
     Ok(Effects::default())
 }
 
 /// BF.LOADCHUNK: `key iterator data`, with the iterator and data of a reply of BF.SCANDUMP. Creates an empty filter
-/// from a header, whose iterator is 1, or sets the cells of a chunk. O(bytes).
+/// from a header, or sets the cells of a chunk. O(bytes).
 ///
 /// # Errors
 /// The chunk is refused. The key is unchanged.
@@ -51,16 +57,16 @@ pub(super) fn load_chunk<'a>(
 ) -> Result<Effects<'a>, CommandError> {
     let key = arguments.key()?;
     let iterator = parse_integer(arguments.required()?).ok_or(CommandError::LoadChunkIterator)?;
-    let iterator = u64::try_from(iterator);
+    // No chunk goes with a negative iterator or with 0.
+    let iterator = u64::try_from(iterator).unwrap_or(0);
     let data = arguments.required()?;
     let mut open = keyspace.open(key, KeyAccess::ReadWrite);
     let created = match open.slot() {
         Slot::WrongType => return Err(CommandError::WrongType),
-        Slot::Vacant if iterator == Ok(HEADER_ITERATOR) => Some(empty_filter(data, keyspace)?),
+        Slot::Vacant if filter::is_header(iterator, data) => Some(empty_filter(data, keyspace)?),
         Slot::Vacant => return Err(CommandError::NotFound),
         Slot::Filter(filter) => {
-            let trust = if keyspace.is_replicated() { Trust::Sender } else { Trust::Marks };
-            let iterator = iterator.map_err(|_| CommandError::BadData)?;
+            let trust = if keyspace.is_replicated() { Trust::Sender } else { Trust::DumpId };
             filter::load_chunk(filter, iterator, data, trust).map_err(chunk_error)?;
             None
         }

@@ -170,6 +170,9 @@ pub enum CommandError {
     /// BF.SCANDUMP: iterator is not an integer.
     #[error("Second argument must be numeric")]
     ScanDumpIterator,
+    /// BF.SCANDUMP: the iterator is not one of the last dump.
+    #[error("ERR the dump of this iterator has ended: delete the copy and start again with iterator 0")]
+    DumpEnded,
     /// BF.LOADCHUNK: iterator is not an integer.
     #[error("ERR Second argument must be numeric")]
     LoadChunkIterator,

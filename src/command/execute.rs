@@ -2,7 +2,7 @@
 
 use super::arguments::Arguments;
 use super::effects::Effects;
-use super::error::CommandError;
+use super::error::{CommandError, INTERNAL_ERROR};
 use super::keyspace::Keyspace;
 use super::reply::Reply;
 use super::table::Command;
@@ -61,8 +61,24 @@ fn run<'a>(
 /// Replies the error of a command that is refused. A server that must not continue after the error exits instead.
 #[cold]
 pub fn refuse(command: Command, error: &CommandError, keyspace: &impl Keyspace, reply: &mut impl Reply) {
+    check_loss(command, error, keyspace);
+    reply.error(&error.to_string());
+}
+
+/// Ends a command that panicked: replies the error in place of every reply that is missing, if no key has changed. A
+/// server whose keys may have changed aborts instead, because the change may be incomplete and was not replicated.
+#[cold]
+pub fn end_after_panic(command: Command, keyspace: &impl Keyspace, reply: &mut impl Reply) {
+    if keyspace.may_have_changed() {
+        keyspace.abort();
+    }
+    check_loss(command, &CommandError::Internal, keyspace);
+    reply.error_for_the_rest(INTERNAL_ERROR);
+}
+
+/// Exits a server that must not continue after the error.
+fn check_loss(command: Command, error: &CommandError, keyspace: &impl Keyspace) {
     if error.is_loss(command) && keyspace.must_succeed() {
         keyspace.lost(command, error);
     }
-    reply.error(&error.to_string());
 }

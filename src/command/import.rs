@@ -1,13 +1,13 @@
 //! BF.IMPORT and BF.EXPORT: a filter from a client's bitmap in a string, and back.
 
 use std::borrow::Cow;
-use std::hint::black_box;
 
 use super::arguments::Arguments;
 use super::effects::{Change, Effects, publish};
 use super::error::{CommandError, ImportError, quotable};
 use super::facts::imported;
 use super::keyspace::{Host, Keyspace, Name, OpenKey, Slot, StringSlot};
+use super::memory::Spare;
 use super::options::{CreationOptions, GUAVA, ImportOptions, Options};
 use super::replicated::{ArgumentList, ReplicatedCommand, growth_words, number, word};
 use super::reply::Reply;
@@ -20,7 +20,7 @@ use crate::bloom::limits::CAPACITY_MAX_ITEMS;
 use crate::bloom::policy::imported::check_size;
 use crate::bloom::policy::{BitOrder, Imported, StringForm};
 use crate::bloom::{Cells, Filter, Growth, OutOfMemory};
-use crate::format::client::{ExportError, GuavaHeader, RedissonConfig, config_key};
+use crate::format::client::{GuavaHeader, RedissonConfig, config_key};
 
 /// The source of the client's bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -270,7 +270,9 @@ pub(super) fn export<'a>(
     reply: &mut impl Reply,
 ) -> Result<Effects<'a>, CommandError> {
     let mut key = keyspace.open(arguments.key()?, KeyAccess::ReadOnly);
-    reply.bulk(&exported(key.slot().required()?)?);
+    let bytes = exported(key.slot().required()?)?;
+    Spare::for_copy(bytes.len())?.free();
+    reply.bulk(&bytes);
     Ok(Effects::default())
 }
 
@@ -288,19 +290,5 @@ fn exported(filter: &Filter) -> Result<Vec<u8>, CommandError> {
         Some(header) => header.write(layer.cells()),
         None => form.write(layer.cells()),
     };
-    let bytes = bytes.and_then(|bytes| check_copy(&bytes).map(|()| bytes));
     Ok(bytes.map_err(ImportError::Export)?)
-}
-
-/// Upper bound of the bytes that a server allocates in addition to the reply.
-const COPY_OVERHEAD_BYTES: usize = 64 << 10;
-
-/// Checks that the server can copy the reply. The server exits if the allocation of its copy fails, so an allocation
-/// of the same size is tried first.
-fn check_copy(bytes: &[u8]) -> Result<(), ExportError> {
-    let mut copy = Vec::<u8>::new();
-    let reserved = copy.try_reserve_exact(bytes.len().saturating_add(COPY_OVERHEAD_BYTES));
-    // Without this the compiler would remove the unused allocation.
-    black_box(&mut copy);
-    reserved.map_err(|_| ExportError::OutOfMemory)
 }

@@ -146,7 +146,8 @@ pub trait Keyspace: Host {
     where
         Self: 'k;
 
-    /// Opens a key until the returned value is dropped. A key that is open for writing must not be opened again.
+    /// Opens a key until the returned value is dropped. A key that is open for writing must not be opened again, and no
+    /// key be opened after the value of another one was looked up ([`OpenKey::slot`]).
     fn open(&self, name: Name<'_>, access: KeyAccess) -> Self::Key<'_>;
 
     /// Checks that the client may read `source`, which is not open. The server checks only the first key of a
@@ -175,6 +176,13 @@ pub trait Keyspace: Host {
     /// Exits the server: a command from the primary or the append-only file failed, and this server lacks its data.
     /// Tests return.
     fn lost(&self, command: Command, error: &CommandError);
+
+    /// Returns whether the command may have changed a key: whether it has got a filter that is open for writing, or
+    /// has published one.
+    fn may_have_changed(&self) -> bool;
+
+    /// Aborts the server after a panic that left a filter in an unknown state. Tests return.
+    fn abort(&self);
 }
 
 /// An open key.

@@ -72,14 +72,16 @@ impl<'a> Request<'a> {
 
     /// Merges the sources into the destination, or creates it.
     fn run(&self, keyspace: &impl Keyspace) -> Result<Effects<'a>, CommandError> {
+        // All keys are opened before the first value is looked up: opening a key may make it expire, and other modules
+        // are notified of that.
         let mut open = keyspace.open(self.dest, KeyAccess::ReadWrite);
+        let open_source = |source: &Name<'a>| keyspace.open(*source, KeyAccess::ReadOnly);
+        let mut keys: Vec<_> = self.sources.iter().map(open_source).collect();
         match open.slot() {
             Slot::WrongType => return Err(CommandError::WrongType),
             Slot::Vacant if self.names_dest => return Err(CommandError::NotFound),
             Slot::Vacant | Slot::Filter(_) => {}
         }
-        let open_source = |source: &Name<'a>| keyspace.open(*source, KeyAccess::ReadOnly);
-        let mut keys: Vec<_> = self.sources.iter().map(open_source).collect();
         let sources = keys.iter_mut().map(|key| key.slot().required().map(|filter| &*filter));
         let sources: Vec<&Filter> = sources.collect::<Result<_, _>>()?;
         // The primary has checked the error rate already.

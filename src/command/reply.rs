@@ -31,4 +31,7 @@ pub trait Reply {
     fn array(&mut self, length: usize);
     /// Writes `%pairs`; in RESP2 `*` with twice that number. Keys and values follow alternately.
     fn map(&mut self, pairs: usize);
+    /// Writes the error in place of every announced reply that is missing, so that the client stays in sync after a
+    /// command that failed in the middle.
+    fn error_for_the_rest(&mut self, text: &str);
 }

@@ -1,9 +1,9 @@
 //! Reading and writing filters, depending on their format.
 
-use super::chunks::{self, Chunk, ChunkError, Rewritten, Trust};
+use super::chunks::{self, Chunk, ChunkError, DumpError, Rewritten, Trust};
 use super::record::{self, Header};
 use super::stream::{DecodeError, Sink, Source};
-use super::{redisbloom, seal, snapshot, valkeybloom};
+use super::{redisbloom, snapshot, valkeybloom};
 use crate::bloom::hash::murmur2::Murmur2;
 use crate::bloom::{ByteLimit, Filter, Format, Hash, Layer, Memory, OutOfMemory, Policy};
 
@@ -113,28 +113,36 @@ pub fn rewrite(
     chunks::rewrite(&record::encode(filter), filter, memory, fresh, emit)
 }
 
-/// Returns the chunk that `iterator` requests, or `None` past the end. O(bytes of the chunk).
+/// Returns the chunk that `iterator` requests, or `None` at the end of the dump. [`Filter::begin_dump`] must come
+/// before the header, whose iterator is 0. O(bytes of the chunk).
 ///
 /// # Errors
-/// [`OutOfMemory`].
-pub fn chunk(filter: &Filter, iterator: u64) -> Result<Option<Chunk<'_>>, OutOfMemory> {
+/// [`DumpError`]. Dumps in RedisBloom's format, whose iterators are positions only, never end.
+pub fn chunk(filter: &Filter, iterator: u64) -> Result<Option<Chunk<'_>>, DumpError> {
     match filter.policy() {
         Policy::RedisBloom(policy) => Ok(redisbloom::chunk(policy, filter, iterator)),
         _ => chunks::chunk(filter, iterator, || record::encode(filter)),
     }
 }
 
+/// Returns whether data with this iterator is to be read as a header, and not as a chunk of an existing filter.
+/// O(bytes).
+#[must_use]
+pub fn is_header(iterator: u64, data: &[u8]) -> bool {
+    iterator == redisbloom::HEADER_ITERATOR || chunks::is_header(iterator, data)
+}
+
 /// Returns an empty filter of the shape that the header of a dump describes. RedisBloom's headers have no magic
-/// bytes: a header without everbloom's seal is one of them. O(layers).
+/// bytes: a header without everbloom's trailer is one of them. O(layers).
 ///
 /// # Errors
 /// [`DecodeError`] for a header that is damaged, invalid, or larger than `limit` allows.
 pub fn from_header(data: &[u8], limit: &dyn ByteLimit) -> Result<Filter, DecodeError> {
-    let Ok((bytes, origin)) = seal::open_header(data) else {
+    let Some((payload, id)) = chunks::open_header(data) else {
         return redisbloom::header::decode(data, limit);
     };
-    let (mut filter, _) = Header::decode(bytes, limit)?.build()?;
-    filter.set_origin(origin);
+    let (mut filter, _) = Header::decode(payload, limit)?.build()?;
+    filter.set_origin(id);
     Ok(filter)
 }
 

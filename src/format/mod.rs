@@ -10,10 +10,10 @@ pub mod client;
 pub mod filter;
 pub mod record;
 pub mod redisbloom;
-mod seal;
 mod segments;
 pub mod snapshot;
 mod stream;
+mod trailer;
 pub mod valkeybloom;
 
 pub use segments::CHUNK_BYTES;

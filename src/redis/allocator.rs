@@ -15,10 +15,15 @@
 //! * the child that rewrites an append-only file exits, and the rewrite fails. Saving allocates nothing of the size of a
 //!   filter.
 //!
+//! A server also aborts if it has no memory for its copy of a large reply or of a replicated argument. So commands hold
+//! memory of the same size until then (`command/memory.rs`), and large arguments are replicated without a copy
+//! (`effects`).
+//!
 //! If an allocation of a few hundred bytes fails, the server aborts, as it does for its own allocations.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ffi::c_void;
+use std::ops::Range;
 use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -36,7 +41,6 @@ struct ServerAllocator;
 /// The functions that are required to use the server's allocator.
 struct ServerMemory {
     try_alloc: unsafe extern "C" fn(usize) -> *mut c_void,
-    calloc: unsafe extern "C" fn(usize, usize) -> *mut c_void,
     free: unsafe extern "C" fn(*mut c_void),
 }
 
@@ -44,11 +48,7 @@ impl ServerMemory {
     /// Returns all functions, or `None` if one is missing.
     #[inline(always)]
     fn get() -> Option<Self> {
-        Some(Self {
-            try_alloc: api!(RedisModule_TryAlloc)?,
-            calloc: api!(RedisModule_Calloc)?,
-            free: api!(RedisModule_Free)?,
-        })
+        Some(Self { try_alloc: api!(RedisModule_TryAlloc)?, free: api!(RedisModule_Free)? })
     }
 }
 
@@ -66,8 +66,7 @@ const ALIGN_MAX_BYTES: usize = 16;
 /// the block and return null.
 const REALLOC_MAX_BYTES: usize = isize::MAX.cast_unsigned() / 2;
 
-/// Smallest size for which the server's `Calloc` does the zeroing: it gets zeroed memory from the system. For smaller
-/// sizes, one fallible allocation that is cleared here is cheaper than two allocations.
+/// Smallest block whose pages are cleared by the system, when they are first written to.
 const LAZY_ZERO_MIN_BYTES: usize = 64 << 10;
 
 // SAFETY: every method hands the request to the server's allocator or, outside a server, to the system's. The
@@ -89,7 +88,7 @@ unsafe impl GlobalAlloc for ServerAllocator {
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        let Some(ServerMemory { calloc, try_alloc, .. }) = ServerMemory::get() else {
+        let Some(ServerMemory { try_alloc, .. }) = ServerMemory::get() else {
             // SAFETY: the caller keeps the contract of this very method.
             return unsafe { System.alloc_zeroed(layout) };
         };
@@ -109,22 +108,14 @@ unsafe impl GlobalAlloc for ServerAllocator {
             // SAFETY: allocating has no precondition; failure is null.
             return noted(unsafe { try_calloc(1, size_bytes) }.cast(), size_bytes);
         }
+        // Redis 7.0 has no fallible calloc, and its calloc aborts the server when there is no memory.
         // SAFETY: the caller keeps the contract of `alloc`, which is the same.
-        let probe = unsafe { self.alloc(layout) };
-        if probe.is_null() {
-            return probe;
+        let block = unsafe { self.alloc(layout) };
+        if !block.is_null() {
+            // SAFETY: the block is fresh and of at least that many bytes.
+            unsafe { clear(block, layout.size()) };
         }
-        if layout.size() < LAZY_ZERO_MIN_BYTES {
-            // SAFETY: `probe` is a fresh allocation of at least that many bytes.
-            unsafe { ptr::write_bytes(probe, 0, layout.size()) };
-            return probe;
-        }
-        // Redis 7.0 has no fallible calloc, and its calloc aborts the server when there is no memory. So it is called
-        // only after an allocation of the same size has succeeded. SAFETY: `probe` comes from `alloc` with this
-        // layout and is not used again.
-        unsafe { self.dealloc(probe, layout) };
-        // SAFETY: allocating has no precondition; the product of the two sizes cannot overflow.
-        unsafe { calloc(1, size_bytes) }.cast()
+        block
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_bytes: usize) -> *mut u8 {
@@ -171,6 +162,52 @@ unsafe impl GlobalAlloc for ServerAllocator {
             None => unsafe { System.dealloc(block, layout) },
         }
     }
+}
+
+/// Clears a block. The system takes back the pages of a large one and gives zeroed ones when they are written to, as
+/// jemalloc does for its calloc: a large block takes no memory until then.
+///
+/// # Safety
+/// `block` must be the start of a block of at least `size_bytes` bytes that nothing else uses.
+unsafe fn clear(block: *mut u8, size_bytes: usize) {
+    let pages = if size_bytes < LAZY_ZERO_MIN_BYTES { 0..0 } else { whole_pages(block.addr(), size_bytes) };
+    // SAFETY: the pages are within the block.
+    let start = unsafe { block.add(pages.start) };
+    // SAFETY: the pages are within the block, which nothing else uses.
+    let pages = if !pages.is_empty() && unsafe { release(start, pages.len()) } { pages } else { 0..0 };
+    // SAFETY: within the block.
+    unsafe { ptr::write_bytes(block, 0, pages.start) };
+    // SAFETY: within the block.
+    let end = unsafe { block.add(pages.end) };
+    // SAFETY: within the block.
+    unsafe { ptr::write_bytes(end, 0, size_bytes.saturating_sub(pages.end)) };
+}
+
+/// Returns the range of the whole pages in a block, in bytes from its start.
+fn whole_pages(address: usize, size_bytes: usize) -> Range<usize> {
+    // SAFETY: no precondition.
+    let page_bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    let Some(page_bytes) = usize::try_from(page_bytes).ok().filter(|bytes| bytes.is_power_of_two()) else {
+        return 0..0;
+    };
+    let start = address.wrapping_neg() & page_bytes.saturating_sub(1);
+    let rest_bytes = size_bytes.saturating_sub(start);
+    start..start.saturating_add(rest_bytes & !page_bytes.saturating_sub(1))
+}
+
+/// Lets the system take back pages. Returns whether they are clear now: the system refuses locked pages, and an
+/// allocator may have taken them from something else than anonymous memory.
+///
+/// # Safety
+/// `start` must be the start of a page, and nothing else use the `size_bytes` bytes from there on, at least one.
+unsafe fn release(start: *mut u8, size_bytes: usize) -> bool {
+    const MARK: u8 = 0xA5;
+    // SAFETY: by the caller's contract.
+    unsafe { start.write_volatile(MARK) };
+    // SAFETY: by the caller's contract, nothing needs the bytes of these pages.
+    let status = unsafe { libc::madvise(start.cast(), size_bytes, libc::MADV_DONTNEED) };
+    // SAFETY: by the caller's contract.
+    status == 0 && unsafe { start.read_volatile() } == 0
 }
 
 /// Blocks with an alignment of more than [`ALIGN_SURE_BYTES`]. If the server's allocator does not provide it, each

@@ -11,9 +11,9 @@ use redis_module::raw::{self, RedisModuleCallReply};
 /// Returns the function of the module API with this name, if the server has it.
 macro_rules! api {
     ($name:ident) => {{
-        // SAFETY: the table is written by `Export_RedisModule_Init` before the server can call anything else of this
-        // module and before any other thread can use anything of it. MODULE LOAD of the same file writes it again,
-        // while threads of the module may read it: the same pointers, each whole and at the same place.
+        // SAFETY: only `onload` writes the table, on the server's main thread and until the module is loaded. The
+        // module starts a thread only after that, for a command or a callback. So no other thread reads the table
+        // while it is written.
         unsafe { redis_module::raw::$name }
     }};
 }
@@ -33,7 +33,7 @@ macro_rules! names_of_missing {
 /// Newer functions are optional and not in the list.
 pub(super) fn first_missing() -> Option<&'static str> {
     names_of_missing!(
-        RedisModule_Alloc RedisModule_TryAlloc RedisModule_Calloc RedisModule_Free RedisModule_MallocSize
+        RedisModule_TryAlloc RedisModule_Free RedisModule_MallocSize
         RedisModule_Log RedisModule_LogIOError
         RedisModule_CreateCommand RedisModule_GetCommand RedisModule_SetCommandInfo
         RedisModule_CreateDataType RedisModule_SetModuleOptions RedisModule_RegisterInfoFunc

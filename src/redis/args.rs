@@ -75,6 +75,18 @@ impl<'a> Argv<'a> {
         self.0.get(position).copied()
     }
 
+    /// Returns the number of arguments.
+    pub(super) fn len(self) -> usize {
+        self.0.len()
+    }
+
+    /// Returns the string whose bytes are borrowed as `bytes`, and the arguments after it. O(arguments before it).
+    pub(super) fn find(self, bytes: &[u8]) -> Option<(*mut raw::RedisModuleString, Self)> {
+        let position = self.0.iter().position(|string| std::ptr::eq(self.bytes_of(*string), bytes))?;
+        let (string, rest) = self.0.get(position..)?.split_first()?;
+        Some((*string, Self(rest)))
+    }
+
     /// Returns the bytes of the string at a position.
     pub(super) fn bytes(self, position: usize) -> Option<&'a [u8]> {
         self.string(position).map(|string| self.bytes_of(string))

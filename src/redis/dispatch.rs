@@ -8,12 +8,11 @@ use redis_module::raw::{RedisModuleCmdFunc, RedisModuleString};
 
 use super::api::{Context, OK};
 use super::args::Argv;
-use super::effects;
+use super::effects::{self, Strings};
 use super::keyspace::ServerKeyspace;
 use super::reply::ServerReply;
-use crate::command::error::INTERNAL_ERROR;
 use crate::command::table::for_each_command;
-use crate::command::{COMMANDS, Command, CommandError, execute, refuse};
+use crate::command::{COMMANDS, Command, CommandError, end_after_panic, execute, refuse};
 
 macro_rules! handlers {
     ($($(#[$doc:meta])* $command:ident => $file:ident::$spec:ident,)*) => {
@@ -48,12 +47,14 @@ unsafe extern "C" fn handle<const INDEX: usize>(
     let argv = unsafe { Argv::new(argv, argc) }.rest();
     // SAFETY: the context of a command that has just begun.
     let mut reply = unsafe { ServerReply::new(context) };
+    // SAFETY: context and arguments are those of the running command.
+    let mut keyspace = unsafe { ServerKeyspace::new(context, argv) };
     let run = || {
         // SAFETY: context and arguments belong to the running command.
-        unsafe { run::<INDEX>(context, argv, &mut reply) }
+        unsafe { run::<INDEX>(context, argv, &mut keyspace, &mut reply) }
     };
     if catch_unwind(AssertUnwindSafe(run)).is_err() {
-        reply.error_for_the_rest(INTERNAL_ERROR);
+        end_after_panic(At::<INDEX>::COMMAND, &keyspace, &mut reply);
     }
     OK
 }
@@ -61,23 +62,25 @@ unsafe extern "C" fn handle<const INDEX: usize>(
 /// # Safety
 /// `context` and `argv` must be those of the running command.
 #[inline(always)]
-unsafe fn run<const INDEX: usize>(context: Context, argv: Argv<'_>, reply: &mut ServerReply) {
+unsafe fn run<const INDEX: usize>(
+    context: Context,
+    argv: Argv<'_>,
+    keyspace: &mut ServerKeyspace<'_>,
+    reply: &mut ServerReply,
+) {
     let command = At::<INDEX>::COMMAND;
-    // SAFETY: context and arguments are those of the running command, by the caller's contract.
-    let mut keyspace = unsafe { ServerKeyspace::new(context, argv) };
-    let has_memory = argv.with_bytes(
-        |arguments| {
-            let effects = execute(command, arguments, &mut keyspace, reply);
-            if let Some(name) = argv.string(0) {
-                // SAFETY: context and name are those of the running command, and `execute` has closed all
-                // keys.
-                unsafe { effects::carry_out(command, effects, context, name) };
-            }
-            true
-        },
-        || false,
-    );
+    let mut strings = Strings::default();
+    let has_memory = strings.reserve(command, argv.len())
+        && argv.with_bytes(
+            |arguments| {
+                let effects = execute(command, arguments, keyspace, reply);
+                // SAFETY: context and arguments are those of the running command, and `execute` has closed all keys.
+                unsafe { effects::carry_out(command, effects, context, argv, &mut strings) };
+                true
+            },
+            || false,
+        );
     if !has_memory {
-        refuse(command, &CommandError::OutOfMemory, &keyspace, reply);
+        refuse(command, &CommandError::OutOfMemory, keyspace, reply);
     }
 }

@@ -1,5 +1,6 @@
 //! Applies the effects of a command: replication, signals, keyspace events.
 
+use std::borrow::Cow;
 use std::ffi::CStr;
 use std::ptr;
 use std::sync::Mutex;
@@ -7,7 +8,7 @@ use std::sync::Mutex;
 use redis_module::raw::{self, RedisModuleString};
 
 use super::api::{Context, succeeded};
-use super::args::string_bytes;
+use super::args::{Argv, string_bytes};
 use super::key::{Claims, Key};
 use super::log::{self, Topic};
 use super::{server, stats};
@@ -17,34 +18,63 @@ use crate::command::{
     Command, Effects, OpenKey, Refusals, ReplicatedCommand, Replication, Slot, growth_line,
 };
 
-/// Applies the effects of `command`, whose first key has the name `name`.
+/// Number of arguments of a replicated command for which memory is not preallocated.
+const FEW_ARGUMENTS: usize = 1024;
+/// The most arguments that a replicated command has besides those of the command itself.
+const MORE_ARGUMENTS: usize = 64;
+
+/// Memory for the arguments of a replicated command.
+#[derive(Default)]
+pub(super) struct Strings(Vec<*mut RedisModuleString>);
+
+impl Strings {
+    /// Allocates the memory for the replicated commands of a command with `arguments` arguments. Returns whether there
+    /// is enough; otherwise the command must be refused, because it cannot be refused after a change.
+    #[inline(always)]
+    pub(super) fn reserve(&mut self, command: Command, arguments: usize) -> bool {
+        let needs_memory = arguments > FEW_ARGUMENTS && command.spec().key_access == KeyAccess::ReadWrite;
+        !needs_memory || self.0.try_reserve_exact(arguments.saturating_add(MORE_ARGUMENTS)).is_ok()
+    }
+}
+
+/// Applies the effects of `command`, whose arguments are `argv`. The first one is the name of its key.
 ///
 /// # Safety
-/// `context` and `name` must be those of the running command, and the key must not be open.
+/// `context` and `argv` must be those of the running command, and the key must not be open.
 #[inline(always)]
 pub(super) unsafe fn carry_out(
     command: Command,
     effects: Effects<'_>,
     context: Context,
-    name: *mut RedisModuleString,
+    argv: Argv<'_>,
+    strings: &mut Strings,
 ) {
     stats::count_items(command, &effects);
-    if let Some(error) = effects.refused {
+    if let (Some(error), Some(name)) = (effects.refused, argv.string(0)) {
         // SAFETY: by the caller's contract.
         unsafe { log_refusal(error, context, name) };
     }
     if effects.replication == Replication::None {
         return;
     }
-    // SAFETY: by the caller's contract.
-    unsafe { publish(command, effects, context, name) };
+    if let Some(name) = argv.string(0) {
+        // SAFETY: by the caller's contract.
+        unsafe { publish(command, effects, context, name, argv, strings) };
+    }
 }
 
 /// Replicates a change, signals the key as modified, and notifies keyspace events.
 ///
 /// # Safety
 /// As [`carry_out`].
-unsafe fn publish(command: Command, effects: Effects<'_>, context: Context, name: *mut RedisModuleString) {
+unsafe fn publish(
+    command: Command,
+    effects: Effects<'_>,
+    context: Context,
+    name: *mut RedisModuleString,
+    argv: Argv<'_>,
+    strings: &mut Strings,
+) {
     match effects.replication {
         Replication::None => {}
         Replication::Verbatim => {
@@ -56,8 +86,8 @@ unsafe fn publish(command: Command, effects: Effects<'_>, context: Context, name
         }
         Replication::Rewritten(commands) => {
             for command in &commands {
-                // SAFETY: the context is that of the running command.
-                unsafe { replicate(context, command) };
+                // SAFETY: context and arguments are those of the running command.
+                unsafe { replicate(context, command, argv, strings) };
             }
         }
     }
@@ -132,25 +162,45 @@ unsafe fn log_refusal(error: AddError, context: Context, name: *mut RedisModuleS
     line.iter().for_each(|line| log::throttled(Topic::Refusing, context, line));
 }
 
+/// Smallest argument of the running command that is not copied for a replicated command: a batch may have hundreds of
+/// megabytes, and a server exits if it has no memory for a copy.
+const SHARED_MIN_BYTES: usize = 4096;
+
 /// Sends a command to the replicas and to the append-only file.
 ///
 /// # Safety
-/// `context` must be that of the running command.
-unsafe fn replicate(context: Context, command: &ReplicatedCommand<'_>) {
-    let (Some(replicate), Some(create), Some(free)) =
-        (api!(RedisModule_Replicate), api!(RedisModule_CreateString), api!(RedisModule_FreeString))
-    else {
+/// `context` and `argv` must be those of the running command.
+unsafe fn replicate(
+    context: Context,
+    command: &ReplicatedCommand<'_>,
+    argv: Argv<'_>,
+    Strings(strings): &mut Strings,
+) {
+    let (Some(replicate), Some(create), Some(retain), Some(free)) = (
+        api!(RedisModule_Replicate),
+        api!(RedisModule_CreateString),
+        api!(RedisModule_RetainString),
+        api!(RedisModule_FreeString),
+    ) else {
         return;
     };
     let command_name = log::c_text(command.command);
-    let strings: Vec<*mut RedisModuleString> = command
-        .arguments
-        .iter()
-        .map(|argument| {
-            // SAFETY: no context is needed; the bytes are copied.
-            unsafe { create(ptr::null_mut(), argument.as_ptr().cast(), argument.len()) }
-        })
-        .collect();
+    // Arguments of the running command are in the same order here.
+    let mut rest = argv;
+    strings.clear();
+    strings.extend(command.arguments.iter().map(|argument| {
+        if let Cow::Borrowed(bytes) = argument
+            && bytes.len() >= SHARED_MIN_BYTES
+            && let Some((string, others)) = rest.find(bytes)
+        {
+            rest = others;
+            // SAFETY: no context is needed; the string is alive as long as the command runs.
+            unsafe { retain(ptr::null_mut(), string) };
+            return string;
+        }
+        // SAFETY: no context is needed; the bytes are copied.
+        unsafe { create(ptr::null_mut(), argument.as_ptr().cast(), argument.len()) }
+    }));
     // SAFETY: the context is that of the running command; the format `v` stands for an array of strings and
     // its length, a `size_t`. The server takes references of its own.
     let status =
@@ -158,8 +208,8 @@ unsafe fn replicate(context: Context, command: &ReplicatedCommand<'_>) {
     if !succeeded(status) {
         warn_of_replication(context, command.command);
     }
-    for string in strings {
-        // SAFETY: made above without a context, and not used again.
+    for string in strings.drain(..) {
+        // SAFETY: made or retained above without a context, and not used again.
         unsafe { free(ptr::null_mut(), string) };
     }
 }

@@ -2,7 +2,6 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
-use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::ptr::{self, NonNull};
 
@@ -21,13 +20,15 @@ use crate::command::{CommandError, OpenKey, Slot};
 /// The position if no key was opened.
 const NONE: usize = usize::MAX;
 
-/// The keys that the running command has opened. No key is opened twice, because its filter could then be changed
-/// through both.
+/// The keys that the running command has opened, and whether it may have changed one. No key is opened twice, because
+/// its filter could then be changed through both.
 pub(super) struct Claims<'a> {
     /// The position of the first key among the arguments. Most commands have one key.
     first: Cell<usize>,
     /// The names of the other keys, if any.
     others: RefCell<ManuallyDrop<Option<Box<Names<'a>>>>>,
+    /// Whether a filter was open for writing, or was published.
+    may_have_changed: Cell<bool>,
 }
 
 #[derive(Default)]
@@ -36,7 +37,13 @@ struct Names<'a>(BTreeSet<&'a [u8]>);
 impl<'a> Claims<'a> {
     /// Returns the claims of a command that has opened no key.
     pub(super) const fn none() -> Self {
-        Self { first: Cell::new(NONE), others: RefCell::new(ManuallyDrop::new(None)) }
+        let others = RefCell::new(ManuallyDrop::new(None));
+        Self { first: Cell::new(NONE), others, may_have_changed: Cell::new(false) }
+    }
+
+    /// Returns whether the command may have changed a key.
+    pub(super) const fn may_have_changed(&self) -> bool {
+        self.may_have_changed.get()
     }
 
     /// Claims the key that the argument at `position` names. Returns `None` if a key with that name is claimed
@@ -45,7 +52,7 @@ impl<'a> Claims<'a> {
     pub(super) fn claim(&self, argv: Argv<'a>, position: usize) -> Option<Claim<'_>> {
         if self.first.get() == NONE {
             self.first.set(position);
-            return Some(Claim(PhantomData));
+            return Some(Claim(&self.may_have_changed));
         }
         self.claim_beside(argv, position)
     }
@@ -53,7 +60,7 @@ impl<'a> Claims<'a> {
     /// Claims the only key.
     pub(super) fn claim_only(&self) -> Option<Claim<'_>> {
         let is_alone = self.first.replace(0) == NONE;
-        is_alone.then_some(Claim(PhantomData))
+        is_alone.then_some(Claim(&self.may_have_changed))
     }
 
     /// Claims a key after the first one.
@@ -62,7 +69,7 @@ impl<'a> Claims<'a> {
         let name = argv.bytes(position)?;
         let is_new = argv.bytes(self.first.get()) != Some(name)
             && self.others.borrow_mut().get_or_insert_default().0.insert(name);
-        is_new.then_some(Claim(PhantomData))
+        is_new.then_some(Claim(&self.may_have_changed))
     }
 
     #[cold]
@@ -81,8 +88,8 @@ impl Drop for Claims<'_> {
     }
 }
 
-/// Proof that no other key of the same name is open.
-pub(super) struct Claim<'k>(PhantomData<&'k Cell<usize>>);
+/// Proof that no other key of the same name is open. Refers to [`Claims::may_have_changed`].
+pub(super) struct Claim<'k>(&'k Cell<bool>);
 
 /// A key of the selected database, open while this value lives.
 pub(super) struct Key<'k> {
@@ -127,6 +134,14 @@ impl<'k> Key<'k> {
         Self { key: None, claim: None, stored: None, items: 0, context, access }
     }
 
+    /// Records that the key may have changed.
+    #[inline(always)]
+    fn note_change(&self) {
+        if let Some(Claim(may_have_changed)) = &self.claim {
+            may_have_changed.set(true);
+        }
+    }
+
     #[inline(always)]
     fn value(&self) -> Slot<NonNull<Stored>> {
         let Some(key) = self.key else {
@@ -156,11 +171,12 @@ impl<'k> Key<'k> {
     #[inline(always)]
     fn stored(&mut self) -> Option<&mut Stored> {
         // SAFETY: the value of a key of our type is a living `Stored` (see `datatype`). Commands run one at a time on
-        // the server's main thread, and the key stays open for the borrow. Calls to the server meanwhile, to open,
-        // read or expire other keys, write nothing to this one. Other modules may be notified of a key that expires,
-        // and must not write then. The change itself is announced after all keys are closed (`effects`). Only
-        // `publish` sets another value, and it resets `stored`: so nothing else changes or frees it. The key is
-        // borrowed exclusively, and it is the only open key of its name.
+        // the server's main thread, and the key stays open for the borrow. All keys of the command were opened before
+        // the value was looked up: when one expires then, other modules are notified, which may write to this key.
+        // Calls to the server after that write nothing to this one. Only BF.IMPORT opens its source later, and it does
+        // not use the value after that. The change itself is announced after all keys are closed (`effects`). Only `publish` sets another
+        // value, and it resets `stored`: so nothing else changes or frees it. The key is borrowed exclusively, and it
+        // is the only open key of its name.
         self.stored.map(|mut stored| unsafe { stored.as_mut() })
     }
 }
@@ -181,6 +197,7 @@ impl OpenKey for Key<'_> {
                 stored.filter.set_time(server::now_ms, is_replicated);
                 if access == KeyAccess::ReadWrite {
                     self.items = stored.filter.counts_since(usize::MAX).1;
+                    self.note_change();
                 }
                 self.stored().map_or(Slot::WrongType, |stored| Slot::Filter(&mut stored.filter))
             }
@@ -215,6 +232,7 @@ impl OpenKey for Key<'_> {
             return Err(not_published());
         };
         self.stored = None;
+        self.note_change();
         let value = Box::into_raw(Stored::boxed(*filter));
         // SAFETY: the key is open, and the value is what the callbacks of our type expect. Once set, the
         // server owns it and gives it back to `datatype::free`.

@@ -6,6 +6,7 @@ use super::api::Context;
 use super::args::Argv;
 use super::config;
 use super::key::{Claim, Claims, Key};
+use super::log;
 use super::memory::client_limit;
 use super::pagemap::ProcessMemory;
 use super::server;
@@ -92,6 +93,14 @@ impl Keyspace for ServerKeyspace<'_> {
 
     fn lost(&self, command: Command, error: &CommandError) {
         server::exit_after(error, command, self.argv);
+    }
+
+    fn may_have_changed(&self) -> bool {
+        self.claims.may_have_changed()
+    }
+
+    fn abort(&self) {
+        log::abort("changing a filter");
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::ffi::{CStr, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use redis_module::raw::{self, RedisModuleString};
 
@@ -37,20 +38,35 @@ const fn number(digits: &str) -> c_int {
     }
 }
 
-/// Loads the module.
+/// Whether the module is loaded. A loaded module stays, because servers do not unload modules with data types.
+static IS_LOADED: AtomicBool = AtomicBool::new(false);
+
+/// Loads the module. Fails if it is loaded already.
 ///
 /// # Safety
-/// Called by the server only, once, with a context for loading and `argc` load arguments at `argv`.
+/// Called by the server only, with a context for loading and `argc` load arguments at `argv`. The server calls it again
+/// for a MODULE LOAD of the same file.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn RedisModule_OnLoad(
     context: Context,
     argv: *mut *mut RedisModuleString,
     argc: c_int,
 ) -> c_int {
-    // Nothing may be allocated before this call fills in the API, because the allocator of the module is part of it.
-    // SAFETY: the server's context; the name is a C string that lives forever.
-    let status = unsafe {
-        raw::Export_RedisModule_Init(context, NAME.as_ptr(), VERSION, raw::REDISMODULE_APIVER_1.cast_signed())
+    let status = if IS_LOADED.load(Relaxed) {
+        // Threads of the module may be reading the API.
+        ERR
+    } else {
+        // Nothing may be allocated before this call fills in the API, because the allocator of the module is part of
+        // it.
+        // SAFETY: the server's context; the name is a C string that lives forever.
+        unsafe {
+            raw::Export_RedisModule_Init(
+                context,
+                NAME.as_ptr(),
+                VERSION,
+                raw::REDISMODULE_APIVER_1.cast_signed(),
+            )
+        }
     };
     let load = || {
         if !succeeded(status) {
@@ -61,7 +77,10 @@ pub(super) unsafe extern "C" fn RedisModule_OnLoad(
         unsafe { load(context, argv, argc) }
     };
     match catch_unwind(AssertUnwindSafe(load)) {
-        Ok(true) => OK,
+        Ok(true) => {
+            IS_LOADED.store(true, Relaxed);
+            OK
+        }
         Ok(false) | Err(_) => ERR,
     }
 }

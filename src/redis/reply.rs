@@ -27,14 +27,6 @@ impl ServerReply {
         Self { context, outstanding: 1 }
     }
 
-    /// Writes the error in place of every announced reply that is missing, so that the client stays in sync after a
-    /// command that failed in the middle.
-    pub(super) fn error_for_the_rest(&mut self, text: &str) {
-        while self.outstanding > 0 {
-            self.error(text);
-        }
-    }
-
     fn written(&mut self) {
         self.outstanding = self.outstanding.saturating_sub(1);
     }
@@ -121,6 +113,12 @@ impl Reply for ServerReply {
         let pairs = c_long::try_from(pairs).unwrap_or(c_long::MAX);
         // SAFETY: the context is that of the running command.
         unsafe { reply(self.context, pairs) };
+    }
+
+    fn error_for_the_rest(&mut self, text: &str) {
+        while self.outstanding > 0 {
+            self.error(text);
+        }
     }
 }
 

@@ -120,7 +120,7 @@ fn assert_behaves(mut filter: Filter, context: &dyn Fn() -> String) {
     let again = loaded_as(filter.format(), None, &record, ANY);
     let again = again.unwrap_or_else(|error| panic!("{error:?}: {}", context()));
     assert_eq!(saved(&again), record, "{}", context());
-    filter.mark_state(1);
+    filter.begin_dump(1);
     let header = from_header(&chunk(&filter, 0).unwrap().unwrap().data, &ANY).unwrap();
     assert_eq!(header.layer_count(), filter.layer_count(), "{}", context());
     assert!(filter.try_clone(UnknownMemory).is_ok());

@@ -234,7 +234,7 @@ fn with_window(window_ms: u64, added_ms: u64, item: &[u8]) -> BloomFilter {
     let mut filter = window(Promise::default(), window_ms);
     set_time(&mut filter, added_ms);
     add(&mut filter, item).unwrap();
-    filter.mark_state(1);
+    filter.begin_dump(1);
     let mut iterator = 0;
     let mut loader: Option<Loader> = None;
     while let Some(chunk) = everbloom::format::filter::chunk(&filter, iterator).unwrap() {

@@ -13,11 +13,19 @@ pub(crate) const TESTS: &[Test] = tests![
     a_changed_chunk_is_refused_and_changes_nothing,
     a_misplaced_chunk_is_refused_and_changes_nothing,
     a_chunk_of_another_filter_is_refused,
-    a_chunk_after_the_last_layer_is_refused,
+    a_dump_that_has_ended_is_an_error,
+    a_copy_is_complete_or_the_dump_has_ended,
     a_header_over_a_filter_is_refused,
     loading_chunks_removes_no_items,
     a_bad_header_changes_nothing,
 ];
+
+/// The reply to an iterator of a dump that has ended.
+const ENDED: &str =
+    "-ERR the dump of this iterator has ended: delete the copy and start again with iterator 0";
+/// The reply to a chunk of another dump.
+const OTHER_DUMP: &str = "-ERR received bad data - the chunk and the header are from different dumps: delete the key \
+                          and start again with BF.SCANDUMP and iterator 0";
 
 /// Returns the chunk for an iterator, and the iterator with which it is loaded; `None` at the end.
 pub(crate) fn chunk(client: &mut Client, key: &str, iterator: i64) -> Option<(i64, Vec<u8>)> {
@@ -67,7 +75,6 @@ fn a_filter_of_many_layers_is_copied_in_chunks(site: &Site) {
     let chunks = chunks(&mut client, "k");
     let layers = client.say("BF.INFO k FILTERS");
     assert_eq!(layers, format!("[{}]", chunks.len() - 1), "a chunk per layer and the header");
-    assert_eq!(chunks[0].0, 1);
     travel(&mut client, "k", "copy");
     assert_eq!(client.digest("copy"), client.digest("k"));
     assert_eq!(client.say("BF.DEBUG copy"), client.say("BF.DEBUG k"));
@@ -75,9 +82,11 @@ fn a_filter_of_many_layers_is_copied_in_chunks(site: &Site) {
     for item in 0..300 {
         assert_eq!(client.int(&format!("BF.EXISTS copy item-{item}")), 1);
     }
-    // Equal except for the mark and the checksum at the end of each.
+    // Equal except for the dump id and the checksum at the end of each.
     let payloads = |chunks: Vec<(i64, Vec<u8>)>| -> Vec<(i64, Vec<u8>)> {
-        chunks.into_iter().map(|(iterator, data)| (iterator, data[..data.len() - 24].to_vec())).collect()
+        let first = chunks[0].0;
+        let payload = |(iterator, data): (i64, Vec<u8>)| (iterator - first, data[..data.len() - 24].to_vec());
+        chunks.into_iter().map(payload).collect()
     };
     let of_copy = self::chunks(&mut client, "copy");
     assert_eq!(payloads(of_copy), payloads(chunks));
@@ -99,18 +108,19 @@ fn chunks_are_at_most_16_mib_and_never_span_layers(site: &Site) {
     let (_, rest) = debug.split_once("bytes:").unwrap();
     let layer_bytes: i64 = rest.split(' ').next().unwrap().parse().unwrap();
     assert!(layer_bytes > 2 * CHUNK_BYTES, "{layer_bytes}");
-    let mut expected = vec![1];
-    while *expected.last().unwrap() <= layer_bytes {
-        let last = *expected.last().unwrap();
-        expected.push((last + CHUNK_BYTES).min(1 + layer_bytes));
+    let mut positions = vec![0];
+    while *positions.last().unwrap() < layer_bytes {
+        let last = *positions.last().unwrap();
+        positions.push((last + CHUNK_BYTES).min(layer_bytes));
     }
-    let mut iterator = 0;
-    for next in expected {
-        let (returned, data) = chunk(&mut client, "k", iterator).unwrap();
-        assert_eq!(returned, next);
-        // The seal at the end of a chunk adds 24 bytes.
+    let (mut first, mut iterator) = (0, 0);
+    for position in positions {
+        let (next, data) = chunk(&mut client, "k", iterator).unwrap();
+        first = if position == 0 { next } else { first };
+        assert_eq!(next - first, position);
+        // The trailer of a chunk has 24 bytes.
         assert!(data.len() <= (16 << 20) + 24, "{}", data.len());
-        assert_eq!(load(&mut client, "copy", returned, &data), "+OK");
+        assert_eq!(load(&mut client, "copy", next, &data), "+OK");
         iterator = next;
     }
     assert_eq!(chunk(&mut client, "k", iterator), None);
@@ -138,17 +148,19 @@ fn a_dump_may_start_at_any_byte(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     grown(&mut client, "k");
-    let (end, _) = chunks(&mut client, "k").pop().unwrap();
-    for iterator in 1..end {
+    let dump = chunks(&mut client, "k");
+    let (first, end) = (dump[0].0, dump.last().unwrap().0);
+    for iterator in first..end {
         let (next, data) = chunk(&mut client, "k", iterator).unwrap();
         assert!(next > iterator && next <= end && data.len() > 24, "{iterator} -> {next}");
     }
-    for iterator in [end, end + 1, i64::MAX, -1, i64::MIN] {
-        assert_eq!(chunk(&mut client, "k", iterator), None, "{iterator}");
+    assert_eq!(chunk(&mut client, "k", end), None);
+    for iterator in [1, 2, end - first, first - 1, end + 1, i64::MAX, -1, i64::MIN] {
+        assert_eq!(client.say(&format!("BF.SCANDUMP k {iterator}")), ENDED, "{iterator}");
     }
     // Such a chunk can be loaded like any other.
     travel(&mut client, "k", "copy");
-    let (next, data) = chunk(&mut client, "k", 5).unwrap();
+    let (next, data) = chunk(&mut client, "k", first + 5).unwrap();
     assert_eq!(load(&mut client, "copy", next, &data), "+OK");
     assert_eq!(client.digest("copy"), client.digest("k"));
 }
@@ -195,15 +207,18 @@ fn a_misplaced_chunk_is_refused_and_changes_nothing(site: &Site) {
     let mut client = server.client();
     let chunks = half_loaded(&mut client);
     let before = client.digest("copy");
-    let (end, _) = *chunks.last().unwrap();
+    let (first, end) = (chunks[0].0, chunks.last().unwrap().0);
     for (iterator, data) in &chunks[1..] {
-        for wrong in [iterator - 1, iterator + 1, iterator - 8, iterator + 8, 2, end, 0, -1, i64::MIN] {
+        for wrong in [iterator - 1, iterator + 1, iterator - 8, iterator + 8, 2, first, end, 0, -1, i64::MIN]
+        {
             if wrong != *iterator {
                 let reply = load(&mut client, "copy", wrong, data);
                 assert!(reply.starts_with("-ERR "), "{iterator} as {wrong}: {reply}");
             }
         }
         assert_eq!(load(&mut client, "copy", 1, data), "-ERR received bad data", "a chunk as a header");
+        assert_eq!(load(&mut client, "new", 1, data), "-ERR received bad data", "a chunk as a header");
+        assert_eq!(load(&mut client, "new", *iterator, data), "-ERR not found", "a chunk without its header");
     }
     assert!(load(&mut client, "copy", chunks[1].0, &chunks[0].1).starts_with("-ERR "), "a header as a chunk");
     assert_eq!(client.digest("copy"), before);
@@ -219,23 +234,118 @@ fn a_chunk_of_another_filter_is_refused(site: &Site) {
     }
     let before = client.digest("copy");
     for (iterator, data) in chunks(&mut client, "other").into_iter().skip(1) {
-        let reply = load(&mut client, "copy", iterator, &data);
-        assert!(reply.starts_with("-ERR "), "{iterator}: {reply}");
+        assert_eq!(load(&mut client, "copy", iterator, &data), OTHER_DUMP, "{iterator}");
     }
     assert_eq!(client.digest("copy"), before);
+    // Also where it begins after the last layer of the target, or does not fit there.
+    client.say("BF.RESERVE small 0.3 1");
+    client.say("BF.ADD small a");
+    let (iterator, header) = chunk(&mut client, "small", 0).unwrap();
+    client.say("DEL small");
+    assert_eq!(load(&mut client, "small", iterator, &header), "+OK");
+    for (iterator, data) in chunks(&mut client, "other").into_iter().skip(1) {
+        assert_eq!(load(&mut client, "small", iterator, &data), OTHER_DUMP, "{iterator}");
+    }
 }
 
-fn a_chunk_after_the_last_layer_is_refused(site: &Site) {
+fn a_dump_that_has_ended_is_an_error(site: &Site) {
     let server = site.start();
     let mut client = server.client();
-    let chunks = half_loaded(&mut client);
-    let (end, data) = chunks.last().unwrap();
-    let before = client.digest("copy");
-    for iterator in [end + 1000, end + (1 << 40), i64::MAX] {
-        let reply = load(&mut client, "copy", iterator, data);
-        assert_eq!(reply, "-ERR invalid offset - no link found", "{iterator}");
+    for format in ["everbloom", "valkey-bloom"] {
+        for end in ["BF.CLEAR k", "DEL k", "RENAME small k", "DEBUG RELOAD"] {
+            client.say("FLUSHALL");
+            client.say(&format!("CONFIG SET bf.format {format}"));
+            grown(&mut client, "k");
+            client.say("BF.RESERVE small 0.3 1");
+            let dump = chunks(&mut client, "k");
+            client.say(end);
+            if end == "DEL k" {
+                assert_eq!(client.say(&format!("BF.SCANDUMP k {}", dump[1].0)), "-ERR not found");
+                client.say("BF.RESERVE k 0.3 1");
+            }
+            // Without another dump, and after one.
+            for _ in 0..2 {
+                for (iterator, _) in &dump {
+                    let reply = client.say(&format!("BF.SCANDUMP k {iterator}"));
+                    assert_eq!(reply, ENDED, "{format}, {end}, {iterator}");
+                }
+                chunks(&mut client, "k");
+            }
+        }
     }
-    assert_eq!(client.digest("copy"), before);
+    // RedisBloom's iterators are positions, and its dumps have no end but that of the filter.
+    client.say("FLUSHALL");
+    client.say("CONFIG SET bf.format redisbloom");
+    grown(&mut client, "k");
+    let dump = chunks(&mut client, "k");
+    assert_eq!(dump[0].0, 1);
+    client.say("BF.CLEAR k");
+    for iterator in [dump.last().unwrap().0, i64::MAX, -1] {
+        assert_eq!(chunk(&mut client, "k", iterator), None, "{iterator}");
+    }
+}
+
+/// A copy in chunks never succeeds without some of the items, whatever is done to the source meanwhile.
+fn a_copy_is_complete_or_the_dump_has_ended(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    let maker = |options: &str| format!("BF.RESERVE src 0.01 100 {options}");
+    for (options, end) in [
+        ("WINDOW 1000", "BF.MERGE src other FORCE"),
+        ("EXPANSION 1", "BF.MERGE src other FORCE"),
+        ("EXPANSION 1", "BF.CLEAR src"),
+        ("COUNTING EXPANSION 1", "BF.DEL src"),
+        ("EXPANSION 1 FORMAT valkey-bloom", "BF.CLEAR src"),
+    ] {
+        let mut outcomes = [0, 0];
+        for step in 0.. {
+            client.say("FLUSHALL");
+            let items = |name: &str, count: usize| {
+                (0..count).map(|item| format!("{name}-{item}")).collect::<Vec<_>>().join(" ")
+            };
+            assert_eq!(client.say(&maker(options)), "+OK");
+            client.say(&format!("BF.MADD src {}", items("item", 500)));
+            client.say(&format!("BF.RESERVE other 0.001 70 {}", options.replace(" FORMAT valkey-bloom", "")));
+            client.say(&format!("BF.MADD other {}", items("other", 400)));
+            let (mut iterator, mut copied, mut chunks) = (0, true, 0);
+            loop {
+                let reply = client.call(&["BF.SCANDUMP", "src", &iterator.to_string()]);
+                let Value::Array(parts) = reply else {
+                    copied = false;
+                    break;
+                };
+                let [Value::Int(next), Value::BulkString(data)] = &parts[..] else { panic!("{parts:?}") };
+                if *next == 0 {
+                    break;
+                }
+                iterator = *next;
+                if load(&mut client, "copy", iterator, data) != "+OK" {
+                    copied = false;
+                    break;
+                }
+                if chunks == step {
+                    match end {
+                        "BF.DEL src" => client.say(&format!("BF.DEL src {}", items("item", 250))),
+                        _ => client.say(end),
+                    };
+                }
+                chunks += 1;
+            }
+            outcomes[usize::from(copied)] += 1;
+            if copied {
+                let all: Vec<String> = (0..500).map(|item| format!("item-{item}")).collect();
+                let first = if end == "BF.DEL src" && chunks > step { 250 } else { 0 };
+                let mut call = vec!["BF.MEXISTS", "copy"];
+                call.extend(all[first..].iter().map(String::as_str));
+                let found = client.array(&call).iter().filter(|found| **found == Value::Int(1)).count();
+                assert_eq!(found, 500 - first, "{options}, {end} after {step} chunks");
+            }
+            if step > chunks {
+                break;
+            }
+        }
+        assert!(outcomes.iter().all(|count| *count > 0), "{options}, {end}: {outcomes:?}");
+    }
 }
 
 fn a_header_over_a_filter_is_refused(site: &Site) {
@@ -294,7 +404,7 @@ fn a_bad_header_changes_nothing(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     grown(&mut client, "k");
-    let (_, header) = chunk(&mut client, "k", 0).unwrap();
+    let (iterator, header) = chunk(&mut client, "k", 0).unwrap();
     client.say("BF.MADD copy a b c");
     let before = client.digest("copy");
     for at in 0..header.len() {
@@ -303,8 +413,10 @@ fn a_bad_header_changes_nothing(site: &Site) {
             bytes[at] ^= 0x40;
             bytes
         }] {
-            assert_eq!(load(&mut client, "copy", 1, &altered), "-ERR received bad data", "byte {at}");
-            assert_eq!(load(&mut client, "new", 1, &altered), "-ERR received bad data", "byte {at}");
+            for (key, iterator) in [("copy", iterator), ("new", iterator), ("copy", 1), ("new", 1)] {
+                let reply = load(&mut client, key, iterator, &altered);
+                assert_eq!(reply, "-ERR received bad data", "byte {at}, {key}, {iterator}");
+            }
         }
     }
     assert_eq!(client.digest("copy"), before);

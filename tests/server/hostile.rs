@@ -293,11 +293,11 @@ fn a_small_payload_cannot_take_much_memory(site: &Site) {
     assert!(grown < 64 << 20, "{grown} bytes more");
 }
 
-/// Returns a header of BF.SCANDUMP with its seal, as docs/formats.md specifies it.
-fn seal_header(header: &[u8], mark: &[u8]) -> Vec<u8> {
+/// Returns the header of a dump with its trailer, as docs/formats.md specifies it.
+fn header_chunk(header: &[u8], iterator: i64, id: &[u8]) -> Vec<u8> {
     let digest = |bytes: &[u8]| murmur3::murmur3_x64_128(&mut &*bytes, 0).unwrap().to_le_bytes();
-    let place = [&digest(header)[..], &[0; 32], mark].concat();
-    [header, mark, &digest(&place)].concat()
+    let words = [&digest(header)[..], &iterator.to_le_bytes(), id].concat();
+    [header, id, &digest(&words)].concat()
 }
 
 fn a_forged_dump_header_cannot_take_much_memory(site: &Site) {
@@ -307,9 +307,9 @@ fn a_forged_dump_header_cannot_take_much_memory(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     client.say("BF.RESERVE k 0.01 100");
-    let (_, data) = crate::dump::chunk(&mut client, "k", 0).unwrap();
-    let (header, mark) = data[..data.len() - 16].split_at(data.len() - 24);
-    assert_eq!(seal_header(header, mark), data, "the test knows how a header is sealed");
+    let (iterator, data) = crate::dump::chunk(&mut client, "k", 0).unwrap();
+    let (header, id) = data[..data.len() - 16].split_at(data.len() - 24);
+    assert_eq!(header_chunk(header, iterator, id), data, "the test knows the trailer of a header");
     let digest = client.digest("k");
     let before = server.resident_bytes();
     for at in 0..header.len() {
@@ -319,7 +319,7 @@ fn a_forged_dump_header_cannot_take_much_memory(site: &Site) {
             let mut forged = header.to_vec();
             let width = (header.len() - at).min(8);
             forged[at..at + width].copy_from_slice(&edge.to_le_bytes()[..width]);
-            let reply = crate::dump::load(&mut client, "new", 1, &seal_header(&forged, mark));
+            let reply = crate::dump::load(&mut client, "new", iterator, &header_chunk(&forged, iterator, id));
             assert!(reply == "+OK" || reply.starts_with("-ERR "), "{reply}");
             if reply == "+OK" {
                 let reply = client.say("BF.ADD new a");

@@ -64,16 +64,17 @@ fn scandump_replies_with_an_iterator_and_bytes(site: &Site) {
     let server = site.start();
     for mut client in [server.raw(), server.raw3()] {
         client.say("BF.ADD k a");
-        let header = client.raw(b"BF.SCANDUMP k 0\r\n");
-        assert!(header.starts_with(b"*2\r\n:1\r\n$"), "{}", header.escape_ascii());
-        let chunk = client.raw(b"BF.SCANDUMP k 1\r\n");
-        assert!(chunk.starts_with(b"*2\r\n:"), "{}", chunk.escape_ascii());
-        let line = chunk[5..].split(|byte| *byte == b'\r').next().unwrap();
-        let next: u64 = String::from_utf8_lossy(line).parse().unwrap();
-        assert!(next > 1, "{next}");
+        let mut scan = |iterator: u64| -> u64 {
+            let reply = client.raw(format!("BF.SCANDUMP k {iterator}\r\n").as_bytes());
+            assert!(reply.starts_with(b"*2\r\n:"), "{}", reply.escape_ascii());
+            let line = reply[5..].split(|byte| *byte == b'\r').next().unwrap();
+            assert!(reply[5 + line.len()..].starts_with(b"\r\n$"), "{}", reply.escape_ascii());
+            String::from_utf8_lossy(line).parse().unwrap()
+        };
+        let first = scan(0);
+        let next = scan(first);
+        assert!(first >= 1 << 52 && next > first && next < 1 << 53, "{first} {next}");
         assert_eq!(client.say(&format!("BF.SCANDUMP k {next}")), "*2\r\n:0\r\n$0\r\n\r\n");
-        assert_eq!(client.say("BF.SCANDUMP k -1"), "*2\r\n:0\r\n$0\r\n\r\n");
-        assert_eq!(client.say("BF.SCANDUMP k 9223372036854775807"), "*2\r\n:0\r\n$0\r\n\r\n");
     }
 }
 

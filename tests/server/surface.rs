@@ -313,7 +313,7 @@ fn access_by_key_pattern_works(site: &Site) {
     let mut user = user(&mut admin, &server, "+@all %R~read:* %RW~write:*");
     assert_eq!(user.say("BF.EXISTS read:k a"), "1");
     assert_eq!(user.int("BF.CARD read:k"), 1);
-    assert!(user.say("BF.SCANDUMP read:k 0").starts_with("[1, "));
+    assert!(user.say("BF.SCANDUMP read:k 0").starts_with('['));
     for call in ["BF.ADD read:k b", "BF.MADD read:k b", "BF.INSERT read:k ITEMS b", "BF.LOADCHUNK read:k 1 x"]
     {
         assert!(user.say(call).starts_with("-NOPERM"), "{call}");

@@ -96,7 +96,6 @@ pub(crate) fn cases() -> Vec<Case> {
             "BF.DEBUG k".to_owned(),
             "BF.CLEAR k".to_owned(),
             "BF.SCANDUMP k 0".to_owned(),
-            "BF.SCANDUMP k 1".to_owned(),
         ];
         for line in all {
             put(name, &before, words(&line));
@@ -133,16 +132,28 @@ pub(crate) fn cases() -> Vec<Case> {
     put("many items", &[], words(&format!("BF.INSERT k CAPACITY 9000 ITEMS {}", many.join(" "))));
     let lines = [words("BF.BULKADD k LINES"), vec![many.join("\n").into_bytes()]].concat();
     put("many items", &[], lines);
+    // A reply for which the server needs as much memory again.
+    for (before, command) in [(0, "BULKADD"), (1, "BULKADD"), (0, "BULKEXISTS"), (1, "BULKEXISTS")] {
+        let before = &["BF.RESERVE k 0.01 100000".to_owned()][..before];
+        put(
+            "many items",
+            before,
+            [words(&format!("BF.{command} k FIXED 1")), vec![vec![b'k'; 70_000]]].concat(),
+        );
+    }
     cases.extend(imports());
     cases
 }
 
-/// Returns cases that load the chunks and blobs of a filter. In each, the chunks before it are already loaded.
+/// Adds cases that dump a chunk of a filter, and that load its header and its blob.
 fn load(name: &str, before: &[String], put: &mut impl FnMut(&str, &[String], Vec<Vec<u8>>)) {
     let mut server = Server::new();
     before.iter().for_each(|line| drop(server.run(line)));
+    server.run("BF.SCANDUMP k 0");
+    let begun = [before, &["BF.SCANDUMP k 0".to_owned()]].concat();
+    put(name, &begun, words(&format!("BF.SCANDUMP k {}", &server.reply[1][1..])));
     let mut filter = server.keys.remove(&b"k"[..]).unwrap();
-    filter.mark_state(4);
+    filter.begin_dump(4);
     let header = chunk(&filter, 0).unwrap().unwrap();
     put(name, &[], vec![b"BF.LOADCHUNK".to_vec(), b"n".to_vec(), b"1".to_vec(), header.data.into_owned()]);
     let memory = everbloom::bloom::UnknownMemory;

@@ -3,7 +3,7 @@
 use everbloom::bloom::{Depth, Filter, Format, UnknownMemory};
 use everbloom::format::DecodeError;
 use everbloom::format::chunks::Rewritten;
-use everbloom::format::chunks::{HEADER_ITERATOR, Trust};
+use everbloom::format::chunks::Trust;
 use everbloom::format::filter::{DataType, chunk, digest, from_header, load, load_chunk, rewrite, save};
 
 use super::make::ANY;
@@ -58,10 +58,9 @@ pub fn from_chunks(filter: &Filter) -> Filter {
         chunks.push((iterator, chunk.data.into_owned()));
     }
     let (first, chunks) = chunks.split_first().unwrap();
-    assert_eq!(first.0, HEADER_ITERATOR);
     let mut loaded = from_header(&first.1, &ANY).unwrap();
     for (iterator, data) in chunks.iter().rev().chain(chunks) {
-        load_chunk(&mut loaded, *iterator, data, Trust::Marks).unwrap();
+        load_chunk(&mut loaded, *iterator, data, Trust::DumpId).unwrap();
         loaded = validated(loaded);
     }
     loaded

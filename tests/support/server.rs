@@ -2,15 +2,18 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use everbloom::bloom::{ByteLimit, Depth, Filter, Limit, Memory, NoPrefetch, Prefetch, UnknownMemory};
 use everbloom::command::table::KeyAccess;
 use everbloom::command::{
     COMMANDS, Command, CommandError, Effects, Host, Keyspace, Name, OpenKey, Protocol, Refusals,
-    ReplicatedCommand, Replication, Reply, Settings, Slot, StringSlot, execute, growth_line,
+    ReplicatedCommand, Replication, Reply, Settings, Slot, StringSlot, end_after_panic, execute, growth_line,
 };
 use everbloom::format::filter::header;
 
+use super::Random;
 use super::make::cells_of;
 
 /// The initial time of the clock.
@@ -21,6 +24,23 @@ const LONGEST_SHOWN_BYTES: usize = 1 << 20;
 
 /// Filters up to this size are fully validated after every command, larger ones without their cells.
 const VALIDATED_MAX_BYTES: u64 = 4 << 20;
+
+thread_local! {
+    /// The number of calls of commands into this server until one panics; `None` if none does.
+    static CALLS_LEFT: Cell<Option<u64>> = const { Cell::new(None) };
+}
+
+/// Makes a call of the next command into this server panic: the one with this number, from 0.
+pub(crate) fn panic_at(call: u64) {
+    CALLS_LEFT.set(Some(call));
+}
+
+/// Counts a call of a command into this server.
+fn step() {
+    let left = CALLS_LEFT.get();
+    CALLS_LEFT.set(left.and_then(|left| left.checked_sub(1)));
+    assert!(left != Some(0), "a panic that a test has requested");
+}
 
 /// A reply as a line of text, such as `*2 :1 -ERR no`.
 struct Collected {
@@ -35,6 +55,7 @@ struct Collected {
 
 impl Collected {
     fn push(&mut self, word: impl Into<String>) {
+        step();
         (self.watch)(false);
         self.words.push(word.into());
         (self.watch)(true);
@@ -81,6 +102,11 @@ impl Reply for Collected {
         self.push(format!("%{pairs}"));
         self.outstanding += 2 * pairs;
     }
+    fn error_for_the_rest(&mut self, text: &str) {
+        while self.outstanding > 0 {
+            self.error(text);
+        }
+    }
 }
 
 /// A server with one database. It has filters only, and a value of another type under the key `string`.
@@ -115,6 +141,10 @@ pub(crate) struct Server {
     /// Lines for the log.
     pub(crate) log: Vec<String>,
     refusals: Refusals,
+    /// Whether the last command panicked as a test has requested.
+    pub(crate) has_panicked: bool,
+    /// Whether the server has ended: it has aborted or exited.
+    pub(crate) has_ended: bool,
 }
 
 /// The database during one command.
@@ -128,10 +158,16 @@ struct Database<'s> {
     limit_asked: Cell<usize>,
     filters: RefCell<HashMap<Vec<u8>, Filter>>,
     strings: &'s HashMap<Vec<u8>, Vec<u8>>,
+    /// Whether a filter was open for writing, or was published.
+    may_have_changed: Cell<bool>,
+    has_ended: Cell<bool>,
+    /// Whether the value of a key was looked up.
+    has_looked_up: Cell<bool>,
 }
 
 impl ByteLimit for Database<'_> {
     fn limit(&self) -> Limit {
+        step();
         self.limit_asked.set(self.limit_asked.get() + 1);
         if self.is_replicated { u64::MAX.into() } else { self.settings.max_filter_bytes.into() }
     }
@@ -139,6 +175,7 @@ impl ByteLimit for Database<'_> {
 
 impl Host for Database<'_> {
     fn settings(&self) -> Settings {
+        step();
         self.settings
     }
     fn is_replicated(&self) -> bool {
@@ -155,7 +192,7 @@ impl Host for Database<'_> {
     }
     fn random_number(&self) -> u64 {
         self.drawn.set(self.drawn.get() + 1);
-        self.drawn.get()
+        Random(self.drawn.get()).next()
     }
 }
 
@@ -163,6 +200,8 @@ impl Host for Database<'_> {
 struct TestKey<'k> {
     expiries: &'k RefCell<Vec<(String, u64)>>,
     filters: &'k RefCell<HashMap<Vec<u8>, Filter>>,
+    may_have_changed: &'k Cell<bool>,
+    has_looked_up: &'k Cell<bool>,
     name: Vec<u8>,
     filter: Option<Filter>,
     layers: usize,
@@ -173,6 +212,10 @@ struct TestKey<'k> {
 
 impl OpenKey for TestKey<'_> {
     fn slot(&mut self) -> Slot<&mut Filter> {
+        step();
+        self.has_looked_up.set(true);
+        let is_writable = self.access == KeyAccess::ReadWrite && self.filter.is_some();
+        self.may_have_changed.set(self.may_have_changed.get() || is_writable);
         self.layers = self.filter.as_ref().map_or(0, Filter::layer_count);
         let (now_ms, is_replayed) = (self.now_ms, self.is_replicated && self.access == KeyAccess::ReadWrite);
         if let Some(filter) = &mut self.filter {
@@ -191,6 +234,7 @@ impl OpenKey for TestKey<'_> {
     }
 
     fn changed(&mut self, _items_added: u64) -> u32 {
+        step();
         assert!(self.access == KeyAccess::ReadWrite && self.filter.is_some());
         let added = self.filter.as_ref().map_or(0, Filter::layer_count) - self.layers;
         drop(self.filter.as_mut().and_then(Filter::take_expired));
@@ -198,21 +242,26 @@ impl OpenKey for TestKey<'_> {
     }
 
     fn altered(&mut self, _items_before: u64, _capacity_before_items: u64) {
+        step();
         assert!(self.access == KeyAccess::ReadWrite && self.filter.is_some());
     }
 
     fn expire_at(&mut self, at_ms: u64) {
+        step();
         assert!(self.access == KeyAccess::ReadWrite && self.filter.is_some());
         self.expiries.borrow_mut().push((String::from_utf8_lossy(&self.name).into_owned(), at_ms));
     }
 
     fn replace(&mut self, filter: Filter) {
+        step();
         assert!(self.access == KeyAccess::ReadWrite && self.filter.is_some());
         self.filter = Some(filter);
     }
 
     fn publish(&mut self, filter: Box<Filter>) -> Result<(), CommandError> {
+        step();
         assert_eq!(self.access, KeyAccess::ReadWrite);
+        self.may_have_changed.set(true);
         self.filter = Some(*filter);
         Ok(())
     }
@@ -233,10 +282,15 @@ impl Keyspace for Database<'_> {
         Self: 'k;
 
     fn open(&self, name: Name<'_>, access: KeyAccess) -> TestKey<'_> {
+        step();
+        // Other modules are notified of a key that expires when it is opened, and may free a value.
+        assert!(!self.has_looked_up.get(), "a key is opened after the value of another one was looked up");
         let filter = self.filters.borrow_mut().remove(name.bytes);
         TestKey {
             expiries: &self.expiries,
             filters: &self.filters,
+            may_have_changed: &self.may_have_changed,
+            has_looked_up: &self.has_looked_up,
             name: name.bytes.to_vec(),
             filter,
             layers: 0,
@@ -258,6 +312,7 @@ impl Keyspace for Database<'_> {
 
     /// Passes the string of a key to `read`. Two keys have the string `4`, in which the bits 2, 3 and 5 are set.
     fn with_string<T>(&self, name: Name<'_>, read: impl FnOnce(StringSlot<'_>) -> T) -> T {
+        step();
         read(match name.bytes {
             b"string" | b"users" => StringSlot::Bytes(b"4"),
             b"list" => StringSlot::WrongType,
@@ -279,10 +334,31 @@ impl Keyspace for Database<'_> {
     }
 
     fn memory(&self) -> impl Memory {
-        UnknownMemory
+        StepMemory
     }
 
-    fn lost(&self, _command: Command, _error: &CommandError) {}
+    fn lost(&self, _command: Command, _error: &CommandError) {
+        self.has_ended.set(true);
+    }
+
+    fn may_have_changed(&self) -> bool {
+        self.may_have_changed.get()
+    }
+
+    fn abort(&self) {
+        self.has_ended.set(true);
+    }
+}
+
+/// No information about memory; counts the calls.
+#[derive(Clone, Copy)]
+struct StepMemory;
+
+impl Memory for StepMemory {
+    fn written_parts(self, words: &[u64], visit: &mut dyn FnMut(Range<usize>)) {
+        step();
+        UnknownMemory.written_parts(words, visit);
+    }
 }
 
 impl Server {
@@ -306,6 +382,8 @@ impl Server {
             watch: |_| {},
             log: Vec::new(),
             refusals: Refusals::new(),
+            has_panicked: false,
+            has_ended: false,
         }
     }
 
@@ -341,6 +419,9 @@ impl Server {
             limit_asked: Cell::new(0),
             filters: RefCell::new(std::mem::take(&mut self.keys)),
             strings: &self.strings,
+            may_have_changed: Cell::new(false),
+            has_ended: Cell::new(false),
+            has_looked_up: Cell::new(false),
         };
         let mut reply = Collected {
             protocol: self.protocol,
@@ -349,9 +430,22 @@ impl Server {
             outstanding: 1,
             watch: self.watch,
         };
+        let command = named(argv[0]);
         (self.watch)(true);
-        let effects = execute(named(argv[0]), &argv[1..], &mut keyspace, &mut reply);
+        let is_requested = CALLS_LEFT.get().is_some();
+        let run = || execute(command, &argv[1..], &mut keyspace, &mut reply);
+        let outcome = catch_unwind(AssertUnwindSafe(run));
         (self.watch)(false);
+        self.has_panicked = is_requested && CALLS_LEFT.take().is_none();
+        let effects = match outcome {
+            Ok(effects) => effects,
+            Err(_) if self.has_panicked => {
+                end_after_panic(command, &keyspace, &mut reply);
+                Effects::default()
+            }
+            Err(panic) => resume_unwind(panic),
+        };
+        self.has_ended |= keyspace.has_ended.get();
         assert_eq!(reply.outstanding, 0, "one whole reply to {line}");
         self.drawn = keyspace.drawn.get();
         self.limit_asked = keyspace.limit_asked.get();

@@ -1,5 +1,8 @@
 //! Tests `copy` between servers, versions and formats.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
 use crate::harness::{Client, Server, Site, Test, show, tests, wait_until};
 use crate::tool::{Ended, Files, command, json, keys, run, spawn, two_nodes, url};
 
@@ -9,6 +12,7 @@ pub(crate) const TESTS: &[Test] = tests![
     match_copies_only_matching_filters,
     verify_reports_differences,
     a_large_filter_is_copied_in_chunks,
+    a_copy_whose_dump_ends_leaves_no_filter,
     a_cluster_is_copied_node_by_node,
     a_server_without_the_module_is_an_error,
     source_and_target_have_separate_credentials,
@@ -157,6 +161,32 @@ fn a_large_filter_is_copied_in_chunks(site: &Site) {
     let mut client = to.client();
     assert!((900..=1000).contains(&client.int("TTL large")) && client.int("BF.CARD large") == 3);
     assert_eq!(keys(&mut client), ["large"]);
+}
+
+fn a_copy_whose_dump_ends_leaves_no_filter(site: &Site) {
+    let (from, to) = (site.start(), site.start());
+    from.client().say("BF.RESERVE large 0.01 80000000");
+    let (is_copied, mut other) = (AtomicBool::new(false), from.client());
+    // Another client changes the filter and dumps it again and again, which ends the dump of the copy.
+    let ended = thread::scope(|scope| {
+        scope.spawn(|| {
+            for item in 0.. {
+                other.say(&format!("BF.ADD large {item}"));
+                other.call(&["BF.SCANDUMP", "large", "0"]);
+                if is_copied.load(Ordering::Relaxed) {
+                    break;
+                }
+            }
+        });
+        let ended = run(&["copy", &url(&from), &url(&to), "--json"]);
+        is_copied.store(true, Ordering::Relaxed);
+        ended
+    });
+    assert_eq!(ended.code, Some(3), "{}{}", ended.out, ended.err);
+    assert!(ended.out.contains("the dump of this iterator has ended"), "{}", ended.out);
+    assert!(keys(&mut to.client()).is_empty());
+    let resumed = json(&["copy", &url(&from), &url(&to), "--resume", "--verify"]);
+    assert_eq!((&resumed["in_chunks"], &resumed["verified"]), (&1.into(), &1.into()), "{resumed}");
 }
 
 fn a_cluster_is_copied_node_by_node(site: &Site) {

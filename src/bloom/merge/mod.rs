@@ -248,8 +248,7 @@ impl Filter {
             self.layers.pop();
         }
         self.layers.insert_many(at, added);
-        // The layers no longer match a dump that has begun.
-        self.marks = None;
+        self.end_dumps();
         // The address of a window's layer follows the layers before it.
         let mut end = 0;
         for (index, layer) in self.layers.iter_mut().enumerate() {

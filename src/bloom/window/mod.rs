@@ -186,9 +186,9 @@ impl Window {
     }
 }
 
-/// The largest address of a layer, in bytes of all layers that the filter ever had. No filter reaches it, and an
-/// iterator of BF.SCANDUMP can still express it.
-pub(super) const ADDRESS_MAX: u64 = 1 << 62;
+/// The largest address of a layer, in bytes of all layers that the filter ever had: 1 PiB. A filter that creates a
+/// layer of 100 MB every minute reaches it after 20 years. The iterators of BF.SCANDUMP have 51 bits for positions.
+pub(super) const ADDRESS_MAX: u64 = 1 << 50;
 
 /// The share of the error rate that the columns of a scaling filter leave to bursts.
 const RESERVE: f64 = 1.0 / 20.0;

@@ -92,12 +92,18 @@ impl Filter {
         let window = self.window()?;
         let (newest, emptied) = (window.newest, window.emptied());
         let base = window.base_index(&self.layers);
-        let (mut expired, mut live) = (Vec::new(), Vec::new());
-        for (index, layer) in std::mem::take(&mut self.layers).into_iter().enumerate() {
-            let is_expired = index != base && !is_live(history(&layer).newest, newest);
-            if is_expired { expired.push(layer) } else { live.push(layer) }
+        // The live layers come first, in their order.
+        let mut live = 0usize;
+        for index in 0..self.layers.len() {
+            let is_expired = |layer: &Layer| index != base && !is_live(history(layer).newest, newest);
+            if !self.layers.get(index).is_some_and(is_expired) {
+                self.layers.swap(live, index);
+                live = live.saturating_add(1);
+            }
         }
-        self.layers = if live.len() > 1 { live.into() } else { live.into_iter().collect() };
+        let expired: Vec<Layer> = self.layers.drain(live..).collect();
+        // A single layer moves into the struct.
+        self.layers.shrink_to_fit();
         if expired.is_empty() {
             return None;
         }
@@ -105,7 +111,7 @@ impl Filter {
             window.place = Place::default();
         }
         self.note_change();
-        Some(Self { layers: expired.into(), policy: Policy::Window(Box::new(emptied)), marks: None })
+        Some(Self { layers: expired.into(), policy: Policy::Window(Box::new(emptied)), dumps: None })
     }
 }
 

@@ -11,7 +11,8 @@ use super::arguments::Arguments;
 use super::effects::{Effects, publish};
 use super::error::CommandError;
 use super::exists::missing;
-use super::keyspace::{Keyspace, OpenKey, Slot};
+use super::keyspace::{Host, Keyspace, OpenKey, Slot};
+use super::memory::{Spare, byte_buffer};
 use super::options::CreationOptions;
 use super::outcomes::Outcomes;
 use super::replicated::{Creation, ReplicatedCommand};
@@ -32,6 +33,7 @@ pub(super) fn add<'a>(
 ) -> Result<Effects<'a>, CommandError> {
     let key = arguments.key()?;
     let Bulk { batch, requested, no_create } = Bulk::parse(arguments)?;
+    let spare = requested.spare(&batch, keyspace)?;
     let mut open = keyspace.open(key, KeyAccess::ReadWrite);
     let slot = open.slot();
     if matches!(slot, Slot::Vacant) {
@@ -41,7 +43,7 @@ pub(super) fn add<'a>(
         check_auto_create(&slot, keyspace)?;
         // Without items no filter is created.
         if batch.item_count() == 0 {
-            requested.write(&[], reply);
+            requested.write(&[], spare, reply);
             return Ok(Effects::default());
         }
         // An everbloom primary replicates the creation of the filter before the batch.
@@ -52,7 +54,7 @@ pub(super) fn add<'a>(
     let options = CreationOptions::default();
     let change = add_items(key.bytes, &batch, &options, slot, keyspace, keyspace.prefetch())?;
     let (outcomes, effects) = publish(&mut open, key, change)?;
-    requested.write(&outcomes.into_characters(REFUSED), reply);
+    requested.write(&outcomes.into_characters(REFUSED), spare, reply);
     Ok(effects)
 }
 
@@ -84,7 +86,8 @@ impl<'a> Adds<'a> for Batch<'a> {
     /// Items after a refused one are still processed: a full filter refuses new items, but an item that it has gets
     /// the outcome 0.
     const ENDS_WHEN_FULL: bool = false;
-    type Buffer = Vec<u8>;
+    /// Memory for the items that are replicated if some are refused, and for the server's copy of them.
+    type Buffer = (Vec<u8>, Spare);
 
     fn count(&self) -> usize {
         self.item_count()
@@ -96,7 +99,8 @@ impl<'a> Adds<'a> for Batch<'a> {
 
     fn buffer(&self) -> Result<Self::Buffer, CommandError> {
         // The last line may have no newline, so one more byte is needed.
-        byte_buffer(self.data().len().saturating_add(1))
+        let bytes = self.data().len().saturating_add(1);
+        Ok((byte_buffer(bytes)?, Spare::for_copy(bytes)?))
     }
 
     /// If the items have a time, the first added item is replicated separately with the time, and the batch without
@@ -107,8 +111,9 @@ impl<'a> Adds<'a> for Batch<'a> {
         creation: Option<Creation>,
         at_ms: Option<u64>,
         outcomes: &Outcomes,
-        mut buffer: Self::Buffer,
+        (mut buffer, spare): Self::Buffer,
     ) -> Vec<ReplicatedCommand<'a>> {
+        spare.free();
         let mut commands =
             creation.map_or_else(Vec::new, |creation| creation.commands(key, std::iter::empty(), Vec::new()));
         if let Some(at_ms) = at_ms {
@@ -139,7 +144,7 @@ pub(super) fn exists<'a>(
     let mut key = keyspace.open(key, KeyAccess::ReadOnly);
     let mut items_found = 0u32;
     let count = if requested == Requested::Characters { batch.item_count() } else { 0 };
-    let mut characters = byte_buffer(count)?;
+    let (mut characters, spare) = (byte_buffer(count)?, requested.spare(&batch, keyspace)?);
     match key.slot().present()? {
         Some(filter) => {
             filter.contains_items(&mut batch.groups(), keyspace.prefetch(), &mut |found, items| {
@@ -152,7 +157,7 @@ pub(super) fn exists<'a>(
         None => characters.resize(count, NO | u8::from(missing(keyspace)?)),
     }
     match requested {
-        Requested::Characters => reply.bulk(&characters),
+        Requested::Characters => requested.write(&characters, spare, reply),
         Requested::Count => reply.integer(items_found.into()),
     }
     Ok(Effects::of_checks(batch.item_count(), items_found))
@@ -175,21 +180,23 @@ enum Requested {
 }
 
 impl Requested {
+    /// Returns memory for the server's copy of the reply.
+    ///
+    /// # Errors
+    /// [`CommandError::OutOfMemory`].
+    fn spare(self, batch: &Batch<'_>, host: &dyn Host) -> Result<Spare, CommandError> {
+        match self {
+            Self::Characters => Spare::for_reply(batch.item_count(), host),
+            Self::Count => Ok(Spare::default()),
+        }
+    }
+
     /// Replies the characters, or their count.
-    fn write(self, characters: &[u8], reply: &mut impl Reply) {
+    fn write(self, characters: &[u8], spare: Spare, reply: &mut impl Reply) {
+        spare.free();
         match self {
             Self::Characters => reply.bulk(characters),
             Self::Count => reply.integer(memchr::memchr_iter(YES, characters).count() as u64),
         }
     }
-}
-
-/// Returns an empty buffer of `bytes` bytes.
-///
-/// # Errors
-/// [`CommandError::OutOfMemory`].
-fn byte_buffer(bytes: usize) -> Result<Vec<u8>, CommandError> {
-    let mut buffer = Vec::new();
-    buffer.try_reserve_exact(bytes).map_err(|_| CommandError::OutOfMemory)?;
-    Ok(buffer)
 }

@@ -2,15 +2,15 @@
 //!
 //! The encodings of all releases are read, and every field is checked before it is used or memory is allocated for
 //! it. The newest encoding is written. docs/formats.md has the tables of fields. The protocol of the chunks is that
-//! of [`chunks`](super::chunks) without seals: the position of a chunk of bits follows from its iterator and its
-//! length.
+//! of [`chunks`](super::chunks) without dump ids and checksums: iterators are positions plus 1, and the position of a
+//! chunk of bits follows from its iterator and its length.
 
 pub mod header;
 pub mod rdb;
 
 use std::borrow::Cow;
 
-use super::chunks::{Chunk, ChunkError, HEADER_ITERATOR, Rewritten, iterator_after};
+use super::chunks::{Chunk, ChunkError, Rewritten};
 use super::filter::DataType;
 use super::segments::{chunk_at, locate};
 use super::stream::DecodeError;
@@ -25,6 +25,9 @@ use crate::bloom::{ByteLimit, Extent, Filter, Hash, Layer, LayerSpec, Layout, Pl
 pub(super) const DATA_TYPE: DataType =
     DataType { name: "MBbloom--", encoding_version: rdb::ENCODING_VERSION };
 
+/// The iterator that goes with a header.
+pub const HEADER_ITERATOR: u64 = 1;
+
 /// Returns the chunk that `iterator` requests, or `None` past the end. O(layers): bits are not copied.
 pub(super) fn chunk<'f>(policy: &RedisBloom, filter: &'f Filter, iterator: u64) -> Option<Chunk<'f>> {
     let Some(position) = iterator.checked_sub(1) else {
@@ -32,7 +35,7 @@ pub(super) fn chunk<'f>(policy: &RedisBloom, filter: &'f Filter, iterator: u64) 
         return Some(Chunk { next_iterator: HEADER_ITERATOR, data });
     };
     let chunk = chunk_at(filter, position)?;
-    Some(Chunk { next_iterator: iterator_after(chunk.end()), data: Cow::Borrowed(chunk.segment.cells) })
+    Some(Chunk { next_iterator: chunk.end().saturating_add(1), data: Cow::Borrowed(chunk.segment.cells) })
 }
 
 /// Sets the bits of a chunk. RedisBloom overwrites them instead, and loses items that were added meanwhile.

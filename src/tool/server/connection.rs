@@ -45,7 +45,7 @@ impl From<CallError> for Failure {
 const WRONG_PASSWORD: &str = "the server refused the user or the password";
 
 /// Advice for errors of a server, by the beginning of their text.
-const REMEDIES: [(&str, &str); 9] = [
+const REMEDIES: [(&str, &str); 10] = [
     ("NOAUTH", "give the password in the address, or in EVERBLOOM_PASSWORD"),
     (WRONG_PASSWORD, "check the address, EVERBLOOM_USERNAME and EVERBLOOM_PASSWORD"),
     ("NOPERM", "give the user the permission with ACL SETUSER"),
@@ -54,6 +54,10 @@ const REMEDIES: [(&str, &str); 9] = [
     ("WRONGTYPE", "the key is not a filter: use another key"),
     ("ERR not found", "there is no filter under the key: create it first"),
     ("OOM", "free memory on the server, or raise its maxmemory"),
+    (
+        "ERR the dump of this iterator has ended",
+        "another client has changed the filter and dumped it again, or emptied or deleted it: copy it again with --resume",
+    ),
     (
         "ERR received bad data",
         "the server cannot read this filter: check with MODULE LIST that everbloom is loaded, and that the file is intact",

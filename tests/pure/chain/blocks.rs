@@ -67,7 +67,7 @@ fn every_block_of_every_kind_is_visited_and_moved() {
             set_time(&mut filter, now_ms);
             add(&mut filter, item).unwrap();
         }
-        filter.mark_state(7);
+        filter.begin_dump(7);
         let layers = filter.layer_count();
         assert!(layers > 2, "{name}");
 
@@ -82,7 +82,7 @@ fn every_block_of_every_kind_is_visited_and_moved() {
 
         let before: Vec<Vec<u8>> = cells_of(&filter).into_iter().map(<[u8]>::to_vec).collect();
         filter.move_structs(&blocks);
-        // The layers, then the marks.
+        // The layers, then the dumps.
         assert_eq!(
             (blocks.vectors.get(), blocks.boxes.get()),
             (1, 1 + boxes + layers * layer_boxes),

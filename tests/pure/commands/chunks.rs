@@ -313,8 +313,8 @@ fn a_chunk_of_another_dump_is_refused_with_a_remedy() {
     assert_eq!(try_load(&mut server, "dst", &later[1]), expected);
     // The source was cleared.
     assert_eq!(server.run("BF.CLEAR src"), "+OK");
-    let cleared = scan(&mut server, "src", 1).unwrap();
-    assert_eq!(try_load(&mut server, "dst", &cleared), expected);
+    let cleared = dump(&mut server, "src");
+    assert_eq!(try_load(&mut server, "dst", &cleared[1]), expected);
     // The header is no longer known, as after a restart.
     let copy = server.keys[&b"dst"[..]].try_clone(UnknownMemory).unwrap();
     server.keys.insert(b"restarted".to_vec(), copy);
@@ -323,34 +323,191 @@ fn a_chunk_of_another_dump_is_refused_with_a_remedy() {
     assert_eq!(count(&mut server, "dst", "old", 0..10), 10);
 }
 
-/// Returns the mark of a header, which changes when the filter changes.
-fn mark(header: &Chunk) -> [u8; 8] {
+/// Returns the dump id of a header, which changes when the filter changes.
+fn dump_id(header: &Chunk) -> [u8; 8] {
     *header.1[..header.1.len() - 16].last_chunk().unwrap()
 }
 
-/// A filter that has lost a layer has another mark than before, however many changes its other layers have.
+/// A dump of a filter that has lost a layer has another id than before, however many changes its other layers have.
 #[test]
-fn losing_a_layer_changes_the_mark() {
+fn losing_a_layer_changes_the_dump_id() {
     let mut lost = 0;
     for adds in 0..60 {
         let mut server = server();
         assert_eq!(server.run(&format!("BF.RESERVE src 0.01 14 PWINDOW {WINDOW_MS}")), "+OK");
         add(&mut server, "src", "burst", 0..40);
         let layers = server.run("BF.INFO src FILTERS");
-        let before = mark(&scan(&mut server, "src", 0).unwrap());
-        assert_eq!(mark(&scan(&mut server, "src", 0).unwrap()), before, "nothing has changed");
+        let before = dump_id(&scan(&mut server, "src", 0).unwrap());
+        assert_eq!(dump_id(&scan(&mut server, "src", 0).unwrap()), before, "nothing has changed");
         server.now_ms += 2 * WINDOW_MS;
         for number in 0..=adds {
             server.now_ms += GENERATION_MS;
             add(&mut server, "src", "pace", number..number + 1);
         }
-        assert_ne!(mark(&scan(&mut server, "src", 0).unwrap()), before, "{adds}");
+        assert_ne!(dump_id(&scan(&mut server, "src", 0).unwrap()), before, "{adds}");
         lost += u32::from(server.run("BF.INFO src FILTERS") != layers);
     }
     assert!(lost > 50, "{lost}");
 }
 
-/// A merge may insert layers into a filter that is being dumped. The remaining chunks are refused.
+/// The text of BF.SCANDUMP for an iterator of a dump that has ended.
+const ENDED: &str =
+    "-ERR the dump of this iterator has ended: delete the copy and start again with iterator 0";
+
+/// The options of every kind of filter whose dumps have an id, and a command that ends a dump of the filter `src`.
+const ENDS: [(&str, &str); 9] = [
+    ("0.01 100 EXPANSION 1", "BF.CLEAR src"),
+    ("0.01 100 EXPANSION 1 KEYED", "BF.CLEAR src"),
+    ("0.01 100 EXPANSION 1", "BF.MERGE src other FORCE"),
+    ("0.01 100 EXPANSION 1 COUNTING", "BF.CLEAR src"),
+    ("0.01 100 EXPANSION 1 COUNTING", "BF.DEL src"),
+    ("0.01 100 PWINDOW 14000", "BF.CLEAR src"),
+    ("0.01 100 PWINDOW 14000", "BF.MERGE src other FORCE"),
+    ("0.01 100 EXPANSION 1 FORMAT valkey-bloom", "BF.CLEAR src"),
+    ("0.01 100 EXPANSION 1", "DEL src"),
+];
+
+/// Returns a server with the filter `src`, of some layers, and what an `end` of [`ENDS`] needs.
+fn before_the_end(options: &str, end: &str) -> Server {
+    let mut server = server();
+    assert_eq!(server.run(&format!("BF.RESERVE src {options}")), "+OK");
+    add(&mut server, "src", "item", 0..450);
+    if end.starts_with("BF.MERGE") {
+        // Cannot be united with a layer of the source: filled with other items, or of another shape.
+        let reserve = options.replace("0.01 100", "0.001 70");
+        assert_eq!(server.run(&format!("BF.RESERVE other {reserve}")), "+OK");
+        add(&mut server, "other", "other", 0..400);
+    }
+    server
+}
+
+fn end_dump(server: &mut Server, end: &str) {
+    match end {
+        "DEL src" => drop(server.keys.remove(&b"src"[..])),
+        // Deletes the items of the first layers.
+        "BF.DEL src" => {
+            let layers = server.keys[&b"src"[..]].layer_count();
+            for number in 0..300 {
+                server.run(&format!("BF.DEL src item-{number}"));
+            }
+            assert!(server.keys[&b"src"[..]].layer_count() < layers);
+        }
+        _ => assert_eq!(server.run(end), "+OK", "{end}"),
+    }
+}
+
+/// A dump never ends before its last chunk: every iterator of a dump that has ended is an error, also one that lies
+/// past the end of the filter, and also after another dump of the filter.
+#[test]
+fn an_ended_dump_never_looks_complete() {
+    for (options, end) in ENDS {
+        let context = format!("{options}, {end}");
+        let mut server = before_the_end(options, end);
+        let chunks = dump(&mut server, "src");
+        assert!(chunks.len() > 4, "{context}: {}", chunks.len());
+        assert_eq!(scan(&mut server, "src", chunks.last().unwrap().0), None);
+        end_dump(&mut server, end);
+        for is_dumped_again in [false, true] {
+            if !server.keys.contains_key(&b"src"[..]) {
+                assert_eq!(server.run(&format!("BF.SCANDUMP src {}", chunks[1].0)), "-ERR not found");
+                // Another filter under the same key, shorter than the first one.
+                assert_eq!(server.run("BF.RESERVE src 0.1 9"), "+OK");
+            }
+            if is_dumped_again {
+                dump(&mut server, "src");
+            }
+            for (iterator, _) in &chunks {
+                assert!(*iterator < 1 << 53);
+                let reply = server.run(&format!("BF.SCANDUMP src {iterator}"));
+                assert_eq!(reply, ENDED, "{context}, {iterator}, dumped again: {is_dumped_again}");
+            }
+        }
+        for iterator in [i64::MIN, -1, 1, 2, i64::MAX] {
+            assert_eq!(server.run(&format!("BF.SCANDUMP src {iterator}")), ENDED, "{context}, {iterator}");
+        }
+    }
+}
+
+/// The rest of a dump is refused with the same text, wherever its chunks lie, and whatever kind the target is of.
+#[test]
+fn the_chunks_of_another_dump_are_refused_at_every_place() {
+    let other_dump = "-ERR received bad data - the chunk and the header are from different dumps: delete the key and \
+                      start again with BF.SCANDUMP and iterator 0";
+    for (options, end) in ENDS.into_iter().filter(|(_, end)| *end != "DEL src") {
+        let mut server = before_the_end(options, end);
+        let first = dump(&mut server, "src");
+        end_dump(&mut server, end);
+        let second = dump(&mut server, "src");
+        load(&mut server, "first", &first[0]);
+        load(&mut server, "second", &second[0]);
+        assert_eq!(server.run("BF.RESERVE small 0.3 1"), "+OK");
+        for (target, chunks) in [("first", &second), ("second", &first), ("small", &first), ("src", &first)] {
+            let before = digested(&server, target);
+            for chunk in &chunks[1..] {
+                let reply = try_load(&mut server, target, chunk);
+                assert_eq!(reply, other_dump, "{options}, {end}, {target}, {}", chunk.0);
+            }
+            assert!(digested(&server, target) == before);
+        }
+    }
+}
+
+/// Items are added and deleted, filters are merged and cleared, and other dumps begin, between the chunks of a dump.
+/// If a dump comes to its end, the copy has all items that the filter had at the header and has kept since.
+#[test]
+fn a_dump_that_ends_well_is_complete() {
+    let seed = 0x636f_6d70_6c65;
+    let mut random = Random(seed);
+    let (mut complete, mut ended) = (0, 0);
+    for round in 0..400 {
+        let (options, end) = ENDS[round % ENDS.len()];
+        let context = format!("seed {seed:#x}, round {round}, {options}, {end}");
+        let mut server = before_the_end(options, end);
+        let mut kept = 0..450;
+        let mut iterator = 0;
+        let is_complete = loop {
+            let reply = server.run(&format!("BF.SCANDUMP src {iterator}"));
+            if reply.starts_with('-') {
+                assert!(reply == ENDED || reply == "-ERR not found", "{context}: {reply}");
+                break false;
+            }
+            iterator = server.reply[1][1..].parse().unwrap();
+            if iterator == 0 {
+                break true;
+            }
+            let chunk = (iterator, std::mem::take(&mut server.bulk));
+            if try_load(&mut server, "dst", &chunk) != "+OK" {
+                break false;
+            }
+            match random.below(12) {
+                0 => {
+                    end_dump(&mut server, end);
+                    if end == "BF.DEL src" {
+                        kept.start = 300;
+                    }
+                    if random.below(2) == 0 && !server.keys.contains_key(&b"src"[..]) {
+                        server.run("BF.RESERVE src 0.1 9");
+                    }
+                }
+                1 if server.keys.contains_key(&b"src"[..]) => drop(dump(&mut server, "src")),
+                2 if server.keys.contains_key(&b"src"[..]) => {
+                    add(&mut server, "src", "meanwhile", 0..1 + random.below(300) as u64);
+                }
+                _ => {}
+            }
+        };
+        if is_complete {
+            complete += 1;
+            let found = count(&mut server, "dst", "item", kept.clone());
+            assert_eq!(found as u64, kept.end - kept.start, "{context}");
+        } else {
+            ended += 1;
+        }
+    }
+    assert!(complete > 100 && ended > 50, "{complete} complete, {ended} ended");
+}
+
+/// A merge may insert layers into a filter that is being dumped. That ends the dump, and the next one has them.
 #[test]
 fn a_merge_that_adds_layers_ends_a_dump() {
     let mut server = server();
@@ -364,15 +521,11 @@ fn a_merge_that_adds_layers_ends_a_dump() {
     add(&mut server, "src", "item", 0..190);
     add(&mut server, "other", "other", 0..100);
     let header = scan(&mut server, "src", 0).unwrap();
-    load(&mut server, "dst", &header);
     let first = scan(&mut server, "src", header.0).unwrap();
-    load(&mut server, "dst", &first);
     let layers = server.run("BF.INFO src FILTERS");
     assert_eq!(server.run("BF.MERGE src other FORCE"), "+OK");
     assert_ne!(server.run("BF.INFO src FILTERS"), layers);
-    let second = scan(&mut server, "src", first.0).unwrap();
-    let reply = try_load(&mut server, "dst", &second);
-    assert!(reply.starts_with("-ERR received bad data"), "{reply}");
+    assert_eq!(server.run(&format!("BF.SCANDUMP src {}", first.0)), ENDED);
     dump(&mut server, "src").iter().for_each(|chunk| load(&mut server, "again", chunk));
     assert!(digested(&server, "again") == digested(&server, "src"));
 }

@@ -86,14 +86,14 @@ fn older_chunks_do_not_load_into_a_cleared_filter() {
         source.run(maker);
         source.run("BF.MADD k a b c");
         let dumped = source.keys.get_mut(b"k".as_slice()).unwrap();
-        dumped.mark_state(77);
+        dumped.begin_dump(77);
         let header = chunk(dumped, 0).unwrap().unwrap();
         let chunk = chunk(dumped, header.next_iterator).unwrap().unwrap();
         let mut server = Server::new();
         assert_eq!(server.call(&[b"BF.LOADCHUNK", b"k", b"1", &header.data]), "+OK");
         assert_eq!(server.run("BF.CLEAR k"), "+OK");
         let filter = server.keys.get_mut(b"k".as_slice()).unwrap();
-        let outcome = load_chunk(filter, chunk.next_iterator, &chunk.data, Trust::Marks);
+        let outcome = load_chunk(filter, chunk.next_iterator, &chunk.data, Trust::DumpId);
         // RedisBloom's chunks have no dump id.
         let expected = if has_dump_id { Err(ChunkError::OtherDump) } else { Ok(()) };
         assert_eq!(outcome, expected, "{maker}");

@@ -11,6 +11,7 @@ mod import;
 mod keyed;
 mod kinds;
 mod merge;
+mod panics;
 mod promise;
 mod replication;
 mod replies;

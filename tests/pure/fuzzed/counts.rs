@@ -12,7 +12,7 @@ struct Form {
     header: Vec<u8>,
     capacity_at: usize,
     items_at: usize,
-    /// RedisBloom's header: it also has the items of the filter, and no seal.
+    /// RedisBloom's header: it also has the items of the filter, and no trailer.
     is_redisbloom: bool,
 }
 
@@ -46,7 +46,7 @@ impl Form {
             put(0, items);
             return header;
         }
-        forge::sealed_header(&header, 1)
+        forge::header_chunk(&header, 1)
     }
 
     /// Returns the highest number that is accepted.

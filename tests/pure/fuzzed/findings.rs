@@ -27,7 +27,7 @@ fn header_of(cells: CellType, reserved_items: u64, expansion: u32, layers: u32) 
         // Counters have occurrences too.
         body.extend(vec![0; if cells == CellType::Counters { 8 } else { 0 }]);
     }
-    forge::sealed_header(&forge::header(0, &body), 1)
+    forge::header_chunk(&forge::header(0, &body), 1)
 }
 
 /// The record contains the reserved capacity, and its layers may be smaller. BF.CLEAR created a filter of the
@@ -77,7 +77,7 @@ fn a_saturating_union_loads_with_any_last_layer() {
     for layer in forge::layers(&turned) {
         turned[layer.start + 32..][..8].fill(0);
     }
-    assert_eq!(server.call(&[b"BF.LOADCHUNK", b"f", b"1", &forge::sealed_header(&turned, 1)]), "+OK");
+    assert_eq!(server.call(&[b"BF.LOADCHUNK", b"f", b"1", &forge::header_chunk(&turned, 1)]), "+OK");
     let before = server.keys[&b"f"[..]].items();
     assert_eq!(server.run("BF.MADD f 1 2 3 4 5"), "*5 #t #t #t #t #t");
     let filter = &server.keys[&b"f"[..]];
@@ -110,7 +110,7 @@ fn a_generation_with_one_item_per_position_is_loaded_after_an_add() {
     header[columns..][..8].copy_from_slice(&generation.to_le_bytes());
     let column = columns + 16 + 8 * (generation % 16) as usize;
     header[column..column + 8].copy_from_slice(&positions.to_le_bytes());
-    assert_eq!(server.call(&[b"BF.LOADCHUNK", b"w", b"1", &forge::sealed_header(&header, 1)]), "+OK");
+    assert_eq!(server.call(&[b"BF.LOADCHUNK", b"w", b"1", &forge::header_chunk(&header, 1)]), "+OK");
     reload(&server.keys[&b"w"[..]]);
     assert_eq!(server.run("BF.ADD w one-more"), "#t");
     reload(&server.keys[&b"w"[..]]);
@@ -125,10 +125,10 @@ fn a_page_with_bits_but_no_items_is_refused() {
     let page_at = bytes.len() - 8;
     bytes[..page_at].fill(u8::MAX);
     let mut server = Server::new();
-    assert_eq!(server.call(&[b"BF.LOADCHUNK", b"w", b"1", &forge::sealed_header(&header, 1)]), "+OK");
-    let (layer, _) = forge::layer_at(&server.keys[&b"w"[..]], 0).unwrap();
-    let chunk = forge::sealed_chunk(&bytes, 0, layer, 1);
-    let iterator = (bytes.len() + 1).to_string();
+    assert_eq!(server.call(&[b"BF.LOADCHUNK", b"w", b"1", &forge::header_chunk(&header, 1)]), "+OK");
+    let iterator = forge::iterator_at(bytes.len() as u64, 1);
+    let chunk = forge::with_trailer(&bytes, iterator, 1);
+    let iterator = iterator.to_string();
     let load = server.call(&[b"BF.LOADCHUNK", b"w", iterator.as_bytes(), &chunk]);
     assert_eq!(load, "-ERR received bad data");
     assert_eq!(server.run("BF.EXISTS w item"), "#f");

@@ -204,7 +204,7 @@ fn impossible_windows_are_refused_by_name() {
             (OPTIONAL, &0u64.to_le_bytes(), invalid("items")),
             // The page is newer than the layer.
             (OPTIONAL, &(newest - 16).to_le_bytes(), invalid("chunk")),
-            (address, &((1u64 << 62) + 1).to_le_bytes(), invalid("address")),
+            (address, &((1u64 << 50) + 1).to_le_bytes(), invalid("address")),
             (items, &u64::MAX.to_le_bytes(), invalid("items")),
         ],
     );
@@ -301,8 +301,8 @@ fn payloads_of_releases_before_the_first_public_one_are_refused_by_name() {
     // Also as the header of a dump, of every kind.
     for kind in 1..8 {
         header[6] = kind;
-        let sealed = crate::chunks::sealed_header(&header, 0);
-        assert_eq!(from_header(&sealed, &ANY).map(|_| ()), Err(DecodeError::BeforeFirstRelease), "{kind}");
+        let chunk = crate::chunks::header_chunk(&header, 0);
+        assert_eq!(from_header(&chunk, &ANY).map(|_| ()), Err(DecodeError::BeforeFirstRelease), "{kind}");
     }
     // Another encoding version of the data type is from a later release.
     let data_type = DataType::of(Format::Everbloom);
@@ -316,7 +316,7 @@ fn payloads_of_releases_before_the_first_public_one_are_refused_by_name() {
 #[test]
 fn the_data_type_refuses_filters_of_valkey_bloom() {
     let mut filter = super::valkey();
-    filter.mark_state(1);
+    filter.begin_dump(1);
     let header = everbloom::format::filter::header(&filter);
     let record = Record(vec![Field::Bytes(header), Field::Bytes(Vec::new())]);
     assert_eq!(loaded(&record, ANY).err(), Some(invalid("policy")));

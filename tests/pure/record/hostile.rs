@@ -87,10 +87,10 @@ fn chunks_of_a_newer_page_or_of_torn_words_change_nothing() {
     let mut filter = window(promise(0.01, 100, 2), WINDOW_MS);
     set_time(&mut filter, START_MS);
     add(&mut filter, b"hello").unwrap();
-    filter.mark_state(3);
+    filter.begin_dump(3);
     let header = chunk(&filter, 0).unwrap().unwrap().data.into_owned();
     let mut loaded = from_header(&header, &ANY).unwrap();
-    assert!(load_chunk(&mut loaded, 9, b"no seal", Trust::Marks).is_err());
+    assert!(load_chunk(&mut loaded, 9, b"no trailer", Trust::DumpId).is_err());
     let storage = loaded.layers_mut()[0].cells_mut();
     let cells_bytes = storage.bytes().len() - 8;
     let newest = storage.timed().unwrap().history.newest;

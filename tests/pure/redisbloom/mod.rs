@@ -54,7 +54,7 @@ fn from_header(header: &[u8], limit_bytes: u64) -> Result<Filter, DecodeError> {
 }
 
 fn load_chunk(chain: &mut Filter, iterator: u64, data: &[u8]) -> Result<(), ChunkError> {
-    filter::load_chunk(chain, iterator, data, Trust::Marks)
+    filter::load_chunk(chain, iterator, data, Trust::DumpId)
 }
 
 /// Returns the parameters that RedisBloom saves for a layer.

@@ -2,7 +2,7 @@
 
 use everbloom::bloom::Filter;
 use everbloom::bloom::policy::redisbloom::{Options, reported_size_bytes};
-use everbloom::format::chunks::HEADER_ITERATOR;
+use everbloom::format::redisbloom::HEADER_ITERATOR;
 use serde_json::Value;
 
 use super::{add, chunk, from_header, load, load_chunk, policy};

@@ -15,9 +15,11 @@ static TOKEN: u8 = 0;
 /// Returns the function with a name without `RedisModule_`.
 pub(super) fn address_of(name: &str) -> *const c_void {
     match name {
-        "Alloc" | "TryAlloc" => memory::allocate as *const c_void,
-        "Calloc" | "TryCalloc" => memory::allocate_zeroed as *const c_void,
-        "Realloc" | "TryRealloc" => memory::reallocate as *const c_void,
+        "TryAlloc" => memory::allocate as *const c_void,
+        "TryCalloc" => memory::allocate_zeroed as *const c_void,
+        "TryRealloc" => memory::reallocate as *const c_void,
+        // These abort a server that has no memory.
+        "Alloc" | "Calloc" | "Realloc" => memory::allocate_or_abort as *const c_void,
         "Free" => memory::free as *const c_void,
         "MallocSize" => memory::malloc_size as *const c_void,
         "SetModuleAttribs" => loading::set_module_attributes as *const c_void,
@@ -51,6 +53,7 @@ pub(super) fn address_of(name: &str) -> *const c_void {
         "FreeCallReply" => running::free_call_reply as *const c_void,
         "CreateString" => running::create_string as *const c_void,
         "FreeString" => running::free_string as *const c_void,
+        "RetainString" => running::retain_string as *const c_void,
         "StringPtrLen" => running::string_ptr_len as *const c_void,
         "OpenKey" => running::open_key as *const c_void,
         "CloseKey" => running::close_key as *const c_void,
@@ -66,6 +69,7 @@ pub(super) fn address_of(name: &str) -> *const c_void {
         "ReplyWithBool" => running::reply_with_bool as *const c_void,
         "ReplyWithSimpleString" => running::reply_with_simple_string as *const c_void,
         "ReplyWithError" => running::reply_with_error as *const c_void,
+        "ReplyWithStringBuffer" => running::reply_with_string_buffer as *const c_void,
         "ReplyWithArray" => running::reply_with_array as *const c_void,
         _ => pretended(name),
     }
@@ -122,8 +126,6 @@ fn pretended(name: &str) -> *const c_void {
         "ReplyWithDouble"
         "ReplyWithMap"
         "ReplyWithNull"
-        "ReplyWithStringBuffer"
-        "RetainString"
         "SaveDouble"
         "SaveStringBuffer"
         "SaveUnsigned"

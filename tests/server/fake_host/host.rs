@@ -1,7 +1,7 @@
 //! The fake host: its properties, what it recorded, and a module file loaded into it.
 
 use std::alloc::Layout;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulong, c_void};
 use std::ptr;
@@ -38,7 +38,16 @@ pub(super) struct TypeMethods {
 }
 
 /// A string of the host. The module knows only its address.
-pub(super) struct Text(pub(super) Vec<u8>);
+pub(super) struct Text {
+    pub(super) bytes: Vec<u8>,
+    pub(super) references: Cell<u32>,
+}
+
+impl Text {
+    pub(super) fn new(bytes: Vec<u8>) -> Self {
+        Self { bytes, references: Cell::new(1) }
+    }
+}
 
 /// A context. The module reads its first pointer when it is loaded: the function that returns all others.
 #[repr(C)]
@@ -91,6 +100,19 @@ pub(super) struct State {
     pub(super) defrag_cursor: c_ulong,
     /// How often the module freed or measured a block that the host had not allocated.
     pub(super) strange_blocks: u32,
+    /// The most bytes of large blocks that the host has memory for.
+    pub(super) memory_max_bytes: Option<usize>,
+    /// Bytes of the large blocks of the module, and of the host's copies for it.
+    pub(super) memory_bytes: usize,
+    /// The most bytes of these at one time.
+    pub(super) memory_peak_bytes: usize,
+    /// How often a server would have aborted: it had no memory for a copy, or for a block that the module requested
+    /// with a function that cannot fail.
+    pub(super) aborts: u32,
+    /// Functions of the API that were looked up.
+    pub(super) lookups: usize,
+    /// The lengths of the arguments of every replicated command.
+    pub(super) replicated: Vec<Vec<usize>>,
 }
 
 thread_local! {
@@ -119,6 +141,7 @@ unsafe extern "C" fn get_api(name: *const c_char, place: *mut *const c_void) -> 
     let name = unsafe { CStr::from_ptr(name) }.to_str().expect("a name in ASCII");
     let valkey_name = name.strip_prefix("ValkeyModule_").filter(|_| with(|state| state.is_valkey));
     let name = valkey_name.or(name.strip_prefix("RedisModule_")).unwrap_or(name);
+    with(|state| state.lookups += 1);
     let function = functions::address_of(name);
     if function.is_null() || with(|state| state.missing.contains(name)) {
         return ERR;
@@ -207,6 +230,35 @@ impl Host {
         self
     }
 
+    /// Limits the memory for large blocks to the current bytes and `more_bytes`. Returns the current bytes.
+    pub(crate) fn limit_memory(&self, more_bytes: Option<usize>) -> usize {
+        with(|state| {
+            state.memory_peak_bytes = state.memory_bytes;
+            state.memory_max_bytes = more_bytes.map(|more| state.memory_bytes + more);
+            state.memory_bytes
+        })
+    }
+
+    /// Returns the most bytes of large blocks since the last call of [`limit_memory`](Self::limit_memory).
+    pub(crate) fn memory_peak_bytes(&self) -> usize {
+        with(|state| state.memory_peak_bytes)
+    }
+
+    /// Returns how often a server would have aborted.
+    pub(crate) fn aborts(&self) -> u32 {
+        with(|state| state.aborts)
+    }
+
+    /// Returns how many functions of the API the module has looked up.
+    pub(crate) fn lookups(&self) -> usize {
+        with(|state| state.lookups)
+    }
+
+    /// Returns the lengths of the arguments of the commands that were replicated since the last call.
+    pub(crate) fn take_replicated(&self) -> Vec<Vec<usize>> {
+        with(|state| std::mem::take(&mut state.replicated))
+    }
+
     /// Loads the module. Returns whether it succeeded.
     pub(crate) fn load(&mut self, args: &[&str]) -> bool {
         // SAFETY: this symbol has this type in every module.
@@ -227,7 +279,7 @@ impl Host {
     }
 
     fn run<A: AsRef<[u8]>>(&mut self, function: Handler, args: &[A]) -> c_int {
-        let mut texts: Vec<Text> = args.iter().map(|arg| Text(arg.as_ref().to_vec())).collect();
+        let mut texts: Vec<Text> = args.iter().map(|arg| Text::new(arg.as_ref().to_vec())).collect();
         let mut argv: Vec<*mut Text> = texts.iter_mut().map(ptr::from_mut).collect();
         let argc = c_int::try_from(argv.len()).expect("few arguments");
         // SAFETY: context and strings outlive the call, as in a server.
@@ -284,6 +336,7 @@ impl Drop for Host {
         if !std::thread::panicking() {
             let strange = with(|state| state.strange_blocks);
             assert_eq!(strange, 0, "blocks that this host never handed out were given to it");
+            assert_eq!(self.aborts(), 0, "a server would have aborted");
         }
     }
 }

@@ -28,6 +28,41 @@ fn layout_of(size: usize) -> Layout {
     Layout::from_size_align(size.max(1) + front_bytes_of(size), ALIGN_BYTES).expect("a size that exists")
 }
 
+/// Smallest block that counts towards the limit. A server aborts if it has no memory for smaller ones.
+const LARGE_MIN_BYTES: usize = 16 << 10;
+
+/// Takes memory for a block or a copy. Returns whether there is enough.
+pub(super) fn take(size: usize) -> bool {
+    with(|state| {
+        let bytes = state.memory_bytes + size;
+        if size >= LARGE_MIN_BYTES {
+            if state.memory_max_bytes.is_some_and(|most| bytes > most) {
+                return false;
+            }
+            state.memory_bytes = bytes;
+            state.memory_peak_bytes = state.memory_peak_bytes.max(bytes);
+        }
+        true
+    })
+}
+
+/// Takes memory for a copy that the host makes. A server without the memory aborts.
+pub(super) fn take_or_abort(size: usize) {
+    if !take(size) {
+        with(|state| state.aborts += 1);
+    }
+}
+
+/// Gives back what [`take`] took.
+pub(super) fn give_back(size: usize) {
+    if size >= LARGE_MIN_BYTES {
+        let _ = try_with(|state| state.memory_bytes = state.memory_bytes.saturating_sub(size));
+    }
+}
+
+/// What a new block that is not zeroed is filled with.
+const GARBAGE: u8 = 0xC7;
+
 /// Returns the address after the front of a new block.
 fn handed_out(start: *mut u8, layout: Layout, size: usize) -> *mut c_void {
     // SAFETY: the layout is larger than the front.
@@ -38,13 +73,27 @@ fn handed_out(start: *mut u8, layout: Layout, size: usize) -> *mut c_void {
 
 pub(super) extern "C" fn allocate(size: usize) -> *mut c_void {
     let layout = layout_of(size);
+    if !take(layout.size()) {
+        return ptr::null_mut();
+    }
     // SAFETY: the layout has a size above zero.
-    handed_out(unsafe { alloc::alloc(layout) }, layout, size)
+    let start = unsafe { alloc::alloc(layout) };
+    // SAFETY: the block is fresh and that long.
+    unsafe { ptr::write_bytes(start, GARBAGE, layout.size()) };
+    handed_out(start, layout, size)
+}
+
+pub(super) extern "C" fn allocate_or_abort() -> *mut c_void {
+    with(|state| state.aborts += 1);
+    ptr::null_mut()
 }
 
 pub(super) extern "C" fn allocate_zeroed(count: usize, size: usize) -> *mut c_void {
     let size = count * size;
     let layout = layout_of(size);
+    if !take(layout.size()) {
+        return ptr::null_mut();
+    }
     // SAFETY: the layout has a size above zero.
     handed_out(unsafe { alloc::alloc_zeroed(layout) }, layout, size)
 }
@@ -53,7 +102,7 @@ pub(super) extern "C" fn allocate_zeroed(count: usize, size: usize) -> *mut c_vo
 /// `block` must be the module's own. If this host did not allocate it, that is recorded and the block is unchanged.
 pub(super) unsafe extern "C" fn reallocate(block: *mut c_void, size: usize) -> *mut c_void {
     let new_block = allocate(size);
-    if !block.is_null() {
+    if !block.is_null() && !new_block.is_null() {
         let old_size = malloc_size(block);
         // SAFETY: both blocks have at least that many bytes, and the new one is fresh.
         unsafe { ptr::copy_nonoverlapping(block.cast::<u8>(), new_block.cast(), old_size.min(size)) };
@@ -75,6 +124,7 @@ pub(super) unsafe extern "C" fn free(block: *mut c_void) {
         layout
     });
     if let Some(Some(layout)) = layout {
+        give_back(layout.size());
         // SAFETY: the block was allocated with this front.
         let start = unsafe { block.cast::<u8>().sub(front_bytes_at(block as usize)) };
         // SAFETY: allocated with this layout, and given up.

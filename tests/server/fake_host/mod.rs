@@ -9,6 +9,7 @@ mod loading;
 mod memory;
 mod moving;
 mod running;
+mod short_memory;
 
 use std::collections::BTreeSet;
 use std::ffi::{c_int, c_uint};
@@ -19,6 +20,10 @@ use host::Host;
 use moving::{
     every_block_of_a_filter_can_be_moved, every_block_of_a_union_can_be_moved,
     large_blocks_stay_where_they_are,
+};
+use short_memory::{
+    commands_without_memory_are_refused_before_a_change, large_arguments_are_replicated_without_a_copy,
+    large_blocks_are_clear_without_calloc,
 };
 
 /// These tests run once, not once per server.
@@ -39,6 +44,10 @@ pub(crate) const TESTS: &[Test] = tests![
     every_block_of_a_filter_can_be_moved,
     large_blocks_stay_where_they_are,
     every_block_of_a_union_can_be_moved,
+    a_second_load_looks_no_function_up,
+    large_blocks_are_clear_without_calloc,
+    commands_without_memory_are_refused_before_a_change,
+    large_arguments_are_replicated_without_a_copy,
 ];
 
 /// Functions that Redis 7.0 does not have and that are optional for the module.
@@ -238,6 +247,20 @@ fn a_taken_name_is_explained(site: &Site) {
     for word in ["module named bf", "loadmodule", "MODULE LIST", "RedisBloom"] {
         assert!(log.contains(word), "no '{word}' in: {log}");
     }
+}
+
+/// The server loads the same file again after MODULE LOAD. Threads of the module may read the table of functions then.
+fn a_second_load_looks_no_function_up(site: &Site) {
+    let mut host = Host::new(site);
+    assert!(host.load(&[]), "{}", host.log());
+    let lookups = host.lookups();
+    assert!(lookups > 100, "{lookups}");
+    for _ in 0..2 {
+        assert!(!host.load(&[]));
+        assert_eq!(host.lookups(), lookups, "the module wrote its table of functions again");
+    }
+    assert!(host.log().contains("a module named bf is loaded already"), "{}", host.log());
+    assert_eq!(host.call(&["bf.madd", "k", "a", "b", "a"]), "*3 1 1 0");
 }
 
 fn a_refused_load_leaves_no_settings(site: &Site) {

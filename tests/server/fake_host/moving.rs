@@ -121,7 +121,7 @@ fn union_header() -> Vec<u8> {
         add(filter, b"item").unwrap();
     }
     assert_eq!(filter.merge(&[&other], false, &ANY, UnknownMemory), Ok(true));
-    filter.mark_state(1);
+    filter.begin_dump(1);
     chunk(&filter, 0).unwrap().unwrap().data.into_owned()
 }
 

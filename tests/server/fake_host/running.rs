@@ -5,6 +5,7 @@ use std::ptr;
 
 use super::functions::{text_of, token};
 use super::host::{Context, OK, Text, status_of, with};
+use super::memory;
 
 // Strings.
 
@@ -17,14 +18,31 @@ pub(super) unsafe extern "C" fn create_string(
 ) -> *mut Text {
     // SAFETY: by the module's contract.
     let bytes = unsafe { std::slice::from_raw_parts(start.cast::<u8>(), length) };
-    Box::into_raw(Box::new(Text(bytes.to_vec())))
+    memory::take_or_abort(length);
+    Box::into_raw(Box::new(Text::new(bytes.to_vec())))
 }
 
 /// # Safety
-/// `text` must come from [`create_string`] and not be used again.
+/// `text` must be alive.
+pub(super) unsafe extern "C" fn retain_string(_: *mut Context, text: *mut Text) {
+    // SAFETY: by the module's contract.
+    let text = unsafe { &*text };
+    text.references.set(text.references.get() + 1);
+}
+
+/// # Safety
+/// `text` must come from [`create_string`] or [`retain_string`], and that reference must not be used again.
 pub(super) unsafe extern "C" fn free_string(_: *mut Context, text: *mut Text) {
     // SAFETY: by the module's contract.
-    drop(unsafe { Box::from_raw(text) });
+    let references = unsafe { &*text }.references.replace(0);
+    if references > 1 {
+        // SAFETY: by the module's contract.
+        unsafe { &*text }.references.set(references - 1);
+        return;
+    }
+    // SAFETY: by the module's contract; this was the last reference.
+    let text = unsafe { Box::from_raw(text) };
+    memory::give_back(text.bytes.len());
 }
 
 /// # Safety
@@ -33,8 +51,8 @@ pub(super) unsafe extern "C" fn string_ptr_len(text: *const Text, length: *mut u
     // SAFETY: by the module's contract.
     let text = unsafe { &*text };
     // SAFETY: by the module's contract.
-    unsafe { length.write(text.0.len()) };
-    text.0.as_ptr().cast()
+    unsafe { length.write(text.bytes.len()) };
+    text.bytes.as_ptr().cast()
 }
 
 // Keys: at most one, with any name.
@@ -66,16 +84,24 @@ pub(super) extern "C" fn set_value(_key: *mut c_void, _data_type: *mut c_void, v
 }
 
 pub(super) extern "C" fn replicate_verbatim(_: *mut Context) -> c_int {
+    with(|state| state.replicated.push(Vec::new()));
     status_of("ReplicateVerbatim")
 }
 
-pub(super) extern "C" fn replicate(
+/// # Safety
+/// `argc` living strings must begin at `argv`.
+pub(super) unsafe extern "C" fn replicate(
     _: *mut Context,
     _command: *const c_char,
     _format: *const c_char,
-    _argv: *const *mut Text,
-    _argc: usize,
+    argv: *const *mut Text,
+    argc: usize,
 ) -> c_int {
+    // SAFETY: by the module's contract.
+    let texts = unsafe { std::slice::from_raw_parts(argv, argc) };
+    // SAFETY: by the module's contract.
+    let lengths = texts.iter().map(|text| unsafe { &**text }.bytes.len()).collect();
+    with(|state| state.replicated.push(lengths));
     status_of("Replicate")
 }
 
@@ -133,6 +159,20 @@ pub(super) unsafe extern "C" fn reply_with_simple_string(_: *mut Context, text: 
 pub(super) unsafe extern "C" fn reply_with_error(_: *mut Context, text: *const c_char) -> c_int {
     // SAFETY: by the module's contract.
     replied(format!("-{}", unsafe { text_of(text) }))
+}
+
+/// # Safety
+/// `length` bytes must begin at `start`.
+pub(super) unsafe extern "C" fn reply_with_string_buffer(
+    _: *mut Context,
+    start: *const c_char,
+    length: usize,
+) -> c_int {
+    memory::take_or_abort(length);
+    memory::give_back(length);
+    // SAFETY: by the module's contract.
+    let bytes = unsafe { std::slice::from_raw_parts(start.cast::<u8>(), length) };
+    replied(format!("${}", String::from_utf8_lossy(bytes)))
 }
 
 pub(super) extern "C" fn reply_with_array(_: *mut Context, length: c_long) -> c_int {

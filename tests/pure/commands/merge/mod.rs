@@ -179,12 +179,12 @@ fn assert_survives(filter: &mut Filter, name: &str) {
     let read = load(filter.format(), 1, &mut record.reader(), &u64::MAX).unwrap();
     assert!(state(&read) == expected, "{name}: snapshot");
     assert!(state(&filter.try_clone(UnknownMemory).unwrap()) == expected, "{name}: copy");
-    filter.mark_state(77);
+    filter.begin_dump(77);
     let first = chunk(filter, 0).unwrap().unwrap();
     let mut loaded = from_header(&first.data, &u64::MAX).unwrap();
     let mut iterator = first.next_iterator;
     while let Some(next) = chunk(filter, iterator).unwrap() {
-        load_chunk(&mut loaded, next.next_iterator, &next.data, Trust::Marks).unwrap();
+        load_chunk(&mut loaded, next.next_iterator, &next.data, Trust::DumpId).unwrap();
         iterator = next.next_iterator;
     }
     assert!(state(&loaded) == expected, "{name}: chunks");

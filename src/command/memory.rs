@@ -1,0 +1,64 @@
+//! Memory that a command must have before it changes anything, because it cannot be refused afterwards.
+
+use std::hint::black_box;
+
+use super::error::CommandError;
+use super::keyspace::Host;
+
+/// Bytes of the largest copy that a server is trusted to have memory for.
+const SMALL_COPY_BYTES: usize = 64 << 10;
+
+/// Bytes that a server may allocate in addition to a copy.
+const OVERHEAD_BYTES: usize = 64 << 10;
+
+/// Returns an empty buffer for `bytes` bytes.
+///
+/// # Errors
+/// [`CommandError::OutOfMemory`].
+pub(super) fn byte_buffer(bytes: usize) -> Result<Vec<u8>, CommandError> {
+    let mut buffer = Vec::new();
+    buffer.try_reserve_exact(bytes).map_err(|_| CommandError::OutOfMemory)?;
+    Ok(buffer)
+}
+
+/// Memory that is held until the server makes a copy of the same size. A server exits if it has no memory for a copy.
+#[derive(Debug, Default)]
+pub(super) struct Spare(Vec<u8>);
+
+impl Spare {
+    /// Allocates memory for a copy of `bytes` bytes. For a small copy it allocates nothing.
+    ///
+    /// # Errors
+    /// [`CommandError::OutOfMemory`].
+    #[inline(always)]
+    pub(super) fn for_copy(bytes: usize) -> Result<Self, CommandError> {
+        if bytes <= SMALL_COPY_BYTES { Ok(Self::default()) } else { Self::for_large_copy(bytes) }
+    }
+
+    /// Allocates memory for a copy of a reply of `bytes` bytes. Replies to replicated commands are not copied.
+    ///
+    /// # Errors
+    /// [`CommandError::OutOfMemory`].
+    #[inline(always)]
+    pub(super) fn for_reply(bytes: usize, host: &dyn Host) -> Result<Self, CommandError> {
+        if bytes <= SMALL_COPY_BYTES || host.is_replicated() {
+            Ok(Self::default())
+        } else {
+            Self::for_large_copy(bytes)
+        }
+    }
+
+    #[cold]
+    fn for_large_copy(bytes: usize) -> Result<Self, CommandError> {
+        let mut spare = byte_buffer(bytes.saturating_add(OVERHEAD_BYTES))?;
+        // Without this the compiler would remove the unused allocation.
+        black_box(&mut spare);
+        Ok(Self(spare))
+    }
+
+    /// Frees the memory, just before the copy is made.
+    #[inline(always)]
+    pub(super) fn free(self) {
+        drop(self.0);
+    }
+}
