@@ -4,6 +4,8 @@
 export CARGO_TARGET_DIR := $(abspath $(or $(CARGO_TARGET_DIR),target))
 # A first build takes a quarter less time without incremental compilation. Plain `cargo` still uses it.
 export CARGO_INCREMENTAL ?= 0
+# Rust's installer changes the PATH of later logins only.
+export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 MODULE := $(CARGO_TARGET_DIR)/release/libeverbloom.so
 TOOL := $(CARGO_TARGET_DIR)/release/everbloom
 PREFIX ?= /usr/local
@@ -22,17 +24,21 @@ bench: export NOOP := $(CARGO_TARGET_DIR)/release/examples/libnoop.so
 bench: export BASELINE := $(CARGO_TARGET_DIR)/release/libeverbloom-baseline.so
 
 .DEFAULT_GOAL := help
-.PHONY: help run build tool test test-pure test-server test-tool test-clients check advisories fuzz fuzz-smoke soak mutants sanitize defrag-server test-defrag bench charts install install-tool clean dist reproducible test-dist test-clone container release-notes
+.PHONY: help run check-port build tool test test-pure test-server test-tool test-clients check advisories fuzz fuzz-smoke soak mutants sanitize defrag-server test-defrag bench charts install install-tool clean dist reproducible test-dist test-clone container release-notes
 
 ##@ Use
 help: ## print this list
 	@scripts/help Makefile
 
-run: build ## start a server with the module on 127.0.0.1, in the foreground
+run: check-port build ## start a server with the module on 127.0.0.1, in the foreground
 	@exec scripts/run
+
+check-port:
+	@scripts/run check
 
 build: ## build the module; as root on Debian, also install missing build tools
 	@scripts/setup $(NEEDS)
+	@[ -e $(MODULE) ] || echo 'A first build takes two to four minutes.'
 	cargo build --release --locked --lib
 
 tool: ## build the command-line tool, everbloom
@@ -102,13 +108,15 @@ charts: ## generate docs/performance.md and its charts from docs/performance-cel
 	cargo test --locked --no-default-features --bench server -- --render
 
 ##@ Install and release
+NOT_INSTALLED = { echo 'Not installed. If the permission is missing: sudo make $@'; exit 1; }
+
 # Builds only if no build exists, so that `make build && sudo make install` compiles nothing as root.
 install: $(if $(wildcard $(MODULE)),,build) ## copy the module to MODULE_DIR
-	install -D -m 755 $(MODULE) $(DESTDIR)$(MODULE_DIR)/everbloom.so
+	install -D -m 755 $(MODULE) $(DESTDIR)$(MODULE_DIR)/everbloom.so || $(NOT_INSTALLED)
 	@echo 'Load it with this line in redis.conf or valkey.conf: loadmodule $(MODULE_DIR)/everbloom.so'
 
 install-tool: $(if $(wildcard $(TOOL)),,tool) ## copy the command-line tool to PREFIX/bin
-	install -D -m 755 $(TOOL) $(DESTDIR)$(PREFIX)/bin/everbloom
+	install -D -m 755 $(TOOL) $(DESTDIR)$(PREFIX)/bin/everbloom || $(NOT_INSTALLED)
 
 dist: ## build the packages of a release in dist/: tarballs, .deb, .rpm, checksums
 	@scripts/dist

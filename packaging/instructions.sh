@@ -63,8 +63,9 @@ removing() {
     echo
     echo "$lines" | sed 's/^/    /'
     echo
-    echo "If the server has filters, it does not start without the module either: delete or move them first"
-    echo "(/usr/share/doc/everbloom/docs/operations.md, Removing)."
+    echo "If the server's data has filters, it does not start without the module either. Then install everbloom again,"
+    echo "delete the filters (SCAN 0 TYPE everbloom finds them) and SAVE, before you remove it. The page operations.md"
+    echo "of the documentation, section Removing, has all steps."
     echo
   } >&2
 }

@@ -15,18 +15,24 @@ listed() {
   say "${list#, }"
 }
 
-# The targets and tools of `make dist`. scripts/setup installs the tools.
-# shellcheck disable=SC2034
+# The targets of a release, and those that `make dist` builds.
 DIST_TARGETS=(x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu x86_64-unknown-linux-musl aarch64-unknown-linux-musl)
 # shellcheck disable=SC2034
-ZIG_VERSION=0.15.2
+read -r -a targets <<<"${TARGETS:-${DIST_TARGETS[*]}}"
+
+# The tools, which scripts/setup installs. The packages of PyPI bring compiled programs.
+# shellcheck disable=SC2034
+ZIG_VERSION=0.15.2 ZIGBUILD_VERSION=0.24.0
 # shellcheck disable=SC2034
 PANDOC_VERSION=1.17 # of pypandoc_binary, which brings pandoc 3.9
 # shellcheck disable=SC2034
-declare -A TOOL_VERSIONS=([cargo-deny]=0.20.2 [cargo-zigbuild]=0.24.1 [cargo-about]=0.9.3 [cargo-cyclonedx]=0.5.9
-  [cargo-mutants]=27.1.0 [cargo-fuzz]=0.13.2)
+declare -A TOOL_VERSIONS=([cargo-deny]=0.20.2 [cargo-about]=0.9.3 [cargo-cyclonedx]=0.5.9 [cargo-mutants]=27.1.0
+  [cargo-fuzz]=0.13.2)
 # shellcheck disable=SC2034
 declare -A TOOL_FEATURES=([cargo-about]=cli)
+# The crates of a tool that are compiled with optimization, because most of its time is spent in them.
+# shellcheck disable=SC2034
+declare -A TOOL_OPTIMIZED=([cargo-about]="spdx regex-automata aho-corasick memchr unicode-normalization libmimalloc-sys")
 
 # Prints the directory of tools in pinned versions.
 tools_dir() { say "${CARGO_TARGET_DIR:-$PWD/target}/tools"; }
@@ -47,6 +53,25 @@ print_total() {
     END { print passed + 0, wrong + 0, skipped + 0 }' "$1")
   say "$passed passed, $wrong failed, $skipped skipped"
   [ "$wrong" -eq 0 ] && [ "$passed" -gt 0 ]
+}
+
+# Copies its input. Prints how long the script has run if there is no input for QUIET_SECONDS.
+with_progress() {
+  local line text='' code
+  while true; do
+    code=0
+    IFS= read -r -t "${QUIET_SECONDS:-20}" line || code=$?
+    text+=$line
+    # Codes above 128 are a timeout: the text is the beginning of a line.
+    if [ "$code" -gt 128 ]; then
+      say "... still running after $SECONDS s"
+    elif [ "$code" -eq 0 ]; then
+      say "$text" && text=''
+    else
+      [ -z "$text" ] || say "$text"
+      return
+    fi
+  done
 }
 
 # Prints the Debian mirror that this machine's apt uses.

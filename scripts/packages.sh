@@ -27,6 +27,7 @@ manuals() {
   } | "$pandoc" --from gfm --to man --standalone --shift-heading-level-by=-1 --lua-filter packaging/man.lua \
     -M title=EVERBLOOM -V section=7 -V header="Commands of everbloom" -V footer="everbloom $version" \
     -V date="$(date -d "@$SOURCE_DATE_EPOCH" +%F)" >"$2/man/everbloom.7"
+  grep -qF '(docs/monitoring.md)' "$2/man/everbloom.7" || die "everbloom.7 does not name the pages of its links"
   for shell in bash zsh fish; do "$1" completions "$shell" >"$2/completions/everbloom.$shell"; done
 }
 

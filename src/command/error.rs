@@ -110,9 +110,20 @@ pub enum CommandError {
     /// An option of sliding-window filters only; holds its word.
     #[error("ERR {0} needs a filter created with WINDOW")]
     NeedsWindow(&'static str),
-    /// WINDOW or PWINDOW out of range.
-    #[error("ERR window must be in the range [{}, {}] milliseconds", WINDOW_MIN_MS, WINDOW_MAX_MS)]
-    WindowRange,
+    /// WINDOW is no integer or out of range.
+    #[error(
+        "ERR WINDOW must be a number of seconds in the range [{}, {}]",
+        WINDOW_MIN_MS.div_ceil(1000),
+        WINDOW_MAX_MS / 1000
+    )]
+    WindowSeconds,
+    /// PWINDOW is no integer or out of range.
+    #[error(
+        "ERR PWINDOW must be a number of milliseconds in the range [{}, {}]",
+        WINDOW_MIN_MS,
+        WINDOW_MAX_MS
+    )]
+    WindowMilliseconds,
     /// AT is not a time.
     #[error("ERR AT must be a UNIX time in milliseconds")]
     BadAt,

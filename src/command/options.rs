@@ -156,15 +156,16 @@ impl Options {
         if is_ratio(ratio) { Ok(()) } else { Err(CommandError::TighteningRange) }
     }
 
-    /// Reads WINDOW or PWINDOW, whose unit is `unit_ms` milliseconds.
+    /// Reads WINDOW or PWINDOW, whose unit is `unit_ms` milliseconds. `error` is the error for another value.
     pub(super) fn read_window(
         &mut self,
         value: &mut Value<'_, '_>,
         unit_ms: u64,
+        error: CommandError,
     ) -> Result<(), CommandError> {
         let window_ms = value.unsigned()?.and_then(|number| number.checked_mul(unit_ms));
         let in_range = window_ms.filter(|window_ms| (WINDOW_MIN_MS..=WINDOW_MAX_MS).contains(window_ms));
-        self.creation.window_ms = Some(in_range.ok_or(CommandError::WindowRange)?);
+        self.creation.window_ms = Some(in_range.ok_or(error)?);
         Ok(())
     }
 

@@ -8,6 +8,7 @@ use everbloom::{BloomFilter, Tally};
 use serde_json::json;
 
 use super::chunks::{Writing, chunks};
+use super::existing;
 use super::failure::{Failure, check_interruption};
 use super::input;
 use super::options;
@@ -51,13 +52,14 @@ pub(crate) fn run(arguments: Arguments, output: &Output) -> Result<(), Failure> 
     let capacity_items = arguments.options.capacity_of(&arguments.input, None, output)?;
     let (mut filter, tally, seconds) =
         build(&arguments.input, &arguments.options, capacity_items, arguments.threads, output)?;
+    existing::Arguments::default().check_items(tally.items, arguments.options.capacity.is_some())?;
     let file_bytes = write(&mut filter, &arguments.output, output)?;
     let Tally { items, new_items, refused_items } = tally;
     let present = items - new_items - refused_items;
     let rate = per_second(items, seconds);
     let path = arguments.output.display().to_string();
     let text = format!(
-        "{path}: {}, {new_items} new, {present} present, {refused_items} refused; a filter of {}; {seconds:.1} s, {rate} items/s",
+        "{path}: {}, {new_items} new, {present} present, {refused_items} refused; a filter of {}; added in {seconds:.1} s, {rate} items/s",
         counted(items, "item"),
         bytes(filter.size_bytes())
     );

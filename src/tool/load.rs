@@ -115,6 +115,7 @@ pub(crate) fn run(arguments: Arguments, output: &Output) -> Result<(), Failure> 
     let expiry_ms = arguments.server_options.ex;
     if arguments.offline {
         let (mut filters, tally, seconds) = arguments.build(capacity_items, output)?;
+        arguments.check_items(tally.items)?;
         // Opens new connections, since the server may have closed the idle ones.
         router.refresh()?;
         let all_bytes = filters.iter().map(BloomFilter::size_bytes).sum();
@@ -150,6 +151,7 @@ pub(crate) fn run(arguments: Arguments, output: &Output) -> Result<(), Failure> 
     }
     let names = drafts.iter().map(|draft| draft.name().to_owned()).collect();
     let sent = send(&arguments, output, &mut router, (names, times), &mut drafts)?;
+    arguments.check_items(sent.0.items)?;
     publish_all(drafts, &mut router, expiry_ms)?;
     report(&arguments, output, &mut router, &keys, sent, "")
 }
@@ -163,16 +165,43 @@ impl Arguments {
         }
     }
 
-    /// Returns an error if the server has more partitions of this filter, since lookups would not find their items.
+    /// Returns an error if there are no items and this may be a mistake.
+    fn check_items(&self, items: u64) -> Result<(), Failure> {
+        self.existing.check_items(items, self.options.capacity.is_some())
+    }
+
+    /// Returns an error if the filter has another number of partitions on the server, or lacks one to add to: lookups
+    /// would not find their items.
     fn check_partitions(&self, router: &mut Router) -> Result<(), Failure> {
         let Some(count) = self.partitions else { return Ok(()) };
-        let next = partitions::key(&self.key, count);
-        if router.call(next.as_bytes(), &[b"EXISTS", next.as_bytes()])? == Value::Int(0) {
+        let mut has = |number: u32| -> Result<bool, Failure> {
+            let key = partitions::key(&self.key, number);
+            Ok(router.call(key.as_bytes(), &[b"EXISTS", key.as_bytes()])? != Value::Int(0))
+        };
+        // A filter that is created or replaced may have fewer partitions before.
+        let first = if self.add { 0 } else { count };
+        let mut found = first;
+        while has(found)? {
+            found += 1;
+        }
+        for number in found..count {
+            if has(number)? {
+                let key = partitions::key(&self.key, found);
+                return Err(Failure::of(
+                    key,
+                    "the partition is missing: load the filter again with --replace",
+                ));
+            }
+        }
+        // The first command finds that there is no filter.
+        if found == count || found == 0 {
             return Ok(());
         }
         Err(Failure::of(
-            next,
-            "the filter has more partitions, and their number can never change: use the same --partitions",
+            &self.key,
+            format!(
+                "the filter has {found} partitions, and their number can never change: use the same --partitions"
+            ),
         ))
     }
 
@@ -295,7 +324,7 @@ fn report(
         insert(&mut json, "expired", expired.into());
     }
     let text = format!(
-        "{}: {}, {new} new, {present} present, {refused} refused{skipped}; {how}{size}; {seconds:.1} s, {rate} items/s",
+        "{}: {}, {new} new, {present} present, {refused} refused{skipped}; {how}{size}; added in {seconds:.1} s, {rate} items/s",
         arguments.key,
         counted(items, "item"),
     );

@@ -41,10 +41,10 @@ pub(crate) struct ServerArguments {
     /// Store counters instead of bits, so that items can be deleted
     #[arg(long, help_heading = "Filter")]
     pub(crate) counting: bool,
-    /// Sliding window: each item expires after this time (500ms, 30s, 15m, 12h, 7d, 2w, or seconds)
+    /// Sliding window: each item expires after this time (500ms, 30s, 15m, 12h, 7d, 2w)
     #[arg(long, value_name = "TIME", value_parser = window, group = "windowed", help_heading = "Filter")]
     pub(crate) window: Option<u64>,
-    /// Time to live of the key (500ms, 30s, 15m, 12h, 7d, 2w, or seconds)
+    /// Time to live of the key (500ms, 30s, 15m, 12h, 7d, 2w)
     #[arg(long, value_name = "TIME", value_parser = milliseconds, help_heading = "Filter")]
     pub(crate) ex: Option<u64>,
 }
@@ -95,7 +95,7 @@ pub(crate) fn milliseconds(text: &str) -> Result<u64, String> {
     let (number, unit) = text.split_at_checked(digits).ok_or_else(wrong)?;
     let unit_ms = match unit {
         "ms" => 1,
-        "" | "s" => 1000,
+        "s" => 1000,
         "m" => 60_000,
         "h" => 3_600_000,
         "d" => 86_400_000,
@@ -168,10 +168,10 @@ mod tests {
 
     #[test]
     fn times_have_units() {
-        for (text, ms) in [("7d", 604_800_000), ("90", 90_000), ("250ms", 250), ("2w", 1_209_600_000)] {
+        for (text, ms) in [("7d", 604_800_000), ("90s", 90_000), ("250ms", 250), ("2w", 1_209_600_000)] {
             assert_eq!(milliseconds(text), Ok(ms));
         }
-        for text in ["", "0", "1e3", "d", "soon", "1y", "-1s", "99999999999999999999w", "1.5h"] {
+        for text in ["", "0", "7", "0s", "1e3", "d", "soon", "1y", "-1s", "99999999999999999999w", "1.5h"] {
             assert!(milliseconds(text).is_err(), "{text}");
         }
     }

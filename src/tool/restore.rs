@@ -30,7 +30,7 @@ pub(crate) struct Arguments {
     file: PathBuf,
     #[command(flatten)]
     existing: existing::Arguments,
-    /// Time to live of the key (500ms, 30s, 15m, 12h, 7d, 2w, or seconds)
+    /// Time to live of the key (500ms, 30s, 15m, 12h, 7d, 2w)
     #[arg(long, value_name = "TIME", value_parser = milliseconds)]
     ex: Option<u64>,
     #[command(flatten)]
@@ -53,10 +53,12 @@ pub(crate) fn run(arguments: Arguments, output: &Output) -> Result<(), Failure> 
     let mut draft = Draft::new(&mut router, key, arguments.existing, "--replace")?;
     let progress = output.progress("sending", Some(file_bytes));
     draft.fill(&mut router, chunks, |sent| progress.set(sent, bytes(sent)))?;
+    // The user may not have the permission.
+    let items = router.call(key, &[b"BF.CARD", draft.name()]).ok().as_ref().and_then(integer);
+    items.map_or(Ok(()), |items| arguments.existing.check_items(items, true))?;
     draft.publish(&mut router, arguments.ex)?;
     let seconds = progress.finish();
-    let items = router.call(key, &[b"BF.CARD", key]).ok().as_ref().and_then(integer).unwrap_or_default();
-    let rate = per_second(file_bytes, seconds);
+    let (items, rate) = (items.unwrap_or_default(), per_second(file_bytes, seconds));
     let text =
         format!("{}: {}, {} sent; {seconds:.1} s", shown(key), counted(items, "item"), bytes(file_bytes));
     let json = json!({

@@ -45,7 +45,7 @@ pub(crate) struct Arguments {
         value_parser = value_parser!(u32).range(1..=options::EXPANSION_MAX)
     )]
     expansion: u32,
-    /// Sliding window: each item expires after this time (500ms, 30s, 15m, 12h, 7d, 2w, or seconds)
+    /// Sliding window: each item expires after this time (500ms, 30s, 15m, 12h, 7d, 2w)
     #[arg(long, value_name = "TIME", value_parser = options::window)]
     window: Option<u64>,
     /// Distribute the items over this number of filters, as load --partitions does

@@ -185,3 +185,13 @@ fn files_named_in_the_architecture_page_exist() {
     assert!(missing.is_empty(), "docs/architecture.md names what is not there: {missing:?}");
     assert!(checked > 40, "only {checked} names found");
 }
+
+#[test]
+fn the_number_of_systems_whose_filters_are_imported_is_that_of_the_table() {
+    let page = read("docs/migrating-from-setbit.md");
+    let table = page.split("\n| system | `SCHEME` |").nth(1).unwrap();
+    let systems = table.lines().skip(2).take_while(|line| line.starts_with("| ")).count();
+    for page in ["README.md", "docs/changelog.md"] {
+        assert!(read(page).contains(&format!("of {systems} systems")), "{page}: {systems}");
+    }
+}

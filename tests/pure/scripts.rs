@@ -33,28 +33,115 @@ fn text(output: &Output) -> String {
     String::from_utf8_lossy(&[&output.stdout[..], &output.stderr[..]].concat()).into_owned()
 }
 
+/// Runs scripts/setup with only these programs.
+fn setup(parts: &[&str], path: &tempfile::TempDir, variables: &[(&str, &str)]) -> Output {
+    let mut command = Command::new(Path::new(ROOT).join("scripts/setup"));
+    command.args(parts).env_clear().env("PATH", path.path()).envs(variables.iter().copied());
+    command.output().unwrap()
+}
+
 #[test]
 fn setup_lists_everything_that_is_missing() {
-    let path = programs(
-        &["bash", "sh", "dirname", "cut", "sed", "env"],
-        &[("id", "echo 1000"), ("apt-get", "echo apt was called; exit 1")],
-    );
-    let output = Command::new(Path::new(ROOT).join("scripts/setup"))
-        .args(["build", "server"])
-        .env_clear()
-        .env("PATH", path.path())
+    let commands = [("id", "echo 1000"), ("apt-get", "echo apt was called; exit 1"), ("curl", "")];
+    for has_curl in [false, true] {
+        let pretended = if has_curl { &commands[..] } else { &commands[..2] };
+        let path = programs(&["bash", "sh", "dirname", "cut", "sed", "env"], pretended);
+        let output = setup(&["build", "server"], &path, &[]);
+        let said = text(&output);
+        assert!(!output.status.success() && !said.contains("apt was called"), "{said}");
+        for missing in ["Rust 1.", "a C compiler", "redis-server 7.0 or later", "valkey-server 7.2 or later"]
+        {
+            assert!(said.contains(missing), "{missing} is not in: {said}");
+        }
+        // Each command is a line of its own, so that it can be copied.
+        let lines: Vec<&str> = said.lines().filter_map(|line| line.strip_prefix("    ")).collect();
+        let [apt, rust] = lines[..] else { panic!("{said}") };
+        assert!(apt.starts_with("sudo apt-get update && sudo apt-get install "), "{apt}");
+        let words: Vec<&str> = apt.split(' ').collect();
+        for package in ["gcc", "libc6-dev", "redis-server"] {
+            assert!(words.contains(&package), "{package} is not in: {apt}");
+        }
+        assert_eq!(words.contains(&"curl"), !has_curl, "{apt}");
+        assert!(rust.starts_with("curl "), "{rust}");
+    }
+}
+
+/// Rust's installer changes the PATH of later logins only.
+#[test]
+fn make_finds_rust_where_its_installer_puts_it() {
+    let output = Command::new("make")
+        .args(["--eval", "show: ; @echo $$PATH", "show"])
+        .current_dir(ROOT)
+        .env("HOME", "/home/newcomer")
+        .env("PATH", "/usr/bin:/bin")
+        .env_remove("CARGO_HOME")
         .output()
         .unwrap();
+    assert_eq!(text(&output).trim_end(), "/usr/bin:/bin:/home/newcomer/.cargo/bin");
+}
+
+/// Runs `scripts/setup dist` on a machine without Rust for other targets than its own. Returns the arguments of the
+/// calls of cargo too.
+fn setup_dist(targets: Option<&str>, installed: &[&str]) -> (Output, String) {
+    let dir = tempfile::tempdir().unwrap();
+    let sysroot = dir.path().join("rust");
+    fs::create_dir_all(sysroot.join("lib/rustlib/x86_64-unknown-linux-gnu")).unwrap();
+    let (root, calls) = (dir.path().join("target/tools"), dir.path().join("calls"));
+    fs::create_dir_all(&root).unwrap();
+    fs::write(root.join(".crates.toml"), installed.join("\n")).unwrap();
+    let path = programs(
+        &["bash", "sh", "dirname", "cut", "sed", "env", "grep", "rm"],
+        &[
+            ("rustc", &format!("echo {}", sysroot.display())),
+            ("rustup", "echo the network was used; exit 1"),
+            ("cargo", &format!("echo \"$*\" >>{}", calls.display())),
+            ("python3", ""),
+            ("objdump", ""),
+            ("dpkg-deb", ""),
+            ("rpmbuild", ""),
+        ],
+    );
+    let target_dir = dir.path().join("target");
+    let mut variables = vec![("CARGO_TARGET_DIR", target_dir.to_str().unwrap())];
+    variables.extend(targets.map(|targets| ("TARGETS", targets)));
+    // The Python of the tools lists no packages, and installs them without a network.
+    let python = root.join("python/bin/python3");
+    fs::create_dir_all(python.parent().unwrap()).unwrap();
+    fs::copy(path.path().join("python3"), &python).unwrap();
+    let output = setup(&["dist"], &path, &variables);
+    (output, fs::read_to_string(calls).unwrap_or_default())
+}
+
+#[test]
+fn setup_needs_only_the_targets_that_are_built() {
+    let (output, _) = setup_dist(Some("x86_64-unknown-linux-gnu"), &[]);
+    assert!(output.status.success() && !text(&output).contains("network"), "{}", text(&output));
+    let (output, _) = setup_dist(None, &[]);
     let said = text(&output);
     assert!(!output.status.success(), "{said}");
-    for missing in ["Rust 1.", "a C compiler", "redis-server 7.0 or later", "valkey-server 7.2 or later"] {
-        assert!(said.contains(missing), "{missing} is not in: {said}");
-    }
-    let command = said.lines().find(|line| line.contains("sudo apt-get install")).unwrap();
-    for package in ["gcc", "libc6-dev", "redis-server"] {
-        assert!(command.contains(package), "{package} is not in: {command}");
-    }
-    assert!(!said.contains("apt was called"), "{said}");
+    assert!(said.contains("rustup target add aarch64-unknown-linux-gnu"), "{said}");
+}
+
+/// With optimization, a first `make dist` spends most of its time on tools that run for a second.
+#[test]
+fn setup_builds_tools_without_optimization() {
+    let (output, calls) = setup_dist(Some("x86_64-unknown-linux-gnu"), &[]);
+    assert!(output.status.success(), "{}", text(&output));
+    let installs: Vec<&str> = calls.lines().filter(|line| line.starts_with("install ")).collect();
+    assert!(!installs.is_empty() && installs.iter().all(|line| line.contains(" --profile dev ")), "{calls}");
+    let pins = read("scripts/lib.sh");
+    let installed: Vec<String> = installs
+        .iter()
+        .map(|line| {
+            let version = line.split("--version ").nth(1).unwrap().split(' ').next().unwrap();
+            let name = line.rsplit(' ').next().unwrap();
+            assert!(pins.contains(&format!("[{name}]={version}")), "{line}");
+            format!("\"{name} {version} (registry)\" = []")
+        })
+        .collect();
+    let installed: Vec<&str> = installed.iter().map(String::as_str).collect();
+    let (_, calls) = setup_dist(Some("x86_64-unknown-linux-gnu"), &installed);
+    assert!(!calls.contains("install"), "{calls}");
 }
 
 #[test]
@@ -79,6 +166,60 @@ fn make_checks_for_a_server_before_it_builds() {
         assert_eq!(setup.contains("server"), wanted, "{goal}: {setup}");
         let before = said.split("cargo build").next().unwrap();
         assert!(before.contains("scripts/setup"), "{goal}: {said}");
+    }
+}
+
+#[test]
+fn make_checks_the_port_before_it_builds() {
+    for (port, is_valid) in
+        [("6399", true), ("0", false), ("99999", false), ("65536", false), ("6379x", false)]
+    {
+        let output = Command::new(Path::new(ROOT).join("scripts/run"))
+            .arg("check")
+            .env("PORT", port)
+            .output()
+            .unwrap();
+        let said = text(&output);
+        assert_eq!(output.status.success(), is_valid, "{port}: {said}");
+        assert!(is_valid || said.contains("1 to 65535"), "{said}");
+    }
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port().to_string();
+    let output =
+        Command::new(Path::new(ROOT).join("scripts/run")).arg("check").env("PORT", &port).output().unwrap();
+    assert!(!output.status.success() && text(&output).contains("is taken"), "{}", text(&output));
+    let output = Command::new("make").args(["--dry-run", "run"]).current_dir(ROOT).output().unwrap();
+    let said = text(&output);
+    let before = said.split("cargo build").next().unwrap();
+    assert!(before.contains("scripts/run check"), "{said}");
+}
+
+#[test]
+fn a_silent_build_shows_that_it_runs() {
+    let script = ". scripts/lib.sh; { echo first; sleep 1; printf par; sleep 1; printf 'tial\\nend'; } | with_progress";
+    let output = Command::new("bash")
+        .args(["-c", script])
+        .current_dir(ROOT)
+        .env("QUIET_SECONDS", "0.2")
+        .output()
+        .unwrap();
+    let said = text(&output);
+    let (progress, rest): (Vec<&str>, Vec<&str>) = said.lines().partition(|line| line.starts_with("... "));
+    assert_eq!(rest, ["first", "partial", "end"], "{said}");
+    assert!(progress.len() > 1 && progress.iter().all(|line| line.contains("still running")), "{said}");
+    assert!(read("scripts/test").contains("| with_progress |"));
+}
+
+#[test]
+fn an_install_without_permission_names_the_command() {
+    for target in ["install", "install-tool"] {
+        let output = Command::new("make")
+            .args([target, "MODULE=Makefile", "TOOL=Makefile", "DESTDIR=/dev/null"])
+            .current_dir(ROOT)
+            .output()
+            .unwrap();
+        let said = text(&output);
+        assert!(!output.status.success() && said.contains(&format!("sudo make {target}")), "{said}");
     }
 }
 
@@ -166,6 +307,13 @@ fn the_image_takes_options_from_its_environment() {
     assert!(!words.contains("bf.format"), "an empty variable sets nothing: {words}");
     // The server uses the last one.
     assert!(words.find("--maxmemory\n2gb\n").unwrap() < words.find("--maxmemory\n3gb\n").unwrap(), "{words}");
+}
+
+#[test]
+fn an_empty_save_turns_snapshots_off() {
+    assert!(entry(&[], &[("SAVE", "")]).contains("--save\n\n"), "{}", entry(&[], &[("SAVE", "")]));
+    assert!(!entry(&[], &[("REQUIREPASS", ""), ("MAXMEMORY", "")]).contains("--re"));
+    assert!(!entry(&[], &[]).contains("--save"));
 }
 
 #[test]
@@ -296,4 +444,44 @@ fn listed_mutants_are_in_code_that_exists() {
         names += 1;
     }
     assert!(names > 0);
+}
+
+/// A second loadmodule line would keep the server from starting.
+#[test]
+fn the_commands_for_debian_can_be_repeated() {
+    let text = read("README.md");
+    let block = text
+        .split("\nDebian and Ubuntu, ")
+        .nth(1)
+        .unwrap()
+        .lines()
+        .skip(1)
+        .skip_while(|line| line.is_empty());
+    let commands: Vec<&str> = block.map_while(|line| line.strip_prefix("    ")).collect();
+    let dir = tempfile::tempdir().unwrap();
+    let configuration = dir.path().join("redis.conf");
+    fs::write(&configuration, "port 6379\n").unwrap();
+    let script = commands.join("\n").replace("/etc/redis/redis.conf", configuration.to_str().unwrap());
+    assert!(script.contains("loadmodule") && !script.contains("/etc/"), "{script}");
+    let path = programs(
+        &["sh", "grep", "tee", "dpkg", "env"],
+        &[("sudo", "exec env \"$@\""), ("apt", ""), ("systemctl", "")],
+    );
+    for _ in 0..2 {
+        let output =
+            Command::new("/bin/sh").args(["-ec", &script]).env("PATH", path.path()).output().unwrap();
+        assert!(output.status.success(), "{}", self::text(&output));
+        let lines = fs::read_to_string(&configuration).unwrap();
+        assert_eq!(lines, "port 6379\nloadmodule /usr/lib/redis/modules/everbloom.so\n", "{script}");
+    }
+}
+
+/// The files of the package are deleted right after its removal script has run.
+#[test]
+fn the_warning_of_a_removal_is_complete_without_the_package() {
+    let script = ". packaging/instructions.sh; lines_that_need_it() { echo FILE:7:loadmodule; }; removing";
+    let output = Command::new("sh").args(["-ec", script]).current_dir(ROOT).output().unwrap();
+    let said = text(&output);
+    assert!(said.contains("FILE:7:loadmodule") && said.contains("SCAN 0 TYPE everbloom"), "{said}");
+    assert!(!said.contains("/usr/share"), "{said}");
 }

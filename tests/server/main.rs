@@ -20,6 +20,8 @@ mod clear;
 mod clients;
 mod cluster;
 mod config;
+#[cfg(unix)]
+mod container;
 mod counting;
 mod dialogues;
 mod drills;
@@ -115,6 +117,8 @@ const SUBJECTS: &[(&str, &[Test])] = &[
     ("memory", memory::TESTS),
     ("merge", merge::TESTS),
     ("config", config::TESTS),
+    #[cfg(unix)]
+    ("container", container::TESTS),
     ("load-arguments", load_arguments::TESTS),
     ("surface", surface::TESTS),
     ("window", window::TESTS),

@@ -12,6 +12,7 @@ pub(crate) const TESTS: &[Test] = tests![
     a_promoted_replica_accepts_writes,
     a_chain_of_replicas_agrees,
     a_replica_serves_reads_and_refuses_writes,
+    a_server_without_the_module_gets_no_filter,
 ];
 
 /// A primary, a replica with other defaults that exits on any error from its primary, and a watch on its commands.
@@ -231,4 +232,41 @@ fn a_replica_serves_reads_and_refuses_writes(site: &Site) {
         let reply = replica.say(command);
         assert_eq!(reply, "-READONLY You can't write against a read only replica.", "{command}");
     }
+}
+
+/// The section "Replication" of docs/operations.md.
+fn a_server_without_the_module_gets_no_filter(site: &Site) {
+    let primary = site.start();
+    let mut client = primary.client();
+    let bare = || site.launch().without_module();
+    // The replica is linked before there is a filter. Its log would fail the test without `expecting`.
+    let linked = primary.replica(bare().expecting("CRITICAL"));
+    client.say("BF.ADD k a");
+    client.say("SET text value");
+    assert_eq!(client.int("WAIT 1 60000"), 1);
+    let mut replica = linked.client();
+    assert_eq!(
+        (replica.say("KEYS *"), replica.info("master_link_status")),
+        ("[\"text\"]".into(), Some("up".into()))
+    );
+    assert!(replica.info_number("unexpected_error_replies") > 0);
+    let log = linked.log();
+    assert!(
+        log.contains("This replica is sending an error") && log.contains("unknown command 'BF."),
+        "{log}"
+    );
+    // Without its data, it is synchronized again.
+    let linked =
+        linked.restart_as(|_| strict(site.launch()).with(format!("replicaof 127.0.0.1 {}", primary.port())));
+    linked.wait_for_primary();
+    assert_eq!(linked.client().digest("k"), client.digest("k"));
+    let late = bare().start();
+    late.client().say(&format!("REPLICAOF 127.0.0.1 {}", primary.port()));
+    let (_, log) = late.expect_end();
+    assert!(log.contains("no matching module type 'everbloom'"), "{log}");
+    let target = bare().start();
+    let reply = client.say(&format!("MIGRATE 127.0.0.1 {} k 0 60000", target.port()));
+    assert!(reply.contains("ERR Bad data format"), "{reply}");
+    assert!(!target.log().contains("everbloom"), "{}", target.log());
+    assert_eq!(client.say("BF.EXISTS k a"), "1");
 }

@@ -26,7 +26,7 @@ fn a_filter_built_by_the_tool_equals_one_built_by_a_server(site: &Site) {
         let path = files.path("k.bloom");
         let built = json(&[&["build", &file, "-o", &path], options].concat());
         assert_eq!(built["items"], items, "{built}");
-        let sent = json(&["restore", &url(&server), "sent", &path, "--replace", "--ex", "1000"]);
+        let sent = json(&["restore", &url(&server), "sent", &path, "--replace", "--ex", "1000s"]);
         assert!((900..=1000).contains(&client.int("TTL sent")), "{sent}");
         // Removes the expiry, which is part of the digest.
         client.say("PERSIST sent");

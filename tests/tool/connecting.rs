@@ -1,5 +1,6 @@
 //! Tests connections: credentials, certificates, clusters, and errors.
 
+use std::io::Write;
 use std::net::TcpListener;
 use std::thread::sleep;
 use std::time::Duration;
@@ -121,6 +122,23 @@ fn missing_files_servers_and_modules_are_errors(site: &Site) {
     assert!(!std::path::Path::new(&files.path("out")).exists());
     let ended = run(&["load", &url(&server), "none", &file, "--add"]);
     assert!(ended.code == Some(1) && ended.err.contains("create it first"), "{}", ended.err);
+    // A server of another protocol.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let web_server = std::thread::spawn(move || {
+        for _ in 0..2 {
+            let (mut stream, _) = listener.accept().unwrap();
+            stream.write_all(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n").unwrap();
+        }
+    });
+    for (scheme, hint) in
+        [("redis", "is not in the protocol of Redis"), ("rediss", "speaks TLS at this port")]
+    {
+        let ended = run(&["load", &format!("{scheme}://{address}"), "k", &file]);
+        let is_clear = ended.err.contains(hint) && ended.err.contains("check the address");
+        assert!(ended.code == Some(1) && is_clear && ended.err.lines().count() == 1, "{}", ended.err);
+    }
+    web_server.join().unwrap();
     // A server without the module.
     let bare = site.launch().without_module().start();
     let built = files.path("k.bloom");

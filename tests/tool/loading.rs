@@ -15,6 +15,7 @@ pub(crate) const TESTS: &[Test] = tests![
     standard_input_needs_a_capacity,
     an_existing_key_is_unchanged_without_an_option,
     only_filters_are_replaced_without_force,
+    an_empty_input_replaces_no_filter_without_force,
     options_are_those_of_bf_reserve,
     wrong_arguments_are_reported_before_input_is_read,
     items_that_a_full_filter_refuses_give_exit_code_3,
@@ -47,10 +48,6 @@ fn every_line_is_an_item(site: &Site) {
     assert!(ended.err.contains("counting") && ended.err.contains("loading"), "{}", ended.err);
     let quiet = run(&["load", &url(&server), "quiet", &file, "-q"]);
     assert!(!quiet.err.contains("counting"), "{}", quiet.err);
-    // An empty file makes an empty filter.
-    let empty = files.write("empty", b"");
-    assert_eq!(json(&["load", &url(&server), "empty", &empty])["items"], 0);
-    assert_eq!(client.int("BF.CARD empty"), 0);
     // With BF.BULKADD, and for a user without permission for it.
     for refused in [false, true] {
         if refused {
@@ -204,6 +201,47 @@ fn only_filters_are_replaced_without_force(site: &Site) {
     assert_eq!(keys(&mut client), ["k"]);
 }
 
+fn an_empty_input_replaces_no_filter_without_force(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    let files = Files::new();
+    let (address, empty) = (url(&server), files.write("empty", b""));
+    let (built, none) = (files.path("built.bloom"), files.path("none.bloom"));
+    json(&["load", &address, "good", &files.items("ten", 10)]);
+    let before = client.digest("good");
+    json(&["build", &empty, "-o", &built, "--capacity", "50"]);
+    for arguments in [
+        &["load", &address, "good", &empty][..],
+        &["load", &address, "good", &empty, "--capacity", "50"],
+        &["load", &address, "good", &empty, "--offline"],
+        &["load", &address, "good", &empty, "--csv", "1", "--no-header", "--time", "1", "--window", "1h"],
+        &["load", &address, "good", &empty, "--partitions", "2"],
+        &["restore", &address, "good", &built],
+    ] {
+        let ended = run(&[arguments, &["--replace"]].concat());
+        assert!(ended.code == Some(1) && ended.err.contains("--force"), "{arguments:?} {}", ended.err);
+    }
+    let piped = run_with(&["load", &address, "good", "-", "--capacity", "50", "--replace"], b"");
+    assert!(piped.code == Some(1) && piped.err.contains("--force"), "{}", piped.err);
+    // Without --replace, an empty filter needs a capacity.
+    for arguments in [&["load", &address, "new", &empty][..], &["build", &empty, "-o", &none]] {
+        let ended = run(arguments);
+        assert!(ended.code == Some(1) && ended.err.contains("--capacity"), "{arguments:?} {}", ended.err);
+    }
+    assert!(!std::path::Path::new(&none).exists());
+    assert_eq!((client.digest("good"), keys(&mut client)), (before.clone(), vec!["good".to_owned()]));
+    // Adding nothing changes nothing.
+    assert_eq!(json(&["load", &address, "good", &empty, "--add"])["items"], 0);
+    assert_eq!(client.digest("good"), before);
+    assert_eq!(json(&["load", &address, "new", &empty, "--capacity", "50"])["items"], 0);
+    assert_eq!(client.say("BF.INFO new CAPACITY"), "[50]");
+    for arguments in [&["load", &address, "good", &empty][..], &["restore", &address, "good", &built]] {
+        json(&["load", &address, "good", &files.items("ten", 10), "--replace"]);
+        json(&[arguments, &["--replace", "--force"]].concat());
+        assert_eq!(client.int("BF.CARD good"), 0, "{arguments:?}");
+    }
+}
+
 fn options_are_those_of_bf_reserve(site: &Site) {
     let server = site.start();
     let mut client = server.client();
@@ -223,7 +261,7 @@ fn options_are_those_of_bf_reserve(site: &Site) {
         }
         assert_eq!(client.digest("k"), client.digest("mine"), "{options:?}");
     }
-    json(&["load", &url(&server), "k", &file, "--replace", "--keyed", "--ex", "1000"]);
+    json(&["load", &url(&server), "k", &file, "--replace", "--keyed", "--ex", "1000s"]);
     assert!(client.bytes(&["DUMP", "k"]).len() > 100 && (900..=1000).contains(&client.int("TTL k")));
     for (number, capacity) in [("2k", "[2000]"), ("1.5e3", "[1500]"), ("0.5M", "[500000]")] {
         json(&["load", &url(&server), "k", &file, "--replace", "--capacity", number]);
@@ -243,7 +281,9 @@ fn wrong_arguments_are_reported_before_input_is_read(_: &Site) {
         (&["--error", "0"], "between 0 and 1"),
         (&["--window", "1ms"], "between 100ms and"),
         (&["--window", "soon"], "such as 500ms"),
-        (&["--ex", "0"], "such as 500ms"),
+        (&["--window", "7"], "with a unit"),
+        (&["--ex", "900"], "with a unit"),
+        (&["--ex", "0s"], "such as 500ms"),
         (&["--capacity", "many"], "such as 5000, 500k, 5M"),
         (&["--capacity", "0"], "at least 1"),
         (&["--expansion", "0"], "1..=32768"),

@@ -101,7 +101,7 @@ fn items_are_in_the_documented_partition(site: &Site) {
     let sizes = json(&["size", "--items", "50000", "--partitions", "24"]);
     assert_eq!(sizes["filters"][0]["command"], "BF.RESERVE key:{0} 0.01 2266");
     let ended =
-        run(&["load", &url(&server), "seen", &file, "--partitions", "24", "--replace", "--ex", "900"]);
+        run(&["load", &url(&server), "seen", &file, "--partitions", "24", "--replace", "--ex", "15m"]);
     assert!(ended.code == Some(0) && ended.out.contains("; 24 filters of "), "{} {}", ended.out, ended.err);
     assert!((800..=900).contains(&client.int("TTL seen:{17}")));
 }
@@ -122,10 +122,20 @@ fn existing_partitions_are_unchanged_without_an_option(site: &Site) {
     // A larger or smaller number of partitions is refused.
     for how in [&[][..], &["--add"], &["--replace"], &["--offline", "--replace"]] {
         let ended = load(&twenty, "4", how);
-        assert!(ended.code == Some(1) && ended.err.contains("never change"), "{how:?} {}", ended.err);
+        let is_named = ended.err.contains("k: the filter has 5 partitions, ");
+        assert!(ended.code == Some(1) && is_named, "{how:?} {}", ended.err);
     }
-    let ended = load(&twenty, "6", &["--add"]);
-    assert!(ended.code == Some(1) && ended.err.contains("k:{5}"), "{}", ended.err);
+    let ended = load(&twenty, "7", &["--add"]);
+    let is_named = ended.err.contains("k: the filter has 5 partitions, ");
+    assert!(ended.code == Some(1) && is_named && !ended.err.contains("create"), "{}", ended.err);
+    assert_eq!(digests(), before);
+    let ended = run(&["load", &url(&server), "none", &ten, "--partitions", "5", "--add"]);
+    assert!(ended.code == Some(1) && ended.err.contains("none:{0}: ERR not found"), "{}", ended.err);
+    // A missing partition is not taken for a smaller number.
+    server.client().say("RENAME k:{2} kept{2}");
+    let ended = load(&twenty, "5", &["--add"]);
+    assert!(ended.code == Some(1) && ended.err.contains("k:{2}: the partition is missing"), "{}", ended.err);
+    server.client().say("RENAME kept{2} k:{2}");
     assert_eq!(digests(), before);
     let added = load(&twenty, "5", &["--add"]);
     assert_eq!((added.code, &added.json()["items"]), (Some(0), &20_000.into()), "{}", added.err);

@@ -84,7 +84,7 @@ fn made(client: &mut Client, command: &str) -> u64 {
 fn sizes_of_windows_and_rotating_keys_are_those_of_a_server(site: &Site) {
     let server = site.start();
     let mut client = server.client();
-    for (items, error, window) in [("1e6", "0.001", "7d"), ("10000", "0.01", "250ms"), ("2e7", "0.02", "90")]
+    for (items, error, window) in [("1e6", "0.001", "7d"), ("10000", "0.01", "250ms"), ("2e7", "0.02", "90s")]
     {
         let sizes = json(&["size", "--items", items, "--error", error, "--window", window]);
         for filter in ["reserved", "fixed"] {

@@ -151,8 +151,12 @@ const COUNTING: ArgumentSpec = flag("counting", "COUNTING", |options| options.cr
 const WINDOW: ArgumentSpec = one_of(
     "window",
     &[
-        choice("seconds", "WINDOW", |options, value| options.read_window(value, 1000)),
-        choice("milliseconds", "PWINDOW", |options, value| options.read_window(value, 1)),
+        choice("seconds", "WINDOW", |options, value| {
+            options.read_window(value, 1000, CommandError::WindowSeconds)
+        }),
+        choice("milliseconds", "PWINDOW", |options, value| {
+            options.read_window(value, 1, CommandError::WindowMilliseconds)
+        }),
     ],
 );
 const NOREFRESH: ArgumentSpec = flag("norefresh", "NOREFRESH", |options| options.creation.no_refresh = true);

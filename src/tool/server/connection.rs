@@ -164,7 +164,11 @@ pub(super) fn call_error(error: &RedisError) -> CallError {
         (None, _) if error.kind() == ErrorKind::AuthenticationFailed => {
             CallError::Refused(WRONG_PASSWORD.to_owned())
         }
-        (None, _) => CallError::Broken(error.to_string()),
+        (None, _) => CallError::Broken(match error.kind() {
+            ErrorKind::Parse => "the reply is not in the protocol of Redis".to_owned(),
+            _ if error.is_timeout() => "no reply in time".to_owned(),
+            _ => error.to_string(),
+        }),
     }
 }
 
@@ -214,7 +218,9 @@ pub(crate) fn field<'v>(reply: &'v Value, name: &str) -> Option<&'v Value> {
 
 #[cfg(test)]
 mod tests {
-    use super::CallError;
+    use std::io;
+
+    use super::{CallError, call_error};
 
     #[test]
     fn errors_of_servers_have_a_remedy() {
@@ -235,6 +241,14 @@ mod tests {
             let error = CallError::Refused(text.to_owned());
             assert!(error.to_string().contains(shown), "{error}");
             assert_eq!(error.is_unknown_command(), text.contains("unknown command"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_reply_that_does_not_arrive_is_named() {
+        for kind in [io::ErrorKind::WouldBlock, io::ErrorKind::TimedOut] {
+            let error = call_error(&io::Error::from(kind).into());
+            assert_eq!(error, CallError::Broken("no reply in time".to_owned()));
         }
     }
 }

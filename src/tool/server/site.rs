@@ -146,9 +146,12 @@ impl Site {
     fn open(&self, info: ConnectionInfo) -> Result<Connection, Failure> {
         let place = info.addr().to_string();
         let is_secured = matches!(info.addr(), ConnectionAddr::TcpTls { .. });
+        let speaks = if is_secured { " and speaks TLS at this port" } else { "" };
         let failure = |error: RedisError| {
             let error = match call_error(&error) {
-                CallError::Broken(text) => format!("{text}: check the address, and that the server runs"),
+                CallError::Broken(text) => {
+                    format!("{text}: check the address, and that the server runs{speaks}")
+                }
                 refused @ CallError::Refused(_) => refused.to_string(),
             };
             Failure::of(format!("cannot connect to {place}"), error)

@@ -242,7 +242,9 @@ fn incompatible_window_options_are_refused() {
     let mut server = server();
     let together = |word: &str| format!("-ERR {word} cannot be combined with WINDOW");
     let needs = |word: &str| format!("-ERR {word} needs a filter created with WINDOW");
-    let range = "-ERR window must be in the range [100, 1099511627776] milliseconds".to_owned();
+    let seconds = "-ERR WINDOW must be a number of seconds in the range [1, 1099511627]".to_owned();
+    let milliseconds =
+        "-ERR PWINDOW must be a number of milliseconds in the range [100, 1099511627776]".to_owned();
     let dialogue = [
         ("BF.RESERVE k 0.01 100 WINDOW 5 COUNTING", together("COUNTING")),
         ("BF.RESERVE k 0.01 100 NONSCALING SATURATE WINDOW 5", together("SATURATE")),
@@ -255,12 +257,14 @@ fn incompatible_window_options_are_refused() {
             "BF.INSERT k FORMAT valkey-bloom PWINDOW 500 ITEMS a",
             "-ERR WINDOW needs FORMAT everbloom".to_owned(),
         ),
-        ("BF.RESERVE k 0.01 100 WINDOW 0", range.clone()),
-        ("BF.RESERVE k 0.01 100 WINDOW -1", range.clone()),
-        ("BF.RESERVE k 0.01 100 WINDOW x", range.clone()),
-        ("BF.RESERVE k 0.01 100 WINDOW 9223372036854775807", range.clone()),
-        ("BF.RESERVE k 0.01 100 PWINDOW 99", range.clone()),
-        ("BF.INSERT k PWINDOW 1099511627777 ITEMS a", range),
+        ("BF.RESERVE k 0.01 100 WINDOW 0", seconds.clone()),
+        ("BF.RESERVE k 0.01 100 WINDOW -3", seconds.clone()),
+        ("BF.RESERVE k 0.01 100 WINDOW 7d", seconds.clone()),
+        ("BF.RESERVE k 0.01 100 WINDOW 1099511628", seconds.clone()),
+        ("BF.RESERVE k 0.01 100 window 9223372036854775807", seconds),
+        ("BF.RESERVE k 0.01 100 PWINDOW 99", milliseconds.clone()),
+        ("BF.RESERVE k 0.01 100 PWINDOW 7d", milliseconds.clone()),
+        ("BF.INSERT k PWINDOW 1099511627777 ITEMS a", milliseconds),
         ("BF.INSERT k WINDOW 5 AT x ITEMS a", "-ERR AT must be a UNIX time in milliseconds".to_owned()),
         ("BF.INSERT k WINDOW 5 AT -1 ITEMS a", "-ERR AT must be a UNIX time in milliseconds".to_owned()),
         (
