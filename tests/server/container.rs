@@ -22,10 +22,14 @@ fn health_check() -> String {
     command.replace('\0', "$")
 }
 
-/// Runs the health check with the variables of the container. Returns whether it succeeds, and its output.
-fn health(cli: &Path, server: &Server, password: Option<&str>) -> (bool, String) {
+/// The clients in an image of Valkey and of Redis.
+const CLIENTS: [&str; 2] = ["valkey-cli", "redis-cli"];
+
+/// Runs the health check in a container with this client and these variables. Returns whether it succeeds, and its
+/// output.
+fn run_check(cli: &Path, name: &str, server: &Server, password: Option<&str>) -> (bool, String) {
     let dir = tempfile::tempdir().unwrap();
-    let wrapper = dir.path().join("valkey-cli");
+    let wrapper = dir.path().join(name);
     // The server of a container has the default port.
     let script = format!("#!/bin/sh\nexec {} -p {} \"$@\"\n", cli.display(), server.port());
     fs::write(&wrapper, script).unwrap();
@@ -36,10 +40,16 @@ fn health(cli: &Path, server: &Server, password: Option<&str>) -> (bool, String)
     (output.status.success(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
 }
 
+/// Runs the health check in an image of each server. Returns whether it succeeds, and its output.
+fn health(cli: &Path, server: &Server, password: Option<&str>) -> (bool, String) {
+    let [valkey, redis] = CLIENTS.map(|name| run_check(cli, name, server, password));
+    assert_eq!(valkey, redis);
+    valkey
+}
+
 fn the_health_check_fails_without_the_module_or_the_password(site: &Site) {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let names = ["valkey-cli", "redis-cli"];
-    let mut candidates = std::env::split_paths(&path).flat_map(|dir| names.map(|name| dir.join(name)));
+    let mut candidates = std::env::split_paths(&path).flat_map(|dir| CLIENTS.map(|name| dir.join(name)));
     let Some(cli) = candidates.find(|candidate| candidate.exists()) else {
         return skip("neither redis-cli nor valkey-cli is installed");
     };
