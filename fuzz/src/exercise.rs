@@ -1,10 +1,8 @@
 //! Uses an accepted filter as commands and the server do, and checks that it is valid in every respect.
 
-use std::cell::Cell;
-
 use everbloom::bloom::hash::murmur2::Murmur2;
 use everbloom::bloom::hash::murmur3::hash128;
-use everbloom::bloom::{AddError, ByteLimit, Depth, Filter, Hash, Limit, NoPrefetch, Policy, UnknownMemory};
+use everbloom::bloom::{AddError, Depth, Filter, Hash, NoPrefetch, Policy, UnknownMemory};
 use everbloom::command::Settings;
 use everbloom::format::chunks::Rewritten;
 use everbloom::format::chunks::Trust;
@@ -15,6 +13,7 @@ use everbloom::format::filter::{
 use super::fields::Fields;
 use super::input::Input;
 use super::model::Pair;
+use crate::support::make::CountedLimit;
 
 /// No limit, since every saved filter must load, of any size.
 const ANY: u64 = u64::MAX;
@@ -57,19 +56,6 @@ fn ask(filter: &Filter, items: &[Vec<u8>]) {
     }
 }
 
-/// A limit that counts how often it is asked: once per layer that is sized.
-struct Counted {
-    bytes: u64,
-    asked: Cell<usize>,
-}
-
-impl ByteLimit for Counted {
-    fn limit(&self) -> Limit {
-        self.asked.set(self.asked.get() + 1);
-        self.bytes.into()
-    }
-}
-
 /// Adds the items one at a time and in one batch. Both must give the same filter, and added items must be found. The
 /// batch may size one layer more than the filter gets, however many items are refused.
 fn grow(filter: &mut Filter, items: &[Vec<u8>], limit_bytes: u64) {
@@ -78,7 +64,7 @@ fn grow(filter: &mut Filter, items: &[Vec<u8>], limit_bytes: u64) {
     let singly: Vec<_> = items.iter().map(|item| filter.add(item, &limit_bytes, NoPrefetch)).collect();
     let mut results = Vec::new();
     let slices: Vec<&[u8]> = items.iter().map(Vec::as_slice).collect();
-    let limit = Counted { bytes: limit_bytes, asked: Cell::new(0) };
+    let limit = CountedLimit::new(limit_bytes);
     other.add_many(&slices, &limit, NoPrefetch, |result| {
         results.push(result);
         true

@@ -1,34 +1,18 @@
 //! Making room: a command asks for another layer once, and after a refusal its other items are only looked up.
 
-use std::cell::Cell;
-
 use everbloom::bloom::hash::siphash::Seed;
 use everbloom::bloom::policy::ValkeyBloom;
 use everbloom::bloom::policy::redisbloom::Options;
 use everbloom::bloom::window::Span;
 use everbloom::bloom::{
-    AddError, Added, ByteLimit, CellType, Depth, Filter, Growth, Hash, Limit, NoPrefetch, ReserveError,
-    UnknownMemory, Window,
+    AddError, Added, CellType, Depth, Filter, Growth, Hash, NoPrefetch, ReserveError, UnknownMemory, Window,
 };
 
 use crate::support::Random;
 use crate::support::make::{
-    ANY, KEY, START_MS, add, cells_of, counting, keyed, own, plain, promise, redisbloom, set_time,
-    unreserved, valkeybloom, window, windowed,
+    ANY, CountedLimit, KEY, START_MS, add, cells_of, counting, keyed, own, plain, promise, redisbloom,
+    set_time, unreserved, valkeybloom, window, windowed,
 };
-
-/// A limit that counts how often it is asked: once for each layer that is sized.
-struct Counted {
-    bytes: u64,
-    asked: Cell<usize>,
-}
-
-impl ByteLimit for Counted {
-    fn limit(&self) -> Limit {
-        self.asked.set(self.asked.get() + 1);
-        self.bytes.into()
-    }
-}
 
 fn valkey() -> Filter {
     let growth = Growth::Scaling { expansion: 2 };
@@ -103,7 +87,7 @@ fn a_command_asks_for_room_once_more_than_it_gets_layers() {
                 (filter.try_clone(UnknownMemory).unwrap(), filter.try_clone(UnknownMemory).unwrap());
             let items = items(&mut random, known, 1500);
             let expected: Vec<_> = items.iter().map(|item| single.add(item, &bytes, NoPrefetch)).collect();
-            let limit = Counted { bytes, asked: Cell::new(0) };
+            let limit = CountedLimit::new(bytes);
             let mut outcomes = Vec::new();
             let slices: Vec<&[u8]> = items.iter().map(Vec::as_slice).collect();
             batched.add_many(&slices, &limit, NoPrefetch, |outcome| {

@@ -1,15 +1,37 @@
 //! Creates filters of every kind, each with one call.
 
+use std::cell::Cell;
+
 use everbloom::bloom::hash::siphash::{HashKey, Seed};
 use everbloom::bloom::policy::redisbloom::Options;
 use everbloom::bloom::policy::{Imported, RedisBloom, StringForm, ValkeyBloom};
 use everbloom::bloom::window::Span;
 use everbloom::bloom::{
-    AddError, Added, CellType, Filter, Growth, Hash, NoPrefetch, Policy, Promise, Spec, Window,
+    AddError, Added, ByteLimit, CellType, Filter, Growth, Hash, Limit, NoPrefetch, Policy, Promise, Spec,
+    Window,
 };
 
 /// A limit that no filter exceeds.
 pub const ANY: u64 = u64::MAX;
+/// A limit that counts how often it is asked: once per layer that is sized.
+pub struct CountedLimit {
+    bytes: u64,
+    pub asked: Cell<usize>,
+}
+
+impl CountedLimit {
+    pub const fn new(bytes: u64) -> Self {
+        Self { bytes, asked: Cell::new(0) }
+    }
+}
+
+impl ByteLimit for CountedLimit {
+    fn limit(&self) -> Limit {
+        self.asked.set(self.asked.get() + 1);
+        self.bytes.into()
+    }
+}
+
 /// The key of keyed filters.
 pub const KEY: HashKey = HashKey::new(*b"0123456789abcdef");
 /// A time in 2027, in milliseconds of UNIX time.
