@@ -174,9 +174,9 @@ impl<'k> Key<'k> {
         // the server's main thread, and the key stays open for the borrow. All keys of the command were opened before
         // the value was looked up: when one expires then, other modules are notified, which may write to this key.
         // Calls to the server after that write nothing to this one. Only BF.IMPORT opens its source later, and it does
-        // not use the value after that. The change itself is announced after all keys are closed (`effects`). Only `publish` sets another
-        // value, and it resets `stored`: so nothing else changes or frees it. The key is borrowed exclusively, and it
-        // is the only open key of its name.
+        // not use the value after that. The change itself is announced after all keys are closed (`effects`). Only
+        // `publish` sets another value, and it resets `stored`: so nothing else changes or frees it. The key is
+        // borrowed exclusively, and it is the only open key of its name.
         self.stored.map(|mut stored| unsafe { stored.as_mut() })
     }
 }

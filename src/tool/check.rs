@@ -12,7 +12,7 @@ use super::server::{
     self, CallError, Credentials, RoutedError, Router, Site, field, integer, number, scan, text,
 };
 
-/// Number of layers from which on advice is given: the filter has grown four times, so it was reserved too small.
+/// Number of layers from which on advice is given: the filter has grown four times or more.
 const MANY_LAYERS: u64 = 5;
 
 /// Show all filters of a server, with advice
