@@ -49,6 +49,8 @@ pub(super) fn address_of(name: &str) -> *const c_void {
         "DefragCursorSet" => moving::defrag_cursor_set as *const c_void,
         "DefragShouldStop" => moving::defrag_should_stop as *const c_void,
         "GetRandomBytes" => running::get_random_bytes as *const c_void,
+        "GetSelectedDb" => running::get_selected_db as *const c_void,
+        "Milliseconds" => running::milliseconds as *const c_void,
         "Call" => running::call as *const c_void,
         "FreeCallReply" => running::free_call_reply as *const c_void,
         "CreateString" => running::create_string as *const c_void,
@@ -111,7 +113,6 @@ fn pretended(name: &str) -> *const c_void {
         "EmitAOF"
         "FreeThreadSafeContext"
         "GetKeyNameFromIO"
-        "GetSelectedDb"
         "GetThreadSafeContext"
         "GetUsedMemoryRatio"
         "InfoAddFieldULongLong"
@@ -130,7 +131,6 @@ fn pretended(name: &str) -> *const c_void {
         "SaveStringBuffer"
         "SaveUnsigned"
         "StringDMA"
-        "Milliseconds"
         "SetAbsExpire"
         "ValueLength"
     )

@@ -132,6 +132,15 @@ pub(super) unsafe extern "C" fn get_random_bytes(place: *mut u8, length: usize) 
     unsafe { ptr::write_bytes(place, 0x5A, length) };
 }
 
+pub(super) extern "C" fn get_selected_db(_: *mut Context) -> c_int {
+    0
+}
+
+/// The clock stands still.
+pub(super) extern "C" fn milliseconds() -> c_longlong {
+    1_800_000_000_000
+}
+
 // Replies.
 
 fn replied(reply: String) -> c_int {
