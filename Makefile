@@ -21,7 +21,6 @@ export PEERS QUICK ONLY
 # The scripts that build and test packages read these.
 export TARGETS FILTER OFFICIAL
 bench: export NOOP := $(CARGO_TARGET_DIR)/release/examples/libnoop.so
-bench: export BASELINE := $(CARGO_TARGET_DIR)/release/libeverbloom-baseline.so
 
 .DEFAULT_GOAL := help
 .PHONY: help run check-port build tool test test-pure test-server test-tool test-clients check advisories fuzz fuzz-smoke soak mutants sanitize defrag-server test-defrag bench charts install install-tool clean dist reproducible test-dist test-clone container release-notes
@@ -94,11 +93,8 @@ defrag-server: ## build Redis with its own jemalloc, which active defragmentatio
 test-defrag: build ## test active defragmentation on that server
 	@scripts/defrag-server test
 
-# The baseline is built first, so that the normal build of the module is the one that remains.
 bench: ## run the benchmarks, write docs/performance-cells.csv, and generate docs/performance.md and its charts
 	@scripts/setup build server
-	cargo rustc --release --locked --lib --crate-type cdylib -- --cfg baseline -A dead_code
-	cp $(MODULE) $(BASELINE)
 	cargo build --release --locked --lib --example noop
 	$(if $(ONLY),,cargo bench --locked --no-default-features --features prefetch --bench pure)
 	cargo bench --locked --no-default-features --bench server

@@ -8,11 +8,9 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use everbloom::bloom::bits::sizing::Shape;
 use everbloom::bloom::hash::murmur3::hash128;
-use everbloom::bloom::sizing::Shape;
-use everbloom::bloom::{
-    Added, CellType, Filter, Growth, Hash, LayerCounts, Policy, Promise, Spec, UnknownMemory,
-};
+use everbloom::bloom::{Added, Filter, Growth, Hash, LayerCounts, Policy, Promise, Spec, UnknownMemory};
 use everbloom::prefetch::Processor;
 
 /// Items per batch, and per step of the loops over single items.
@@ -48,12 +46,12 @@ fn hashing(criterion: &mut Criterion) {
 fn sizing(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("sizing");
     for capacity_items in [100, 1_000_000, 1_000_000_000u64] {
-        let shape = Shape::sized(CellType::Bits, capacity_items, 0.01);
+        let shape = Shape::sized(capacity_items, 0.01);
         // The classic formula gives 9.59 bits at 1 %; a layer of whole words or pages may have more.
-        let bits_per_item = shape.size_bits() as f64 / capacity_items as f64;
+        let bits_per_item = shape.spec(Hash::Murmur3).size_bits as f64 / capacity_items as f64;
         assert!((9.58..10.3).contains(&bits_per_item), "{capacity_items}: {bits_per_item} bits per item");
         group.bench_function(BenchmarkId::from_parameter(capacity_items), |bencher| {
-            bencher.iter(|| Shape::sized(CellType::Bits, black_box(capacity_items), black_box(0.01)));
+            bencher.iter(|| Shape::sized(black_box(capacity_items), black_box(0.01)));
         });
     }
 }
@@ -61,7 +59,7 @@ fn sizing(criterion: &mut Criterion) {
 /// Returns a filter of one layer at half its capacity, so that the processor cannot predict the value of a bit.
 fn half_full(capacity_items: u64, error_rate: f64) -> Filter {
     let policy = Policy::Promise(Promise { error_rate, capacity_items, growth: Growth::Fixed });
-    let spec = Spec { policy, hash: Hash::Murmur3, cells: CellType::Bits };
+    let spec = Spec { policy, hash: Hash::Murmur3 };
     let mut filter = Filter::reserve(spec, &u64::MAX).unwrap();
     let known = items("known", 0, capacity_items / 2);
     let mut new = 0;
@@ -127,7 +125,7 @@ fn single(criterion: &mut Criterion) {
                 });
             });
         }
-        let LayerCounts { set_cells, .. } = filter.layers().last().unwrap().counts();
+        let LayerCounts { set_bits, .. } = filter.layers().last().unwrap().counts();
         let mut rounds = Rounds::new("known", capacity_items / 2);
         group.bench_function(BenchmarkId::new("insert_known", name), |bencher| {
             bencher.iter(|| {
@@ -140,8 +138,8 @@ fn single(criterion: &mut Criterion) {
             });
         });
         assert_eq!(
-            filter.layers().last().unwrap().counts().set_cells,
-            set_cells,
+            filter.layers().last().unwrap().counts().set_bits,
+            set_bits,
             "a known item changes nothing"
         );
     }

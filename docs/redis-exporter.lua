@@ -49,13 +49,10 @@ local function report_filter(key)
   if stats["error-rate"] then
     report("bf_filter_error_rate_ratio" .. label, stats["error-rate-now"] / stats["error-rate"])
   end
-  -- Layers of a window come and go with its traffic.
-  if stats.kind ~= "window" then
-    report("bf_filter_layers" .. label, stats.layers)
-    -- The capacity of an unreserved filter is the default.
-    if stats.shares ~= "unreserved" and tonumber(stats.capacity) > 0 then
-      report("bf_filter_capacity_used" .. label, stats.items / stats.capacity)
-    end
+  report("bf_filter_layers" .. label, stats.layers)
+  -- A table that may grow has no capacity to use up.
+  if (not stats["table-items"] or stats.growth ~= "scaling") and tonumber(stats.capacity) > 0 then
+    report("bf_filter_capacity_used" .. label, stats.items / stats.capacity)
   end
 end
 

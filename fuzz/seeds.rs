@@ -17,13 +17,15 @@ use crate::support::{self, Random, fixtures};
 const SEED_MAX_BYTES: usize = 32 << 10;
 
 /// Commands that create one filter of every kind.
-const FILTERS: [&[&str]; 15] = [
+const FILTERS: [&[&str]; 17] = [
+    &["BF.MADD k a b c d e f"],
     &["BF.INSERT k CAPACITY 3 ITEMS a b c d e f"],
     &["BF.INSERT k CAPACITY 3 COUNTING ITEMS a b c d a b"],
     &["BF.INSERT k CAPACITY 3 KEYED ITEMS a b c d"],
     &["BF.INSERT k CAPACITY 3 KEYED COUNTING ITEMS a b c d a b"],
     &["BF.INSERT k CAPACITY 3 KEYED WINDOW 14 ITEMS a b c d e f g"],
-    &["BF.INSERT k CAPACITY 3 NONSCALING SATURATE COUNTING ITEMS a b c d e f"],
+    &["BF.INSERT k CAPACITY 3 NONSCALING COUNTING ITEMS a b c"],
+    &["BF.INSERT k UNRESERVED KEYED ITEMS a b c d e f"],
     &["BF.INSERT k CAPACITY 3 WINDOW 14 ITEMS a b c d e f g h i j k l m n"],
     &["BF.RESERVE k 0.01 600000 WINDOW 14", "BF.MADD k a b c"],
     &["BF.INSERT k CAPACITY 3 NONSCALING SATURATE ITEMS a b c d"],
@@ -78,6 +80,7 @@ pub(crate) fn seeds() -> HashMap<&'static str, Vec<Vec<u8>>> {
         ("client", 300),
         ("packed", 900),
         ("windows", 700),
+        ("table", 900),
     ] {
         for _ in 0..40 {
             let bytes: Vec<u8> = (0..length).map(|_| random.next() as u8).collect();
@@ -162,8 +165,8 @@ impl Seeds {
             let body = &header[7..];
             let mut forged =
                 Output::default().byte(8).byte(limit).byte(kind).u16(body.len() as u16).bytes(body);
-            for _ in &fields.0[1..] {
-                forged = forged.byte(1).u16(4).byte(100).bytes(b"\x01\x80\xff\x10");
+            for number in 1..fields.0.len() as u8 {
+                forged = forged.byte(1).byte(number).bytes(b"\x04\x00\x64\x01\x80\xff\x10\x33\x08");
             }
             self.put("snapshot", forged);
         }

@@ -65,6 +65,6 @@ pub use bloom::{AddError, Format, Growth, Limit, LimitSource, OutOfMemory, Reser
 pub use format::chunks::{ChunkError, DumpError};
 pub use format::{DecodeError, Sink, Source, UnsignedOrBytes};
 pub use library::{
-    BloomFilter, Chunks, CreateError, ItemTime, LayerSize, LayerStats, Loader, Options, Tally, layer_sizes,
-    window_burst_layer_sizes, window_layer_sizes,
+    BloomFilter, Chunks, CreateError, FilterSize, ItemTime, LayerSize, LayerStats, Loader, Options, Tally,
+    counting_size, filter_size, window_size,
 };

@@ -9,7 +9,7 @@ mod sizes;
 mod window;
 
 pub use parallel::Tally;
-pub use sizes::{LayerSize, layer_sizes, window_burst_layer_sizes, window_layer_sizes};
+pub use sizes::{FilterSize, LayerSize, counting_size, filter_size, window_size};
 pub use window::ItemTime;
 
 use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
@@ -17,8 +17,8 @@ use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
 use thiserror::Error;
 
 use crate::bloom::{
-    AddError, Added, CellType, Depth, Filter, Format, Growth, Layer, OutOfMemory, Policy, Promise,
-    ReserveError, Spec, UnknownMemory,
+    AddError, Added, Depth, Filter, Format, Growth, Layer, OutOfMemory, Policy, Promise, ReserveError, Spec,
+    Table, UnknownMemory,
 };
 use crate::format::chunks::{ChunkError, DumpError, Trust};
 use crate::format::filter as encoding;
@@ -39,13 +39,14 @@ pub struct Options {
     pub error_rate: f64,
     /// The number of items before the filter grows, 1 to 2^40.
     pub capacity_items: u64,
-    /// What a full filter does. [`Growth::Fixed`] refuses new items. [`Growth::Scaling`] adds a layer, and so does
-    /// [`Growth::Unreserved`], with smaller further layers and a larger first one.
+    /// What a full filter does. [`Growth::Fixed`] refuses new items. [`Growth::Scaling`] adds a table, which grows with
+    /// its items; the filter is not larger than needed for its capacity before. [`Growth::Unreserved`] begins with a
+    /// table.
     pub growth: Growth,
 }
 
 impl Default for Options {
-    /// Returns the options of `BF.RESERVE key 0.01 100`: 100 items at 1 %, each further layer twice as large.
+    /// Returns the options of `BF.RESERVE key 0.01 100`: 100 items at 1 %, and growth.
     fn default() -> Self {
         let Promise { error_rate, capacity_items, growth } = Promise::default();
         Self { error_rate, capacity_items, growth }
@@ -53,18 +54,15 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Returns the options of a filter that BF.ADD creates: as the defaults, but for a filter that is expected to
-    /// grow. Up to its capacity it is larger by an eighth. The more it has grown, the more memory it saves compared
-    /// with the default options.
+    /// Returns the options of a filter that BF.ADD creates: its memory follows its items, whatever their number.
     ///
     /// ```
-    /// use everbloom::{Format, Options, layer_sizes};
+    /// use everbloom::{Format, Options, filter_size};
     ///
-    /// let bits = |options, items| -> Result<u64, everbloom::CreateError> {
-    ///     Ok(layer_sizes(Format::Everbloom, options, items)?.iter().map(|layer| layer.size_bits).sum())
-    /// };
-    /// assert!(bits(Options::unreserved(), 100)? > bits(Options::default(), 100)?);
-    /// assert!(bits(Options::unreserved(), 1_000_000)? < bits(Options::default(), 1_000_000)?);
+    /// for items in [10_000, 1_000_000, 100_000_000] {
+    ///     let size = filter_size(Format::Everbloom, Options::unreserved(), items)?;
+    ///     assert!(size.size_bits() < 20 * items);
+    /// }
     /// # Ok::<(), everbloom::CreateError>(())
     /// ```
     #[must_use]
@@ -120,13 +118,13 @@ pub struct LayerStats {
 pub struct BloomFilter(Filter);
 
 impl BloomFilter {
-    /// Returns an empty filter of everbloom's own format. O(1): memory is taken when bits are set.
+    /// Returns an empty filter of everbloom's own format. O(1): memory is taken when items are added.
     ///
     /// # Errors
     /// [`CreateError`].
     pub fn new(options: Options) -> Result<Self, CreateError> {
         let policy = Policy::Promise(options.promise()?);
-        let spec = Spec { policy, hash: crate::bloom::Hash::Murmur3, cells: CellType::Bits };
+        let spec = Spec { policy, hash: crate::bloom::Hash::Murmur3 };
         Filter::reserve(spec, &NO_LIMIT).map(Self).map_err(CreateError::Reserve)
     }
 
@@ -180,7 +178,8 @@ impl BloomFilter {
         self.0.items()
     }
 
-    /// Returns the number of items that the layers are sized for. O(layers).
+    /// Returns the capacity: that of the layers, and the items of a table beside them; of a filter that nobody
+    /// reserved, its default or its items if they are more; otherwise the reserved number. O(layers).
     #[must_use]
     pub fn capacity_items(&self) -> u64 {
         self.0.capacity_items()
@@ -192,8 +191,8 @@ impl BloomFilter {
         self.0.size_bytes()
     }
 
-    /// Returns the share of set bits over all layers, between 0 and 1: about one half in a layer that is full.
-    /// O(layers).
+    /// Returns the share of set bits over all layers, between 0 and 1: about one half in a layer that is full; 0
+    /// without layers. O(layers).
     #[must_use]
     pub fn fill(&self) -> f64 {
         let layers = self.layers();
@@ -205,10 +204,16 @@ impl BloomFilter {
     #[must_use]
     pub fn layers(&self) -> Vec<LayerStats> {
         let stats = |layer: &Layer| LayerStats {
-            size_bits: layer.cells().size_bits(),
-            set_bits: layer.counts().set_cells,
+            size_bits: layer.bits().size_bits(),
+            set_bits: layer.counts().set_bits,
         };
         self.0.layers().iter().map(stats).collect()
+    }
+
+    /// Returns the memory of its table in bytes; `None` if it has none. O(1).
+    #[must_use]
+    pub fn table_bytes(&self) -> Option<u64> {
+        self.0.table().map(Table::size_bytes)
     }
 
     /// Returns a digest of the contents. Two filters with the same replies and the same saved form have equal
@@ -227,13 +232,10 @@ impl BloomFilter {
     }
 
     /// Sets the time of a sliding-window filter for the following lookups and adds, in milliseconds of UNIX time. The
-    /// initial time of a filter that was read is that of its newest item; an earlier time has no effect. Frees the
-    /// layers whose items have all expired. Does nothing to other filters. O(layers).
+    /// initial time of a filter that was read is that of its newest item; an earlier time has no effect. Does nothing
+    /// to other filters. O(1).
     pub fn set_time(&mut self, now_ms: u64) {
-        if let Some(window) = self.0.window_mut() {
-            window.set_now(now_ms);
-        }
-        drop(self.0.take_expired());
+        self.0.set_now(now_ms);
     }
 
     /// Returns whether the item may have been added, at a time in milliseconds of UNIX time instead of the filter's
@@ -250,7 +252,7 @@ impl BloomFilter {
     /// The rule that is broken, because of a bug in this crate.
     #[doc(hidden)]
     pub fn internal_validate(&self) -> Result<(), &'static str> {
-        self.0.internal_validate(Depth::Cells)
+        self.0.internal_validate(Depth::Contents)
     }
 
     /// Returns the data format of the filter.
@@ -354,7 +356,7 @@ impl Loader {
     /// # Errors
     /// [`ChunkError`]; the filter is then unchanged.
     pub fn load(&mut self, iterator: u64, chunk: &[u8]) -> Result<(), ChunkError> {
-        encoding::load_chunk(&mut self.0, iterator, chunk, Trust::DumpId)
+        encoding::load_chunk(&mut self.0, iterator, chunk, Trust::DumpId, &NO_LIMIT)
     }
 
     /// Returns the filter with the items of the loaded chunks.

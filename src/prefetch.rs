@@ -1,6 +1,7 @@
 //! The processor's prefetch instruction; the only unsafe code outside the adapter to the server.
 
 use crate::bloom::Prefetch;
+use crate::bloom::table::{PortableSelect, Select, Task};
 
 /// Prefetches on processors that this code supports. On others it does nothing.
 #[derive(Clone, Copy, Debug, Default)]
@@ -10,6 +11,67 @@ impl Prefetch for Processor {
     #[inline]
     fn prefetch(self, word: &u64) {
         prefetch(word);
+    }
+
+    #[inline(always)]
+    fn run<T: Task>(self, task: T) -> T::Output {
+        #[cfg(target_arch = "x86_64")]
+        if bits::are_available() {
+            return bits::run(task);
+        }
+        task.run(PortableSelect)
+    }
+}
+
+/// Instructions that count and deposit bits.
+#[cfg(target_arch = "x86_64")]
+mod bits {
+    use super::{Select, Task};
+    use std::arch::x86_64::_pdep_u64;
+    use std::sync::atomic::{AtomicU8, Ordering};
+
+    /// Selects with an instruction.
+    #[derive(Clone, Copy)]
+    struct DepositSelect(());
+
+    impl Select for DepositSelect {
+        #[inline(always)]
+        fn select(self, word: u64, rank: u32) -> u32 {
+            // SAFETY: values of this type exist only in `run_with_instructions`, which runs only on processors with
+            // BMI2.
+            unsafe { _pdep_u64(1u64.wrapping_shl(rank), word) }.trailing_zeros()
+        }
+    }
+
+    /// 0: not known yet, 1: no, 2: yes.
+    static AVAILABLE: AtomicU8 = AtomicU8::new(0);
+
+    #[inline(always)]
+    pub(super) fn are_available() -> bool {
+        match AVAILABLE.load(Ordering::Relaxed) {
+            0 => detect(),
+            known => known == 2,
+        }
+    }
+
+    #[cold]
+    fn detect() -> bool {
+        let found = is_x86_feature_detected!("popcnt")
+            && is_x86_feature_detected!("bmi1")
+            && is_x86_feature_detected!("bmi2");
+        AVAILABLE.store(1 + u8::from(found), Ordering::Relaxed);
+        found
+    }
+
+    #[inline(always)]
+    pub(super) fn run<T: Task>(task: T) -> T::Output {
+        // SAFETY: the caller has found these instructions.
+        unsafe { run_with_instructions(task) }
+    }
+
+    #[target_feature(enable = "popcnt,bmi1,bmi2")]
+    fn run_with_instructions<T: Task>(task: T) -> T::Output {
+        task.run(DepositSelect(()))
     }
 }
 

@@ -85,7 +85,7 @@ pub(crate) struct Memory {
 }
 
 /// All cells.
-pub(crate) type Cells = HashMap<Place, Cell>;
+pub(crate) type BitArray = HashMap<Place, Cell>;
 
 /// Measures every cell in every round.
 pub(crate) fn measure(
@@ -93,8 +93,8 @@ pub(crate) fn measure(
     servers: &[Server],
     series: &[Series],
     progress: &mut Progress,
-) -> Result<(Cells, Vec<Memory>), Failure> {
-    let (mut cells, mut memory) = (Cells::new(), Vec::new());
+) -> Result<(BitArray, Vec<Memory>), Failure> {
+    let (mut cells, mut memory) = (BitArray::new(), Vec::new());
     let mut bench = Bench { servers, restored: HashMap::new(), used: 0 };
     for size in &plan.sizes {
         for one in series.iter().filter(|one| one.is_measured_on(size, plan.big.bytes)) {

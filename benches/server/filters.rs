@@ -4,7 +4,7 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use everbloom::bloom::{CellType, Filter, Growth, Hash, Policy, Promise, Spec};
+use everbloom::bloom::{Filter, Growth, Hash, Policy, Promise, Spec};
 use everbloom::format::filter::chunk;
 
 use super::client::{Client, Requests, Value, encode_argument, encode_head, pipeline};
@@ -119,15 +119,15 @@ pub(crate) fn load_other_half(client: &mut Client, key: &str, size: &Size) -> Re
 fn load_own(client: &mut Client, key: &str, size: &Size, noise: &[u8]) -> Result<usize, Failure> {
     let (error_rate, capacity_items) = (size.error_rate, size.capacity_items());
     let policy = Policy::Promise(Promise { error_rate, capacity_items, growth: Growth::Fixed });
-    let spec = Spec { policy, hash: Hash::Murmur3, cells: CellType::Bits };
+    let spec = Spec { policy, hash: Hash::Murmur3 };
     let mut filter = Filter::reserve(spec, &u64::MAX).map_err(|error| format!("{error:?}"))?;
     let mut size_bytes = 0;
     for layer in filter.layers_mut() {
-        let bytes = usize::try_from(layer.cells().size_bytes())?;
+        let bytes = usize::try_from(layer.bits().size_bytes())?;
         size_bytes += bytes;
         for offset in (0..bytes).step_by(noise.len()) {
             let part = noise.get(..noise.len().min(bytes - offset)).unwrap_or_default();
-            if !layer.cells_mut().add_segment(offset, part) {
+            if !layer.bits_mut().add_bytes(offset, part) {
                 return Err("the random bits do not fit the chunk".into());
             }
         }

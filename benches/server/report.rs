@@ -16,7 +16,7 @@ use super::versus;
 
 /// File of the cells of the last whole run, next to the page.
 pub(crate) const CELLS: &str = "performance-cells.csv";
-/// Cells that other programs measured.
+/// BitArray that other programs measured.
 const ELSEWHERE: &str = "performance-elsewhere.csv";
 /// Runs that measured other modules too.
 const PEERS: &str = "performance-peers.csv";
@@ -53,7 +53,7 @@ pub(crate) fn machine(server: &Server) -> Result<String, Failure> {
     ))
 }
 
-/// Writes the cells of a run, the page and the pictures into `output`. Cells that a partial run did not measure are
+/// Writes the cells of a run, the page and the pictures into `output`. BitArray that a partial run did not measure are
 /// taken from `documents`.
 pub(crate) fn write(plan: &Plan, results: &Results, documents: &Path, output: &Path) -> Result<(), Failure> {
     let mut record = Record::default();

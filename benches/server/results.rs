@@ -1,7 +1,7 @@
 //! The results of one run.
 
 use super::big::Fact;
-use super::cells::{Cells, Full, Memory};
+use super::cells::{BitArray, Full, Memory};
 use super::grown::Curve;
 use super::instructions::Instructions;
 use super::pure::Pure;
@@ -17,7 +17,7 @@ pub(crate) struct Results {
     /// Ways to remember items without a module.
     pub(crate) substitutes: Vec<Substitute>,
     /// Work on filters.
-    pub(crate) cells: Cells,
+    pub(crate) cells: BitArray,
     /// Memory of the filters that were not reserved.
     pub(crate) memory: Vec<Memory>,
     /// Instructions per command, if they could be counted.

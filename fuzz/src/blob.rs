@@ -10,7 +10,7 @@ pub fn run(data: &[u8]) {
     let mut input = Input::new(data);
     let limit = input.limit_bytes();
     if let Ok(filter) = from_blob(input.rest(), &limit) {
-        assert!(filter.layers().iter().map(|layer| layer.cells().size_bytes()).sum::<u64>() <= limit);
+        assert!(filter.layers().iter().map(|layer| layer.bits().size_bytes()).sum::<u64>() <= limit);
         exercise(filter, &mut Input::new(data), limit);
     }
 }

@@ -1,13 +1,17 @@
-//! Loads chunks with BF.LOADCHUNK: a header of any kind, then chunks of cells, with valid or invalid checksums.
+//! Loads chunks with BF.LOADCHUNK: a header of any kind, then chunks of bits and of segments, with valid or invalid
+//! checksums.
 
-use everbloom::bloom::{CellType, Filter, Format, UnknownMemory};
+use everbloom::bloom::generation::is_live;
+use everbloom::bloom::{Filter, Format, ItemHash, NoPrefetch, UnknownMemory};
 use everbloom::format::chunks::Trust;
-use everbloom::format::filter::{from_header, header, load_chunk};
+use everbloom::format::filter::{from_header, load_chunk};
 
-use super::exercise::{exercise, validate};
-use super::forge;
+use super::exercise::{exercise, fingerprint, validate};
+use super::forge::{self, TableForm};
 use super::input::Input;
 
+/// No limit except that of the header.
+const ANY: u64 = u64::MAX;
 /// Largest number of chunks of one input.
 const CHUNKS_MAX: usize = 24;
 
@@ -26,29 +30,29 @@ pub fn run(data: &[u8]) {
         _ => forge::header_chunk(&forge::header(kind, bytes), id),
     };
     let Ok(mut filter) = from_header(&first, &limit) else { return };
-    assert!(filter.layers().iter().map(|layer| layer.cells().size_bytes()).sum::<u64>() <= limit);
+    assert!(filter.layers().iter().map(|layer| layer.bits().size_bytes()).sum::<u64>() <= limit);
+    let form_of_table = filter.table().and_then(|_| TableForm::of(&first));
     for _ in 0..CHUNKS_MAX {
         if input.is_empty() {
             break;
         }
-        chunk(&mut filter, &mut input, id);
+        match form_of_table {
+            Some(form) if input.flag() => parts(&mut filter, &mut input, &form, id),
+            _ => chunk(&mut filter, &mut input, id),
+        }
     }
     exercise(filter, &mut Input::new(data), limit);
 }
 
-/// Loads one chunk. A refused chunk must have changed nothing, an accepted one must have cleared no live bit.
+/// Loads one chunk of bits.
 fn chunk(filter: &mut Filter, input: &mut Input<'_>, id: u64) {
     let form = input.byte();
     let position = u64::from(input.u32());
     let length = usize::from(input.u16());
     let mut bytes = input.bytes(length).to_vec();
-    let mut position = if form & 2 == 0 { position & !255 } else { position };
-    match filter.cell_type() {
-        // Whole pages and their stamps.
-        CellType::Columns if form & 1 == 0 => (position, bytes) = pages(filter, position, &bytes, input),
-        // Whole lines of counters.
-        _ if form & 1 == 0 => bytes.resize(bytes.len().next_multiple_of(256), 0),
-        _ => {}
+    let position = if form & 2 == 0 { position & !255 } else { position };
+    if form & 1 == 0 {
+        bytes.resize(bytes.len().next_multiple_of(256), 0);
     }
     let trust = if form & 4 == 0 { Trust::DumpId } else { Trust::Sender };
     let id = if form & 8 == 0 { id } else { u64::from(form) };
@@ -64,62 +68,64 @@ fn chunk(filter: &mut Filter, input: &mut Input<'_>, id: u64) {
     } else {
         bytes.clone()
     };
+    load(filter, iterator, &data, trust);
+}
+
+/// Loads a chunk of segments. They may be larger or smaller than those of the table.
+fn parts(filter: &mut Filter, input: &mut Input<'_>, form: &TableForm, id: u64) {
+    let mut bytes = Vec::new();
+    let choice = input.byte();
+    for _ in 0..=choice & 3 {
+        let depth = match input.byte() {
+            byte @ 0..6 => byte.into(),
+            byte => form.depth_of(byte.into()),
+        };
+        let number = u32::from(input.byte()) & ((1 << depth) - 1);
+        let blocks_log =
+            if depth == 0 && input.flag() { u32::from(input.byte() % 7) } else { form.blocks_log };
+        let stamp = if form.is_timed() {
+            let newest = filter.newest_generation();
+            newest.saturating_add(3).saturating_sub(input.byte().into())
+        } else {
+            0
+        };
+        let (segment, _) = forge::segment_of(input, form, depth, blocks_log);
+        bytes.extend(forge::part(number, depth, blocks_log, stamp, &segment));
+    }
+    let end = if choice & 4 == 0 { 1 << 32 } else { u64::from(input.u32()) };
+    let iterator = forge::iterator_at(filter.layers_end() + end, id);
+    load(filter, iterator, &forge::with_trailer(&bytes, iterator, id), Trust::Sender);
+}
+
+/// Loads a chunk. A refused one must have changed nothing, an accepted one must have cleared no bit and removed no
+/// entry.
+fn load(filter: &mut Filter, iterator: u64, data: &[u8], trust: Trust) {
     let before = filter.try_clone(UnknownMemory).unwrap();
-    let result = load_chunk(filter, iterator, &data, trust);
+    let result = load_chunk(filter, iterator, data, trust, &ANY);
     validate(filter);
     for (old, new) in before.layers().iter().zip(filter.layers()) {
-        let (old, new) = (old.cells(), new.cells());
-        match (result, old.state().cell_type()) {
-            (Err(_), _) => assert!(old.words() == new.words() && old.set_cells() == new.set_cells()),
-            (Ok(()), CellType::Counters | CellType::Columns) => {}
-            (Ok(()), CellType::Bits | CellType::Burst) => {
-                assert!(old.words().iter().zip(new.words()).all(|(old, new)| old & new == *old));
-            }
+        let (old, new) = (old.bits(), new.bits());
+        match result {
+            Err(_) => assert!(old.words() == new.words() && old.set_bits() == new.set_bits()),
+            Ok(()) => assert!(old.words().iter().zip(new.words()).all(|(old, new)| old & new == *old)),
         }
     }
-    if filter.window().is_some() {
-        assert_keeps_live_bits(&before, filter);
-    }
-    if result.is_err() {
-        assert_eq!(header(&before), header(filter));
+    match result {
+        Err(_) => assert_eq!(fingerprint(&before), fingerprint(filter)),
+        Ok(()) => assert_has_entries(&before, filter),
     }
 }
 
-/// Returns whole pages of the array that holds a position, with stamps that are valid or nearly valid for the layer.
-fn pages(filter: &Filter, position: u64, cells: &[u8], input: &mut Input<'_>) -> (u64, Vec<u8>) {
-    let located = forge::located(filter);
-    let at =
-        located.iter().position(|(layer, start)| position < start.saturating_add(layer.cells().size_bytes()));
-    let index = at.unwrap_or(0);
-    let (layer, start) = located[index];
-    let newest = layer.cells().timed().unwrap().history.newest;
-    let offset = usize::try_from(position.saturating_sub(start)).unwrap();
-    let most_bytes = usize::from(input.byte()) << 8;
-    let Some(segment) = layer.cells().segment(offset, most_bytes) else { return (position, cells.to_vec()) };
-    let mut bytes = vec![0; segment.cells.len()];
-    bytes.iter_mut().zip(cells).for_each(|(byte, value)| *byte = *value);
-    for _ in segment.stamps.chunks(8) {
-        let back = u64::from(input.byte() & 63);
-        bytes.extend(newest.saturating_add(1).saturating_sub(back).to_le_bytes());
-    }
-    (start.saturating_add(segment.offset as u64), bytes)
-}
-
-/// Asserts that a chunk cleared only columns that have expired by the newest generation of the filter.
-fn assert_keeps_live_bits(old: &Filter, new: &Filter) {
-    let newest = old.window().unwrap().newest();
-    let layers = old.layers().iter().zip(new.layers());
-    for (old, new) in layers.filter(|(old, _)| !old.is_burst()) {
-        let (old, new) = (old.cells(), new.cells());
-        let (words, pages) = (old.words().len(), old.timed().unwrap().stamps());
-        let page_words = (words - pages) / pages;
-        for (page, stamp) in old.words()[words - pages..].iter().enumerate() {
-            let live = (1..=*stamp).rev().take(16).filter(|generation| newest - generation < 15);
-            let columns = live.fold(0u64, |columns, generation| columns | 1 << (generation % 16));
-            let mask = columns * 0x0001_0001_0001_0001;
-            let range = page * page_words..(page + 1) * page_words;
-            let mut words = old.words()[range.clone()].iter().zip(&new.words()[range]);
-            assert!(words.all(|(old, new)| old & mask & !new == 0), "page {page}");
-        }
+/// Asserts that every entry that was live is matched by the filter. An entry without further copies is one of a hash.
+fn assert_has_entries(before: &Filter, after: &Filter) {
+    let (Some(old), Some(new)) = (before.table(), after.table()) else { return };
+    let now = after.newest_generation();
+    for number in 0..old.segment_count() {
+        old.visit_segment(number, |entry| {
+            let h2 = (entry.known >> 64) as u64 & (u64::MAX >> 6) | u64::from(entry.bucket) << 58;
+            let hash = ItemHash { h1: entry.known as u64, h2 };
+            let is_live = before.window().is_none() || is_live(entry.generation, now);
+            assert!(!is_live || new.contains(hash, now, NoPrefetch), "lost {entry:?}");
+        });
     }
 }

@@ -1,7 +1,7 @@
 //! Imports, uses and exports strings of other clients, of every scheme, order and encoding, and the blobs of Guava.
 
 use everbloom::bloom::Policy;
-use everbloom::bloom::policy::BitOrder;
+use everbloom::bloom::filter::policy::BitOrder;
 use everbloom::command::Settings;
 use everbloom::format::client::GuavaHeader;
 
@@ -73,8 +73,8 @@ pub fn run(data: &[u8]) {
     let Policy::Imported(policy) = filter.policy() else { panic!("another kind") };
     let (layout, layer) = filter.clients_layer().unwrap();
     let guava = (policy.form.order == BitOrder::BigEndianWords)
-        .then(|| GuavaHeader::of(&layout.parameters()).unwrap().write(layer.cells()));
-    let exported = guava.unwrap_or_else(|| policy.form.write(layer.cells()));
+        .then(|| GuavaHeader::of(&layout.parameters()).unwrap().write(layer.bits()));
+    let exported = guava.unwrap_or_else(|| policy.form.write(layer.bits()));
     assert_eq!(exported.unwrap(), string);
     exercise(pair.primary.keys.remove(&b"k"[..]).unwrap(), &mut Input::new(data), limit);
 }

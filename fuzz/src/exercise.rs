@@ -2,6 +2,7 @@
 
 use everbloom::bloom::hash::murmur2::Murmur2;
 use everbloom::bloom::hash::murmur3::hash128;
+use everbloom::bloom::table::Loading;
 use everbloom::bloom::{AddError, Depth, Filter, Hash, NoPrefetch, Policy, UnknownMemory};
 use everbloom::command::Settings;
 use everbloom::format::chunks::Rewritten;
@@ -24,6 +25,8 @@ const EXPORTED_MAX_BYTES: u64 = 64 << 20;
 /// Checks and adds items, copies, writes and reads the filter again, and runs commands on it.
 pub(crate) fn exercise(mut filter: Filter, input: &mut Input<'_>, limit_bytes: u64) {
     let items = input.items(24);
+    // The time of a window is set before each command.
+    filter.set_to_newest(1 << 40);
     validate(&filter);
     ask(&filter, &items);
     reload(&filter);
@@ -40,7 +43,7 @@ pub(crate) fn exercise(mut filter: Filter, input: &mut Input<'_>, limit_bytes: u
 
 /// Checks every rule that a filter must satisfy.
 pub(crate) fn validate(filter: &Filter) {
-    assert_eq!(filter.internal_validate(Depth::Cells), Ok(()));
+    assert_eq!(filter.internal_validate(Depth::Contents), Ok(()));
 }
 
 /// Looks up the items one at a time and in one batch. Both must give the same results.
@@ -52,7 +55,7 @@ fn ask(filter: &Filter, items: &[Vec<u8>]) {
     assert_eq!(results, singly);
     assert_eq!(filter.layers().len(), filter.layer_count());
     for layer in filter.layers() {
-        assert_eq!(layer.cells().bytes().len() as u64, layer.cells().size_bytes());
+        assert_eq!(layer.bits().bytes().len() as u64, layer.bits().size_bytes());
     }
 }
 
@@ -60,7 +63,7 @@ fn ask(filter: &Filter, items: &[Vec<u8>]) {
 /// batch may size one layer more than the filter gets, however many items are refused.
 fn grow(filter: &mut Filter, items: &[Vec<u8>], limit_bytes: u64) {
     let mut other = filter.try_clone(UnknownMemory).unwrap();
-    let (before, layers) = (filter.items(), filter.layer_count());
+    let (before, layers) = (filter.items(), filter.part_count());
     let singly: Vec<_> = items.iter().map(|item| filter.add(item, &limit_bytes, NoPrefetch)).collect();
     let mut results = Vec::new();
     let slices: Vec<&[u8]> = items.iter().map(Vec::as_slice).collect();
@@ -70,7 +73,7 @@ fn grow(filter: &mut Filter, items: &[Vec<u8>], limit_bytes: u64) {
         true
     });
     assert_eq!(results, singly);
-    assert!(limit.asked.get() <= 1 + other.layer_count() - layers, "asked {} times", limit.asked.get());
+    assert!(limit.asked.get() <= 1 + other.part_count() - layers, "asked {} times", limit.asked.get());
     validate(filter);
     assert_same(filter, &other);
     for (item, result) in items.iter().zip(&results) {
@@ -102,13 +105,17 @@ pub(crate) fn reload(filter: &Filter) {
     assert!(reader.is_at_end());
     assert_same(filter, &assumed(loaded));
 
+    if filter.table().is_some_and(|table| table.counts().loading != Loading::default()) {
+        // A dump of a part of a filter is loaded as a whole one.
+        return;
+    }
     copy.begin_dump(77);
     let first = chunk(&copy, 0).unwrap().unwrap();
     let mut loaded = from_header(&first.data, &ANY).expect("a header that was dumped");
     let mut iterator = first.next_iterator;
     while let Some(chunk) = chunk(&copy, iterator).unwrap() {
         iterator = chunk.next_iterator;
-        load_chunk(&mut loaded, iterator, &chunk.data, Trust::DumpId).expect("a chunk that was dumped");
+        load_chunk(&mut loaded, iterator, &chunk.data, Trust::DumpId, &ANY).expect("a chunk that was dumped");
     }
     assert_same(filter, &assumed(loaded));
 
@@ -119,7 +126,7 @@ pub(crate) fn reload(filter: &Filter) {
             made = Some(from_header(data, &ANY).expect("a header that was written"));
         }
         Rewritten::Chunk { iterator, data } => {
-            load_chunk(made.as_mut().unwrap(), iterator, data, Trust::Sender)
+            load_chunk(made.as_mut().unwrap(), iterator, data, Trust::Sender, &ANY)
                 .expect("a chunk that was written");
         }
     })
@@ -171,10 +178,7 @@ fn command(filter: &Filter, input: &mut Input<'_>, items: &[Vec<u8>], limit_byte
 pub(crate) fn assert_same(left: &Filter, right: &Filter) {
     validate(right);
     assert_eq!(header(left), header(right));
-    let cells = |filter: &Filter| {
-        filter.layers().iter().map(|layer| layer.cells().bytes().to_vec()).collect::<Vec<_>>()
-    };
-    assert!(cells(left) == cells(right), "other cells");
+    assert!(fingerprint(left) == fingerprint(right), "other contents");
     // A sliding-window filter counts only the live items, but the header counts all.
     assert!(left.window().is_some() || left.items() == right.items());
     assert_eq!(left.growth(), right.growth());

@@ -30,6 +30,7 @@ pub mod merges;
 mod model;
 pub mod packed;
 pub mod snapshot;
+pub mod table;
 pub mod windows;
 mod words;
 
@@ -40,7 +41,7 @@ pub use input::Output;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const TARGETS: [Target; 9] = [
+pub const TARGETS: [Target; 10] = [
     ("snapshot", snapshot::run),
     ("chunks", chunks::run),
     ("blob", blob::run),
@@ -50,4 +51,5 @@ pub const TARGETS: [Target; 9] = [
     ("merges", merges::run),
     ("packed", packed::run),
     ("windows", windows::run),
+    ("table", table::run),
 ];

@@ -66,7 +66,7 @@ fn fill(pair: &mut Pair, key: &[u8], is_forced: bool) {
     }
     let most = if is_forced { most } else { promised };
     add(pair, key, b"fill", items);
-    let (layers, whole) = pair.filter(key).unwrap().stats();
+    let (layers, _, whole) = pair.filter(key).unwrap().stats();
     let deviation = layers.iter().map(|layer| deviation(layer).powi(2)).sum::<f64>().sqrt();
     let within = most * (1.0 + 1e-5) + 6.0 * deviation;
     assert!(
@@ -90,8 +90,8 @@ fn add(pair: &mut Pair, key: &[u8], prefix: &[u8], items: u64) {
 
 /// Returns the standard deviation of the error rate of a layer: the number of its set bits varies.
 fn deviation(layer: &LayerStats) -> f64 {
-    let fill = layer.set_cells as f64 / layer.cells as f64;
-    let of_fill = (fill * (1.0 - fill) / layer.cells as f64).sqrt();
+    let fill = layer.set_bits as f64 / layer.positions as f64;
+    let of_fill = (fill * (1.0 - fill) / layer.positions as f64).sqrt();
     if fill > 0.0 { layer.error_rate * f64::from(layer.probes) * of_fill / fill } else { 0.0 }
 }
 

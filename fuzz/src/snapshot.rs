@@ -1,12 +1,12 @@
 //! Loads snapshots of every data type and encoding version, as in a DUMP, an RDB file or a full synchronisation.
 
-use everbloom::bloom::{Filter, Format, Window};
-use everbloom::format::chunks::Trust;
-use everbloom::format::filter::{from_header, load, load_chunk};
+use everbloom::bloom::Format;
+use everbloom::format::CHUNK_BYTES;
+use everbloom::format::filter::{from_header, load};
 
 use super::exercise::exercise;
 use super::fields::{Field, Fields};
-use super::forge;
+use super::forge::{self, TableForm};
 use super::input::Input;
 
 /// Loads one snapshot, and uses the filter if it is accepted.
@@ -27,7 +27,7 @@ pub fn run(data: &[u8]) {
         // A server refuses these bytes before it calls the module.
         return;
     }
-    assert!(filter.layers().iter().map(|layer| layer.cells().size_bytes()).sum::<u64>() <= limit);
+    assert!(filter.layers().iter().map(|layer| layer.bits().size_bytes()).sum::<u64>() <= limit);
     if mode & 16 != 0 {
         filter.assume_redisbloom_1_1();
     }
@@ -35,8 +35,8 @@ pub fn run(data: &[u8]) {
     exercise(filter, &mut Input::new(data), limit);
 }
 
-/// Returns a header with the magic, and arrays of the size and the counts that the header states. The rest of the input
-/// fills the arrays.
+/// Returns a header with the magic, bits of the size and the counts that the header states, and segments of the size
+/// that it states. The rest of the input fills them.
 fn forged(input: &mut Input<'_>, limit: u64) -> Fields {
     let kind = input.byte();
     let length = input.u16().into();
@@ -48,39 +48,44 @@ fn forged(input: &mut Input<'_>, limit: u64) -> Fields {
     if empty.format() != Format::Everbloom {
         return Fields(fields);
     }
-    let newest = empty.window().map_or(0, Window::newest);
-    for (position, cells_bytes, stamps_bytes) in segments(&empty) {
-        let is_clear = input.byte() & 3 == 0;
-        let (mut cells, mut stamps) = (vec![0; cells_bytes], vec![0; stamps_bytes]);
-        if !is_clear {
-            let count = usize::from(input.u16());
-            let place = usize::from(input.byte()) * cells_bytes / 256;
-            cells[place..].iter_mut().zip(input.bytes(count)).for_each(|(byte, value)| *byte = *value);
-            for stamp in stamps.as_chunks_mut::<8>().0 {
-                *stamp = newest.saturating_sub(u64::from(input.byte() & 31)).to_le_bytes();
+    for index in 0..empty.layer_count() {
+        let size_bytes = empty.layers()[index].bits().bytes().len();
+        for start in (0..size_bytes).step_by(CHUNK_BYTES) {
+            let mut bytes = vec![0; (size_bytes - start).min(CHUNK_BYTES)];
+            let is_clear = input.byte() & 3 == 0;
+            if !is_clear {
+                let place = usize::from(input.byte()) * bytes.len() / 256;
+                let count = usize::from(input.u16());
+                bytes[place..].iter_mut().zip(input.bytes(count)).for_each(|(byte, value)| *byte = *value);
             }
+            // Bits above the size of the layer are refused.
+            let _ = empty.add_bytes(index, start, &bytes);
+            fields.push(Field::Bytes(if is_clear { Vec::new() } else { bytes }));
         }
-        let payload = [cells.as_slice(), &stamps].concat();
-        let iterator = forge::iterator_at(position + payload.len() as u64, 1);
-        let chunk = forge::with_trailer(&payload, iterator, 1);
-        let _ = load_chunk(&mut empty, iterator, &chunk, Trust::DumpId);
-        let strings = [cells, stamps].into_iter().filter(|string| !string.is_empty());
-        fields.extend(strings.map(|string| Field::Bytes(if is_clear { Vec::new() } else { string })));
     }
-    forge::count_set_cells(&mut header, &empty);
+    forge::count_set_bits(&mut header, &empty);
+    if let Some(form) = TableForm::of(&header) {
+        let mut used_slots = 0;
+        let newest = empty.newest_generation();
+        for number in 0..form.segments {
+            let is_clear = input.byte() & 3 == 0;
+            if form.is_timed() {
+                fields.push(Field::Unsigned(if is_clear {
+                    0
+                } else {
+                    newest - u64::from(input.byte()).min(newest)
+                }));
+            }
+            let (segment, used) = match is_clear {
+                true => Default::default(),
+                false => forge::segment_of(input, &form, form.depth_of(number), form.blocks_log),
+            };
+            used_slots += used;
+            fields.push(Field::Bytes(segment));
+        }
+        let start = forge::table_start(&header).unwrap();
+        header[start + 24..][..8].copy_from_slice(&used_slots.to_le_bytes());
+    }
     fields[0] = Field::Bytes(header);
     Fields(fields)
-}
-
-/// Returns the start of each segment of a filter's arrays in a dump, and the bytes of its cells and of its stamps.
-fn segments(filter: &Filter) -> Vec<(u64, usize, usize)> {
-    let mut segments = Vec::new();
-    for (layer, start) in forge::located(filter) {
-        let mut offset = 0;
-        while let Some(segment) = layer.cells().segment(offset, 16 << 20) {
-            segments.push((start + offset as u64, segment.cells.len(), segment.stamps.len()));
-            offset += segment.cells.len() + segment.stamps.len();
-        }
-    }
-    segments
 }

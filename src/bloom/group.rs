@@ -42,6 +42,16 @@ pub(super) fn all(items: usize) -> ItemSet {
     u32::try_from(absent).ok().and_then(|absent| ItemSet::MAX.checked_shr(absent)).unwrap_or(0)
 }
 
+/// Returns the set of the items from `index` on.
+pub(super) fn from(index: usize) -> ItemSet {
+    !all(index)
+}
+
+/// Returns the index of the first item of a set, or an index beyond all items if the set is empty.
+pub(super) fn first_of(set: ItemSet) -> usize {
+    set.trailing_zeros() as usize
+}
+
 /// Removes the first `items` items from the set and returns them.
 pub(super) fn take_first(set: &mut ItemSet, items: usize) -> ItemSet {
     let before = *set;
@@ -49,6 +59,30 @@ pub(super) fn take_first(set: &mut ItemSet, items: usize) -> ItemSet {
         *set &= set.wrapping_sub(1);
     }
     before & !*set
+}
+
+/// Processes the `wanted` items in steps until `act` returns false. Each step is prefetched by `ask` while the step
+/// before is processed.
+#[inline(always)]
+pub(super) fn in_steps<T>(
+    target: &mut T,
+    wanted: ItemSet,
+    items_per_step: usize,
+    ask: impl Fn(&mut T, ItemSet),
+    mut act: impl FnMut(&mut T, ItemSet) -> bool,
+) {
+    let (mut rest, mut asked) = (wanted, 0);
+    loop {
+        let step = take_first(&mut rest, items_per_step);
+        ask(target, step);
+        if asked != 0 && !act(target, asked) {
+            return;
+        }
+        if step == 0 {
+            return;
+        }
+        asked = step;
+    }
 }
 
 #[cfg(test)]

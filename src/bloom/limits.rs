@@ -14,9 +14,8 @@ pub const CAPACITY_MIN_ITEMS: u64 = 1;
 /// Largest capacity of one layer, in items: 2^40, far above what the byte limits permit.
 pub const CAPACITY_MAX_ITEMS: u64 = 1 << 40;
 
-/// Most adds that a layer of counters counts: far more than commands ever add, and few enough that the sum over all
-/// layers does not overflow.
-pub const LAYER_OCCURRENCES_MAX: u64 = 1 << 50;
+/// Largest capacity of a layer of valkey-bloom's, in items: it stores a signed number of 64 bits.
+pub const VALKEYBLOOM_CAPACITY_MAX_ITEMS: u64 = i64::MAX.unsigned_abs();
 
 /// Shortest window, in milliseconds: its generations are still several milliseconds long.
 pub const WINDOW_MIN_MS: u64 = 100;

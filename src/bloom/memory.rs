@@ -5,10 +5,6 @@ use std::ops::Range;
 
 use thiserror::Error;
 
-use super::filter::Filter;
-use super::layer::Layer;
-use super::policy::Policy;
-
 /// An allocation failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("out of memory")]
@@ -31,7 +27,8 @@ impl Memory for UnknownMemory {
     }
 }
 
-/// A visitor of blocks of the allocator. [`Filter::visit_blocks`] guarantees that each is a whole block, from its
+/// A visitor of blocks of the allocator.
+/// [`Filter::visit_blocks`](crate::bloom::Filter::visit_blocks) guarantees that each is a whole block, from its
 /// first byte on, and still allocated. So a visitor may query the allocator for its size, which is unsound for
 /// anything else.
 pub trait BlockVisitor {
@@ -46,76 +43,4 @@ pub trait BlockMover {
 
     /// Moves the block of a box.
     fn move_box<T>(&self, value: &mut Box<T>);
-}
-
-impl Filter {
-    /// Visits the blocks that the struct owns, except that of the dumps: those of the policy and of the layers, then
-    /// the cells of each layer, the oldest first. O(layers).
-    pub fn visit_blocks(&self, visitor: &mut impl BlockVisitor) {
-        match &self.policy {
-            Policy::Promise(_) => {}
-            Policy::Merged(policy) | Policy::United(policy) => visit_box(&**policy, visitor),
-            Policy::Window(policy) => visit_box(&**policy, visitor),
-            Policy::RedisBloom(policy) => visit_box(&**policy, visitor),
-            Policy::ValkeyBloom(policy) => visit_box(&**policy, visitor),
-            Policy::Imported(policy) => visit_box(&**policy, visitor),
-        }
-        if self.layers.spilled() {
-            visitor.visit(&self.layers);
-        }
-        self.layers.iter().for_each(|layer| layer.visit_blocks(visitor));
-    }
-
-    /// Moves the blocks that the struct owns, except those of the cells.
-    pub fn move_structs(&mut self, mover: &impl BlockMover) {
-        match &mut self.policy {
-            Policy::Promise(_) => {}
-            Policy::Merged(policy) | Policy::United(policy) => mover.move_box(policy),
-            Policy::Window(policy) => mover.move_box(policy),
-            Policy::RedisBloom(policy) => mover.move_box(policy),
-            Policy::ValkeyBloom(policy) => mover.move_box(policy),
-            Policy::Imported(policy) => mover.move_box(policy),
-        }
-        if self.layers.spilled() {
-            // A vector without spare capacity becomes a small vector and back without a copy.
-            let mut layers = std::mem::take(&mut self.layers).into_vec();
-            mover.move_vec(&mut layers);
-            self.layers = layers.into();
-        }
-        self.layers.iter_mut().for_each(|layer| layer.move_structs(mover));
-        self.dumps.iter_mut().for_each(|dumps| mover.move_box(dumps));
-    }
-
-    /// Moves the cells of layer `layer`, 0 being the oldest.
-    pub fn move_cells(&mut self, layer: usize, mover: &impl BlockMover) {
-        if let Some(layer) = self.layers.get_mut(layer) {
-            layer.cells_mut().relocate(|words| {
-                // A boxed slice is a vector without spare capacity: the conversion moves nothing.
-                let mut words = words.into_vec();
-                mover.move_vec(&mut words);
-                words.into_boxed_slice()
-            });
-        }
-    }
-}
-
-impl Layer {
-    fn visit_blocks(&self, visitor: &mut impl BlockVisitor) {
-        if let Some(block) = self.placement().block() {
-            visitor.visit(std::slice::from_ref(block));
-        }
-        self.cells().state().visit_block(visitor);
-        visitor.visit(self.cells().allocation());
-    }
-
-    fn move_structs(&mut self, mover: &impl BlockMover) {
-        if let Some(block) = self.placement_mut().block_mut() {
-            mover.move_box(block);
-        }
-        self.cells_mut().state_mut().move_block(mover);
-    }
-}
-
-fn visit_box<T>(block: &T, visitor: &mut impl BlockVisitor) {
-    visitor.visit(std::slice::from_ref(block));
 }

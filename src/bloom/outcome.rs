@@ -126,7 +126,7 @@ impl From<OutOfMemory> for ReserveError {
 pub enum Added {
     /// The item was not in the filter.
     New,
-    /// The item was in the filter, or is a false positive. It was counted again.
+    /// The item was in the filter, or is a false positive. It was counted or refreshed.
     Again,
     /// The item was in the filter, or is a false positive. Nothing changed.
     Present,
@@ -141,6 +141,9 @@ pub enum AddError {
     /// The filter is full and cannot grow.
     #[error("the filter is full and cannot grow")]
     CannotGrow(#[source] ReserveError),
+    /// The item was added as often as can be counted, or its bucket is full of counts.
+    #[error("the item was added too often to be counted")]
+    TooOften,
     /// The encoding of an imported filter cannot express the item.
     #[error("{}", NotEncodable(*.0))]
     NotEncodable(ItemEncoding),

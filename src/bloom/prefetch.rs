@@ -5,8 +5,16 @@
 
 use std::ops::Range;
 
+use super::table::{PortableSelect, Task};
+
 /// Tells the processor to load memory that will be read soon. Affects only the time.
 pub trait Prefetch: Copy {
+    /// Does work with the instructions that the processor has.
+    #[inline(always)]
+    fn run<T: Task>(self, task: T) -> T::Output {
+        task.run(PortableSelect)
+    }
+
     /// Prefetches the line that contains `word`.
     fn prefetch(self, word: &u64);
 

@@ -1,54 +1,73 @@
-//! Makes room in a full filter for the new items of a command.
+//! The room of a command: how large a filter may become.
 
-use super::cells::CellType;
-use super::filter::Filter;
-use super::hash::Hash;
-use super::outcome::{AddError, ByteLimit};
+use std::cell::Cell;
 
-/// Makes room for the new items of one command. No other code adds layers for items.
+use super::outcome::{ByteLimit, Limit, ReserveError};
+
+/// How often a command tries in vain to make room by freeing expired entries before it gives up.
+const VAIN_MAX: u32 = 16;
+
+/// The room of the items of one command. Everything that grows for items asks here.
 ///
-/// After one refusal nothing is sized and no limit is asked any more: during a command, the layers stay full, and the
-/// limit and the time of the filter stay the same. So each further refused item costs only its lookup.
-pub(super) struct Room<'l> {
+/// The limit is asked once. After one refusal nothing grows any more: during a command the limit and the time of the
+/// filter stay the same, so each further refused item costs no more than a lookup.
+pub struct Room<'l> {
     limit: &'l dyn ByteLimit,
-    /// Why there is no room.
-    refused: Option<AddError>,
+    asked: Cell<Option<Limit>>,
+    /// Bytes of the filter besides the part that grows.
+    other_bytes: Cell<u64>,
+    refused: Cell<Option<ReserveError>>,
+    /// Vain tries after the first refusal.
+    vain: Cell<u32>,
 }
 
 impl<'l> Room<'l> {
     /// Returns the room of a command that has added no item yet.
+    #[must_use]
     #[inline(always)]
-    pub(super) fn new(limit: &'l dyn ByteLimit) -> Self {
-        Self { limit, refused: None }
+    pub fn new(limit: &'l dyn ByteLimit) -> Self {
+        let (asked, other_bytes) = (Cell::new(None), Cell::new(0));
+        Self { limit, asked, other_bytes, refused: Cell::new(None), vain: Cell::new(0) }
+    }
+
+    /// Sets the bytes of the filter besides the part that grows.
+    #[inline(always)]
+    pub fn set_other_bytes(&self, other_bytes: u64) {
+        self.other_bytes.set(other_bytes);
     }
 
     /// Returns why there is no room, if it was refused before.
     #[inline(always)]
-    pub(super) fn refused(&self) -> Option<AddError> {
-        self.refused
+    pub fn refused(&self) -> Option<ReserveError> {
+        self.refused.get()
     }
 
-    /// Appends the next layer to a filter whose layers are all full.
+    /// Returns whether it is worth a try to make room by freeing expired entries.
+    pub(super) fn may_free(&self) -> bool {
+        self.vain.get() < VAIN_MAX
+    }
+
+    /// Remembers why there is no room.
+    pub(super) fn refuse(&self, error: ReserveError) {
+        if self.refused.replace(Some(error)).is_some() {
+            self.vain.set(self.vain.get().saturating_add(1));
+        }
+    }
+
+    /// Checks that the part that grows may take `bytes`.
     ///
     /// # Errors
-    /// [`AddError`] if the filter cannot grow; the same one for the rest of the command.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn make(&mut self, filter: &mut Filter) -> Result<(), AddError> {
-        if let Some(error) = self.refused {
-            return Err(error);
-        }
-        let grown = self.grow(filter);
-        self.refused = grown.err();
-        grown
+    /// [`ReserveError::TooLarge`].
+    pub fn check(&self, bytes: u64) -> Result<(), ReserveError> {
+        let needed_bytes = bytes.saturating_add(self.other_bytes.get());
+        self.permits(needed_bytes).map_err(|limit| ReserveError::TooLarge { needed_bytes, limit })
     }
+}
 
-    fn grow(&self, filter: &mut Filter) -> Result<(), AddError> {
-        let (hash, cells) = filter
-            .layers
-            .last()
-            .map_or((Hash::Murmur3, CellType::Bits), |last| (*last.hash(), last.cells().state().cell_type()));
-        let layer = filter.policy.next_layer(&filter.layers, hash, cells)?;
-        filter.push_layer(layer, self.limit).map_err(AddError::CannotGrow)
+impl ByteLimit for Room<'_> {
+    fn limit(&self) -> Limit {
+        let limit = self.asked.get().unwrap_or_else(|| self.limit.limit());
+        self.asked.set(Some(limit));
+        limit
     }
 }

@@ -17,7 +17,7 @@ use crate::bloom::{AddError, Added, Filter, Format, Prefetch};
 
 /// BF.ADD: `key item`. O(layers * probes).
 ///
-/// Nothing is replicated or notified unless the item was new or was counted again.
+/// Nothing is replicated or notified unless the item was new, or was counted or refreshed.
 ///
 /// # Errors
 /// The filter does not exist and cannot be created. Nothing has changed, and nothing was replied.
@@ -43,24 +43,19 @@ pub(super) fn add<'a>(
         }
     };
     match outcome {
-        Ok(Added::New) => {
+        Ok(Added::Present) => {
+            reply.boolean(false);
+            Ok(Effects { items_known: 1, ..Effects::default() })
+        }
+        Ok(added) => {
             let layers_added = open.changed(1);
-            reply.boolean(true);
+            reply.boolean(added == Added::New);
             Ok(Effects {
                 replication: replication(key, item, at_ms),
                 items_added: 1,
                 layers_added,
                 ..Effects::default()
             })
-        }
-        Ok(Added::Again) => {
-            open.changed(1);
-            reply.boolean(false);
-            Ok(Effects { replication: replication(key, item, at_ms), items_added: 1, ..Effects::default() })
-        }
-        Ok(Added::Present) => {
-            reply.boolean(false);
-            Ok(Effects { items_known: 1, ..Effects::default() })
         }
         Err(error) => {
             check_loss(error, keyspace)?;
@@ -125,8 +120,8 @@ pub(super) fn madd<'a>(
 /// format, because RedisBloom refuses such a command.
 ///
 /// # Errors
-/// The first bad option from left to right; then an option that differs from the existing filter, or options that cannot
-/// be combined in a new one; then that the filter does not exist and cannot be created.
+/// The first bad option from left to right; then an option that differs from the existing filter, or options that
+/// cannot be combined in a new one; then that the filter does not exist and cannot be created.
 pub(super) fn insert<'a>(
     mut arguments: Arguments<'a>,
     keyspace: &impl Keyspace,

@@ -135,12 +135,12 @@ pub(super) fn add_items<'a, A: Adds<'a>>(
             let creation = Creation::of(&filter);
             let timing = Timing::of_new(&mut filter, options.at_ms, host)?;
             let outcomes = add_to(&mut filter, adds, host, prefetch)?;
-            let at_ms = timing.replicated_ms(&mut filter).filter(|_| outcomes.items_added > 0);
+            let at_ms = timing.replicated_ms(&filter).filter(|_| outcomes.items_added > 0);
             let commands = adds.replicated(key, Some(creation), at_ms, &outcomes, buffer);
             let effects = Effects {
                 replication: Replication::Rewritten(commands),
                 created: true,
-                layers_added: count_of(filter.layer_count().saturating_sub(1)),
+                layers_added: count_of(filter.part_count().saturating_sub(1)),
                 ..outcomes.effects(adds.count())
             };
             let publish = Some(Box::new(filter));

@@ -1,31 +1,31 @@
 //! Advice for filters that have grown often.
 
 use super::error::quotable;
-use super::facts::{decimal_of, is_keyed};
-use crate::bloom::policy::redisbloom::{self, Options};
-use crate::bloom::policy::{RedisBloom, ValkeyBloom};
-use crate::bloom::window::WindowLayers;
-use crate::bloom::{Filter, Layer, Policy, Promise, Window};
+use super::facts::decimal_of;
+use crate::bloom::bits::sizing::Shape;
+use crate::bloom::filter::policy::redisbloom::{self, Options};
+use crate::bloom::filter::policy::{RedisBloom, ValkeyBloom};
+use crate::bloom::{Filter, Policy, ReserveError};
 
-/// Number of growths after which a filter is logged for the first time, and then again.
+/// Number of growths after which a chain of layers is logged for the first time, and then again.
 const GROWTHS: usize = 4;
+/// How many times the reserved capacity a filter has before it has advice.
+const OUTGROWN: u64 = 4;
 
 /// Returns whether a growth from `layers_before` to `layers` layers is logged.
 fn is_due(layers_before: usize, layers: usize) -> bool {
     layers.saturating_sub(1) / GROWTHS > layers_before.saturating_sub(1) / GROWTHS
 }
 
-/// Returns the BF.RESERVE with which the filter would have one layer, with the bytes of that layer and the bytes that
-/// it saves. `None` for a filter with few layers, for one that is not larger than that layer, or if no BF.RESERVE
-/// creates it. O(layers).
+/// Returns the BF.RESERVE with which the filter would be one layer of bits, with the bytes of that layer and the bytes
+/// that it saves. `None` for a filter that has not outgrown its capacity by far, for one that is not larger than that
+/// layer, or if no BF.RESERVE creates it: a filter that is a table alone gains nothing from a reserved capacity. O(1).
 pub(super) fn advice(key: &[u8], filter: &Filter) -> Option<String> {
-    let capacity_items = match filter.window_layers() {
-        Some(layers) if !has_larger_base(filter) => return burst_advice(filter, &layers),
-        Some(layers) => layers.base_capacity_items,
-        None if filter.layer_count() <= GROWTHS => return None,
-        None => round_capacity(filter.distinct_items()),
-    };
-    let (words, size_bytes) = reservation(filter, capacity_items)?;
+    let items = filter.distinct_items();
+    if items <= reserved_items(filter)?.saturating_mul(OUTGROWN) {
+        return None;
+    }
+    let (words, size_bytes) = reservation(filter, round_capacity(items))?;
     let saved_bytes = filter.size_bytes().checked_sub(size_bytes).filter(|saved_bytes| *saved_bytes > 0)?;
     let name = quotable(key);
     Some(format!(
@@ -33,35 +33,30 @@ pub(super) fn advice(key: &[u8], filter: &Filter) -> Option<String> {
     ))
 }
 
-/// Returns how much memory the bursts of a sliding-window filter take; `None` if there are none.
-fn burst_advice(filter: &Filter, layers: &WindowLayers) -> Option<String> {
-    let WindowLayers { generation_items, burst_bytes, .. } = *layers;
-    let generation_ms = filter.window()?.span.generation_ms();
-    (burst_bytes > 0).then(|| {
-        format!(
-            "bursts of more than {generation_items} items in {generation_ms} ms take {burst_bytes} bytes until \
-             their items expire"
-        )
-    })
-}
-
-/// Returns whether a sliding-window filter takes more items per window than it was reserved for.
-fn has_larger_base(filter: &Filter) -> bool {
-    let (layers, window) = (filter.window_layers(), filter.window());
-    layers
-        .zip(window)
-        .is_some_and(|(layers, window)| layers.base_capacity_items > window.promise.capacity_items)
+/// Returns the capacity for which a filter with bits was created; `None` if there is none.
+fn reserved_items(filter: &Filter) -> Option<u64> {
+    match filter.policy() {
+        Policy::Promise(promise) if !promise.growth.is_unreserved() => Some(promise.capacity_items),
+        Policy::Merged(promise) if !promise.growth.is_unreserved() => Some(promise.capacity_items),
+        Policy::RedisBloom(_) | Policy::ValkeyBloom(_) => Some(filter.layers().first()?.capacity_items()),
+        _ => None,
+    }
 }
 
 /// Returns the arguments of the BF.RESERVE that creates a filter like this one with another capacity, and the bytes
 /// of its layer. `None` if no BF.RESERVE creates such a filter. O(1).
 fn reservation(filter: &Filter, capacity_items: u64) -> Option<(String, u64)> {
-    let options = window_words(filter).or_else(|| filter.kind().row().words.map(str::to_owned))?;
-    let (policy, error_rate, capacity_items) = match filter.policy() {
+    let options = filter.kind().row().words?;
+    let hash = filter.hash();
+    let layer = |policy: Policy| -> Result<u64, ReserveError> {
+        let layer = policy.sized_layer(policy.layer_parameters(0, None)?, hash)?;
+        Ok(layer.size_bits.div_ceil(8))
+    };
+    let (error_rate, capacity_items, size_bytes) = match filter.policy() {
         Policy::Promise(_) | Policy::Merged(_) => {
-            let promise = filter.promise();
-            let promise = Promise { capacity_items, growth: promise.growth.reserved(), ..promise };
-            (Policy::Promise(promise), promise.error_rate, capacity_items)
+            let promise = filter.policy().promise()?;
+            let layer = Shape::sized(capacity_items, promise.bits_error_rate()).spec(hash);
+            (promise.error_rate, capacity_items, layer.size_bits.div_ceil(8))
         }
         // The error rate of a filter that a command created is that of its BF.RESERVE.
         Policy::RedisBloom(policy) => {
@@ -69,49 +64,26 @@ fn reservation(filter: &Filter, capacity_items: u64) -> Option<(String, u64)> {
             let capacity_items = capacity_items.min(redisbloom::COMMAND_CAPACITY_MAX_ITEMS);
             let growth = redisbloom::RESERVED_GROWTH;
             let policy = RedisBloom::new(error_rate, capacity_items, Options::SCALING, growth);
-            (Policy::RedisBloom(Box::new(policy)), error_rate, capacity_items)
+            (error_rate, capacity_items, layer(Policy::RedisBloom(Box::new(policy))).ok()?)
         }
         Policy::ValkeyBloom(policy) => {
             let policy = ValkeyBloom { capacity_items, ..**policy };
-            (Policy::ValkeyBloom(Box::new(policy)), decimal_of(policy.error_rate), capacity_items)
+            let size_bytes = layer(Policy::ValkeyBloom(Box::new(policy))).ok()?;
+            (decimal_of(policy.error_rate), capacity_items, size_bytes)
         }
-        Policy::Window(window) => {
-            let promise = Promise { capacity_items, ..window.promise };
-            let window = Window::new(promise, window.span, window.no_refresh);
-            (Policy::Window(Box::new(window)), promise.error_rate, capacity_items)
-        }
-        Policy::United(_) | Policy::Imported(_) => return None,
+        Policy::United(_) | Policy::Counting(_) | Policy::Window(_) | Policy::Imported(_) => return None,
     };
-    let hash = *filter.layers().first().map(Layer::hash)?;
-    let layer = policy.next_layer(&[], hash, filter.cell_type()).ok()?;
-    Some((format!("{error_rate} {capacity_items}{options}"), layer.size_bits.div_ceil(8)))
+    Some((format!("{error_rate} {capacity_items}{options}"), size_bytes))
 }
 
-/// Returns the options of the BF.RESERVE that creates a sliding-window filter like this one; `None` for other
-/// filters.
-fn window_words(filter: &Filter) -> Option<String> {
-    let window = filter.window()?;
-    let keyed = if is_keyed(filter) { " KEYED" } else { "" };
-    let no_refresh = if window.no_refresh { " NOREFRESH" } else { "" };
-    Some(match window.span.ms() {
-        ms if ms.is_multiple_of(1000) => format!("{keyed} WINDOW {}{no_refresh}", ms / 1000),
-        ms => format!("{keyed} PWINDOW {ms}{no_refresh}"),
-    })
-}
-
-/// Returns a line for the log about the filter under `key`, which has just grown by `layers_added` layers; `None` if
-/// it has not grown often enough. This is not for replicas or while a file is loaded, because the primary logs it.
-/// O(layers); up to a hundred microseconds for a line.
+/// Returns a line for the log about the filter under `key`, which has just grown by `parts_added` parts; `None` if it
+/// has not grown often enough. Only chains of layers grow often. This is not for replicas or while a file is loaded,
+/// because the primary logs it. O(layers); up to a hundred microseconds for a line.
 #[must_use]
-pub fn growth_line(key: &[u8], filter: &Filter, layers_added: u32) -> Option<String> {
+pub fn growth_line(key: &[u8], filter: &Filter, parts_added: u32) -> Option<String> {
     let layers = filter.layer_count();
-    let layers_before = layers.saturating_sub(usize::try_from(layers_added).unwrap_or(usize::MAX));
-    // Bursts are temporary, so a window is logged only if it gets a larger base layer.
-    let is_due = match (filter.window(), filter.layers().last()) {
-        (Some(_), Some(last)) => layers_added > 0 && !last.is_burst() && has_larger_base(filter),
-        _ => is_due(layers_before, layers),
-    };
-    if !is_due {
+    let added = usize::try_from(parts_added).unwrap_or(usize::MAX);
+    if filter.table().is_some() || !is_due(layers.saturating_sub(added), layers) {
         return None;
     }
     let (name, bytes, items) = (quotable(key), filter.size_bytes(), filter.distinct_items());

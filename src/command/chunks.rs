@@ -46,7 +46,7 @@ pub(super) fn scan_dump<'a>(
 }
 
 /// BF.LOADCHUNK: `key iterator data`, with the iterator and data of a reply of BF.SCANDUMP. Creates an empty filter
-/// from a header, or sets the cells of a chunk. O(bytes).
+/// from a header, or adds the bits or entries of a chunk. O(bytes).
 ///
 /// # Errors
 /// The chunk is refused. The key is unchanged.
@@ -67,7 +67,7 @@ pub(super) fn load_chunk<'a>(
         Slot::Vacant => return Err(CommandError::NotFound),
         Slot::Filter(filter) => {
             let trust = if keyspace.is_replicated() { Trust::Sender } else { Trust::DumpId };
-            filter::load_chunk(filter, iterator, data, trust).map_err(chunk_error)?;
+            filter::load_chunk(filter, iterator, data, trust, keyspace).map_err(chunk_error)?;
             None
         }
     };
@@ -103,6 +103,7 @@ fn chunk_error(error: ChunkError) -> CommandError {
         ChunkError::OtherDump => CommandError::OtherDump,
         ChunkError::BeyondEnd => CommandError::InvalidOffset,
         ChunkError::TooBig => CommandError::ChunkTooBig,
+        ChunkError::NoRoom(error) => CommandError::Reserve(error),
     }
 }
 
@@ -123,7 +124,7 @@ pub(super) fn load<'a>(
         DecodeError::TooLarge { .. } | DecodeError::OutOfMemory => header_error(error),
         DecodeError::Truncated
         | DecodeError::PrereleaseOrder
-        | DecodeError::BeforeFirstRelease
+        | DecodeError::BeforeFirstRelease(_)
         | DecodeError::Invalid(_) => CommandError::BadBlob,
     })?;
     let ((), effects) = publish(&mut open, key, Change::received(Some(Box::new(filter))))?;

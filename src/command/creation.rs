@@ -4,15 +4,14 @@
 use super::error::CommandError;
 use super::keyspace::{Host, Settings};
 use super::options::CreationOptions;
-use crate::bloom::cells::CellType;
-use crate::bloom::extent::validate_scale_to;
+use crate::bloom::filter::policy::redisbloom::{self, Options};
+use crate::bloom::filter::policy::valkeybloom::TIGHTENING_RATIO_DEFAULT;
+use crate::bloom::filter::policy::{RedisBloom, ValkeyBloom};
+use crate::bloom::filter::size::validate_scale_to;
+use crate::bloom::generation::Span;
 use crate::bloom::hash::siphash::{HashKey, Seed};
 use crate::bloom::limits::{CAPACITY_DEFAULT_ITEMS, CAPACITY_MAX_ITEMS};
-use crate::bloom::policy::redisbloom::{self, Options};
-use crate::bloom::policy::valkeybloom::TIGHTENING_RATIO_DEFAULT;
-use crate::bloom::policy::{RedisBloom, ValkeyBloom};
-use crate::bloom::window::Span;
-use crate::bloom::{Filter, Format, Growth, Hash, Layer, Policy, Promise, ScaleError, Spec, Window};
+use crate::bloom::{Filter, Format, Growth, Hash, Kind, Policy, Promise, ScaleError, Spec, Window};
 
 impl CreationOptions {
     /// Returns the largest capacity that a client may request for the options' format. A primary may request more:
@@ -75,16 +74,16 @@ impl CreationOptions {
     /// # Errors
     /// [`CommandError::OtherKind`].
     pub fn check_existing(&self, filter: &Filter, host: &dyn Host) -> Result<(), CommandError> {
-        let (hash, window) = (|| filter.layers().first().map(Layer::hash), || filter.window());
-        let is_keyed = || filter.layers().iter().all(|layer| matches!(layer.hash(), Hash::Keyed(_)));
-        let has_key = |key| matches!(hash(), Some(Hash::Keyed(own)) if *own.bytes() == key);
-        let has_seed = |seed| matches!(hash(), Some(Hash::ValkeyBloom(own)) if *own.bytes() == seed);
+        let window = || filter.window();
+        let is_keyed = || matches!(filter.hash(), Hash::Keyed(_)) && filter.is_keyed();
+        let has_key = |key| matches!(filter.hash(), Hash::Keyed(own) if *own.bytes() == key);
+        let has_seed = |seed| matches!(filter.hash(), Hash::ValkeyBloom(own) if *own.bytes() == seed);
         let has_window = |window_ms| window().is_some_and(|window| window.span.ms() == window_ms);
         let check = |is_same: bool, word| {
             if is_same || host.is_replicated() { Ok(()) } else { Err(CommandError::OtherKind(word)) }
         };
         check(self.format.is_none_or(|format| format == filter.format()), "FORMAT")?;
-        check(!self.is_counting || filter.cell_type() == CellType::Counters, "COUNTING")?;
+        check(!self.is_counting || filter.kind() == Kind::Counting, "COUNTING")?;
         check(self.window_ms.is_none_or(has_window), "WINDOW")?;
         check(!self.no_refresh || window().is_some_and(|window| window.no_refresh), "NOREFRESH")?;
         check(!self.is_saturating || filter.growth() == Growth::Saturating, "SATURATE")?;
@@ -138,6 +137,9 @@ impl CreationOptions {
         if !host.is_replicated() && self.seed.is_some_and(|seed| Seed::new(seed).has_equal_halves()) {
             return Err(CommandError::WeakSeed);
         }
+        if self.is_saturating && self.is_counting {
+            return Err(CommandError::CountingAndSaturate);
+        }
         if self.is_saturating && !self.growth(host).is_fixed_size() {
             return Err(CommandError::NeedsFixedSize);
         }
@@ -177,19 +179,21 @@ impl CreationOptions {
         }
     }
 
-    /// Returns whether the capacity of the new filter is the default: chosen neither by the command nor by the
-    /// operator. Always false for a window, whose generations have equal shares of the error rate.
+    /// Returns whether nobody chose the capacity of the new filter, neither the command nor the operator. In a
+    /// replicated creation, UNRESERVED decides. Always false for a window, whose capacity is the number of items per
+    /// window.
     fn is_unreserved(&self, settings: &Settings) -> bool {
         let is_default =
             self.capacity_items.is_none() && settings.initial_size_items == CAPACITY_DEFAULT_ITEMS;
         (self.is_unreserved || is_default) && self.window_ms.is_none()
     }
 
-    /// Returns whether a fixed filter accepts items when it is full. Only everbloom's own filters can. A replicated
-    /// creation is explicit about it.
+    /// Returns whether a fixed filter accepts items when it is full. Only everbloom's own filters of bits can. A
+    /// replicated creation is explicit about it.
     fn saturates(&self, host: &dyn Host) -> bool {
         let settings = host.settings();
-        let is_ours = self.resolved_format(&settings) == Format::Everbloom && self.window_ms.is_none();
+        let has_bits = !self.is_counting && self.window_ms.is_none();
+        let is_ours = self.resolved_format(&settings) == Format::Everbloom && has_bits;
         self.is_saturating || (is_ours && settings.fixed_filters_saturate && !host.is_replicated())
     }
 
@@ -227,8 +231,7 @@ pub(super) fn spec(options: &CreationOptions, host: &dyn Host) -> Result<Spec, C
         Format::ValkeyBloom => valkeybloom_spec(options, host),
     };
     if let Some(target_items) = options.scale_to_items {
-        let outcome =
-            validate_scale_to(&spec.policy, spec.hash, spec.cells, target_items, host.limit().bytes);
+        let outcome = validate_scale_to(&spec.policy, spec.hash, target_items, host.limit().bytes);
         outcome.map_err(CommandError::ScaleTo)?;
     }
     Ok(spec)
@@ -236,23 +239,23 @@ pub(super) fn spec(options: &CreationOptions, host: &dyn Host) -> Result<Spec, C
 
 fn own_spec(options: &CreationOptions, host: &dyn Host) -> Spec {
     let settings = host.settings();
-    let growth = options.growth(host);
+    let (growth, is_unreserved) = (options.growth(host), options.is_unreserved(&settings));
+    // A replica may have another setting.
+    let default_items = if is_unreserved { CAPACITY_DEFAULT_ITEMS } else { settings.initial_size_items };
     let promise = Promise {
         error_rate: options.error_rate.unwrap_or(settings.error_rate),
-        capacity_items: options.capacity_items.unwrap_or(settings.initial_size_items),
-        growth: if options.is_unreserved(&settings) { growth.unreserved() } else { growth },
+        capacity_items: options.capacity_items.unwrap_or(default_items),
+        growth: if is_unreserved { growth.unreserved() } else { growth },
     };
     let hash = options.hash_key(host).map_or(Hash::Murmur3, Hash::Keyed);
-    match options.window_ms {
+    let policy = match options.window_ms {
         Some(window_ms) => {
-            let window = Window::new(promise, Span::new(window_ms), options.no_refresh);
-            Spec { policy: Policy::Window(Box::new(window)), hash, cells: CellType::Columns }
+            Policy::Window(Box::new(Window::new(promise, Span::new(window_ms), options.no_refresh)))
         }
-        None => {
-            let cells = if options.is_counting { CellType::Counters } else { CellType::Bits };
-            Spec { policy: Policy::Promise(promise), hash, cells }
-        }
-    }
+        None if options.is_counting => Policy::Counting(Box::new(promise)),
+        None => Policy::Promise(promise),
+    };
+    Spec { policy, hash }
 }
 
 fn redisbloom_spec(options: &CreationOptions, host: &dyn Host) -> Spec {
@@ -266,7 +269,7 @@ fn redisbloom_spec(options: &CreationOptions, host: &dyn Host) -> Spec {
         written_growth(options, host),
     );
     let hash = Hash::RedisBloom(policy.hash());
-    Spec { policy: Policy::RedisBloom(Box::new(policy)), hash, cells: CellType::Bits }
+    Spec { policy: Policy::RedisBloom(Box::new(policy)), hash }
 }
 
 /// Returns the growth factor that RedisBloom saves, even for a fixed filter, which never uses it: that of EXPANSION,
@@ -288,5 +291,5 @@ fn valkeybloom_spec(options: &CreationOptions, host: &dyn Host) -> Spec {
         growth: options.growth(host),
     };
     let hash = Hash::ValkeyBloom(options.seed.map_or_else(|| Seed::new(host.random_seed()), Seed::new));
-    Spec { policy: Policy::ValkeyBloom(Box::new(policy)), hash, cells: CellType::Bits }
+    Spec { policy: Policy::ValkeyBloom(Box::new(policy)), hash }
 }

@@ -3,20 +3,19 @@
 use super::arguments::Arguments;
 use super::effects::Effects;
 use super::error::CommandError;
-use super::facts::{imported, order_word, owner, shares, sized_rate};
+use super::facts::{imported, order_word, owner, sized_rate};
 use super::keyspace::{Keyspace, OpenKey};
 use super::number::six_digits;
 use super::reply::Reply;
 use super::table::KeyAccess;
 use super::words::Word;
-use crate::bloom::cells::{COUNTER_BITS, CellState};
+use crate::bloom::bits::layout::{LayerParameters, SchemeLayout};
+use crate::bloom::bits::sizing::full_rate;
+use crate::bloom::filter::policy::RedisBloom;
 use crate::bloom::hash::scheme::SchemeParameters;
-use crate::bloom::layout::{LayerParameters, SchemeLayout};
-use crate::bloom::policy::RedisBloom;
-use crate::bloom::sizing::{Shape, full_rate};
-use crate::bloom::{Filter, Layer, Layout, Policy};
+use crate::bloom::{Filter, Layer, Layout, Policy, Table};
 
-/// BF.DEBUG: `key`. Replies the number of items, then a line per layer. O(layers).
+/// BF.DEBUG: `key`. Replies the number of items, a line per layer, and a line about the table. O(layers).
 ///
 /// # Errors
 /// [`CommandError::WrongType`] and [`CommandError::NotFound`].
@@ -27,10 +26,13 @@ pub(super) fn run<'a>(
 ) -> Result<Effects<'a>, CommandError> {
     let mut key = keyspace.open(arguments.key()?, KeyAccess::ReadOnly);
     let filter = key.slot().required()?;
-    reply.array(filter.layer_count().saturating_add(1));
+    reply.array(filter.part_count().saturating_add(1));
     reply.bulk(format!("size:{}", filter.items()).as_bytes());
     for (index, layer) in filter.layers().iter().enumerate() {
         reply.bulk(line(filter, index, layer).as_bytes());
+    }
+    if let Some(table) = filter.table() {
+        reply.bulk(table_line(filter, table).as_bytes());
     }
     Ok(Effects::default())
 }
@@ -53,52 +55,45 @@ fn plain(layer: &Layer) -> String {
 }
 
 fn space(layer: &Layer) -> String {
-    let cells = layer.cells();
+    let bits = layer.bits();
     let probes = layer.layout().probes();
-    format!("bytes:{} bits:{} hashes:{probes}", cells.size_bytes(), cells.size_bits())
+    format!("bytes:{} bits:{} hashes:{probes}", bits.size_bytes(), bits.size_bits())
 }
 
 fn fill(layer: &Layer) -> String {
     let counts = layer.counts();
-    format!("capacity:{} size:{} set:{}", layer.capacity_items(), counts.items, counts.set_cells)
+    format!("capacity:{} size:{} set:{}", layer.capacity_items(), counts.items, counts.set_bits)
 }
 
 /// Returns the line about a layer of everbloom's own format. The ratio is the error rate that the layer was sized
-/// for; for a merged layer, its error rate when it is full. Counters have `bits`, as cells of bits do; columns have
-/// `positions` and live generations.
+/// for; for a merged layer, its error rate when it is full.
 fn own_line(filter: &Filter, index: usize, layer: &Layer) -> String {
     let Some(shape) = layer.shape() else { return plain(layer) };
-    let Shape { lines, probes, positions, capacity_items, .. } = shape;
     let rate = six_digits(sized_rate(filter, index).unwrap_or_else(|| full_rate(&shape)));
-    let shares = shares(filter).map_or_else(String::new, |shares| format!(" shares:{shares}"));
-    let (bytes, set) = (layer.cells().size_bytes(), layer.counts().set_cells);
-    let layout = match lines {
-        0 => format!("layout:scattered lines:{probes}"),
+    let layout = match shape.lines {
+        0 => format!("layout:scattered lines:{}", shape.probes),
         lines => format!("layout:paged lines:{lines}"),
     };
-    let line = |word, items, more: String| {
-        format!(
-            "bytes:{bytes} {word}:{positions} hashes:{probes} {layout} capacity:{capacity_items} size:{items}{more} set:{set}{shares} \
-             ratio:{rate}"
-        )
+    format!("{} {layout} {} ratio:{rate}", space(layer), fill(layer))
+}
+
+/// Returns the line about the table. The ratio is its current error rate.
+fn table_line(filter: &Filter, table: &Table) -> String {
+    let stats = table.stats(filter.now());
+    let expired = match filter.window() {
+        Some(window) => format!(" expired:{} window:{}", stats.expired_entries, window.span.ms()),
+        None => String::new(),
     };
-    match (layer.cells().state(), filter.window()) {
-        (CellState::Counters(state), _) => {
-            format!("{} counters:{COUNTER_BITS}", line("bits", state.occurrences, String::new()))
-        }
-        (CellState::Columns(state) | CellState::Burst(state), Some(window)) => {
-            let live = state.history.live(window.moment().now).filter(|(_, items)| *items > 0);
-            let (generations, items) = live.fold((0u32, 0u64), |(count, sum), (_, items)| {
-                (count.saturating_add(1), sum.saturating_add(items))
-            });
-            format!(
-                "{} window:{}",
-                line("positions", items, format!(" live:{generations}")),
-                window.span.ms()
-            )
-        }
-        _ => line("bits", layer.counts().items, String::new()),
-    }
+    format!(
+        "bytes:{} segments:{} slots:{} size:{} void:{} saturated:{}{expired} ratio:{}",
+        stats.size_bytes,
+        stats.segments,
+        table.used_slots(),
+        stats.items,
+        stats.leftovers.void_entries,
+        stats.leftovers.saturated_buckets,
+        six_digits(stats.error_rate),
+    )
 }
 
 /// Returns the line about an imported layer, which also has its scheme and its current error rate.
@@ -109,14 +104,14 @@ fn scheme_line(filter: &Filter, layout: &SchemeLayout, layer: &Layer) -> String 
     format!(
         "bytes:{} bits:{size_bits} hashes:{probes} scheme:{} encoding:{} shift:{shift} order:{} capacity:{} size:{} \
          estimated:{} set:{} ratio:{}",
-        layer.cells().size_bytes(),
+        layer.bits().size_bytes(),
         scheme.word(),
         encoding.word(),
         order_word(policy.form.order),
         layer.capacity_items(),
         counts.items,
         policy.estimated_items,
-        counts.set_cells,
+        counts.set_bits,
         six_digits(layer.error_rate_now()),
     )
 }
@@ -132,7 +127,7 @@ fn redisbloom_line(policy: &RedisBloom, layer: &Layer) -> String {
     let hash_width = if policy.options().has_wide_hash() { 64 } else { 32 };
     format!(
         "bytes:{} bits:{} hashes:{} hashwidth:{hash_width} capacity:{} size:{} ratio:{}",
-        layer.cells().size_bytes(),
+        layer.bits().size_bytes(),
         parameters.shown_bits(),
         parameters.probes,
         parameters.capacity_items,

@@ -10,10 +10,12 @@ use super::keyspace::{Keyspace, OpenKey};
 use super::replicated::ReplicatedCommand;
 use super::reply::Reply;
 use super::table::KeyAccess;
-use crate::bloom::{ByteLimit, CellType, Filter, Limit, Prefetch};
+use crate::bloom::{ByteLimit, Filter, Kind, Limit, Prefetch};
 
 /// BF.DEL: `key item [item ...]`. Deletes one occurrence of each item from a counting filter, and replies whether
-/// there was one. O(items * layers * probes).
+/// there was one. O(items).
+///
+/// Deleting can need memory. If there is none, the item and those after it stay, and each has an error as its reply.
 ///
 /// # Errors
 /// The filter does not exist or does not count. Nothing was replied.
@@ -29,8 +31,14 @@ pub(super) fn del<'a>(
     let filter = open.slot().required()?;
     let (items_before, capacity_before_items) = (filter.items(), filter.capacity_items());
     let results = delete(filter, items, keyspace.prefetch())?;
-    reply.array(results.len());
+    let items_kept = items.len().saturating_sub(results.len());
+    if items_kept > 0 && keyspace.must_succeed() {
+        return Err(CommandError::OutOfMemory);
+    }
+    reply.array(items.len());
     results.iter().for_each(|is_deleted| reply.boolean(*is_deleted));
+    let no_memory = CommandError::OutOfMemory.to_string();
+    (0..items_kept).for_each(|_| reply.error(&no_memory));
     let items_deleted = results.iter().map(|is_deleted| u64::from(*is_deleted)).sum();
     if items_deleted == 0 {
         return Ok(Effects::default());
@@ -46,14 +54,17 @@ pub(super) fn del<'a>(
     Ok(Effects { replication, items_deleted, ..Effects::default() })
 }
 
-/// Deletes the items in order. Returns for each whether it was present.
+/// Deletes the items in order, until there is no memory. Returns for each whether it was present.
 fn delete(filter: &mut Filter, items: &[&[u8]], prefetch: impl Prefetch) -> Result<Vec<bool>, CommandError> {
-    if filter.cell_type() != CellType::Counters {
+    if filter.kind() != Kind::Counting {
         return Err(CommandError::NotCounting);
     }
     let mut results = Vec::new();
     results.try_reserve_exact(items.len()).map_err(|_| CommandError::OutOfMemory)?;
-    filter.remove_many(items, prefetch, |is_deleted| results.push(is_deleted));
+    filter.remove_many(items, prefetch, |result| {
+        results.extend(result);
+        result.is_ok()
+    });
     Ok(results)
 }
 

@@ -35,7 +35,7 @@ pub struct Effects<'a> {
     pub items_added: u64,
     /// Items deleted; if any, `bloom.del` is notified.
     pub items_deleted: u64,
-    /// Layers that the filter has grown by. If any, `bloom.grow` is notified, and the log may get a
+    /// Layers that the filter has gained, or its table. If any, `bloom.grow` is notified, and the log may get a
     /// [`growth_line`](super::growth_line).
     pub layers_added: u32,
     /// Items to add that were, or seemed to be, in the filter. This and the next fields are for the statistics only.

@@ -8,9 +8,10 @@ use thiserror::Error;
 use super::number::{rounded_up, six_digits};
 use super::table::Command;
 use super::words::Word;
+use crate::bloom::filter::merge::MergeError;
 use crate::bloom::hash::scheme::{NotEncodable, Scheme, SchemeError};
 use crate::bloom::limits::{CAPACITY_MIN_ITEMS, EXPANSION_MAX, WINDOW_MAX_MS, WINDOW_MIN_MS};
-use crate::bloom::merge::MergeError;
+use crate::bloom::table::COUNT_MAX;
 use crate::bloom::{AddError, ReserveError, ScaleError};
 use crate::format::client::{ExportError, GuavaError, StringError};
 
@@ -104,6 +105,9 @@ pub enum CommandError {
     /// SATURATE for a scaling filter.
     #[error("ERR SATURATE needs a fixed filter: add NONSCALING or EXPANSION 0")]
     NeedsFixedSize,
+    /// SATURATE for a counting filter.
+    #[error("ERR SATURATE cannot be combined with COUNTING: counted items have no fixed memory")]
+    CountingAndSaturate,
     /// WINDOW with an option that it excludes; holds the option.
     #[error("ERR {0} cannot be combined with WINDOW")]
     WindowAnd(&'static str),
@@ -275,12 +279,11 @@ pub enum ImportError {
     /// The filter is not an imported one.
     #[error("BF.EXPORT needs a filter created with BF.IMPORT")]
     NotImported,
-    /// The filter has grown, but a client's string has one layer.
-    #[error("the filter has grown to {layers} layers, but a client's string can hold one only")]
-    Grown {
-        /// Number of its layers.
-        layers: usize,
-    },
+    /// The filter has grown, but a client's string has no place for more.
+    #[error(
+        "the filter has more items than its capacity, and a client's string can only hold the first of them"
+    )]
+    Grown,
     /// The filter's string is too long, or there is no memory for it.
     #[error("{0}")]
     Export(ExportError),
@@ -298,7 +301,7 @@ pub fn quotable(word: &[u8]) -> String {
 
 impl CommandError {
     /// Returns whether a replicated `command` that fails with this error loses data: the primary or the append-only
-    /// file has a filter, a layer or cells that this server then does not have.
+    /// file has a filter, or items, that this server then does not have.
     #[must_use]
     pub fn is_loss(&self, command: Command) -> bool {
         match self {
@@ -354,6 +357,9 @@ fn add_text(error: AddError) -> Cow<'static, str> {
     match error {
         AddError::Full => "non scaling filter is full".into(),
         AddError::CannotGrow(_) => "problem inserting into filter".into(),
+        AddError::TooOften => {
+            Cow::Owned(format!("item was added too often: at most {COUNT_MAX} times are counted"))
+        }
         AddError::NotEncodable(encoding) => {
             Cow::Owned(format!("{}, as encoding {} requires", NotEncodable(encoding), encoding.word()))
         }
@@ -366,13 +372,16 @@ fn merge_text(error: MergeError) -> Cow<'static, str> {
             "the merged filter would have too many layers or probes per item: merge fewer filters".into()
         }
         MergeError::Mismatch => {
-            "the destination cannot take a layer of a source: merge into a filter of FORMAT everbloom \
+            "the destination cannot take what a source has: merge into a filter of FORMAT everbloom that may grow, \
              without KEYED. COUNTING and WINDOW filters need a destination that was reserved with the same options"
                 .into()
         }
-        MergeError::TooFull => "a layer of the destination would exceed its capacity: \
-             merge into a filter of FORMAT everbloom, or use FORCE"
+        MergeError::TooFull => "the destination would exceed its capacity: \
+             merge into a filter of FORMAT everbloom that may grow, or use FORCE"
             .into(),
+        MergeError::TooOften => {
+            Cow::Owned(format!("an item would be counted more than {COUNT_MAX} times: delete it first"))
+        }
         MergeError::ErrorRate { rate, promised, needed } => {
             let (rate, promised) = (six_digits(rate), six_digits(promised));
             let advice = if needed < 1.0 {

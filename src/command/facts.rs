@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::number::six_digits;
 use super::reply::Reply;
 use super::words::{GUAVA_ORDER, Word};
-use crate::bloom::policy::{BitOrder, Imported, ValkeyBloom, redisbloom, valkeybloom};
+use crate::bloom::filter::policy::{BitOrder, Imported, ValkeyBloom, redisbloom, valkeybloom};
 use crate::bloom::{Filter, Growth, Layer, Layout, Policy};
 
 /// A value in a reply.
@@ -88,7 +88,7 @@ pub(super) fn size_bytes(filter: &Filter) -> u64 {
     match filter.policy() {
         Policy::RedisBloom(_) => redisbloom::reported_size_bytes(filter.layers()),
         Policy::ValkeyBloom(_) => {
-            valkeybloom::size_bytes(filter.layers().iter().map(|layer| layer.cells().size_bytes()))
+            valkeybloom::size_bytes(filter.layers().iter().map(|layer| layer.bits().size_bytes()))
         }
         _ => filter.size_bytes(),
     }
@@ -134,16 +134,6 @@ pub(super) fn expansion(filter: &Filter) -> Value {
     }
 }
 
-/// Returns how the layers of a growing filter of everbloom's own format share its error rate.
-pub(super) fn shares(filter: &Filter) -> Option<&'static str> {
-    match (filter.policy(), filter.growth()) {
-        (Policy::Window(_) | Policy::RedisBloom(_) | Policy::ValkeyBloom(_), _) => None,
-        (_, Growth::Fixed | Growth::Saturating) => None,
-        (_, Growth::Scaling { .. }) => Some("reserved"),
-        (_, Growth::Unreserved { .. }) => Some("unreserved"),
-    }
-}
-
 /// Returns the policy of an imported filter.
 pub(super) fn imported(filter: &Filter) -> Option<&Imported> {
     if let Policy::Imported(policy) = filter.policy() { Some(policy) } else { None }
@@ -152,11 +142,6 @@ pub(super) fn imported(filter: &Filter) -> Option<&Imported> {
 /// Returns the window of a sliding-window filter, in milliseconds.
 pub(super) fn window_ms(filter: &Filter) -> Option<u64> {
     filter.window().map(|window| window.span.ms())
-}
-
-/// Returns whether every layer is keyed, so that clients cannot craft false positives.
-pub(super) fn is_keyed(filter: &Filter) -> bool {
-    filter.layers().iter().all(|layer| layer.hash().is_secret())
 }
 
 /// The scheme of an imported filter, as the words of BF.IMPORT.
@@ -205,21 +190,18 @@ pub(super) fn owner(layer: &Layer) -> &'static str {
 /// do not store it.
 pub(super) fn sized_rate(filter: &Filter, index: usize) -> Option<f64> {
     match filter.policy() {
-        Policy::Merged(_) | Policy::United(_) => None,
-        Policy::Promise(promise) => Some(promise.growth.layer_error_rate(promise.error_rate, index)),
-        Policy::Window(window) => {
-            let is_base = filter.layers().get(index).is_some_and(|layer| !layer.is_burst());
-            is_base.then_some(window.promise.error_rate)
-        }
+        Policy::Merged(_)
+        | Policy::United(_)
+        | Policy::Counting(_)
+        | Policy::Window(_)
+        | Policy::Imported(_) => None,
+        Policy::Promise(promise) => Some(promise.bits_error_rate()),
         Policy::RedisBloom(_) => match filter.layers().get(index)?.layout() {
             Layout::Modulo(layout) => Some(layout.error_rate()),
             _ => None,
         },
         Policy::ValkeyBloom(policy) => {
             valkeybloom::layer_error_rate(policy.error_rate, policy.tightening_ratio, index)
-        }
-        Policy::Imported(policy) => {
-            index.checked_sub(1).map(|index| policy.growth.layer_error_rate(policy.error_rate, index))
         }
     }
 }

@@ -13,13 +13,13 @@ use super::replicated::{ArgumentList, ReplicatedCommand, growth_words, number, w
 use super::reply::Reply;
 use super::table::KeyAccess;
 use super::words::Word;
-use crate::bloom::estimate::half_full_items;
+use crate::bloom::bits::estimate::half_full_items;
+use crate::bloom::bits::layout::SchemeLayout;
+use crate::bloom::filter::policy::imported::check_size;
+use crate::bloom::filter::policy::{BitOrder, Imported, StringForm};
 use crate::bloom::hash::scheme::{ItemEncoding, Scheme, SchemeParameters};
-use crate::bloom::layout::SchemeLayout;
 use crate::bloom::limits::CAPACITY_MAX_ITEMS;
-use crate::bloom::policy::imported::check_size;
-use crate::bloom::policy::{BitOrder, Imported, StringForm};
-use crate::bloom::{Cells, Filter, Growth, OutOfMemory};
+use crate::bloom::{BitArray, Filter, Growth, OutOfMemory};
 use crate::format::client::{GuavaHeader, RedissonConfig, config_key};
 
 /// The source of the client's bits.
@@ -218,7 +218,7 @@ impl<'a> Import<'a> {
     }
 
     /// Returns the form of the string and its bits.
-    fn read(&self, bytes: &[u8], layout: &SchemeLayout) -> Result<(StringForm, Cells), ImportError> {
+    fn read(&self, bytes: &[u8], layout: &SchemeLayout) -> Result<(StringForm, BitArray), ImportError> {
         if self.string.scheme.is_none() {
             let encoding = layout.parameters().encoding;
             let (_, form, bits) = GuavaHeader::read(bytes, encoding).map_err(ImportError::Guava)?;
@@ -280,15 +280,14 @@ pub(super) fn export<'a>(
 fn exported(filter: &Filter) -> Result<Vec<u8>, CommandError> {
     let form = imported(filter).ok_or(ImportError::NotImported)?.form;
     let (layout, layer) = filter.clients_layer().ok_or(ImportError::NotImported)?;
-    let layers = filter.layer_count();
-    if layers > 1 {
-        return Err(ImportError::Grown { layers }.into());
+    if filter.part_count() > 1 {
+        return Err(ImportError::Grown.into());
     }
     // Only Guava's own bytes have this order. They are exported with Guava's header.
     let guava = (form.order == BitOrder::BigEndianWords).then(|| GuavaHeader::of(&layout.parameters()));
     let bytes = match guava.flatten() {
-        Some(header) => header.write(layer.cells()),
-        None => form.write(layer.cells()),
+        Some(header) => header.write(layer.bits()),
+        None => form.write(layer.bits()),
     };
     Ok(bytes.map_err(ImportError::Export)?)
 }

@@ -59,7 +59,7 @@ const fn field(word: &'static str, name: &'static str, value: fn(&Filter) -> Opt
 const FIELDS: [Field; 5] = [
     field("CAPACITY", "Capacity", |filter| Some(Value::Integer(filter.capacity_items()))),
     field("SIZE", "Size", |filter| Some(Value::Integer(facts::size_bytes(filter)))),
-    field("FILTERS", "Number of filters", |filter| Some(Value::Integer(filter.layer_count() as u64))),
+    field("FILTERS", "Number of filters", |filter| Some(Value::Integer(filter.part_count() as u64))),
     field("ITEMS", "Number of items inserted", |filter| Some(Value::Integer(filter.items()))),
     field("EXPANSION", "Expansion rate", |filter| Some(facts::expansion(filter))),
 ];

@@ -196,8 +196,7 @@ pub trait OpenKey {
     fn allocated_bytes(&mut self) -> u64;
 
     /// Updates the statistics after the filter has changed by `items_added` items, or, with 0, in another way.
-    /// Returns the number of layers that it has gained. Then frees layers whose items have all expired
-    /// ([`Filter::take_expired`]), in the background if they are large.
+    /// Returns the number of parts that it has gained.
     fn changed(&mut self, items_added: u64) -> u32;
 
     /// Updates the statistics after items were deleted or other filters merged into the filter, which had

@@ -8,7 +8,7 @@ use super::error::CommandError;
 use super::keyspace::{Keyspace, Name, OpenKey, Slot};
 use super::reply::Reply;
 use super::table::KeyAccess;
-use crate::bloom::merge::MergeError;
+use crate::bloom::filter::merge::MergeError;
 use crate::bloom::{Filter, ReserveError};
 
 /// The option that allows a merge to exceed the promised error rate. It is the last argument.

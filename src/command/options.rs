@@ -10,12 +10,13 @@ use super::number::{is_ratio, parse_double, parse_integer};
 use super::table::{ArgumentKind, ArgumentSpec, Command};
 use super::words::Word;
 use crate::bloom::Format;
+use crate::bloom::filter::policy::BitOrder;
 use crate::bloom::hash::scheme::{ItemEncoding, Scheme};
 use crate::bloom::hash::siphash::{KEY_BYTES, SEED_BYTES};
 use crate::bloom::limits::{EXPANSION_MAX, WINDOW_MAX_MS, WINDOW_MIN_MS};
-use crate::bloom::policy::BitOrder;
 
-/// The options of a command. Each value is checked for its own range only. A repeated option replaces the one before it.
+/// The options of a command. Each value is checked for its own range only. A repeated option replaces the one before
+/// it.
 #[derive(Debug, Default)]
 pub struct Options {
     /// The options of a new filter.
@@ -37,7 +38,7 @@ pub struct Options {
 pub struct CreationOptions {
     /// The promised error rate, strictly between 0 and 1.
     pub error_rate: Option<f64>,
-    /// Capacity of the first layer, at least 1.
+    /// The capacity, at least 1.
     pub capacity_items: Option<u64>,
     /// Expansion; 0 for a fixed filter.
     pub expansion: Option<u32>,
@@ -65,7 +66,7 @@ pub struct CreationOptions {
     pub tightening_ratio: Option<f64>,
     /// EX, PX, EXAT or PXAT: when the key expires, in milliseconds of UNIX time.
     pub expires_at_ms: Option<u64>,
-    /// UNRESERVED: the capacity is the default.
+    /// UNRESERVED: nobody chose the capacity.
     pub is_unreserved: bool,
     /// VALIDATESCALETO, in items.
     pub scale_to_items: Option<u64>,

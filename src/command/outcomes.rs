@@ -17,11 +17,13 @@ use crate::bloom::{AddError, Added, ItemSet, Run};
 pub(super) const NEW: u8 = b'1';
 /// The item was, or seemed to be, in the filter.
 pub(super) const PRESENT: u8 = b'0';
-/// The item was in the filter and was counted again.
+/// The item was, or seemed to be, in the filter, and was counted or refreshed.
 const AGAIN: u8 = b'+';
 /// The item was refused: the filter has no room for it, or its encoding cannot express it.
 const NO_ROOM: u8 = b'f';
 const NOT_ENCODABLE: u8 = b'e';
+/// The item was refused: it was added as often as can be counted.
+const TOO_OFTEN: u8 = b'o';
 
 /// The outcomes of items, in order. There are fewer outcomes than items if a full filter ended the command.
 #[derive(Debug, Default)]
@@ -80,6 +82,7 @@ impl Outcomes {
                 self.encoding = Some(encoding);
                 NOT_ENCODABLE
             }
+            Some(AddError::TooOften) => TOO_OFTEN,
             error => {
                 self.no_room = self.no_room.or(error);
                 NO_ROOM
@@ -102,6 +105,7 @@ impl Outcomes {
             Some(&NEW) => Ok(Added::New),
             Some(&AGAIN) => Ok(Added::Again),
             Some(&PRESENT) => Ok(Added::Present),
+            Some(&TOO_OFTEN) => Err(AddError::TooOften),
             _ => Err(refused),
         }
     }
@@ -109,14 +113,18 @@ impl Outcomes {
     /// Replies an array of the outcomes. Each error is written out once, because a command may have millions of refused
     /// items.
     pub(super) fn write(&self, reply: &mut impl Reply) {
-        let text = |error: Option<AddError>| error.map(|error| CommandError::Add(error).to_string());
-        let no_room = text(self.no_room).unwrap_or_default();
-        let not_encodable = text(self.encoding.map(AddError::NotEncodable)).unwrap_or_default();
+        let text = |error: Option<AddError>| {
+            let error = error.filter(|_| self.items_refused > 0);
+            error.map_or_else(String::new, |error| CommandError::Add(error).to_string())
+        };
+        let (no_room, too_often) = (text(self.no_room), text(Some(AddError::TooOften)));
+        let not_encodable = text(self.encoding.map(AddError::NotEncodable));
         reply.array(self.codes.len());
         for code in &self.codes {
             match *code {
                 NO_ROOM => reply.error(&no_room),
                 NOT_ENCODABLE => reply.error(&not_encodable),
+                TOO_OFTEN => reply.error(&too_often),
                 code => reply.boolean(code == NEW),
             }
         }

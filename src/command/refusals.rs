@@ -27,7 +27,7 @@ impl Refusals {
     }
 
     /// Returns a line about the filter under `key` of a database, which has refused items because of `error`. `None`
-    /// if there was a line in the last minute, or if the filter has room and cannot express the item. If very many
+    /// if there was a line in the last minute, or if the filter has room and refuses only this item. If very many
     /// filters refuse items, some get more lines. O(log filters).
     #[must_use]
     pub fn line(&mut self, database: u64, key: &[u8], error: AddError, now_ms: u64) -> Option<String> {
@@ -50,14 +50,15 @@ impl Refusals {
 /// Returns why a filter has no room for an item, with the limit or the setting.
 fn cause(error: AddError) -> Option<Cow<'static, str>> {
     Some(match error {
-        AddError::NotEncodable(_) => return None,
+        AddError::NotEncodable(_) | AddError::TooOften => return None,
         AddError::Full => {
-            "it is fixed and has as many items as its capacity; with SATURATE or bf.on-full it would accept more".into()
+            "it is fixed and has as many items as its capacity; without NONSCALING it would accept more"
+                .into()
         }
         AddError::CannotGrow(ReserveError::TooLarge { needed_bytes, limit }) => {
-            Cow::Owned(format!("with the next layer it would take {needed_bytes} bytes, more than {limit}"))
+            Cow::Owned(format!("with more items it would take {needed_bytes} bytes, more than {limit}"))
         }
-        AddError::CannotGrow(ReserveError::OutOfMemory) => "there is no memory for the next layer".into(),
+        AddError::CannotGrow(ReserveError::OutOfMemory) => "there is no memory for more items".into(),
         AddError::CannotGrow(ReserveError::TooLong) => {
             "it has as many layers, probes or items in a layer as a filter can have".into()
         }

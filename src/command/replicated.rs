@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 
 use super::words::Word;
-use crate::bloom::cells::CellType;
-use crate::bloom::policy::{RedisBloom, ValkeyBloom};
-use crate::bloom::{Filter, Format, Growth, Hash, Layer, Policy, Promise};
+use crate::bloom::filter::policy::{RedisBloom, ValkeyBloom};
+use crate::bloom::limits::CAPACITY_DEFAULT_ITEMS;
+use crate::bloom::{Filter, Format, Growth, Hash, Kind, Policy, Promise};
 use crate::format::filter::header;
 
 /// The arguments of a command, borrowed if possible.
@@ -90,21 +90,27 @@ impl Creation {
             Policy::Promise(_)
             | Policy::Merged(_)
             | Policy::United(_)
+            | Policy::Counting(_)
             | Policy::Window(_)
             | Policy::Imported(_) => Self::of_everbloom(filter),
         }
     }
 
-    /// A keyed filter is created with its key, because a replica must compute the same hashes.
+    /// UNRESERVED contains the default capacity. A keyed filter is created with its key, because a replica must compute
+    /// the same hashes.
     fn of_everbloom(filter: &Filter) -> Self {
         let Promise { error_rate, capacity_items, growth } = filter.promise();
-        let mut words = vec![word("CAPACITY"), number(capacity_items), word("ERROR"), number(error_rate)];
+        let mut words = ArgumentList::new();
+        if !growth.is_unreserved() || capacity_items != CAPACITY_DEFAULT_ITEMS {
+            words.extend([word("CAPACITY"), number(capacity_items)]);
+        }
+        words.extend([word("ERROR"), number(error_rate)]);
         words.extend(growth_words(growth));
         words.extend([word("FORMAT"), word(Format::Everbloom.word())]);
-        if filter.cell_type() == CellType::Counters {
+        if filter.kind() == Kind::Counting {
             words.push(word("COUNTING"));
         }
-        if let Some(Hash::Keyed(key)) = filter.layers().first().map(Layer::hash) {
+        if let Hash::Keyed(key) = filter.hash() {
             words.extend([word("KEY"), Cow::Owned(key.bytes().to_vec())]);
         }
         if let Some(window) = filter.window() {
@@ -118,7 +124,7 @@ impl Creation {
         let ValkeyBloom { error_rate, tightening_ratio, capacity_items, growth } = *policy;
         let mut words = vec![word("CAPACITY"), number(capacity_items), word("ERROR"), number(error_rate)];
         words.extend([word("TIGHTENING"), number(tightening_ratio)]);
-        if let Some(Hash::ValkeyBloom(seed)) = filter.layers().first().map(Layer::hash) {
+        if let Hash::ValkeyBloom(seed) = filter.hash() {
             words.extend([word("SEED"), Cow::Owned(seed.bytes().to_vec())]);
         }
         words.extend(growth_words(growth));

@@ -9,8 +9,8 @@ use super::keyspace::{Keyspace, OpenKey};
 use super::reply::Reply;
 use super::table::KeyAccess;
 use super::words::Word;
-use crate::bloom::estimate::fill;
-use crate::bloom::{Filter, FilterStats, Growth, LayerStats};
+use crate::bloom::bits::estimate::fill;
+use crate::bloom::{Filter, FilterStats, Growth, LayerStats, TableStats};
 use crate::format::filter::DataType;
 
 /// BF.STATS: `key`. Replies a map of all statistics, and under `per-layer` a map for each layer. O(layers).
@@ -35,6 +35,7 @@ pub(super) struct Statistics<'f> {
     filter: &'f Filter,
     import: Option<Import>,
     layers: Vec<LayerStats>,
+    table: Option<TableStats>,
     whole: FilterStats,
     /// Bytes that the allocator set aside for the filter.
     allocated_bytes: u64,
@@ -52,7 +53,7 @@ const fn field(name: &'static str, value: fn(&Statistics<'_>) -> Value) -> Field
 }
 
 /// The fields for the whole filter, in the order of the reply.
-pub(super) const FIELDS: [Field; 25] = [
+pub(super) const FIELDS: [Field; 30] = [
     field("type", |s| Value::name(DataType::of(s.filter.format()).name)),
     field("format", |s| Value::name(s.filter.format().word())),
     field("kind", |s| Value::name(s.filter.kind().row().name)),
@@ -60,22 +61,25 @@ pub(super) const FIELDS: [Field; 25] = [
     field("capacity", |s| Value::Integer(s.filter.capacity_items())),
     field("items", |s| Value::Integer(s.filter.items())),
     field("estimated-items", |s| Value::about(s.whole.estimated_items)),
-    field("set-bits", |s| Value::Integer(s.whole.set_cells)),
-    field("fill", |s| Value::rounded(fill(s.whole.set_cells, s.whole.cells))),
+    field("set-bits", |s| s.of_bits(Value::Integer(s.whole.set_bits))),
+    field("fill", |s| s.of_bits(Value::rounded(fill(s.whole.set_bits, s.whole.positions)))),
     field("error-rate", |s| facts::error_rate(s.filter).into()),
     field("error-rate-max", |s| s.filter.error_rate_max().map_or(Value::Null, Value::rounded)),
     field("error-rate-now", |s| Value::rounded(s.whole.error_rate)),
     field("bytes", |s| Value::Integer(s.filter.size_bytes())),
     field("bits-per-item", bits_per_item),
     field("allocated-bytes", |s| Value::Integer(s.allocated_bytes)),
-    field("expired-bytes", |s| {
-        s.filter.window_layers().map_or(Value::Null, |layers| Value::Integer(layers.expired_bytes))
-    }),
-    field("hashes", |s| Value::Integer(s.whole.probes)),
+    field("table-items", |s| s.of_table(|table| table.items)),
+    field("table-bytes", |s| s.of_table(|table| table.size_bytes)),
+    field("table-segments", |s| s.of_table(|table| table.segments)),
+    field("void-entries", |s| s.of_table(|table| table.leftovers.void_entries)),
+    field("saturated-buckets", |s| s.of_table(|table| table.leftovers.saturated_buckets)),
+    field("expired-entries", |s| s.of_window(|table| table.expired_entries)),
+    field("expired-bytes", |s| s.of_window(TableStats::expired_bytes)),
+    field("hashes", |s| s.of_bits(Value::Integer(s.whole.probes))),
     field("growth", growth),
     field("expansion", |s| facts::expansion(s.filter)),
-    field("shares", |s| facts::shares(s.filter).into()),
-    field("keyed", |s| Value::Boolean(facts::is_keyed(s.filter))),
+    field("keyed", |s| Value::Boolean(s.filter.is_keyed())),
     field("import-scheme", |s| s.import.map(|import| import.scheme).into()),
     field("import-encoding", |s| s.import.map(|import| import.encoding).into()),
     field("import-order", |s| s.import.map(|import| import.order).into()),
@@ -85,7 +89,7 @@ pub(super) const FIELDS: [Field; 25] = [
 fn bits_per_item(statistics: &Statistics<'_>) -> Value {
     match statistics.filter.items() {
         0 => Value::Null,
-        items => Value::rounded(statistics.whole.size_bits as f64 / items as f64),
+        items => Value::rounded(statistics.size_bits() as f64 / items as f64),
     }
 }
 
@@ -101,9 +105,30 @@ impl<'f> Statistics<'f> {
     /// Returns the statistics of the filter under `key`. O(layers): some microseconds for a paged layer, and up to a
     /// hundred if the filter has grown so often that it has advice.
     pub(super) fn of(key: &[u8], filter: &'f Filter, allocated_bytes: u64) -> Self {
-        let (layers, whole) = filter.stats();
+        let (layers, table, whole) = filter.stats();
         let (import, advice) = (facts::import(filter), advice(key, filter));
-        Self { filter, import, layers, whole, allocated_bytes, advice }
+        Self { filter, import, layers, table, whole, allocated_bytes, advice }
+    }
+
+    /// Returns a value for the bits of the filter; null if it has none.
+    fn of_bits(&self, value: Value) -> Value {
+        if self.layers.is_empty() { Value::Null } else { value }
+    }
+
+    /// Returns a number of the table; null if there is none.
+    fn of_table(&self, number: fn(&TableStats) -> u64) -> Value {
+        self.table.as_ref().map_or(Value::Null, |table| Value::Integer(number(table)))
+    }
+
+    /// Returns a number of the table of a sliding-window filter; null for other filters.
+    fn of_window(&self, number: fn(&TableStats) -> u64) -> Value {
+        if self.filter.window().is_some() { self.of_table(number) } else { Value::Null }
+    }
+
+    /// Returns the bits of all layers and of the table.
+    fn size_bits(&self) -> u64 {
+        let of_table = self.table.as_ref().map_or(0, |table| table.size_bytes.saturating_mul(8));
+        self.whole.size_bits.saturating_add(of_table)
     }
 
     fn write(&self, reply: &mut impl Reply) {
@@ -129,8 +154,8 @@ impl<'f> Statistics<'f> {
             ("capacity", Value::Integer(layer.capacity_items)),
             ("items", Value::Integer(layer.items)),
             ("estimated-items", Value::about(layer.estimated_items)),
-            ("set-bits", Value::Integer(layer.set_cells)),
-            ("fill", Value::rounded(fill(layer.set_cells, layer.cells))),
+            ("set-bits", Value::Integer(layer.set_bits)),
+            ("fill", Value::rounded(fill(layer.set_bits, layer.positions))),
             ("error-rate", facts::sized_rate(self.filter, index).into()),
             ("error-rate-now", Value::rounded(layer.error_rate)),
         ];

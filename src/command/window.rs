@@ -6,7 +6,8 @@
 use super::error::CommandError;
 use super::keyspace::Host;
 use crate::bloom::Filter;
-use crate::bloom::window::{Generation, MomentError};
+use crate::bloom::filter::policy::window::MomentError;
+use crate::bloom::generation::Generation;
 
 /// The time of the items that a command adds.
 #[derive(Clone, Copy, Debug, Default)]
@@ -32,15 +33,17 @@ impl Timing {
 
     #[inline(never)]
     fn of_window(filter: &mut Filter, at_ms: Option<u64>, host: &dyn Host) -> Result<Self, CommandError> {
-        let window = filter.window_mut().ok_or(CommandError::NeedsWindow("AT"))?;
-        let newest = Some(window.newest());
+        if filter.window().is_none() {
+            return Err(CommandError::NeedsWindow("AT"));
+        }
+        let newest = Some(filter.newest_generation());
         let is_explicit = match at_ms {
             None => false,
             Some(at_ms) if host.is_replicated() => {
-                window.set_moment(at_ms);
+                filter.set_moment(at_ms);
                 true
             }
-            Some(at_ms) => window.set_event(at_ms).map_err(|error| match error {
+            Some(at_ms) => filter.set_event(at_ms).map_err(|error| match error {
                 MomentError::Past => CommandError::AtTooOld,
                 MomentError::Ahead => CommandError::AtAhead,
             })?,
@@ -57,8 +60,8 @@ impl Timing {
         at_ms: Option<u64>,
         host: &dyn Host,
     ) -> Result<Self, CommandError> {
-        if let Some(window) = filter.window_mut() {
-            window.set_now(host.now_ms());
+        if filter.window().is_some() {
+            filter.set_now(host.now_ms());
         }
         Self::of(filter, at_ms, host)
     }
@@ -70,9 +73,9 @@ impl Timing {
 
     /// Returns the time of the items, in milliseconds of UNIX time, if replicas need it to choose the same generation.
     #[inline(always)]
-    pub(super) fn replicated_ms(self, filter: &mut Filter) -> Option<u64> {
+    pub(super) fn replicated_ms(self, filter: &Filter) -> Option<u64> {
         let newest = self.newest?;
-        let window = filter.window_mut()?;
+        let window = filter.window()?;
         (window.moment().added != newest).then(|| window.now_ms())
     }
 }

@@ -2,13 +2,13 @@
 //! such chunks too.
 //!
 //! Iterator 0 requests the first chunk, the header. Each chunk comes with the iterator that requests the next one, and
-//! with which the chunk itself is loaded. The iterators of a dump count the bytes of all layers, in order, from
-//! [`first_iterator`] on, which depends on the dump id. So an iterator of a dump that has ended is not one of a later
-//! dump, except with a probability of its bytes in 2^51. Even then no client takes that dump for its own: the chunks
-//! have another dump id, and the reply that ends a dump needs the iterator of its very end.
+//! with which the chunk itself is loaded. The iterators of a dump count the bytes of all layers, in order, and then the
+//! [positions](POSITIONS) of the table, from [`first_iterator`] on, which depends on the dump id. So an iterator of a
+//! dump that has ended is not one of a later dump, except with a probability of its positions in 2^51. Even then no
+//! client takes that dump for its own: the chunks have another dump id, and the reply that ends a dump needs the
+//! iterator of its very end.
 //!
-//! A chunk never spans two layers. Each layer keeps its position when the filter drops expired layers. A chunk that
-//! would begin in a dropped layer begins at the next layer.
+//! A chunk never spans two layers, or a layer and the table.
 //!
 //! Every chunk ends with a [trailer](super::trailer): the dump id, and a checksum of the bytes, their iterator and that
 //! id. A chunk that is damaged, or that belongs to another filter or dump, is refused before it changes anything.
@@ -18,19 +18,22 @@ use std::ops::Range;
 
 use thiserror::Error;
 
-use super::segments::{LayerChunk, chunk_at, chunks, locate};
+use super::parts::{append_parts, read_parts};
+use super::segments::{chunk_at, chunks, locate};
+use super::stream::DecodeError;
 use super::trailer::{ChunkWriter, verify};
 use crate::bloom::hash::murmur3::hash128;
-use crate::bloom::{DumpId, Filter, Memory, OutOfMemory, Window};
+use crate::bloom::table::{POSITIONS, PartsError};
+use crate::bloom::{ByteLimit, DumpId, Filter, Memory, OutOfMemory, ReserveError};
 
 pub use super::trailer::TRAILER_BYTES;
 
 /// The iterators of all dumps. They have 53 bits, which a number of JavaScript holds exactly.
 const ITERATORS: Range<u64> = 1 << 52..1 << 53;
-/// The number of first iterators. No filter has as many bytes.
+/// The number of first iterators. No dump has as many positions.
 const FIRST_ITERATORS: u64 = 1 << 51;
 
-/// Returns the iterator that goes with the header of a dump and requests its first chunk of cells.
+/// Returns the iterator that goes with the header of a dump and requests its first chunk of bits or entries.
 #[must_use]
 pub const fn first_iterator(id: DumpId) -> u64 {
     ITERATORS.start + id % FIRST_ITERATORS
@@ -81,28 +84,39 @@ pub(super) fn chunk<'f>(
     let mut writer = ChunkWriter::default();
     let next_iterator = if iterator == 0 {
         let next_iterator = first_iterator(dump.id);
-        writer.write(&[&encode()], |_| {}, next_iterator, dump.id)?;
+        writer.write(&encode(), next_iterator, dump.id)?;
         next_iterator
     } else {
         let position = iterator.checked_sub(first_iterator(dump.id));
         let position = position.filter(|position| *position <= dump.end).ok_or(DumpError::Ended)?;
-        // Layers that were added after the header are not part of the dump.
-        let chunk = chunk_at(filter, position).filter(|chunk| chunk.position < dump.end);
-        let Some(chunk) = chunk else { return Ok(None) };
-        write(&mut writer, &chunk, |segment| chunk.layer.cells().cut_to_dump(segment), dump.id)?;
-        iterator_at(chunk.end(), dump.id)
+        // What was added after the header is not part of the dump.
+        if position == dump.end {
+            return Ok(None);
+        }
+        let end = match chunk_at(filter, position) {
+            Some(chunk) => {
+                let payload = writer.payload();
+                let bytes = chunk.bytes.len().saturating_add(TRAILER_BYTES);
+                payload.try_reserve_exact(bytes).map_err(|_| OutOfMemory)?;
+                payload.extend_from_slice(chunk.bytes);
+                chunk.end()
+            }
+            None => append_table(filter, position, writer.payload())?.ok_or(DumpError::Ended)?,
+        };
+        let next_iterator = iterator_at(end, dump.id);
+        writer.seal(next_iterator, dump.id)?;
+        next_iterator
     };
     Ok(Some(Chunk { next_iterator, data: Cow::Owned(writer.into_chunk()) }))
 }
 
-/// Returns the chunk of a layer. `cut` may change the cells first.
-fn write<'w>(
-    writer: &'w mut ChunkWriter,
-    chunk: &LayerChunk<'_>,
-    cut: impl FnOnce(&mut [u8]),
-    id: DumpId,
-) -> Result<&'w [u8], OutOfMemory> {
-    writer.write(&[chunk.segment.cells, chunk.segment.stamps], cut, iterator_at(chunk.end(), id), id)
+/// Appends the parts of the table from a position of a dump on. Returns the position after them; `None` without a
+/// table.
+fn append_table(filter: &Filter, position: u64, bytes: &mut Vec<u8>) -> Result<Option<u64>, OutOfMemory> {
+    let start = filter.layers_end();
+    let place = filter.table().zip(position.checked_sub(start));
+    let Some((table, position)) = place else { return Ok(None) };
+    append_parts(table, position, bytes).map(|end| Some(end.saturating_add(start)))
 }
 
 /// Why a chunk was not loaded. The filter is unchanged.
@@ -120,6 +134,9 @@ pub enum ChunkError {
     /// The chunk is longer than the rest of its layer. Only of filters in RedisBloom's format.
     #[error("the chunk is longer than the rest of its layer")]
     TooBig,
+    /// There is no room for the entries of the chunk.
+    #[error(transparent)]
+    NoRoom(ReserveError),
 }
 
 /// How to verify that a chunk belongs to the filter.
@@ -138,47 +155,58 @@ pub(super) fn open_header(data: &[u8]) -> Option<(&[u8], DumpId)> {
 }
 
 /// Returns whether data with this iterator can only be a header: it has an iterator of everbloom's dumps, and is not an
-/// undamaged chunk of cells. O(bytes).
+/// undamaged chunk of bits or entries. O(bytes).
 pub(super) fn is_header(iterator: u64, data: &[u8]) -> bool {
     ITERATORS.contains(&iterator)
         && verify(data, |_| iterator).is_none_or(|(_, id)| iterator == first_iterator(id))
 }
 
-/// Sets the cells of a chunk. `next_iterator` is the one that BF.SCANDUMP replied with it. O(bytes).
+/// Adds the bits or entries of a chunk. `next_iterator` is the one that BF.SCANDUMP replied with it. O(bytes).
 ///
 /// # Errors
-/// [`ChunkError::BadData`] and [`ChunkError::OtherDump`]; the filter is then unchanged.
+/// [`ChunkError::BadData`], [`ChunkError::OtherDump`] and [`ChunkError::NoRoom`]; the filter is then unchanged.
 pub(super) fn load_chunk(
     filter: &mut Filter,
     next_iterator: u64,
     data: &[u8],
     trust: Trust,
+    limit: &dyn ByteLimit,
 ) -> Result<(), ChunkError> {
     let (payload, id) = verify(data, |_| next_iterator).ok_or(ChunkError::BadData)?;
-    let bytes = payload.len() as u64;
-    // A header does not fit before its position.
-    let end = next_iterator.checked_sub(first_iterator(id)).filter(|end| bytes <= *end);
-    let position = end.ok_or(ChunkError::BadData)?.saturating_sub(bytes);
+    let end = next_iterator.checked_sub(first_iterator(id)).filter(|end| *end > 0);
+    let end = end.ok_or(ChunkError::BadData)?;
     if trust == Trust::DumpId && filter.origin() != Some(id) {
         return Err(ChunkError::OtherDump);
     }
-    let (place, end) = match locate(filter, position) {
-        Some(located) => match located.offset_of(position) {
-            Some(offset) => (Some((located.index, offset)), located.range.end),
-            // Of a dropped layer only the start of the next one is known.
-            None => (None, located.range.start),
-        },
-        // The last layers of a window may also have been dropped.
-        None => (None, filter.window().map_or(0, Window::end)),
-    };
-    let fits = bytes <= end.saturating_sub(position);
-    let is_added = fits
-        && match place {
-            Some((index, offset)) => filter.add_segment(index, offset, payload),
-            // All items of a dropped layer have expired.
-            None => true,
-        };
+    if let Some(end) = end.checked_sub(filter.layers_end()).filter(|end| *end > 0) {
+        return load_parts(filter, payload, end, limit);
+    }
+    let position = end.checked_sub(payload.len() as u64).ok_or(ChunkError::BadData)?;
+    let located = locate(filter, position).ok_or(ChunkError::BadData)?;
+    let (index, offset) = (located.index, located.offset_of(position).filter(|_| end <= located.range.end));
+    let is_added = offset.is_some_and(|offset| filter.add_bytes(index, offset, payload));
     if is_added { Ok(()) } else { Err(ChunkError::BadData) }
+}
+
+/// Adds the parts of the table that a chunk has, which ends at a position of the table.
+fn load_parts(
+    filter: &mut Filter,
+    payload: &[u8],
+    end: u64,
+    limit: &dyn ByteLimit,
+) -> Result<(), ChunkError> {
+    let parts = read_parts(payload, end).map_err(|error| match error {
+        DecodeError::OutOfMemory => ChunkError::NoRoom(ReserveError::OutOfMemory),
+        _ => ChunkError::BadData,
+    })?;
+    filter.add_table_parts(parts, limit).map_err(|error| match error {
+        PartsError::Invalid(_) => ChunkError::BadData,
+        PartsError::NoRoom(error) => ChunkError::NoRoom(error),
+    })?;
+    if end == POSITIONS {
+        filter.end_loading();
+    }
+    Ok(())
 }
 
 /// One command of a rewritten file, without its key.
@@ -198,9 +226,9 @@ pub enum Rewritten<'d> {
     ),
 }
 
-/// Calls `emit` with chunks that recreate the filter. Clear chunks are omitted, because the header creates clear cells.
-/// The dump id is a hash of the header and of `fresh`, a number that no other rewrite has, so a client that sends the
-/// file to another server cannot mix the chunks of two filters. O(bytes that may be set).
+/// Calls `emit` with chunks that recreate the filter. Clear chunks of bits are omitted, because the header creates
+/// clear bits. The dump id is a hash of the header and of `fresh`, a number that no other rewrite has, so a client that
+/// sends the file to another server cannot mix the chunks of two filters. O(bytes that may be set).
 ///
 /// # Errors
 /// [`OutOfMemory`] if a chunk cannot be allocated; `emit` may have been called then.
@@ -215,12 +243,20 @@ pub(super) fn rewrite(
     // A child of the server may draw the same random numbers as the server draws for its next dumps.
     let id = hash128(header).h1.wrapping_add(hash128(&fresh.to_le_bytes()).h2);
     let iterator = first_iterator(id);
-    emit(Rewritten::Chunk { iterator, data: writer.write(&[header], |_| {}, iterator, id)? });
+    emit(Rewritten::Chunk { iterator, data: writer.write(header, iterator, id)? });
     for (chunk, is_clear) in chunks(filter, memory) {
         if !is_clear {
-            let data = write(&mut writer, &chunk, |_| {}, id)?;
-            emit(Rewritten::Chunk { iterator: iterator_at(chunk.end(), id), data });
+            let iterator = iterator_at(chunk.end(), id);
+            emit(Rewritten::Chunk { iterator, data: writer.write(chunk.bytes, iterator, id)? });
         }
+    }
+    let (mut position, end) = (filter.layers_end(), filter.dump_end());
+    while position < end
+        && let Some(next) = append_table(filter, position, writer.payload())?
+    {
+        let iterator = iterator_at(next, id);
+        emit(Rewritten::Chunk { iterator, data: writer.seal(iterator, id)? });
+        position = next;
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Reading and writing filters, depending on their format.
 
 use super::chunks::{self, Chunk, ChunkError, DumpError, Rewritten, Trust};
-use super::record::{self, Header};
+use super::record::{self, Record};
 use super::stream::{DecodeError, Sink, Source};
 use super::{redisbloom, snapshot, valkeybloom};
 use crate::bloom::hash::murmur2::Murmur2;
@@ -32,7 +32,7 @@ impl DataType {
 }
 
 /// Writes a filter to a snapshot, as the newest release of its module does. O(bytes); O(bytes that may be set) for
-/// everbloom's own filters. The filter changes only in the space for a head before the cells of a layer.
+/// everbloom's own filters. The filter changes only in the space for a head before the bits of a layer.
 pub fn save(filter: &mut Filter, sink: &mut impl Sink, memory: impl Memory) {
     match filter.policy() {
         Policy::RedisBloom(policy) => redisbloom::rdb::save(policy, filter, sink),
@@ -43,6 +43,7 @@ pub fn save(filter: &mut Filter, sink: &mut impl Sink, memory: impl Memory) {
         Policy::Promise(_)
         | Policy::Merged(_)
         | Policy::United(_)
+        | Policy::Counting(_)
         | Policy::Window(_)
         | Policy::Imported(_) => {
             snapshot::save(&record::encode(filter), filter, sink, memory);
@@ -107,6 +108,7 @@ pub fn rewrite(
         Policy::Promise(_)
         | Policy::Merged(_)
         | Policy::United(_)
+        | Policy::Counting(_)
         | Policy::Window(_)
         | Policy::Imported(_) => {}
     }
@@ -141,12 +143,12 @@ pub fn from_header(data: &[u8], limit: &dyn ByteLimit) -> Result<Filter, DecodeE
     let Some((payload, id)) = chunks::open_header(data) else {
         return redisbloom::header::decode(data, limit);
     };
-    let (mut filter, _) = Header::decode(payload, limit)?.build()?;
-    filter.set_origin(id);
+    let Record { mut filter, used_slots, .. } = record::decode(payload, limit)?;
+    filter.begin_loading(id, used_slots);
     Ok(filter)
 }
 
-/// Sets the cells of a chunk. O(bytes).
+/// Adds the bits or entries of a chunk. O(bytes).
 ///
 /// # Errors
 /// [`ChunkError`]; the filter is then unchanged.
@@ -155,10 +157,13 @@ pub fn load_chunk(
     next_iterator: u64,
     data: &[u8],
     trust: Trust,
+    limit: &dyn ByteLimit,
 ) -> Result<(), ChunkError> {
     match filter.format() {
         Format::RedisBloom => redisbloom::load_chunk(filter, next_iterator, data),
-        Format::Everbloom | Format::ValkeyBloom => chunks::load_chunk(filter, next_iterator, data, trust),
+        Format::Everbloom | Format::ValkeyBloom => {
+            chunks::load_chunk(filter, next_iterator, data, trust, limit)
+        }
     }
 }
 
@@ -170,7 +175,7 @@ pub fn from_blob(blob: &[u8], limit: &dyn ByteLimit) -> Result<Filter, DecodeErr
     valkeybloom::decode_blob(blob, limit)
 }
 
-/// Returns the header of a filter, which describes everything but its cells. O(layers).
+/// Returns the header of a filter, which describes everything but its bits and entries. O(layers).
 #[must_use]
 pub fn header(filter: &Filter) -> Vec<u8> {
     match filter.policy() {
@@ -190,5 +195,10 @@ pub fn digest(filter: &Filter, add: &mut dyn FnMut(&[u8])) {
         // setting.
         add(b"1.1");
     }
-    filter.layers().iter().for_each(|layer| add(layer.cells().bytes()));
+    filter.layers().iter().for_each(|layer| add(layer.bits().bytes()));
+    let Some(table) = filter.table() else { return };
+    for (words, stamp) in (0..table.segment_count()).filter_map(|number| table.segment(number)) {
+        add(bytemuck::cast_slice(words));
+        add(&stamp.to_le_bytes());
+    }
 }

@@ -1,61 +1,86 @@
-//! A filter of everbloom's own format in a snapshot: its record, then the cells of each layer in segments. Each
-//! segment is a string of its cells and, for cells with stamps, a string of the stamps.
+//! A filter of everbloom's own format in a snapshot: its record, then the bits of each layer in pieces, then the
+//! segments of its table. Each is a string; before that of a segment is its stamp if its entries expire.
 //!
-//! A string whose cells are all clear is empty, so an empty filter of any size is saved and loaded without touching
-//! its memory.
+//! The string of a piece whose bits are all clear is empty, and so is that of a segment without entries. So an empty
+//! filter of any size is saved and loaded without touching its memory.
 
-use super::record::Header;
-use super::segments::{CHUNK_BYTES, segments};
+use super::parts::read_words;
+use super::record::{self, Record};
+use super::segments::{CHUNK_BYTES, pieces};
 use super::stream::{DecodeError, Sink, Source};
-use crate::bloom::{ByteLimit, Filter, Layer, Memory};
+use crate::bloom::table::{EntryKind, Table};
+use crate::bloom::{ByteLimit, Filter, Layer, Memory, Room};
 
 /// Writes a filter. O(bytes that may be set).
 pub(super) fn save(header: &[u8], filter: &Filter, sink: &mut impl Sink, memory: impl Memory) {
     sink.bytes(header);
     for layer in filter.layers() {
-        for (segment, is_clear) in segments(layer, memory) {
-            let shown = |bytes| if is_clear { &[][..] } else { bytes };
-            sink.bytes(shown(segment.cells));
-            if !segment.stamps.is_empty() {
-                sink.bytes(shown(segment.stamps));
-            }
+        for (bytes, is_clear) in pieces(layer, memory) {
+            sink.bytes(if is_clear { &[] } else { bytes });
         }
+    }
+    let Some(table) = filter.table() else { return };
+    for number in 0..table.segment_count() {
+        let Some((words, stamp)) = table.segment(number) else { return };
+        if table.kind() == EntryKind::Timed {
+            sink.unsigned(stamp);
+        }
+        sink.bytes(bytemuck::cast_slice(words));
     }
 }
 
-/// Reads a filter. O(bytes); takes the memory of the filter and of two segments.
+/// Reads a filter. O(bytes); takes the memory of the filter and of a string.
 ///
 /// # Errors
 /// The first wrong field, [`DecodeError::TooLarge`] or [`DecodeError::OutOfMemory`].
 pub(super) fn load(source: &mut impl Source, limit: &dyn ByteLimit) -> Result<Filter, DecodeError> {
     let header = source.bytes()?;
-    let (mut filter, set_cells) = Header::decode(&header, limit)?.build()?;
-    for (layer, set_cells) in filter.layers_mut().iter_mut().zip(set_cells) {
+    let Record { mut filter, set_bits, used_slots } = record::decode(&header, limit)?;
+    for (layer, set_bits) in filter.layers_mut().iter_mut().zip(set_bits) {
         fill(layer, source)?;
-        if layer.counts().set_cells != set_cells {
-            return Err(DecodeError::Invalid("set cells"));
+        if layer.counts().set_bits != set_bits {
+            return Err(DecodeError::Invalid("set bits"));
         }
     }
+    let room = Room::new(limit);
+    room.set_other_bytes(filter.size_bytes());
+    let Some(table) = filter.table_mut() else { return Ok(filter) };
+    fill_table(table, source, &room)?;
+    if table.used_slots() != used_slots {
+        return Err(DecodeError::Invalid("used slots"));
+    }
+    table.check_counts().map_err(DecodeError::Invalid)?;
     Ok(filter)
 }
 
-/// Reads the cells of one layer, which must be clear.
+/// Reads the bits of one layer, which must be clear.
 fn fill(layer: &mut Layer, source: &mut impl Source) -> Result<(), DecodeError> {
-    let mut offset = 0usize;
-    while let Some(segment) = layer.cells().segment(offset, CHUNK_BYTES) {
-        let (cell_bytes, stamp_bytes) = (segment.cells.len(), segment.stamps.len());
-        let cells = source.bytes()?;
-        let stamps = if stamp_bytes == 0 { None } else { Some(source.bytes()?) };
-        let stamps = stamps.as_deref().unwrap_or_default();
-        let is = |bytes: &[u8], expected_bytes| bytes.is_empty() || bytes.len() == expected_bytes;
-        if !is(&cells, cell_bytes) || !is(stamps, stamp_bytes) {
+    let (mut offset, size_bytes) = (0usize, layer.bits().bytes().len());
+    while offset < size_bytes {
+        let length = size_bytes.saturating_sub(offset).min(CHUNK_BYTES);
+        let bytes = source.bytes()?;
+        if !bytes.is_empty() && bytes.len() != length {
             return Err(DecodeError::Invalid("chunk length"));
         }
-        let is_clear = cells.is_empty() && stamps.is_empty();
-        if !is_clear && !layer.cells_mut().add_parts(offset, &cells, stamps) {
+        if !bytes.is_empty() && !layer.bits_mut().add_bytes(offset, &bytes) {
             return Err(DecodeError::Invalid("chunk"));
         }
-        offset = offset.saturating_add(cell_bytes).saturating_add(stamp_bytes);
+        offset = offset.saturating_add(length);
+    }
+    Ok(())
+}
+
+/// Reads the segments of a table, which must be empty. `room` has the bytes of the filter without them.
+fn fill_table(table: &mut Table, source: &mut impl Source, room: &Room<'_>) -> Result<(), DecodeError> {
+    let mut segments_bytes = 0u64;
+    for number in 0..table.segment_count() {
+        let stamp = if table.kind() == EntryKind::Timed { source.unsigned()? } else { 0 };
+        let bytes = source.bytes()?;
+        segments_bytes = segments_bytes.saturating_add(bytes.len() as u64);
+        room.check(segments_bytes)?;
+        if !bytes.is_empty() || stamp != 0 {
+            table.set_segment(number, read_words(&bytes)?, stamp)?;
+        }
     }
     Ok(())
 }

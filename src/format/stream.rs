@@ -7,6 +7,7 @@ use bincode::Options;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::bloom::table::PartsError;
 use crate::bloom::{Limit, ReserveError};
 
 /// Writes the fields of an encoding, in order.
@@ -89,9 +90,11 @@ pub enum DecodeError {
         /// Its value.
         got: u64,
     },
-    /// Written by everbloom before its first release, 1.0.
-    #[error("written by everbloom 0.1 or 0.2, which this release cannot read: create the filter again")]
-    BeforeFirstRelease,
+    /// Written by a build of everbloom from before its first release, 1.0; holds the version of the record.
+    #[error(
+        "record version {0} is from before the first release of everbloom and cannot be read: create the filter again"
+    )]
+    BeforeFirstRelease(u16),
     /// A field that is out of range or contradicts another.
     #[error("{0} is out of range or contradicts other fields")]
     Invalid(&'static str),
@@ -119,6 +122,15 @@ impl From<ReserveError> for DecodeError {
     }
 }
 
+impl From<PartsError> for DecodeError {
+    fn from(error: PartsError) -> Self {
+        match error {
+            PartsError::Invalid(rule) => Self::Invalid(rule),
+            PartsError::NoRoom(error) => error.into(),
+        }
+    }
+}
+
 /// More bytes than any record of fixed size.
 const RECORD_MAX_BYTES: u64 = 256;
 
@@ -142,4 +154,11 @@ pub(super) fn append(bytes: &mut Vec<u8>, record: &impl Serialize) {
 /// Reads a record that takes up all of `bytes`.
 pub(super) fn read<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, DecodeError> {
     options().deserialize(bytes).map_err(|_| DecodeError::Truncated)
+}
+
+/// Returns the first bytes and removes them from `rest`.
+pub(super) fn take<'b, const BYTES: usize>(rest: &mut &'b [u8]) -> Result<&'b [u8; BYTES], DecodeError> {
+    let (taken, after) = rest.split_first_chunk().ok_or(DecodeError::Truncated)?;
+    *rest = after;
+    Ok(taken)
 }

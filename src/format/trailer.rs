@@ -32,28 +32,34 @@ fn checksum(payload: &[u8], iterator: u64, id: DumpId) -> [u8; CHECKSUM_BYTES] {
 pub(super) struct ChunkWriter(Vec<u8>);
 
 impl ChunkWriter {
-    /// Returns a chunk: the parts of its payload, one after another, and the trailer. `cut` may change the payload
-    /// first.
+    /// Returns the payload of the next chunk, which is empty.
+    pub(super) fn payload(&mut self) -> &mut Vec<u8> {
+        self.0.clear();
+        &mut self.0
+    }
+
+    /// Returns the chunk of the payload: with its trailer.
     ///
     /// # Errors
     /// [`OutOfMemory`].
-    pub(super) fn write(
-        &mut self,
-        parts: &[&[u8]],
-        cut: impl FnOnce(&mut [u8]),
-        iterator: u64,
-        id: DumpId,
-    ) -> Result<&[u8], OutOfMemory> {
+    pub(super) fn seal(&mut self, iterator: u64, id: DumpId) -> Result<&[u8], OutOfMemory> {
         let Self(chunk) = self;
-        chunk.clear();
-        let payload_bytes = parts.iter().fold(0, |sum: usize, part| sum.saturating_add(part.len()));
-        chunk.try_reserve_exact(payload_bytes.saturating_add(TRAILER_BYTES)).map_err(|_| OutOfMemory)?;
-        parts.iter().for_each(|part| chunk.extend_from_slice(part));
-        cut(chunk);
+        chunk.try_reserve(TRAILER_BYTES).map_err(|_| OutOfMemory)?;
         let checksum = checksum(chunk, iterator, id);
         chunk.extend_from_slice(&id.to_le_bytes());
         chunk.extend_from_slice(&checksum);
         Ok(chunk)
+    }
+
+    /// Returns the chunk of these bytes.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`].
+    pub(super) fn write(&mut self, bytes: &[u8], iterator: u64, id: DumpId) -> Result<&[u8], OutOfMemory> {
+        let payload = self.payload();
+        payload.try_reserve_exact(bytes.len().saturating_add(TRAILER_BYTES)).map_err(|_| OutOfMemory)?;
+        payload.extend_from_slice(bytes);
+        self.seal(iterator, id)
     }
 
     /// Returns the last chunk.

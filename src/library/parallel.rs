@@ -3,7 +3,7 @@
 use std::thread;
 
 use super::{BloomFilter, NO_LIMIT, Processor};
-use crate::bloom::partition::Partition;
+use crate::bloom::bits::Partition;
 use crate::bloom::{AddError, Added, Filter, ItemHash};
 
 /// Items that are added in one call if a single thread adds all of them.
@@ -92,7 +92,7 @@ fn count(tally: &mut Tally, outcome: Result<Added, AddError>) -> Result<(), AddE
     match outcome {
         Ok(Added::New) => tally.new_items += 1,
         Ok(Added::Again | Added::Present) => {}
-        Err(AddError::Full | AddError::NotEncodable(_)) => tally.refused_items += 1,
+        Err(AddError::Full | AddError::TooOften | AddError::NotEncodable(_)) => tally.refused_items += 1,
         Err(error @ AddError::CannotGrow(_)) => return Err(error),
     }
     Ok(())

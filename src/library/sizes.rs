@@ -1,14 +1,31 @@
-//! The sizes of the layers that a filter of each format will have.
+//! The sizes that filters of each format will have.
 
 use super::{CreateError, Options as Reserved};
+use crate::bloom::filter::PartSpec;
+use crate::bloom::filter::policy::redisbloom::{Options, RESERVED_GROWTH};
+use crate::bloom::filter::policy::valkeybloom::TIGHTENING_RATIO_DEFAULT;
+use crate::bloom::filter::policy::{RedisBloom, ValkeyBloom};
 use crate::bloom::hash::siphash::Seed;
 use crate::bloom::limits::LAYERS_MAX;
-use crate::bloom::policy::redisbloom::{Options, RESERVED_GROWTH};
-use crate::bloom::policy::valkeybloom::TIGHTENING_RATIO_DEFAULT;
-use crate::bloom::policy::{RedisBloom, ValkeyBloom};
-use crate::bloom::sizing::Shape;
-use crate::bloom::window::{shapes_at_once, shapes_at_pace};
-use crate::bloom::{CellType, Format, Hash, Layout, Policy, Promise, ReserveError};
+use crate::bloom::{EntryKind, Format, Hash, LayerSpec, Policy, Promise, ReserveError, TableSpec};
+
+/// The expected size of a filter.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FilterSize {
+    /// Its layers of bits, the oldest first.
+    pub layers: Vec<LayerSize>,
+    /// Bytes of its table; 0 without one. The size of a table varies with its items by a few percent.
+    pub table_bytes: u64,
+}
+
+impl FilterSize {
+    /// Returns the bits of all layers and of the table.
+    #[must_use]
+    pub fn size_bits(&self) -> u64 {
+        let of_table = self.table_bytes.saturating_mul(8);
+        self.layers.iter().fold(of_table, |sum, layer| sum.saturating_add(layer.size_bits))
+    }
+}
 
 /// The size of one layer of a filter.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -23,90 +40,113 @@ pub struct LayerSize {
     pub lines: u32,
 }
 
-/// Returns the layers that a filter has once it holds `items` different items, the oldest first. O(layers).
+/// Returns the size of a filter once it holds `items` different items. O(layers).
 ///
 /// ```
-/// use everbloom::{Format, Options, layer_sizes};
+/// use everbloom::{Format, Options, filter_size};
 ///
-/// let options = Options { error_rate: 0.01, capacity_items: 1000, ..Options::default() };
-/// let ours = layer_sizes(Format::Everbloom, options, 3000)?;
-/// assert_eq!(ours.iter().map(|layer| layer.capacity_items).collect::<Vec<_>>(), [1000, 2000]);
+/// let options = Options { error_rate: 0.01, capacity_items: 1_000_000, ..Options::default() };
+/// let reserved = filter_size(Format::Everbloom, options, 1_000_000)?;
+/// assert_eq!((reserved.layers.len(), reserved.table_bytes), (1, 0));
+/// let outgrown = filter_size(Format::Everbloom, options, 2_000_000)?;
+/// assert_eq!(outgrown.layers, reserved.layers);
+/// assert!(outgrown.table_bytes > 1_000_000);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
 /// # Errors
 /// [`CreateError`], also where the filter would refuse some of the items.
-pub fn layer_sizes(format: Format, reserved: Reserved, items: u64) -> Result<Vec<LayerSize>, CreateError> {
+pub fn filter_size(format: Format, reserved: Reserved, items: u64) -> Result<FilterSize, CreateError> {
     let promise = reserved.promise()?;
     let (policy, hash) = policy_of(format, promise);
-    let growth = promise.growth;
-    let mut sizes: Vec<LayerSize> = Vec::new();
-    let mut held_items = 0u64;
-    while sizes.is_empty() || held_items < items {
-        if (growth.is_fixed_size() && !sizes.is_empty()) || sizes.len() >= LAYERS_MAX {
-            return Err(CreateError::Reserve(ReserveError::TooLong));
-        }
-        let before = sizes.last().map(|layer| layer.capacity_items);
-        let parameters = policy.layer_parameters(sizes.len(), before);
-        let layer = parameters.and_then(|parameters| policy.sized_layer(parameters, hash, CellType::Bits));
-        let layer = layer.map_err(CreateError::Reserve)?;
-        let size = size_of(layer.capacity_items, layer.size_bits, layer.placement.layout());
-        held_items = held_items.saturating_add(size.capacity_items);
-        sizes.push(size);
+    let size = match format {
+        Format::Everbloom => own_size(&policy, hash, items),
+        Format::RedisBloom | Format::ValkeyBloom => chain_size(&policy, hash, items),
+    };
+    size.map_err(CreateError::Reserve)
+}
+
+/// Returns the size of a counting filter that holds `items` different items, each of which was added once. O(1).
+///
+/// ```
+/// use everbloom::{Options, counting_size};
+///
+/// let bits_per_item = counting_size(Options::default(), 1_000_000)?.size_bits() / 1_000_000;
+/// assert!((14..=21).contains(&bits_per_item), "{bits_per_item}");
+/// # Ok::<(), everbloom::CreateError>(())
+/// ```
+///
+/// # Errors
+/// [`CreateError`], also where the filter would refuse some of the items.
+pub fn counting_size(reserved: Reserved, items: u64) -> Result<FilterSize, CreateError> {
+    table_size(EntryKind::Counted, reserved, items)
+}
+
+/// Returns the size of a sliding-window filter to which `items` different items are added in every window, at any
+/// pace. The length of the window makes no difference. O(1).
+///
+/// ```
+/// use everbloom::{Options, window_size};
+///
+/// let options = Options { capacity_items: 1_000_000, ..Options::default() };
+/// let bits_per_item = window_size(options, 1_000_000)?.size_bits() / 1_000_000;
+/// assert!((15..=22).contains(&bits_per_item), "{bits_per_item}");
+/// # Ok::<(), everbloom::CreateError>(())
+/// ```
+///
+/// # Errors
+/// [`CreateError`], also where the filter would refuse some of the items.
+pub fn window_size(reserved: Reserved, items: u64) -> Result<FilterSize, CreateError> {
+    table_size(EntryKind::Timed, reserved, items)
+}
+
+fn table_size(kind: EntryKind, reserved: Reserved, items: u64) -> Result<FilterSize, CreateError> {
+    let Promise { error_rate, capacity_items, growth } = reserved.promise()?;
+    if growth.is_fixed_size() && items > capacity_items {
+        return Err(CreateError::Reserve(ReserveError::TooLong));
     }
-    Ok(sizes)
+    let spec = TableSpec { error_rate, kind, items: capacity_items };
+    Ok(FilterSize { table_bytes: spec.expected_bytes(items), ..FilterSize::default() })
 }
 
-/// Returns the layers of a sliding-window filter after some windows, if `items` different items are added in every
-/// window at an even pace. Layers that were too small have expired by then. Capacities are items per window; the
-/// length of the window makes no difference. O(layers^2).
-///
-/// ```
-/// use everbloom::{Options, window_layer_sizes};
-///
-/// let options = Options { capacity_items: 100_000, ..Options::default() };
-/// let reserved = window_layer_sizes(options, 100_000)?;
-/// assert_eq!((reserved.len(), reserved[0].size_bits / 100_000), (1, 17));
-/// let grown = window_layer_sizes(Options::default(), 100_000)?;
-/// assert!(grown[0].capacity_items > 100_000);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-///
-/// # Errors
-/// [`CreateError`], also where the filter would refuse some of the items.
-pub fn window_layer_sizes(reserved: Reserved, items: u64) -> Result<Vec<LayerSize>, CreateError> {
-    let shapes = shapes_at_pace(&reserved.promise()?, items).map_err(CreateError::Reserve)?;
-    Ok(sizes_of(&shapes))
+/// Returns the size of a filter of everbloom's own format.
+fn own_size(policy: &Policy, hash: Hash, items: u64) -> Result<FilterSize, ReserveError> {
+    let (layers, table_items) = match policy.first_part(hash)? {
+        PartSpec::Table(..) => (Vec::new(), items),
+        PartSpec::Layer(layer) => (vec![size_of(&layer)], items.saturating_sub(layer.capacity_items)),
+    };
+    if policy.growth().is_fixed_size() && table_items > 0 {
+        return Err(ReserveError::TooLong);
+    }
+    let has_table = layers.is_empty() || table_items > 0;
+    let table_bytes = if has_table { policy.table().expected_bytes(table_items) } else { 0 };
+    Ok(FilterSize { layers, table_bytes })
 }
 
-/// Returns the layers of a new sliding-window filter after `items` different items are added at one time. The layers
-/// that only this burst needs are freed when its items have expired. O(layers^2).
-///
-/// ```
-/// use everbloom::{Options, window_burst_layer_sizes, window_layer_sizes};
-///
-/// let options = Options { capacity_items: 100_000, ..Options::default() };
-/// let bits = |layers: Vec<everbloom::LayerSize>| layers.iter().map(|layer| layer.size_bits).sum::<u64>();
-/// let at_once = bits(window_burst_layer_sizes(options, 100_000)?);
-/// let at_pace = bits(window_layer_sizes(options, 100_000)?);
-/// assert!(at_once > at_pace && at_once < 3 * at_pace);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-///
-/// # Errors
-/// [`CreateError`], also where the filter would refuse some of the items.
-pub fn window_burst_layer_sizes(reserved: Reserved, items: u64) -> Result<Vec<LayerSize>, CreateError> {
-    let shapes = shapes_at_once(&reserved.promise()?, items).map_err(CreateError::Reserve)?;
-    Ok(sizes_of(&shapes))
+/// Returns the size of a filter of another format.
+fn chain_size(policy: &Policy, hash: Hash, items: u64) -> Result<FilterSize, ReserveError> {
+    let mut layers: Vec<LayerSize> = Vec::new();
+    let mut held_items = 0u64;
+    while layers.is_empty() || held_items < items {
+        if (policy.growth().is_fixed_size() && !layers.is_empty()) || layers.len() >= LAYERS_MAX {
+            return Err(ReserveError::TooLong);
+        }
+        let before = layers.last().map(|layer| layer.capacity_items);
+        let layer = policy.sized_layer(policy.layer_parameters(layers.len(), before)?, hash)?;
+        held_items = held_items.saturating_add(layer.capacity_items);
+        layers.push(size_of(&layer));
+    }
+    Ok(FilterSize { layers, table_bytes: 0 })
 }
 
-fn sizes_of(shapes: &[Shape]) -> Vec<LayerSize> {
-    let size = |shape: &Shape| size_of(shape.capacity_items, shape.size_bits(), shape.layout());
-    shapes.iter().map(size).collect()
-}
-
-fn size_of(capacity_items: u64, size_bits: u64, layout: Layout) -> LayerSize {
-    LayerSize { capacity_items, size_bits, probes: layout.probes(), lines: layout.lines() }
+fn size_of(layer: &LayerSpec) -> LayerSize {
+    let layout = layer.placement.layout();
+    LayerSize {
+        capacity_items: layer.capacity_items,
+        size_bits: layer.size_bits,
+        probes: layout.probes(),
+        lines: layout.lines(),
+    }
 }
 
 /// Returns the policy of a filter of a format with this promise, and a hash of such filters.

@@ -1,7 +1,7 @@
 //! The time of items that are added to a sliding-window filter.
 
+use crate::bloom::generation::{Span, is_live};
 use crate::bloom::limits::WINDOW_MIN_MS;
-use crate::bloom::window::{Span, is_live};
 
 /// What a sliding-window filter does with an item that has a time (`AT` of BF.INSERT).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,13 +7,13 @@
 //! Allocations whose size depends on a client, a file or a stream are fallible. If one fails:
 //!
 //! * a client's command replies an error and has changed nothing;
-//! * a command from the primary or the append-only file exits the server ([`exit_after`](super::server::exit_after)), which
-//!   would otherwise give false negatives;
-//! * a value that is loaded is refused with a line in the log: RESTORE replies an error, and a server that loads its own
-//!   file exits;
+//! * a command from the primary or the append-only file exits the server
+//!   ([`exit_after`](super::server::exit_after)), which would otherwise give false negatives;
+//! * a value that is loaded is refused with a line in the log: RESTORE replies an error, and a server that loads its
+//!   own file exits;
 //! * COPY replies an error, with a line in the log;
-//! * the child that rewrites an append-only file exits, and the rewrite fails. Saving allocates nothing of the size of a
-//!   filter.
+//! * the child that rewrites an append-only file exits, and the rewrite fails. Saving allocates nothing of the size of
+//!   a filter.
 //!
 //! A server also aborts if it has no memory for its copy of a large reply or of a replicated argument. So commands hold
 //! memory of the same size until then (`command/memory.rs`), and large arguments are replicated without a copy

@@ -1,4 +1,4 @@
-//! Huge pages of 2 MiB for large arrays of cells (`bf.huge-pages`).
+//! Huge pages of 2 MiB for large bit arrays (`bf.huge-pages`). The segments of a table are too small for them.
 //!
 //! They make probes of a large array and forks faster. The system keeps all 2 MiB of such a page in memory, so an
 //! array is collapsed only when nearly all of its pages of 4 KiB have been written to. A background thread collapses
@@ -17,13 +17,13 @@ use redis_module::raw;
 use super::api::{Context, server_flags};
 use super::config;
 use super::worker::Worker;
-use crate::bloom::{Cells, Filter, Layer};
+use crate::bloom::{BitArray, Filter, Layer};
 
 /// The smallest array that is collapsed. It contains a whole huge page, wherever it begins.
 const ARRAY_MIN_BYTES: usize = 4 << 20;
-/// Most bytes per set cell of an array that is collapsed: 64 set cells per page of 4 KiB. With up to 20 bits per
+/// Most bytes per set bit of an array that is collapsed: 64 set bits per page of 4 KiB. With up to 20 bits per
 /// item, 95 of 100 pages have then been written to.
-const BYTES_PER_SET_CELL: u64 = 64;
+const BYTES_PER_SET_BIT: u64 = 64;
 /// Smallest number of bytes of large arrays per item between two requests: three items per page of 4 KiB.
 const BYTES_PER_ITEM: u64 = 4096 / 3;
 
@@ -57,7 +57,7 @@ impl LargePages {
         }
     }
 
-    /// Handles new or freed memory without a count of items.
+    /// Handles set bits without a count of items.
     pub(super) fn after_bytes(&mut self, filter: &Filter) {
         if let Self(Some(state)) = self {
             state.collapse(filter);
@@ -85,12 +85,12 @@ impl State {
     #[cold]
     fn collapse(&mut self, filter: &Filter) {
         self.children_ended = CHILDREN_ENDED.load(Relaxed);
-        let size_bytes: u64 = large_arrays(filter).map(Cells::size_bytes).sum();
+        let size_bytes: u64 = large_arrays(filter).map(BitArray::size_bytes).sum();
         self.rest_items = (filter.items() / 4).max(size_bytes / BYTES_PER_ITEM);
         self.request = None;
         let mut used = large_arrays(filter)
-            .filter(|cells| cells.set_cells() >= cells.size_bytes() / BYTES_PER_SET_CELL)
-            .map(Cells::words)
+            .filter(|bits| bits.set_bits() >= bits.size_bytes() / BYTES_PER_SET_BIT)
+            .map(BitArray::words)
             .peekable();
         if used.peek().is_some() && is_allowed() {
             self.request = request(used);
@@ -105,8 +105,8 @@ fn is_allowed() -> bool {
         && std::fs::read_to_string(SETTING).is_ok_and(|text| !text.contains("[never]"))
 }
 
-fn large_arrays(filter: &Filter) -> impl Iterator<Item = &Cells> {
-    filter.layers().iter().map(Layer::cells).filter(|cells| size_of_val(cells.words()) >= ARRAY_MIN_BYTES)
+fn large_arrays(filter: &Filter) -> impl Iterator<Item = &BitArray> {
+    filter.layers().iter().map(Layer::bits).filter(|bits| size_of_val(bits.words()) >= ARRAY_MIN_BYTES)
 }
 
 /// Bytes of a huge page.

@@ -8,7 +8,7 @@ use redis_module::raw;
 use super::api::{Context, succeeded};
 use super::log;
 use super::stats::{self, EVENTS, Totals};
-use crate::bloom::kind::{KIND_COUNT, KINDS};
+use crate::bloom::filter::kind::{KIND_COUNT, KINDS};
 
 /// The release. MODULE LIST shows a number only.
 const RELEASE: &CStr = match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {

@@ -13,7 +13,7 @@ use super::datatype;
 use super::log::{self, Topic};
 use super::server;
 use super::stored::{self, Stored};
-use crate::bloom::Filter;
+use crate::bloom::{Counts, Filter};
 use crate::command::table::KeyAccess;
 use crate::command::{CommandError, OpenKey, Slot};
 
@@ -97,10 +97,10 @@ pub(super) struct Key<'k> {
     key: Option<NonNull<raw::RedisModuleKey>>,
     /// `None` for a key that could not be opened.
     claim: Option<Claim<'k>>,
-    /// The filter of the key, after it was looked up. If it may be changed, `items` are those that
+    /// The filter of the key, after it was looked up. If it may be changed, `counts` are those that
     /// [`Filter::counts_since`] returned then.
     stored: Option<NonNull<Stored>>,
-    items: u64,
+    counts: Counts,
     context: Context,
     access: KeyAccess,
 }
@@ -125,13 +125,13 @@ impl<'k> Key<'k> {
         let key = api!(RedisModule_OpenKey)
             // SAFETY: context and name are alive by the caller's contract; the mode is one the API defines.
             .and_then(|open_key| NonNull::new(unsafe { open_key(context, name, mode.cast_signed()) }));
-        Self { key, claim: Some(claim), stored: None, items: 0, context, access }
+        Self { key, claim: Some(claim), stored: None, counts: Counts::default(), context, access }
     }
 
     /// Returns a key that could not be opened. It behaves like a key of another type.
     pub(super) fn none() -> Self {
         let (context, access) = (ptr::null_mut(), KeyAccess::ReadOnly);
-        Self { key: None, claim: None, stored: None, items: 0, context, access }
+        Self { key: None, claim: None, stored: None, counts: Counts::default(), context, access }
     }
 
     /// Records that the key may have changed.
@@ -196,7 +196,7 @@ impl OpenKey for Key<'_> {
                     || access == KeyAccess::ReadWrite && unsafe { server::is_replicated(context) };
                 stored.filter.set_time(server::now_ms, is_replicated);
                 if access == KeyAccess::ReadWrite {
-                    self.items = stored.filter.counts_since(usize::MAX).1;
+                    self.counts = stored.filter.counts_since(usize::MAX);
                     self.note_change();
                 }
                 self.stored().map_or(Slot::WrongType, |stored| Slot::Filter(&mut stored.filter))
@@ -210,13 +210,8 @@ impl OpenKey for Key<'_> {
 
     #[inline(always)]
     fn changed(&mut self, items_added: u64) -> u32 {
-        let items_before = self.items;
-        let Some(stored) = self.stored() else { return 0 };
-        let layers_added = stored.changed(items_before, items_added);
-        if let Some(expired) = stored.take_expired() {
-            stored::free(expired);
-        }
-        layers_added
+        let before = self.counts;
+        self.stored().map_or(0, |stored| stored.changed(&before, items_added))
     }
 
     fn altered(&mut self, items_before: u64, capacity_before_items: u64) {

@@ -136,20 +136,16 @@ impl LoadLimit {
 
 impl ByteLimit for LoadLimit {
     fn limit(&self) -> Limit {
-        machine_limit()
+        // SAFETY: a null context is allowed.
+        if self.is_from_client() { unsafe { client_limit(ptr::null_mut()) } } else { machine_limit() }
     }
 
+    /// Does not ask whose value it is if the value fits anyway.
     fn permits(&self, needed_bytes: u64) -> Result<(), Limit> {
-        let machine = machine_limit();
-        if needed_bytes > machine.bytes {
-            return Err(machine);
-        }
-        if !self.may_be_from_client {
-            return Ok(());
-        }
         // SAFETY: a null context is allowed.
-        let limit = unsafe { client_limit(ptr::null_mut()) };
-        if needed_bytes > limit.bytes && self.is_from_client() { Err(limit) } else { Ok(()) }
+        let fits_clients = needed_bytes <= unsafe { client_limit(ptr::null_mut()) }.bytes;
+        let limit = if fits_clients { return Ok(()) } else { self.limit() };
+        if needed_bytes > limit.bytes { Err(limit) } else { Ok(()) }
     }
 }
 

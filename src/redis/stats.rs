@@ -2,9 +2,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::bloom::Filter;
-use crate::bloom::kind::KIND_COUNT;
+use crate::bloom::filter::kind::KIND_COUNT;
 use crate::bloom::limits::LAYERS_MAX;
+use crate::bloom::{Counts, Filter};
 use crate::command::table::KeyAccess;
 use crate::command::{Command, Effects};
 
@@ -43,8 +43,9 @@ impl Count {
 /// The totals over all filters of a kind, in all databases: counters, or their values at one time.
 pub(super) struct Totals<T = Count> {
     pub(super) filters: T,
-    /// Memory of their structs and bit arrays.
+    /// Memory of their structs, bits and tables.
     pub(super) bytes: T,
+    /// Their layers of bits and their tables.
     pub(super) layers: T,
     /// Items added to them.
     pub(super) items: T,
@@ -74,12 +75,12 @@ impl Totals {
     }
 }
 
-/// Returns the current totals, in the order of [`KINDS`](crate::bloom::kind::KINDS).
+/// Returns the current totals, in the order of [`KINDS`](crate::bloom::filter::kind::KINDS).
 pub(super) fn now() -> [Totals<u64>; KIND_COUNT] {
     TOTALS.each_ref().map(Totals::now)
 }
 
-/// The totals, in the order of [`KINDS`](crate::bloom::kind::KINDS).
+/// The totals, in the order of [`KINDS`](crate::bloom::filter::kind::KINDS).
 static TOTALS: [Totals; KIND_COUNT] = [const { Totals::new() }; KIND_COUNT];
 
 /// Numbers of events since the module was loaded.
@@ -94,7 +95,7 @@ pub(super) struct Events {
     pub(super) checks_found: Count,
     /// Items checked that are not in their filter.
     pub(super) checks_missed: Count,
-    /// Layers that filters have grown by.
+    /// Layers and tables that filters have grown by.
     pub(super) growths: Count,
     /// Values that could not be loaded.
     pub(super) load_errors: Count,
@@ -120,22 +121,22 @@ pub(super) static EVENTS: Events = Events {
 /// The part of the totals that one filter contributed at its last change, except its items and capacity. It is
 /// subtracted when the filter changes or is freed, so the totals are always the sums over all filters.
 pub(super) struct Footprint {
-    /// The bytes of memory in the lowest bits, then the number of layers, then the kind. It is one word, because
+    /// The bytes of memory in the lowest bits, then the number of parts, then the kind. It is one word, because
     /// every filter has one.
     packed: u64,
 }
 
 /// Number of bits for the bytes: those of an address.
 const BYTES_BITS: u32 = 48;
-/// Number of bits for the layers.
+/// Number of bits for the parts: layers and a table.
 const LAYERS_BITS: u32 = 13;
-const _: () = assert!(LAYERS_MAX < 1 << LAYERS_BITS);
+const _: () = assert!(LAYERS_MAX + 1 < 1 << LAYERS_BITS);
 const _: () = assert!(KIND_COUNT <= 1 << (u64::BITS - BYTES_BITS - LAYERS_BITS));
 
 impl Footprint {
     /// Adds a new filter to the totals. O(layers).
     pub(super) fn count(filter: &Filter) -> Self {
-        let layers = filter.layer_count() as u64;
+        let layers = filter.part_count() as u64;
         let kind = filter.kind() as u64;
         let footprint = Self {
             packed: low_bits(filter.size_bytes(), BYTES_BITS)
@@ -159,10 +160,12 @@ impl Footprint {
         *self = Self::count(filter);
     }
 
-    /// Adds the difference of the items of some layers of the filter.
+    /// Adds the difference of the items and of the capacity of some parts of the filter.
     #[inline(always)]
-    pub(super) fn recount_items(&self, items_before: u64, items: u64) {
-        self.totals().items.add(items.wrapping_sub(items_before));
+    pub(super) fn recount_items(&self, before: &Counts, after: &Counts) {
+        let totals = self.totals();
+        totals.items.add(after.items.wrapping_sub(before.items));
+        totals.capacity_items.add_some(after.capacity_items.wrapping_sub(before.capacity_items));
     }
 
     /// Removes the filter, which was counted with `items` and `capacity_items`, from the totals.
@@ -170,15 +173,15 @@ impl Footprint {
         let totals = self.totals();
         totals.filters.subtract(1);
         totals.bytes.subtract(self.bytes());
-        totals.layers.subtract(self.layers() as u64);
+        totals.layers.subtract(self.parts() as u64);
         totals.items.subtract(items);
         totals.capacity_items.subtract(capacity_items);
     }
 
-    /// Returns the number of layers with which the filter was counted.
+    /// Returns the number of parts with which the filter was counted.
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "a number of 13 bits")]
-    pub(super) const fn layers(&self) -> usize {
+    pub(super) const fn parts(&self) -> usize {
         low_bits(self.packed >> BYTES_BITS, LAYERS_BITS) as usize
     }
 
@@ -215,7 +218,7 @@ pub(super) fn count_items(command: Command, effects: &Effects<'_>) {
     }
 }
 
-/// Counts layers that a filter has gained.
+/// Counts parts that a filter has gained.
 pub(super) fn count_growth(layers: u32) {
     EVENTS.growths.add(layers.into());
 }

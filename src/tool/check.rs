@@ -17,9 +17,9 @@ const MANY_LAYERS: u64 = 5;
 
 /// Show all filters of a server, with advice
 ///
-/// Shows the kind, layers, items, capacity, fill, current error rate and memory of each filter. If the server does not
-/// have BF.STATS, the fill and the error rate are missing. Also lists keys of RedisBloom's other types: everbloom
-/// cannot load them.
+/// Shows the kind, layers, items, capacity, fill, current error rate and memory of each filter. A table counts as a
+/// layer, and has no fill. If the server does not have BF.STATS, the fill and the error rate are missing. Also lists
+/// keys of RedisBloom's other types: everbloom cannot load them.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Arguments {
@@ -100,7 +100,8 @@ fn of_stats(filter: Filter, stats: &Value) -> Filter {
     let words = |name: &str| field(stats, name).and_then(text);
     Filter {
         kind: words("kind"),
-        layers: count("layers"),
+        // The number of filters in BF.INFO: a table counts as one.
+        layers: count("layers").map(|layers| layers + u64::from(count("table-segments").is_some())),
         items: count("items"),
         capacity: count("capacity"),
         fill: share("fill"),
@@ -173,7 +174,7 @@ fn report(filters: &[Filter], others: &[(Vec<u8>, String)], output: &Output) -> 
             shown(filter.layers),
             shown(filter.items),
             shown(filter.capacity),
-            filter.fill.map_or_else(|| "?".to_owned(), |fill| format!("{:.1} %", fill * 100.0)),
+            filter.fill.map_or_else(|| "-".to_owned(), |fill| format!("{:.1} %", fill * 100.0)),
             filter.error_rate_now.map_or_else(|| "?".to_owned(), |rate| format!("{rate:.2e}")),
             filter.bytes.map_or_else(|| "?".to_owned(), bytes),
             filter.advice.clone().unwrap_or_default(),

@@ -141,12 +141,16 @@ impl Found {
             Format::ValkeyBloom => "valkey-bloom",
         };
         let layers = filter.layers();
+        let table_bytes = filter.table_bytes();
+        // The number of filters in BF.INFO: a table counts as one.
+        let parts = layers.len() + usize::from(table_bytes.is_some());
+        let fill = (!layers.is_empty()).then(|| filter.fill());
         self.filters.push(json!({
             "key": place.key.as_deref().map(shown), "db": place.db, "expires_ms": place.expires_ms,
             "expires": place.expires_ms.map(rfc3339),
-            "type": data_type, "encoding_version": encoding_version, "format": format, "layers": layers.len(),
-            "items": filter.items(), "capacity": filter.capacity_items(), "fill": filter.fill(),
-            "bytes": filter.size_bytes(), "digest": format!("{:016x}", filter.digest()),
+            "type": data_type, "encoding_version": encoding_version, "format": format, "layers": parts,
+            "items": filter.items(), "capacity": filter.capacity_items(), "fill": fill,
+            "bytes": filter.size_bytes(), "table_bytes": table_bytes, "digest": format!("{:016x}", filter.digest()),
             "per_layer": layers.iter().map(|layer| json!({"bits": layer.size_bits, "set_bits": layer.set_bits}))
                 .collect::<Vec<_>>(),
         }));
@@ -156,10 +160,10 @@ impl Found {
             place.db.map_or_else(String::new, |db| db.to_string()),
             data_type.to_owned(),
             format.to_owned(),
-            layers.len().to_string(),
+            parts.to_string(),
             filter.items().to_string(),
             filter.capacity_items().to_string(),
-            format!("{:.1} %", filter.fill() * 100.0),
+            fill.map_or_else(|| "-".to_owned(), |fill| format!("{:.1} %", fill * 100.0)),
             bytes(filter.size_bytes()),
             expiry,
         ]);

@@ -17,7 +17,7 @@ pub(crate) struct Arguments {
     /// Number of items: 5000, 500k, 5M or 5e6. Without it, the tool counts the items first
     #[arg(long, visible_alias = "items", value_name = "ITEMS", value_parser = items, help_heading = "Filter")]
     pub(crate) capacity: Option<u64>,
-    /// How many times larger each new layer is than the one before, if the filter grows
+    /// How many times larger each new layer is than the one before, in formats that grow by layers
     #[arg(
         long,
         value_name = "FACTOR",
@@ -38,7 +38,7 @@ pub(crate) struct ServerArguments {
     /// Hash items with a random secret key, against crafted inputs
     #[arg(long, help_heading = "Filter")]
     pub(crate) keyed: bool,
-    /// Store counters instead of bits, so that items can be deleted
+    /// Count items, so that they can be deleted
     #[arg(long, help_heading = "Filter")]
     pub(crate) counting: bool,
     /// Sliding window: each item expires after this time (500ms, 30s, 15m, 12h, 7d, 2w)

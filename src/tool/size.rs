@@ -1,10 +1,7 @@
 //! `everbloom size`: computes the memory of a filter in each module.
 
 use clap::value_parser;
-use everbloom::{
-    CreateError, Format, Growth, LayerSize, Options, layer_sizes, window_burst_layer_sizes,
-    window_layer_sizes,
-};
+use everbloom::{CreateError, FilterSize, Format, Growth, Options, filter_size, window_size};
 use serde_json::json;
 
 use super::failure::Failure;
@@ -20,12 +17,11 @@ const ROTATING: u64 = 7;
 /// Compute the memory of a filter in everbloom, RedisBloom and valkey-bloom
 ///
 /// For each module, `reserved` is a filter that is reserved for all items and may grow, `fixed` one that may not grow,
-/// and `grown` one that BF.ADD created and that grew from 100 items on. `memory` is the size of the bit arrays,
-/// `allocated` the size after jemalloc's rounding. `probes` and `lines` are the bits and the cache lines that a lookup
-/// of a present item reads at most.
+/// and `grown` one that BF.ADD created and that grew from 100 items on. `memory` is the size of the bits or of the
+/// table, `allocated` the size after jemalloc's rounding. `probes` and `lines` are the bits and the cache lines that a
+/// lookup of a present item reads at most; `-` for a table, whose lookups read one or two lines.
 ///
-/// With --window, the items are those of each window. `memory` is for items at an even pace, and `at once` for all
-/// items at one time; `-` means that the filter refuses some of them. The other modules have no sliding windows:
+/// With --window, the items are those of each window, at any pace. The other modules have no sliding windows:
 /// `rotating` is one filter for each seventh of the window and one for the current seventh, and a lookup reads all of
 /// them.
 #[derive(Debug, clap::Args)]
@@ -37,7 +33,7 @@ pub(crate) struct Arguments {
     /// False-positive rate, between 0 and 1: 0.01 is 1 %
     #[arg(long, value_name = "RATE", default_value_t = 0.01, value_parser = options::error_rate)]
     error: f64,
-    /// How many times larger each new layer is than the one before, if the filter grows
+    /// How many times larger each new layer of the other modules is than the one before
     #[arg(
         long,
         value_name = "FACTOR",
@@ -77,9 +73,6 @@ pub(crate) fn run(arguments: Arguments, output: &Output) -> Result<(), Failure> 
         "lines",
         "command",
     ];
-    if window_ms.is_some() {
-        names.insert(6, "at once");
-    }
     if has_keys {
         names.insert(2, "keys");
     }
@@ -91,29 +84,27 @@ pub(crate) fn run(arguments: Arguments, output: &Output) -> Result<(), Failure> 
         if has_keys {
             row.push(keys.to_string());
         }
-        match &plan.layers {
-            Ok(layers) => {
-                let sum = Sum::of(layers).of_all(plan);
+        match &plan.size {
+            Ok(size) => {
+                let sum = Sum::of(size).of_all(plan);
                 let bits_per_item = sum.bits as f64 / items as f64;
                 let size_bytes = sum.bits.div_ceil(8);
-                let at_once =
-                    plan.at_once.as_ref().map(|layers| (layers.len(), Sum::of(layers).of_all(plan)));
+                // Number of filters in BF.INFO: a table counts as one.
+                let layers = size.layers.len() + usize::from(size.table_bytes > 0);
+                // A lookup in a table makes no probes.
+                let is_probed = size.table_bytes == 0;
+                let (probes, lines) = (is_probed.then_some(sum.probes), is_probed.then_some(sum.lines));
                 listed.push(json!({
-                    "module": module, "filter": filter, "keys": keys, "layers": layers.len(), "bits": sum.bits,
+                    "module": module, "filter": filter, "keys": keys, "layers": layers, "bits": sum.bits,
                     "bits_per_item": bits_per_item, "bytes": size_bytes, "allocated_bytes": sum.allocated_bytes,
-                    "probes": sum.probes, "lines": sum.lines, "command": command,
-                    "at_once": at_once.map(|(layers, sum)| json!({
-                        "layers": layers, "bits": sum.bits, "bits_per_item": sum.bits as f64 / items as f64,
-                        "bytes": sum.bits.div_ceil(8), "allocated_bytes": sum.allocated_bytes,
-                        "probes": sum.probes, "lines": sum.lines,
-                    })),
+                    "table_bytes": size.table_bytes, "probes": probes, "lines": lines, "command": command,
                 }));
-                row.extend([layers.len().to_string(), format!("{bits_per_item:.2}")]);
+                row.extend([layers.to_string(), format!("{bits_per_item:.2}")]);
                 row.extend([size_bytes, sum.allocated_bytes].map(bytes));
-                if window_ms.is_some() {
-                    row.push(at_once.map_or_else(|| "-".to_owned(), |(_, sum)| bytes(sum.bits.div_ceil(8))));
-                }
-                row.extend([sum.probes.to_string(), sum.lines.to_string(), command.clone()]);
+                row.extend(
+                    [probes, lines].map(|count| count.map_or("-".to_owned(), |count| count.to_string())),
+                );
+                row.push(command.clone());
             }
             // If the first filter cannot be reserved, the arguments are wrong.
             Err(error) if index == 0 => return Err(Failure::usage(error.to_string())),
@@ -121,8 +112,7 @@ pub(crate) fn run(arguments: Arguments, output: &Output) -> Result<(), Failure> 
                 listed.push(
                     json!({"module": module, "filter": filter, "keys": keys, "error": error.to_string()}),
                 );
-                let before_command = usize::from(window_ms.is_some()) + 6;
-                row.extend((0..before_command).map(|_| "-".to_owned()));
+                row.extend((0..6).map(|_| "-".to_owned()));
                 row.push(error.to_string());
             }
         }
@@ -190,10 +180,8 @@ struct Plan {
     keys: u64,
     /// The number of filters that a lookup queries.
     queried: u64,
-    /// The layers of each filter.
-    layers: Result<Vec<LayerSize>, CreateError>,
-    /// The layers of each sliding-window filter after all items were added at one time, if it accepts them.
-    at_once: Option<Vec<LayerSize>>,
+    /// The size of each filter.
+    size: Result<FilterSize, CreateError>,
     /// The command that creates the filter.
     command: String,
 }
@@ -228,9 +216,9 @@ impl Wanted {
             _ => (items, growing),
         };
         let options = Options { error_rate: self.error_rate, capacity_items, growth };
-        let (layers, at_once) = match self.window_ms {
-            Some(_) => (window_layer_sizes(options, items), window_burst_layer_sizes(options, items).ok()),
-            None => (layer_sizes(format, options, items), None),
+        let size = match self.window_ms {
+            Some(_) => window_size(options, items),
+            None => filter_size(format, options, items),
         };
         let mut words = match growth {
             Growth::Fixed => vec!["NONSCALING".to_owned()],
@@ -243,15 +231,7 @@ impl Wanted {
         } else {
             reserve(&key, self.error_rate, capacity_items, &words)
         };
-        Plan {
-            module,
-            filter,
-            keys: self.partitions.unwrap_or(1).into(),
-            queried: 1,
-            layers,
-            at_once,
-            command,
-        }
+        Plan { module, filter, keys: self.partitions.unwrap_or(1).into(), queried: 1, size, command }
     }
 
     /// Returns the filters for each seventh of the window and for the current one. A lookup queries all eight, so their
@@ -267,8 +247,7 @@ impl Wanted {
             filter: "rotating",
             keys: filters * u64::from(self.partitions.unwrap_or(1)),
             queried: filters,
-            layers: layer_sizes(format, options, capacity_items),
-            at_once: None,
+            size: filter_size(format, options, capacity_items),
             command: reserve(&key, error_rate, capacity_items, &["NONSCALING".to_owned()]),
         }
     }
@@ -285,7 +264,7 @@ fn reserve(key: &str, error_rate: f64, capacity_items: u64, words: &[String]) ->
     format!("BF.RESERVE {key} {error_rate} {capacity_items}{words}")
 }
 
-/// The sums over the layers of a filter.
+/// The sums over the parts of a filter.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sum {
     bits: u64,
@@ -295,8 +274,12 @@ struct Sum {
 }
 
 impl Sum {
-    fn of(layers: &[LayerSize]) -> Self {
-        layers.iter().fold(Self::default(), |sum, layer| Self {
+    fn of(size: &FilterSize) -> Self {
+        // The allocations of a table have the sizes of the allocator.
+        let table_bytes = size.table_bytes;
+        let table =
+            Self { bits: table_bytes.saturating_mul(8), allocated_bytes: table_bytes, ..Self::default() };
+        size.layers.iter().fold(table, |sum, layer| Self {
             bits: sum.bits.saturating_add(layer.size_bits),
             allocated_bytes: sum.allocated_bytes.saturating_add(allocated_bytes(layer.size_bits.div_ceil(8))),
             probes: sum.probes.saturating_add(layer.probes.into()),

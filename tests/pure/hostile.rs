@@ -2,7 +2,7 @@
 //! bytes must still do.
 
 use everbloom::bloom::limits::LAYERS_MAX;
-use everbloom::bloom::{CellType, Depth, Filter, NoPrefetch, UnknownMemory};
+use everbloom::bloom::{Depth, Filter, Kind, NoPrefetch, UnknownMemory};
 use everbloom::format::DecodeError;
 use everbloom::format::filter::{chunk, from_header};
 
@@ -98,8 +98,8 @@ impl Outcomes {
 /// Checks that a filter finds the items that are added to it at any time, keeps all rules, deletes items if it can,
 /// and can be saved and loaded.
 fn assert_behaves(mut filter: Filter, context: &dyn Fn() -> String) {
-    assert!((1..=LAYERS_MAX).contains(&filter.layer_count()), "{}", context());
-    assert_eq!(filter.internal_validate(Depth::Cells), Ok(()), "{}", context());
+    assert!((1..=LAYERS_MAX + 1).contains(&filter.part_count()), "{}", context());
+    assert_eq!(filter.internal_validate(Depth::Contents), Ok(()), "{}", context());
     let limit_bytes = filter.size_bytes() + (1 << 17);
     let times = [0, 1, START_MS, START_MS + 9_000_000, u64::MAX];
     for now_ms in &times[..if filter.window().is_some() { 5 } else { 1 }] {
@@ -107,14 +107,13 @@ fn assert_behaves(mut filter: Filter, context: &dyn Fn() -> String) {
         let items = (0..40u64).map(|number| number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes());
         let added: Vec<_> = items.filter(|item| filter.add(item, &limit_bytes, NoPrefetch).is_ok()).collect();
         assert!(added.iter().all(|item| contains(&filter, item)), "{}", context());
-        if filter.cell_type() == CellType::Counters {
+        if filter.kind() == Kind::Counting {
             for item in added.iter().step_by(2) {
-                let _ = filter.remove(item) && filter.remove(item);
+                let _ = filter.remove(item, NoPrefetch).and_then(|_| filter.remove(item, NoPrefetch));
             }
         }
-        drop(filter.take_expired());
         let _ = (filter.items(), filter.stats(), filter.error_rate_max());
-        assert_eq!(filter.internal_validate(Depth::Layers), Ok(()), "{}", context());
+        assert_eq!(filter.internal_validate(Depth::Parts), Ok(()), "{}", context());
     }
     let record = saved(&filter);
     let again = loaded_as(filter.format(), None, &record, ANY);

@@ -1,19 +1,41 @@
 //! Keyed filters: without the key nobody can craft items that collide. Also their bytes.
 
+use everbloom::bloom::generation::Span;
 use everbloom::bloom::hash::murmur3::hash128;
 use everbloom::bloom::hash::siphash::HashKey;
-use everbloom::bloom::{CellType, Filter, Hash, ItemHash, Promise};
+use everbloom::bloom::{Filter, Hash, ItemHash, Policy, Promise, Spec, Window};
 
-use crate::support::make::{self, add, contains, plain, promise, saturating};
+use crate::support::make::{self, ANY, START_MS, add, contains, promise, saturating, set_time, unreserved};
 
 const KEY: [u8; 16] = *b"0123456789abcdef";
 
+/// Returns an empty filter that is keyed, and one that is not.
+fn both(policy: Policy) -> (Filter, Filter) {
+    let made = |hash| {
+        let mut filter = Filter::reserve(Spec { policy: policy.clone(), hash }, &ANY).unwrap();
+        set_time(&mut filter, START_MS);
+        filter
+    };
+    (made(Hash::Keyed(HashKey::new(KEY))), made(Hash::Murmur3))
+}
+
 fn keyed(promise: Promise, key: [u8; 16], items: u64) -> Filter {
-    let mut filter = make::own(promise, Hash::Keyed(HashKey::new(key)), CellType::Bits);
+    let mut filter = make::own(promise, Hash::Keyed(HashKey::new(key)));
     for item in 0..items {
         add(&mut filter, format!("item-{item}").as_bytes()).unwrap();
     }
     filter
+}
+
+/// Returns the bits and the segments of a filter.
+fn contents(filter: &Filter) -> Vec<Vec<u8>> {
+    let layers = filter.layers().iter().map(|layer| layer.bits().bytes().to_vec());
+    let table = filter.table().into_iter().flat_map(|table| {
+        (0..table.segment_count())
+            .filter_map(|number| table.segment(number))
+            .map(|(words, stamp)| words.iter().chain([&stamp]).flat_map(|word| word.to_le_bytes()).collect())
+    });
+    layers.chain(table).collect()
 }
 
 /// Returns the item of 16 bytes with this MurmurHash3 x64_128 with seed 0: it inverts every step of the hash.
@@ -45,31 +67,30 @@ fn preimage(hash: ItemHash) -> [u8; 16] {
 
 #[test]
 fn crafted_items_do_not_collide_in_a_keyed_filter() {
-    // Scattered and paged.
-    for capacity_items in [1000, 3_000_000] {
-        let promise = promise(1e-6, capacity_items, 2);
-        let mut plain = plain(promise);
-        let mut secret = keyed(promise, KEY, 0);
+    // Scattered bits, paged bits, and a table.
+    let promises = [promise(1e-6, 1000, 2), promise(1e-6, 3_000_000, 2), unreserved(1e-6, 100, 2)];
+    for (kind, promise) in promises.into_iter().enumerate() {
+        let (mut secret, mut plain) = both(Policy::Promise(promise));
         for filter in [&mut plain, &mut secret] {
             add(filter, b"victim").unwrap();
         }
         let victim = hash128(b"victim");
         let crafted: Vec<_> = (1..=2000u64)
             .map(|number| {
-                let hash = if capacity_items == 1000 {
+                let h2 = victim.h2 ^ number;
+                preimage(match kind {
                     // Layout 1 depends only on `h1 XOR rotate_left(h2, 29)`.
-                    let h2 = victim.h2.wrapping_add(number);
-                    ItemHash { h1: victim.h1 ^ victim.h2.rotate_left(29) ^ h2.rotate_left(29), h2 }
-                } else {
+                    0 => ItemHash { h1: victim.h1 ^ victim.h2.rotate_left(29) ^ h2.rotate_left(29), h2 },
                     // The page of layout 2 depends on the high bits of h1.
-                    ItemHash { h1: victim.h1 ^ number, ..victim }
-                };
-                preimage(hash)
+                    1 => ItemHash { h1: victim.h1 ^ number, ..victim },
+                    // The entry of a small table depends on h1 and the high bits of h2.
+                    _ => ItemHash { h2, ..victim },
+                })
             })
             .collect();
         assert!(crafted.iter().all(|item| item.as_slice() != b"victim"));
         let hits = |filter: &Filter| crafted.iter().filter(|item| contains(filter, *item)).count();
-        assert_eq!((hits(&plain), hits(&secret)), (2000, 0), "capacity {capacity_items}");
+        assert_eq!((hits(&plain), hits(&secret)), (2000, 0), "{promise:?}");
         assert!(contains(&secret, b"victim"));
     }
 }
@@ -91,18 +112,23 @@ fn two_keys_have_different_false_positives() {
 
 #[test]
 fn a_keyed_filter_differs_from_a_plain_one_only_by_its_hash() {
-    for promise in
-        [promise(0.01, 100, 2), promise(0.001, 10, 2), saturating(0.01, 60), promise(0.01, 3_000_000, 0)]
-    {
-        let (filter, plain) = (keyed(promise, KEY, 0), plain(promise));
-        assert_eq!(filter.layers()[0].shape(), plain.layers()[0].shape());
-        // An item whose plain hash is the keyed hash of another item sets the same bits.
-        let (mut filter, mut plain) = (filter, plain);
+    let window = Window::new(promise(0.01, 20, 2), Span::new(60_000), false);
+    for policy in [
+        Policy::Promise(promise(0.01, 100, 2)),
+        Policy::Promise(promise(0.001, 10, 2)),
+        Policy::Promise(saturating(0.01, 60)),
+        Policy::Promise(promise(0.01, 3_000_000, 0)),
+        Policy::Promise(unreserved(0.01, 100, 2)),
+        Policy::Counting(Box::new(promise(0.01, 20, 2))),
+        Policy::Window(Box::new(window)),
+    ] {
+        // An item whose plain hash is the keyed hash of another item leaves the same bytes.
+        let (mut filter, mut plain) = both(policy.clone());
         for item in 0..50u64 {
             let item = item.to_le_bytes();
             add(&mut filter, &item).unwrap();
             add(&mut plain, &preimage(HashKey::new(KEY).hash128(&item))).unwrap();
         }
-        assert_eq!(make::cells_of(&filter), make::cells_of(&plain), "{promise:?}");
+        assert!(contents(&filter) == contents(&plain), "{policy:?}");
     }
 }

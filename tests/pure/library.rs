@@ -1,13 +1,14 @@
 //! The public library: adding on several threads, sizes in advance, digests.
 
-use everbloom::bloom::window::{MomentError, Span, Window};
-use everbloom::bloom::{Filter, Promise};
+use everbloom::bloom::filter::policy::window::MomentError;
+use everbloom::bloom::generation::Span;
+use everbloom::bloom::{Promise, UnknownMemory};
 use everbloom::{
-    AddError, BloomFilter, Format, Growth, ItemTime, LayerSize, Loader, Options, ReserveError, Tally,
-    layer_sizes, window_burst_layer_sizes, window_layer_sizes,
+    AddError, BloomFilter, CreateError, Format, Growth, ItemTime, LayerSize, Loader, Options, ReserveError,
+    Tally, counting_size, filter_size, window_size,
 };
 
-use crate::support::make::{add, set_time, window};
+use crate::support::make::{START_MS, add, counting, set_time, window};
 
 /// Returns items, each of them twice, in random order.
 fn items(count: u64) -> Vec<[u8; 8]> {
@@ -38,6 +39,7 @@ fn adding_on_threads_makes_the_same_filter() {
     let expand = Growth::Scaling { expansion: 2 };
     for (count, capacity_items, growth, error_rate) in [
         (1000, 1000, expand, 0.01),
+        (300_000, 100, expand.unreserved(), 0.01),
         (300_000, 2_000_000, expand, 0.01),
         (300_000, 2_000_000, Growth::Fixed, 1e-6),
         // Too small: it grows meanwhile, or refuses items.
@@ -80,6 +82,12 @@ fn adding_on_threads_makes_the_same_filter() {
     assert_eq!(filter.add_parts(vec![vec![], vec![&b"a"[..]], vec![]]).unwrap().new_items, 1);
 }
 
+/// Asserts that an expected size is a real one, within a part of it.
+fn assert_close(expected: u64, real: u64, part: f64, what: &str) {
+    let off = expected as f64 / real as f64 - 1.0;
+    assert!(off.abs() <= part, "{what}: {expected} bytes expected, {real} taken");
+}
+
 #[test]
 fn computed_sizes_are_those_of_the_filter() {
     for (error_rate, capacity_items, growth, count) in [
@@ -87,17 +95,60 @@ fn computed_sizes_are_those_of_the_filter() {
         (0.0001, 10, Growth::Scaling { expansion: 4 }, 5000),
         (0.2, 5000, Growth::Fixed, 1000),
         (0.01, 2_000_000, Growth::Scaling { expansion: 1 }, 1000),
+        (0.01, 100_000, Growth::default(), 400_000),
+        (0.01, 100, Growth::default().unreserved(), 300_000),
     ] {
         let options = Options { error_rate, capacity_items, growth };
         let items = items(count);
         let (filter, _) = added_in_turn(options, &slices(&items));
-        let sizes = layer_sizes(Format::Everbloom, options, filter.items()).unwrap();
+        let size = filter_size(Format::Everbloom, options, filter.items()).unwrap();
         let bits: Vec<u64> = filter.layers().iter().map(|layer| layer.size_bits).collect();
-        assert_eq!(sizes.iter().map(|layer| layer.size_bits).collect::<Vec<_>>(), bits);
-        assert_eq!(sizes.iter().map(|layer| layer.capacity_items).sum::<u64>(), filter.capacity_items());
-        assert!(sizes.iter().all(|LayerSize { probes, lines, .. }| 0 < *lines && lines <= probes));
+        assert_eq!(size.layers.iter().map(|layer| layer.size_bits).collect::<Vec<_>>(), bits);
+        assert!(size.layers.iter().all(|LayerSize { probes, lines, .. }| 0 < *lines && lines <= probes));
+        // The structs are not counted.
+        let of_bits = bits.iter().sum::<u64>();
+        let of_table = filter.size_bytes() - of_bits / 8 - 112;
+        assert!((size.table_bytes == 0) == (of_table == 0), "{options:?}: {size:?}");
+        if of_table > 0 {
+            assert_close(size.table_bytes, of_table, 0.08, &format!("{options:?}"));
+        }
         let set: u64 = filter.layers().iter().map(|layer| layer.set_bits).sum();
-        assert!((filter.fill() - set as f64 / bits.iter().sum::<u64>() as f64).abs() < 1e-12);
+        assert!((filter.fill() - set as f64 / of_bits.max(1) as f64).abs() < 1e-12);
+    }
+}
+
+/// Compares at many numbers of items, because the size of a table goes up in steps.
+#[test]
+fn computed_sizes_of_tables_are_within_a_few_percent() {
+    for error_rate in [0.05, 0.01, 0.001, 1e-6] {
+        let options = Options { error_rate, ..Options::unreserved() };
+        let Options { capacity_items, growth, .. } = options;
+        let mut filter = BloomFilter::new(options).unwrap();
+        let mut counted = counting(Promise { error_rate, capacity_items, growth: growth.reserved() });
+        let (mut sums, mut worst, mut checked) = ([0.0; 2], 0.0f64, 0u32);
+        let mut next = 2_000;
+        for item in 1..=200_000u64 {
+            let _ = filter.add(&item.to_le_bytes()).unwrap();
+            let _ = add(&mut counted, &item.to_le_bytes()).unwrap();
+            if item != next {
+                continue;
+            }
+            next += next / 24;
+            let expected = filter_size(Format::Everbloom, options, filter.items()).unwrap().size_bits() / 8;
+            let of_counted = counting_size(options, counted.distinct_items()).unwrap().size_bits() / 8;
+            let real = [filter.size_bytes() - 112, counted.table().unwrap().size_bytes()];
+            for ((sum, expected), real) in sums.iter_mut().zip([expected, of_counted]).zip(real) {
+                let off = expected as f64 / real as f64 - 1.0;
+                (*sum, worst) = (*sum + off, worst.max(off.abs()));
+            }
+            checked += 1;
+        }
+        let means = sums.map(|sum| sum / f64::from(checked));
+        println!("{error_rate}: off by {means:?} on average, at most {worst:.3}");
+        assert!(
+            means.iter().all(|mean| mean.abs() < 0.03) && worst < 0.12,
+            "{error_rate}: {means:?} {worst}"
+        );
     }
 }
 
@@ -107,7 +158,9 @@ fn sizes_of_the_other_formats_are_as_those_modules_show_them() {
     // grows.
     let one = |format, error_rate, capacity_items, growth| {
         let options = Options { error_rate, capacity_items, growth };
-        let layers = layer_sizes(format, options, capacity_items).unwrap();
+        let size = filter_size(format, options, capacity_items).unwrap();
+        assert_eq!(size.table_bytes, 0);
+        let layers = size.layers;
         assert_eq!(layers.len(), 1);
         (layers[0].size_bits / 8, layers[0].probes)
     };
@@ -118,85 +171,71 @@ fn sizes_of_the_other_formats_are_as_those_modules_show_them() {
     assert_eq!(one(Format::ValkeyBloom, 0.25, 100, Growth::Fixed), (37, 2));
     for format in Format::ALL {
         let fixed = Options { error_rate: 0.01, capacity_items: 10, growth: Growth::Fixed };
-        let too_many = layer_sizes(format, fixed, 11);
-        assert_eq!(too_many, Err(everbloom::CreateError::Reserve(ReserveError::TooLong)));
+        let too_many = filter_size(format, fixed, 11);
+        assert_eq!(too_many, Err(CreateError::Reserve(ReserveError::TooLong)));
         for (error_rate, capacity_items) in [(0.0, 1), (1.0, 1), (f64::NAN, 1), (0.1, 0)] {
             let wrong = Options { error_rate, capacity_items, growth: growing };
-            assert!(layer_sizes(format, wrong, 1).is_err());
+            assert!(filter_size(format, wrong, 1).is_err());
         }
-        // The largest one, and above.
         let one_by_one =
             Options { error_rate: 0.01, capacity_items: 1, growth: Growth::Scaling { expansion: 1 } };
-        assert!(layer_sizes(format, one_by_one, u64::MAX).is_err());
+        // Chains end; a table does not.
+        assert_eq!(filter_size(format, one_by_one, 1 << 40).is_ok(), format == Format::Everbloom);
+        assert!(filter_size(format, one_by_one, u64::MAX).is_ok() == (format == Format::Everbloom));
     }
 }
 
-/// Asserts that a filter has layers of these sizes.
-fn assert_sizes(sizes: &[LayerSize], filter: &Filter, context: &str) {
-    let made: Vec<u64> = filter.layers().iter().map(|layer| layer.cells().size_bits()).collect();
-    assert_eq!(sizes.iter().map(|layer| layer.size_bits).collect::<Vec<_>>(), made, "{context}");
-}
-
 #[test]
-fn sizes_with_a_window_are_those_of_the_filter_at_that_pace() {
+fn computed_sizes_of_windows_are_those_of_a_full_window() {
     const DAY_MS: u64 = 86_400_000;
-    const START_MS: u64 = 1_800_000_000_000;
-    for (error_rate, capacity_items, growth, items) in [
-        (0.01, 1000, Growth::Scaling { expansion: 2 }, 1000u64),
-        (0.01, 100, Growth::Scaling { expansion: 2 }, 13_000),
-        (0.001, 100, Growth::Scaling { expansion: 2 }, 20_000),
-        (0.01, 100, Growth::Scaling { expansion: 4 }, 70_000),
-        (0.01, 20_000, Growth::Fixed, 20_000),
+    for (error_rate, capacity_items, items) in [
+        (0.01, 20_000, 20_000u64),
+        (0.01, 20_000, 60_000),
+        (0.001, 50_000, 50_000),
+        (0.001, 37_000, 37_000),
+        (0.01, 30_000, 30_000),
     ] {
-        let options = Options { error_rate, capacity_items, growth };
+        let growth = Growth::default();
         let mut filter = window(Promise { error_rate, capacity_items, growth }, DAY_MS);
-        for item in 0..3 * items {
+        let (mut sum, mut count, mut most) = (0.0, 0.0, 0);
+        for item in 0..4 * items {
             set_time(&mut filter, START_MS + item * DAY_MS / items);
             add(&mut filter, &item.to_le_bytes()).unwrap();
-            drop(filter.take_expired());
-        }
-        let sizes = window_layer_sizes(options, items).unwrap();
-        assert_sizes(&sizes, &filter, &format!("{options:?} {items}"));
-    }
-    let fixed = Options { error_rate: 0.01, capacity_items: 1000, growth: Growth::Fixed };
-    assert!(window_layer_sizes(fixed, 5000).is_err());
-    assert!(window_layer_sizes(Options { error_rate: 0.0, ..fixed }, 5).is_err());
-    let one_by_one = Options { growth: Growth::Scaling { expansion: 1 }, ..fixed };
-    assert!(window_layer_sizes(one_by_one, u64::MAX).is_err());
-}
-
-#[test]
-fn sizes_with_a_window_are_those_of_the_filter_after_a_burst() {
-    let growth = Growth::Scaling { expansion: 2 };
-    for (error_rate, capacity_items, items) in [(0.01, 1000, 1000u64), (0.01, 1000, 3000), (0.001, 100, 5000)]
-    {
-        let mut filter = window(Promise { error_rate, capacity_items, growth }, 86_400_000);
-        set_time(&mut filter, 1_800_000_000_000);
-        for item in 0..items {
-            add(&mut filter, &item.to_le_bytes()).unwrap();
+            if item > 2 * items && item % (items / 100) == 0 {
+                let size_bytes = filter.table().unwrap().size_bytes();
+                sum += size_bytes as f64;
+                count += 1.0;
+                most = most.max(size_bytes);
+            }
         }
         let options = Options { error_rate, capacity_items, growth };
-        let sizes = window_burst_layer_sizes(options, items).unwrap();
-        assert_sizes(&sizes, &filter, &format!("{options:?} {items}"));
+        let expected = window_size(options, items).unwrap().size_bits() / 8;
+        // Between the mean and somewhat above the most.
+        let mean = (sum / count) as u64;
+        let what =
+            format!("{error_rate}, {capacity_items}, {items}: {expected} bytes, mean {mean}, at most {most}");
+        assert!(expected >= mean / 16 * 15 && expected <= most / 4 * 5, "{what}");
     }
     let fixed = Options { error_rate: 0.01, capacity_items: 1000, growth: Growth::Fixed };
-    assert!(window_burst_layer_sizes(fixed, 1000).is_err());
-    assert!(window_burst_layer_sizes(Options { error_rate: 0.0, ..fixed }, 5).is_err());
-    let one_by_one = Options { growth: Growth::Scaling { expansion: 1 }, ..fixed };
-    assert!(window_burst_layer_sizes(one_by_one, u64::MAX).is_err());
+    for size in [window_size, counting_size] {
+        assert!(size(fixed, 1000).is_ok());
+        assert_eq!(size(fixed, 1001), Err(CreateError::Reserve(ReserveError::TooLong)));
+        assert_eq!(size(Options { error_rate: 0.0, ..fixed }, 5), Err(CreateError::Option("error rate")));
+        assert!(size(Options { growth: Growth::default(), ..fixed }, u64::MAX).is_ok());
+    }
 }
 
 #[test]
 fn item_times_are_accepted_as_by_the_filter() {
     let now_ms = 1_800_000_000_123;
     for window_ms in [100, 101, 1400, 86_400_000] {
-        let mut window = Window::new(Promise::default(), Span::new(window_ms), false);
-        window.set_now(now_ms);
+        let mut filter = window(Promise::default(), window_ms);
+        set_time(&mut filter, now_ms);
         for step in 0..=300 {
             // From one and a half windows ago to the same time ahead.
             let item_ms = now_ms + step * window_ms / 100 - 3 * window_ms / 2;
-            let mut window = window;
-            let expected = match window.set_event(item_ms) {
+            let mut filter = filter.try_clone(UnknownMemory).unwrap();
+            let expected = match filter.set_event(item_ms) {
                 Err(MomentError::Past) => ItemTime::Expired,
                 Err(MomentError::Ahead) => ItemTime::Ahead,
                 Ok(_) => ItemTime::Live { generation: Span::new(window_ms).generation_at(item_ms) },

@@ -23,17 +23,17 @@ mod batch;
 // Parts of the benchmarks that can be tested without a server: its commands, counts and reports.
 #[path = "../../benches/server/main.rs"]
 mod bench;
-mod chain;
 mod chunks;
 mod commands;
-mod counting;
 mod docs;
 mod figures;
 mod fuzzed;
+mod growth;
 mod hostile;
 mod keyed;
 mod library;
 mod monitoring;
+mod oracles;
 mod positions;
 mod record;
 mod recorded;
@@ -41,11 +41,11 @@ mod redisbloom;
 mod room;
 mod schemes;
 mod scripts;
-mod shares;
 mod sizing;
 mod stats;
 #[path = "../support/mod.rs"]
 mod support;
+mod table;
 mod troubleshooting;
 mod valkeybloom;
 mod window;

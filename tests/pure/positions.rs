@@ -1,15 +1,12 @@
-//! Cells are where docs/formats.md specifies: an independent implementation for every layout of everbloom's own and
-//! all cell types.
+//! Bits are where docs/formats.md specifies: an independent implementation for every layout of everbloom's own.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 
-use everbloom::bloom::cells::{COUNT_FULL, CellState};
+use everbloom::bloom::bits::sizing::Shape;
 use everbloom::bloom::hash::murmur3::hash128;
-use everbloom::bloom::sizing::Shape;
-use everbloom::bloom::{CellType, Layer};
 
 use crate::support::Random;
-use crate::support::make::{START_MS, add, contains, counting, plain, promise, set_time, window};
+use crate::support::make::{add, contains, plain, promise};
 
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 /// The initial hash value of SHA-512 (FIPS 180-4, section 5.3.5).
@@ -23,7 +20,6 @@ const SHA_512_INITIAL: [u64; 8] = [
     0x1f83_d9ab_fb41_bd6b,
     0x5be0_cd19_137e_2179,
 ];
-const WINDOW_MS: u64 = 14_000;
 
 fn high(a: u64, b: u64) -> u64 {
     ((u128::from(a) * u128::from(b)) >> 64) as u64
@@ -44,41 +40,18 @@ fn positions(shape: &Shape, item: &[u8]) -> Vec<u64> {
             .collect();
     }
     let lines = u64::from(shape.lines);
-    let line_positions = if shape.cells == CellType::Columns { 32 } else { 512 };
-    let page_positions = 64 * line_positions;
-    let page = high(hash.h1, shape.positions / page_positions);
+    let page = high(hash.h1, shape.positions / (64 * 512));
     let of_line = |role: u64| {
         let line = hash.h2.wrapping_add(role.wrapping_mul(hash.h2 >> 6 | 1)) % 64;
         let x = (hash.h2 ^ hash.h2 >> 29 ^ GOLDEN).wrapping_mul(SHA_512_INITIAL[role as usize] | 1);
         let count = probes / lines + u64::from(role < probes % lines);
-        let in_line = move |probe: u64| {
-            if line_positions == 512 {
-                return x << (9 * probe) >> 55;
-            }
-            let (start, end) = (32 * probe / count, 32 * (probe + 1) / count);
-            start + (x >> (56 - 8 * probe) & 255) * (end - start) / 256
-        };
-        (0..count).map(move |probe| page * page_positions + line * line_positions + in_line(probe))
+        (0..count).map(move |probe| (page * 64 + line) * 512 + (x << (9 * probe) >> 55))
     };
     (0..lines).flat_map(of_line).collect()
 }
 
-/// Returns the cell at a position as the document specifies it, from the bytes; for columns the mask of generations.
-fn cell(layer: &Layer, position: u64) -> u32 {
-    let bytes = layer.cells().bytes();
-    let bit = |bit: u64| u32::from(bytes[(bit / 8) as usize] >> (bit % 8) & 1);
-    match layer.cells().state() {
-        CellState::Bits | CellState::Burst(_) => bit(position),
-        CellState::Counters(_) => {
-            let plane = |plane: u64| bit(position / 512 * 2048 + plane * 512 + position % 512);
-            if plane(0) == 0 { 0 } else { 1 + plane(1) + 2 * plane(2) + 4 * plane(3) }
-        }
-        CellState::Columns(_) => (0..16).map(|column| bit(position * 16 + column) << column).sum(),
-    }
-}
-
 #[test]
-fn every_item_sets_the_cells_at_its_positions_and_no_other() {
+fn every_item_sets_the_bits_at_its_positions_and_no_other() {
     let seed = 0x706f_7369;
     // Scattered and paged, with one to eight lines.
     for (error_rate, capacity) in [
@@ -91,56 +64,21 @@ fn every_item_sets_the_cells_at_its_positions_and_no_other() {
         (1e-6, 900_000),
         (1e-9, 600_000),
     ] {
-        let promise = promise(error_rate, capacity, 0);
-        for mut filter in [plain(promise), counting(promise), window(promise, WINDOW_MS)] {
-            let mut random = Random(seed);
-            let mut expected: HashMap<u64, u32> = HashMap::new();
-            let shape = filter.layers()[0].shape().unwrap();
-            let context = format!("seed {seed}, {shape:?}");
-            for generation in 0..20 {
-                set_time(&mut filter, START_MS + generation * 1000);
-                let column = (START_MS * 14 / WINDOW_MS + 1 + generation) % 16;
-                for _ in 0..capacity.min(300) / 20 + 1 {
-                    let item = random.next().to_le_bytes();
-                    for _ in 0..1 + random.below(3) {
-                        if add(&mut filter, &item).is_err() {
-                            continue;
-                        }
-                        assert!(contains(&filter, &item), "{context}");
-                        for position in positions(&shape, &item) {
-                            let cell = expected.entry(position).or_default();
-                            *cell = match shape.cells {
-                                CellType::Bits | CellType::Burst => 1,
-                                CellType::Counters => (*cell + 1).min(COUNT_FULL),
-                                CellType::Columns => *cell | 1 << column,
-                            };
-                        }
-                    }
-                }
-                if shape.cells == CellType::Columns && generation == 0 {
-                    // Later items overwrite columns page by page, which another test covers.
-                    break;
-                }
-            }
-            let layer = &filter.layers()[0];
-            for (position, expected) in &expected {
-                assert_eq!(cell(layer, *position), *expected, "{context}, {position}");
-            }
-            let ones: u32 = layer.cells().words().iter().map(|word| word.count_ones()).sum();
-            let ones_of = |cell: &u32| match shape.cells {
-                CellType::Bits | CellType::Burst | CellType::Columns => cell.count_ones(),
-                CellType::Counters => 1 + (cell - 1).count_ones(),
-            };
-            let stamps = layer.cells().words().iter().rev().take(if shape.cells == CellType::Columns {
-                shape.regions() as usize
-            } else {
-                0
-            });
-            let stamp_ones: u32 = stamps.map(|stamp| stamp.count_ones()).sum();
-            assert_eq!(ones - stamp_ones, expected.values().map(ones_of).sum::<u32>(), "{context}");
-            if shape.cells != CellType::Columns {
-                assert_eq!(layer.counts().set_cells, expected.len() as u64, "{context}");
+        let (mut filter, mut random) = (plain(promise(error_rate, capacity, 0)), Random(seed));
+        let shape = filter.layers()[0].shape().unwrap();
+        let mut expected = HashSet::new();
+        for _ in 0..capacity.min(300) {
+            let item = random.next().to_le_bytes();
+            if add(&mut filter, &item).is_ok() {
+                assert!(contains(&filter, &item), "seed {seed}, {shape:?}");
+                expected.extend(positions(&shape, &item));
             }
         }
+        let bits = filter.layers()[0].bits();
+        let is_set = |position: &u64| bits.bytes()[(position / 8) as usize] >> (position % 8) & 1 == 1;
+        assert!(expected.iter().all(is_set), "seed {seed}, {shape:?}");
+        let ones: u32 = bits.words().iter().map(|word| word.count_ones()).sum();
+        assert_eq!(ones as usize, expected.len(), "seed {seed}, {shape:?}");
+        assert_eq!(filter.set_bits(), expected.len() as u64, "seed {seed}, {shape:?}");
     }
 }

@@ -1,18 +1,18 @@
 //! Layer sizes: large enough by an exact calculation and by the fill of real layers, and no larger than promised.
 
+use everbloom::bloom::bits::layout::{LINE_BITS, PAGE_BITS, PAGE_LINES};
+use everbloom::bloom::bits::sizing::{Shape, full_rate};
 use everbloom::bloom::hash::murmur3::hash128;
-use everbloom::bloom::layout::{LINE_BITS, PAGE_BITS, PAGE_LINES};
 use everbloom::bloom::limits::{CAPACITY_MAX_ITEMS, LAYER_ERROR_RATE_MIN, LAYER_MAX_BYTES, PAGED_MIN_BYTES};
-use everbloom::bloom::sizing::{Shape, full_rate};
-use everbloom::bloom::{CellType, Filter, Hash, ItemHash, Layer, Policy, Promise};
-use everbloom::{Format, Growth, Options, layer_sizes};
+use everbloom::bloom::{Filter, Hash, ItemHash, Layer, Policy, Promise};
+use everbloom::{Format, Growth, Options, filter_size};
 
 use crate::support::Random;
 use crate::support::make::{add, contains};
 
 /// Returns the shape of a layer of bits.
 fn sized(items: u64, rate: f64) -> Shape {
-    Shape::sized(CellType::Bits, items, rate)
+    Shape::sized(items, rate)
 }
 
 /// Rates over the whole range.
@@ -26,7 +26,7 @@ fn one_per_cent_needs_at_most_the_promised_bits_per_item() {
         let (mut largest, mut at) = (0.0, 0);
         let mut items = 10_000u64;
         while items <= 1_000_000_000 {
-            let bits_per_item = sized(items, error_rate).size_bits() as f64 / items as f64;
+            let bits_per_item = sized(items, error_rate).positions as f64 / items as f64;
             if bits_per_item > largest {
                 (largest, at) = (bits_per_item, items);
             }
@@ -54,12 +54,9 @@ fn a_full_layer_has_exactly_the_rate_it_was_sized_for() {
 }
 
 #[test]
-fn the_first_layer_of_a_default_filter_takes_144_bytes_and_a_reserved_one_128() {
+fn the_bits_of_a_filter_reserved_for_100_items_take_128_bytes() {
     let default = Promise::default();
-    for (growth, size_bits) in [(default.growth, 1024), (default.growth.unreserved(), 1152)] {
-        let rate = growth.layer_error_rate(default.error_rate, 0);
-        assert_eq!(sized(default.capacity_items, rate).size_bits(), size_bits, "{growth:?}");
-    }
+    assert_eq!(sized(default.capacity_items, default.bits_error_rate()).positions, 1024);
 }
 
 #[test]
@@ -71,7 +68,7 @@ fn the_largest_layer_that_is_not_paged_is_a_word_short_of_2_mib() {
             let is_paged = sized(items, rate).lines > 0;
             *if is_paged { &mut paged } else { &mut scattered } = items;
         }
-        assert_eq!(sized(scattered, rate).size_bits() / 8, PAGED_MIN_BYTES - 8, "{rate}");
+        assert_eq!(sized(scattered, rate).positions / 8, PAGED_MIN_BYTES - 8, "{rate}");
     }
 }
 
@@ -81,7 +78,7 @@ fn paged_layers_are_little_larger_than_scattered_ones() {
     // without pages, for the same number of distinct items.
     let mut rate = 0.5;
     while rate >= 1e-6 {
-        let paged = sized(CAPACITY_MAX_ITEMS, rate).size_bits() as f64;
+        let paged = sized(CAPACITY_MAX_ITEMS, rate).positions as f64;
         let scattered = (1..=50)
             .map(|probes| {
                 let fill = rate.powf(1.0 / f64::from(probes));
@@ -101,7 +98,7 @@ fn more_items_never_take_fewer_bits() {
         let mut last = 0;
         let mut items = 1u64;
         while items <= CAPACITY_MAX_ITEMS {
-            let bits = sized(items, rate).size_bits();
+            let bits = sized(items, rate).positions;
             assert!(bits >= last, "{items} items at {rate}: {bits} bits, fewer items {last}");
             last = bits;
             items += if items < 3_000 { 1 } else { items / 100 };
@@ -119,7 +116,7 @@ fn lower_rates_need_more_bits_except_at_a_step_to_more_lines() {
             let size = sized(items, rate);
             let allowed = if size.lines == last.lines { 1.0 } else { 0.987 };
             assert!(
-                size.size_bits() as f64 >= last.size_bits() as f64 * allowed,
+                size.positions as f64 >= last.positions as f64 * allowed,
                 "{items} items at {rate}: {size:?}, at a higher rate {last:?}"
             );
             last = size;
@@ -134,7 +131,7 @@ fn extreme_arguments_give_valid_shapes_or_sizes_past_the_limit() {
         for items in [1, 2, 63, 64, 100, 10_000, 1 << 20, 1 << 31, CAPACITY_MAX_ITEMS - 1, CAPACITY_MAX_ITEMS]
         {
             let shape = sized(items, rate);
-            let too_large = shape.size_bits() / 8 > LAYER_MAX_BYTES;
+            let too_large = shape.positions / 8 > LAYER_MAX_BYTES;
             assert_eq!(
                 shape.validate(),
                 if too_large { Err("positions") } else { Ok(()) },
@@ -142,8 +139,8 @@ fn extreme_arguments_give_valid_shapes_or_sizes_past_the_limit() {
             );
             assert!(!too_large || items >= 1 << 31, "{items} items at {rate}: {shape:?}");
             // Each counted item sets a clear bit.
-            assert!(shape.size_bits() >= items, "{items} items at {rate} never fit: {shape:?}");
-            assert_eq!(shape.lines == 0, shape.size_bits() / 8 < PAGED_MIN_BYTES);
+            assert!(shape.positions >= items, "{items} items at {rate} never fit: {shape:?}");
+            assert_eq!(shape.lines == 0, shape.positions / 8 < PAGED_MIN_BYTES);
         }
     }
     let least = sized(1_000, LAYER_ERROR_RATE_MIN);
@@ -151,7 +148,7 @@ fn extreme_arguments_give_valid_shapes_or_sizes_past_the_limit() {
         assert_eq!(sized(1_000, rate), least, "{rate} is sized as the smallest rate");
     }
     for items in [0, u64::MAX] {
-        assert!(sized(items, 0.01).size_bits() > 0, "no panic outside the promised range");
+        assert!(sized(items, 0.01).positions > 0, "no panic outside the promised range");
     }
 }
 
@@ -199,7 +196,7 @@ fn no_size_has_changed_since_the_first_release() {
         let shape = sized(items, rate);
         let Shape { lines, probes, .. } = shape;
         paged += u32::from(lines > 0);
-        sizes.extend([&[lines, probes as u8][..], &shape.size_bits().to_le_bytes()].concat());
+        sizes.extend([&[lines, probes as u8][..], &shape.positions.to_le_bytes()].concat());
     }
     assert!((8_000..12_000).contains(&paged), "{paged} of 20000 are paged");
     let recorded = ItemHash { h1: 0x8e6b_e84a_36b8_74c9, h2: 0x847b_2910_e002_46ed };
@@ -272,8 +269,8 @@ fn random_item(random: &mut Random) -> [u8; 16] {
 /// Returns a filter of one layer of this shape that has counted its capacity.
 fn full_filter(shape: Shape, random: &mut Random) -> Filter {
     let promise = Promise { error_rate: 0.01, capacity_items: shape.capacity_items, growth: Growth::Fixed };
-    let layer = Layer::try_new(shape.spec(Hash::Murmur3, 0)).unwrap();
-    let mut filter = Filter::from_layers(Policy::Promise(promise), vec![layer]).unwrap();
+    let layer = Layer::try_new(shape.spec(Hash::Murmur3)).unwrap();
+    let mut filter = Filter::from_parts(Policy::Promise(promise), vec![layer], None).unwrap();
     while !filter.layers()[0].is_full() {
         add(&mut filter, &random_item(random)).unwrap();
     }
@@ -284,7 +281,7 @@ fn full_filter(shape: Shape, random: &mut Random) -> Filter {
 /// all positions in the lines.
 fn rate_by_fill(layer: &Layer) -> f64 {
     let Shape { lines, probes, .. } = layer.shape().unwrap();
-    let words = layer.cells().words();
+    let words = layer.bits().words();
     let line_probes = |role: u32| probes / u32::from(lines) + u32::from(role < probes % u32::from(lines));
     let (mut sum, mut count) = (0.0, 0.0);
     for page in words.chunks_exact((PAGE_BITS / 64) as usize) {
@@ -353,12 +350,12 @@ fn hits_are_as_frequent_as_the_fill_predicts() {
         // A rate of about 1 %: fill^probes, where fill is 1 - e^(-items * probes / bits).
         let fill = 0.01f64.powf(1.0 / f64::from(probes));
         let capacity_items = (-(1.0 - fill).ln() * positions as f64 / f64::from(probes)) as u64;
-        let shape = Shape { cells: CellType::Bits, lines, probes, positions, capacity_items };
+        let shape = Shape { lines, probes, positions, capacity_items };
         let mut random = Random(20);
         let filter = full_filter(shape, &mut random);
         let layer = &filter.layers()[0];
         let expected = match lines {
-            0 => (layer.counts().set_cells as f64 / positions as f64).powi(probes as i32),
+            0 => (layer.counts().set_bits as f64 / positions as f64).powi(probes as i32),
             _ => rate_by_fill(layer),
         };
         let asked = 3_000_000;
@@ -411,7 +408,7 @@ fn layers_of_the_foreign_formats_have_the_same_sizes_with_every_c_library() {
         let (mut digest, mut pairs) = (0xcbf2_9ce4_8422_2325u64, 0);
         let mut size = |error_rate: f64, capacity_items: u64| {
             let options = Options { error_rate, capacity_items, growth: Growth::Fixed };
-            let layer = layer_sizes(format, options, 1).unwrap()[0];
+            let layer = filter_size(format, options, 1).unwrap().layers[0];
             for number in [layer.size_bits, layer.probes.into()] {
                 digest = (digest ^ number).wrapping_mul(0x0000_0100_0000_01b3);
             }

@@ -1,14 +1,15 @@
 //! Statistics compared with the truth: the number of distinct items and the error rate.
 
+use everbloom::bloom::bits::layout::SchemeLayout;
+use everbloom::bloom::filter::policy::redisbloom::Options;
+use everbloom::bloom::filter::policy::{BitOrder, StringForm, ValkeyBloom};
 use everbloom::bloom::hash::scheme::{ItemEncoding, Scheme, SchemeParameters};
 use everbloom::bloom::hash::siphash::Seed;
-use everbloom::bloom::layout::SchemeLayout;
-use everbloom::bloom::policy::redisbloom::Options;
-use everbloom::bloom::policy::{BitOrder, StringForm, ValkeyBloom};
-use everbloom::bloom::{CellType, Filter, Growth, Hash, NoPrefetch, UnknownMemory};
+use everbloom::bloom::{Added, Filter, Growth, Hash, NoPrefetch, UnknownMemory};
 
 use crate::support::make::{
-    ANY, KEY, add, imported, keyed, own, plain, promise, redisbloom, saturating, valkeybloom,
+    ANY, KEY, START_MS, add, contains, counting, imported, keyed, own, plain, promise, redisbloom,
+    saturating, set_time, unreserved, valkeybloom, window,
 };
 
 fn item(number: u64) -> [u8; 8] {
@@ -18,9 +19,7 @@ fn item(number: u64) -> [u8; 8] {
 /// Adds items to the only layer, even if it is full.
 fn force(filter: &mut Filter, items: std::ops::Range<u64>) {
     for number in items {
-        if filter.cell_type() == CellType::Bits {
-            filter.layers_mut()[0].set_items(0);
-        }
+        filter.layers_mut()[0].set_items(0);
         add(filter, &item(number)).unwrap();
     }
 }
@@ -29,11 +28,7 @@ fn fixed(error_rate: f64, capacity_items: u64) -> Filter {
     plain(promise(error_rate, capacity_items, 0))
 }
 
-fn counting(capacity_items: u64) -> Filter {
-    own(saturating(0.01, capacity_items), Hash::Murmur3, CellType::Counters)
-}
-
-/// Returns a filter of every kind, with its capacity.
+/// Returns a filter of bits of every kind, with its capacity.
 fn kinds() -> Vec<(&'static str, u64, Filter)> {
     let (error_rate, growth) = (0.01, Growth::Fixed);
     let valkey = ValkeyBloom { error_rate, tightening_ratio: 0.5, capacity_items: 400_000, growth };
@@ -48,8 +43,6 @@ fn kinds() -> Vec<(&'static str, u64, Filter)> {
         ("two lines", 1_000_000, fixed(0.01, 1_000_000)),
         ("three lines", 1_000_000, fixed(0.001, 1_000_000)),
         ("eight lines", 300_000, fixed(1e-9, 300_000)),
-        ("counting", 100_000, counting(100_000)),
-        ("counting in pages", 400_000, counting(400_000)),
         ("keyed", 100_000, keyed(promise(0.01, 100_000, 0))),
         ("keyed in pages", 1_000_000, keyed(promise(0.01, 1_000_000, 0))),
         ("redisbloom", 400_000, redisbloom(error_rate, 400_000, Options::FIXED, 2)),
@@ -66,36 +59,75 @@ fn estimates_of_items_are_within_one_per_cent() {
             let next = capacity * percent / 100;
             force(&mut filter, items..next);
             items = next;
-            let (layers, whole) = filter.stats();
+            let (layers, _, whole) = filter.stats();
             let error = whole.estimated_items / items as f64 - 1.0;
             assert!(error.abs() < 0.01, "{name} at {percent} %: {items}, estimated {whole:?}");
-            assert_eq!(whole.set_cells, layers[0].set_cells);
+            assert_eq!(whole.set_bits, layers[0].set_bits);
         }
     }
 }
 
 #[test]
-fn the_items_of_a_filter_that_grows_are_estimated_over_all_layers() {
+fn the_items_of_a_filter_that_grows_are_estimated_over_its_bits_and_its_table() {
     for error_rate in [0.3, 0.01, 0.0001] {
-        let mut filter = plain(promise(error_rate, 5_000, 2));
-        let mut items = 0;
-        for target in [50, 2_500, 4_950, 6_000, 20_000, 70_000, 300_000] {
-            (items..target).for_each(|number| {
-                filter.add(&item(number), &ANY, NoPrefetch).unwrap();
-            });
-            items = target;
-            let (layers, whole) = filter.stats();
-            let error = whole.estimated_items / items as f64 - 1.0;
-            assert!(error.abs() < 0.01, "{error_rate}: {items} in {} layers: {whole:?}", layers.len());
+        let growing = [
+            ("reserved", plain(promise(error_rate, 5_000, 2))),
+            ("unreserved", plain(unreserved(error_rate, 100, 2))),
+            ("counting", counting(promise(error_rate, 100, 2))),
+        ];
+        for (kind, mut filter) in growing {
+            let (mut items, mut new_items) = (0, 0);
+            for target in [50, 2_500, 4_950, 6_000, 20_000, 70_000, 300_000] {
+                for number in items..target {
+                    new_items += u64::from(add(&mut filter, &item(number)) == Ok(Added::New));
+                }
+                items = target;
+                let name = format!("{kind} at {error_rate}: {items} items");
+                let (_, table, whole) = filter.stats();
+                // A table counts its items; false positives of it are not added.
+                let of_table = table.map_or(0, |table| table.distinct_items);
+                let of_bits: u64 = filter.layers().iter().map(|layer| layer.counts().items).sum();
+                assert!(of_table == new_items - of_bits || kind == "counting", "{name}: {of_table}");
+                let error = whole.estimated_items / items as f64 - 1.0;
+                assert!(error.abs() < 0.01 + error_rate / 2.0, "{name}: {whole:?}");
+                // The rate of a table is a sum over its entries, and so an upper bound.
+                let asked = 200_000u64;
+                let hits = (0..asked).filter(|number| contains(&filter, &item(number | 1 << 60))).count();
+                let (measured, rate) = (hits as f64 / asked as f64, whole.error_rate);
+                let noise = 4.0 * (rate / asked as f64).sqrt();
+                assert!(measured <= rate * 1.05 + noise, "{name}: {measured} {whole:?}");
+                assert!(measured >= rate * (0.95 - rate) - noise, "{name}: {measured} {whole:?}");
+            }
         }
-        let hits =
-            (0..400_000u64).filter(|number| filter.contains(&item(number | 1 << 60), NoPrefetch)).count();
-        let measured = hits as f64 / 400_000.0;
-        let (_, whole) = filter.stats();
-        let deviation = (measured / 400_000.0).sqrt() * 4.0;
+    }
+}
+
+#[test]
+fn the_stats_of_a_window_are_those_of_its_live_items() {
+    let mut filter = window(promise(0.01, 20_000, 2), 14_000);
+    for second in 0..60u64 {
+        set_time(&mut filter, START_MS + second * 1000);
+        let added = if second % 20 < 14 { 1_000 } else { 0 };
+        (0..added).for_each(|number| _ = add(&mut filter, &item(second << 32 | number)).unwrap());
+        let (_, table, whole) = filter.stats();
+        let live =
+            (0..15).filter(|back| second >= *back && (second - back) % 20 < 14).count() as f64 * 1000.0;
         assert!(
-            (measured - whole.error_rate).abs() < 0.05 * whole.error_rate + deviation,
-            "{measured} {whole:?}"
+            (table.unwrap().items as f64 - live).abs() <= live / 100.0,
+            "{second}: {table:?}, {live} live"
+        );
+        assert_eq!(whole.estimated_items, table.unwrap().items as f64);
+        let expired = table.unwrap().expired_entries;
+        let (used, bytes) = (filter.table().unwrap().used_slots(), table.unwrap().expired_bytes());
+        assert_eq!(expired, used - table.unwrap().items);
+        assert!((expired == 0) == (bytes == 0) && bytes <= filter.size_bytes());
+        let asked = 100_000u64;
+        let hits = (0..asked).filter(|number| contains(&filter, &item(number | 1 << 60))).count();
+        let (measured, rate) = (hits as f64 / asked as f64, whole.error_rate);
+        let noise = 4.0 * (rate / asked as f64).sqrt();
+        assert!(
+            measured <= rate * 1.1 + noise && measured >= rate * 0.85 - noise,
+            "{second}: {measured} {rate}"
         );
     }
 }
@@ -108,8 +140,8 @@ fn small_filters_are_estimated_within_their_statistical_error() {
         for round in 0..rounds {
             let mut filter = fixed(0.01, capacity);
             force(&mut filter, round << 32..(round << 32) + capacity);
-            let (layers, whole) = filter.stats();
-            let (cells, probes) = (layers[0].cells as f64, f64::from(layers[0].probes));
+            let (layers, _, whole) = filter.stats();
+            let (cells, probes) = (layers[0].positions as f64, f64::from(layers[0].probes));
             let t = capacity as f64 * probes / cells;
             expected = ((t.exp() - 1.0 - t) * cells).sqrt() / probes;
             let off = whole.estimated_items - capacity as f64;
@@ -139,7 +171,7 @@ fn the_error_rate_now_equals_the_measured_one() {
 /// Compares the reported error rate with the measured one if that is possible. The number of lookups gives ten
 /// thousand false positives.
 fn assert_rate(name: &str, filter: &Filter) {
-    let (_, whole) = filter.stats();
+    let (_, _, whole) = filter.stats();
     let asked = ((1e4 / whole.error_rate) as u64).clamp(100_000, 3_000_000);
     if (asked as f64) * whole.error_rate < 4_000.0 {
         return;
@@ -154,7 +186,7 @@ fn assert_rate(name: &str, filter: &Filter) {
 fn the_stats_of_a_saturating_filter_give_its_items_and_error_rate() {
     for capacity_items in [20_000, 1_000_000] {
         for hash in [Hash::Murmur3, Hash::Keyed(KEY)] {
-            let mut filter = own(saturating(0.01, capacity_items), hash, CellType::Bits);
+            let mut filter = own(saturating(0.01, capacity_items), hash);
             let mut items = 0;
             for percent in [50, 100, 200, 400] {
                 let next = capacity_items * percent / 100;
@@ -163,7 +195,7 @@ fn the_stats_of_a_saturating_filter_give_its_items_and_error_rate() {
                 });
                 items = next;
                 let name = format!("{:?} for {capacity_items} at {percent} %", filter.kind());
-                let (layers, whole) = filter.stats();
+                let (layers, _, whole) = filter.stats();
                 assert_eq!(layers.len(), 1, "{name}");
                 let error = whole.estimated_items / items as f64 - 1.0;
                 assert!(error.abs() < 0.01, "{name}: {items}, estimated {whole:?}");
@@ -178,9 +210,6 @@ fn the_stats_of_united_filters_of_every_kind_give_their_items_and_error_rate() {
     for percent in [1, 10, 50, 99, 200] {
         let (mut whole, mut items) = (None, 0);
         for (source, (name, capacity, mut filter)) in kinds().into_iter().enumerate() {
-            if filter.cell_type() != CellType::Bits {
-                continue;
-            }
             let (first, count) = ((source as u64) << 40, capacity * percent / 100);
             force(&mut filter, first..first + count);
             items += count;
@@ -192,7 +221,7 @@ fn the_stats_of_united_filters_of_every_kind_give_their_items_and_error_rate() {
                 }
             }
             let Some(whole) = &whole else { continue };
-            let (layers, stats) = whole.stats();
+            let (layers, _, stats) = whole.stats();
             let error = stats.estimated_items / items as f64 - 1.0;
             let name = format!("{} layers at {percent} %, the last of {name}", layers.len());
             assert!(error.abs() < 0.01, "{name}: {items} items: {stats:?}");
@@ -210,9 +239,9 @@ fn the_stats_of_layers_merged_bit_by_bit_give_their_items_and_error_rate() {
             // A tenth of the items of the last filter are also in this one.
             let first = source * capacity * 9 / 10;
             force(&mut other, first..first + capacity);
-            assert!(into.add_segment(0, 0, other.layers()[0].cells().bytes()));
+            assert!(into.add_bytes(0, 0, other.layers()[0].bits().bytes()));
             let items = first + capacity;
-            let (_, stats) = into.stats();
+            let (_, _, stats) = into.stats();
             let error = stats.estimated_items / items as f64 - 1.0;
             assert!(error.abs() < 0.01, "{items} items: {stats:?}");
             assert_rate(&format!("{items} items for {capacity}"), &into);
@@ -223,8 +252,8 @@ fn the_stats_of_layers_merged_bit_by_bit_give_their_items_and_error_rate() {
 #[test]
 fn an_empty_filter_has_no_items_and_no_false_positives() {
     for (name, _, filter) in kinds() {
-        let (_, whole) = filter.stats();
-        let nothing = (whole.estimated_items, whole.error_rate, whole.set_cells);
+        let (_, _, whole) = filter.stats();
+        let nothing = (whole.estimated_items, whole.error_rate, whole.set_bits);
         assert_eq!(nothing, (0.0, 0.0, 0), "{name}");
     }
 }

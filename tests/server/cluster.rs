@@ -55,7 +55,7 @@ fn id(client: &mut Client) -> String {
 
 fn fill(client: &mut Client) -> String {
     assert_eq!(client.say("BF.RESERVE k 0.001 10"), "+OK");
-    for item in 0..500 {
+    for item in 0..700 {
         client.say(&format!("BF.ADD k item-{item}"));
     }
     client.digest("k")
@@ -65,7 +65,7 @@ fn assert_moved(cluster: &Cluster, digest: &str) {
     let (mut from, mut to) = (cluster.first.client(), cluster.second.client());
     let slot = to.int("CLUSTER KEYSLOT k");
     assert_eq!(to.digest("k"), digest);
-    for item in 0..500 {
+    for item in 0..700 {
         assert_eq!(to.int(&format!("BF.EXISTS k item-{item}")), 1);
     }
     let moved = format!("-MOVED {slot} 127.0.0.1:{}", cluster.second.port());

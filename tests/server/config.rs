@@ -39,28 +39,20 @@ pub(crate) fn get(client: &mut Client, option: &str) -> String {
     value.unwrap_or_else(|| panic!("CONFIG GET {option}: {reply}")).to_owned()
 }
 
-/// Returns the capacity, the error rate of the first layer and the expansion of a filter that is created without
-/// options.
+/// Returns the capacity, the error rate and the expansion of a filter that is created without options.
 fn made(client: &mut Client) -> (String, f64, String) {
     client.say("DEL made");
     assert_eq!(client.say("BF.ADD made x"), "1");
-    let debug = client.say("BF.DEBUG made");
-    let (_, ratio) = debug.rsplit_once("ratio:").unwrap();
+    let rate = client.say("BF.INFO made ERROR-RATE");
     let capacity = client.say("BF.INFO made CAPACITY");
-    (capacity, ratio.trim_end_matches("\"]").parse().unwrap(), client.say("BF.INFO made EXPANSION"))
+    (capacity, rate.trim_matches(['[', ']', '"']).parse().unwrap(), client.say("BF.INFO made EXPANSION"))
 }
 
 pub(crate) fn assert_made(client: &mut Client, capacity: u64, rate: f64, expansion: u32) {
     let (actual_capacity, actual_rate, actual_expansion) = made(client);
     assert_eq!(actual_capacity, format!("[{capacity}]"));
     let expected_expansion = if expansion == 0 { "[nil]".to_owned() } else { format!("[{expansion}]") };
-    // The first layer of a growing filter has a smaller share of the error rate if the capacity is the default.
-    let share = match (expansion, capacity) {
-        (0, _) => 1.0,
-        (_, 100) => 0.4,
-        _ => 0.75,
-    };
-    assert!((actual_rate - rate * share).abs() < 1e-12, "{actual_rate}");
+    assert!((actual_rate - rate).abs() < 1e-12, "{actual_rate}");
     assert_eq!(actual_expansion, expected_expansion);
 }
 
@@ -216,7 +208,9 @@ fn options_do_not_change_existing_filters(site: &Site) {
     for item in 0..150 {
         client.say(&format!("BF.ADD k item-{item}"));
     }
-    assert_eq!(client.say("BF.INFO k CAPACITY"), "[300]");
+    // It grows as before: its capacity is that of its items.
+    assert_eq!(client.say("BF.INFO k FILTERS"), "[1]");
+    assert_eq!(client.say("BF.INFO k CAPACITY"), format!("[{}]", client.say("BF.CARD k")));
 }
 
 /// RedisBloom 8's names, without a prefix.

@@ -84,6 +84,7 @@ fn in_resp3(line: &str, reply: &str) -> String {
         ("ITEMS", "Number of items inserted"),
         ("EXPANSION", "Expansion rate"),
         ("MAXSCALEDCAPACITY", "Max scaled capacity"),
+        ("WINDOW", "Window milliseconds"),
     ];
     let known = names.iter().find(|(word, _)| *word == field).map(|(_, name)| (*name).to_owned());
     format!("%1 +{} {value}", known.unwrap_or(field.to_lowercase()))

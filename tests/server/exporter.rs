@@ -45,11 +45,14 @@ fn make_filters(client: &mut Client) {
         "BF.RESERVE redisbloom 0.01 100 FORMAT redisbloom",
         "BF.RESERVE valkey-bloom 0.01 100 FORMAT valkey-bloom",
         "BF.RESERVE quiet 0.01 1000",
+        "BF.RESERVE grown 0.01 100 FORMAT redisbloom",
     ] {
         assert_eq!(client.say(line), "+OK");
     }
     // Some items seem to be present.
-    for (key, count) in [("full", 130), ("beyond", 400), ("grown", 2800), ("window", 10), ("quiet", 10)] {
+    for (key, count) in
+        [("full", 130), ("beyond", 400), ("grown", 2600), ("unreserved", 2600), ("window", 10), ("quiet", 10)]
+    {
         client.say(&format!("BF.MADD {key}{}", items(count)));
     }
 }
@@ -69,16 +72,11 @@ fn the_script_reports_each_filter_with_the_documented_permissions(site: &Site) {
         let Some(value) = client.array(&["BF.INFO", key, field]).first().map(show) else { panic!("{field}") };
         value.trim_matches('"').parse().unwrap()
     };
-    for key in ["full", "beyond", "grown", "window", "redisbloom", "valkey-bloom", "quiet"] {
+    for key in ["full", "beyond", "grown", "unreserved", "window", "redisbloom", "valkey-bloom", "quiet"] {
         let rate = number(&mut client, key, "ERROR-RATE-NOW");
         assert_eq!(found[&format!("bf_filter_error_rate:{key}")], rate, "{key}");
-        if key != "window" {
-            assert_eq!(
-                found[&format!("bf_filter_layers:{key}")],
-                number(&mut client, key, "LAYERS"),
-                "{key}"
-            );
-        }
+        let layers = number(&mut client, key, "LAYERS");
+        assert_eq!(found[&format!("bf_filter_layers:{key}")], layers, "{key}");
     }
     let of = |name: &str| -> Vec<&str> {
         found.keys().filter_map(|found| found.strip_prefix(name)?.strip_prefix(':')).collect()
@@ -87,8 +85,8 @@ fn the_script_reports_each_filter_with_the_documented_permissions(site: &Site) {
     assert_eq!(of("bf_filter_layers").first(), Some(&escaped));
     assert_eq!(
         of("bf_filter_capacity_used"),
-        ["beyond", "full", "quiet", "redisbloom", "valkey-bloom"],
-        "those with a capacity that somebody chose"
+        ["beyond", "full", "grown", "quiet", "redisbloom", "valkey-bloom"],
+        "those with a capacity that can be used up"
     );
     assert!(!of("bf_filter_error_rate_ratio").contains(&"redisbloom"), "its rate is unknown");
     assert_eq!(found["bf_filter_capacity_used:full"], 1.0);
@@ -96,7 +94,7 @@ fn the_script_reports_each_filter_with_the_documented_permissions(site: &Site) {
     let ratio = found["bf_filter_error_rate_ratio:beyond"];
     assert_eq!(ratio, found["bf_filter_error_rate:beyond"] / 0.01, "{ratio}");
     assert_eq!(found["bf_filter_layers:grown"], 5.0);
-    assert_eq!(found["bf_filter_reports"], 8.0);
+    assert_eq!(found["bf_filter_reports"], 9.0);
     let kinds: BTreeSet<&str> = found.keys().map(|name| name.split(':').next().unwrap()).collect();
     assert_eq!(kinds, names::of_filters());
 }

@@ -206,6 +206,12 @@ type Copy = fn(client: &mut Client, from: &str, to: &str);
 /// The ways whose copy is equal. The last one removes the original.
 const COPIES: &[(&str, Copy)] = &[
     ("COPY", |client, from, to| assert_eq!(client.int(&format!("COPY {from} {to}")), 1)),
+    ("COPY and MOVE", |client, from, to| {
+        assert_eq!(client.int(&format!("COPY {from} {to} DB 1")), 1);
+        assert_eq!(client.say("SELECT 1"), "+OK");
+        assert_eq!(client.int(&format!("MOVE {to} 0")), 1);
+        assert_eq!(client.say("SELECT 0"), "+OK");
+    }),
     ("chunks", travel),
     ("DUMP and RESTORE", |client, from, to| {
         let payload = client.bytes(&["DUMP", from]);

@@ -17,7 +17,7 @@ pub(crate) const TESTS: &[Test] = tests![
     filters_are_evicted_above_maxmemory,
     eviction_removes_no_more_filters_than_needed,
     writes_that_need_memory_are_refused_above_maxmemory,
-    filters_of_many_layers_have_a_large_effort,
+    filters_of_many_layers_or_segments_have_a_large_effort,
 ];
 
 fn the_type_of_a_filter_is_everbloom(site: &Site) {
@@ -218,15 +218,16 @@ fn filters_are_evicted_above_maxmemory(site: &Site) {
     });
 }
 
-/// Adds `filters` filters of this capacity, limits the memory to about half of them, and asserts that the server
-/// evicts no more than needed.
-fn evicts_no_more_than_needed(site: &Site, capacity: u64, filters: u64) {
+/// Creates a filter with the key `0`, adds copies of it up to `filters` filters, limits the memory to about half of
+/// them, and asserts that the server evicts no more than needed.
+fn evicts_no_more_than_needed(site: &Site, filters: u64, create: impl Fn(&mut Client)) {
     // The default of Valkey from 8.0 on: evicted filters may be freed in the background.
     let server =
         site.launch().with("lazyfree-lazy-eviction yes").with("maxmemory-policy allkeys-random").start();
     let mut client = server.client();
-    for filter in 0..filters {
-        assert_eq!(client.say(&format!("BF.RESERVE {filter} 0.01 {capacity} NONSCALING")), "+OK");
+    create(&mut client);
+    for filter in 1..filters {
+        assert_eq!(client.int(&format!("COPY 0 {filter}")), 1);
     }
     let filter_bytes = client.int("MEMORY USAGE 0").unsigned_abs();
     let too_many = filters / 2;
@@ -246,9 +247,12 @@ fn evicts_no_more_than_needed(site: &Site, capacity: u64, filters: u64) {
 
 fn eviction_removes_no_more_filters_than_needed(site: &Site) {
     // 5 MB, 125 MB, and 250 MB, which is otherwise freed in the background. None of their pages is ever written to.
-    evicts_no_more_than_needed(site, 4_000_000, 50);
-    evicts_no_more_than_needed(site, 100_000_000, 40);
-    evicts_no_more_than_needed(site, 200_000_000, 40);
+    for (capacity, filters) in [(4_000_000, 50), (100_000_000, 40), (200_000_000, 40)] {
+        let line = format!("BF.RESERVE 0 0.01 {capacity} NONSCALING");
+        evicts_no_more_than_needed(site, filters, |client| assert_eq!(client.say(&line), "+OK"));
+    }
+    // Tables that are otherwise freed in the background.
+    evicts_no_more_than_needed(site, 30, |client| table_of_segments(client, "0", 1001));
 }
 
 fn writes_that_need_memory_are_refused_above_maxmemory(site: &Site) {
@@ -271,22 +275,51 @@ fn writes_that_need_memory_are_refused_above_maxmemory(site: &Site) {
 
 /// A large effort prevents active defragmentation from moving such filters in a single, uninterruptible call. It also
 /// makes the server free them in the background, which this test can observe.
-fn filters_of_many_layers_have_a_large_effort(site: &Site) {
+fn filters_of_many_layers_or_segments_have_a_large_effort(site: &Site) {
     let server = site.start();
     let mut client = server.client();
-    for (layers, is_laborious) in [(1000, 0), (1001, 1)] {
-        client.say("BF.RESERVE k 0.01 1 EXPANSION 1");
-        for item in 0..5000 {
-            client.say(&format!("BF.ADD k item-{item}"));
-            if item >= layers - 1 && client.say("BF.INFO k FILTERS") == format!("[{layers}]") {
-                break;
-            }
-        }
-        assert_eq!(client.say("BF.INFO k FILTERS"), format!("[{layers}]"));
-        let before = client.info_number("lazyfreed_objects");
+    let freed_lazily = |client: &mut Client| {
+        let (before, filters) = (client.info_number("lazyfreed_objects"), client.info_number("bf_filters"));
         assert_eq!(client.say("UNLINK k"), "1");
-        wait_until("freed", || client.info_number("bf_filters") == 0);
+        wait_until("freed", || client.info_number("bf_filters") == filters - 1);
         wait_until("counted", || client.info_number("lazyfree_pending_objects") == 0);
-        assert_eq!(client.info_number("lazyfreed_objects") - before, is_laborious, "{layers} layers");
+        client.info_number("lazyfreed_objects") - before
+    };
+    for (layers, is_laborious) in [(1000, 0), (1001, 1)] {
+        union_of_layers(&mut client, "k", layers);
+        assert_eq!(freed_lazily(&mut client), is_laborious, "{layers} layers");
     }
+    for (least, is_laborious) in [(100, 0), (1001, 1)] {
+        table_of_segments(&mut client, "k", least);
+        assert!(client.int("MEMORY USAGE k") < 64 << 20);
+        assert_eq!(freed_lazily(&mut client), is_laborious, "{least} segments");
+    }
+}
+
+/// Creates a filter that is a table of at least so many segments under a key. It has a high error rate, so that it
+/// takes a few megabytes only.
+fn table_of_segments(client: &mut Client, key: &str, least: u64) {
+    assert_eq!(client.say(&format!("BF.INSERT {key} ERROR 0.5 ITEMS first")), "[1]");
+    let segments = |client: &mut Client| -> u64 {
+        let reply = client.say(&format!("BF.INFO {key} TABLE-SEGMENTS"));
+        reply.trim_matches(['[', ']']).parse().expect("a number of segments")
+    };
+    for from in (0u64..).step_by(250_000) {
+        if segments(client) >= least {
+            return;
+        }
+        let items: Vec<u8> = (from..from + 250_000).flat_map(u64::to_le_bytes).collect();
+        client.call(&[b"BF.BULKADD".as_slice(), key.as_bytes(), b"FIXED", b"8", &items]);
+    }
+}
+
+/// Creates a filter of this many layers under a key: the union of filters with different keys of the hash.
+pub(crate) fn union_of_layers(client: &mut Client, key: &str, layers: u64) {
+    let mut line = format!("BF.MERGE {key}");
+    for number in 1..=layers {
+        client.say(&format!("BF.INSERT source-{number} CAPACITY 1 NONSCALING KEYED ITEMS {number}"));
+        line += &format!(" source-{number}");
+    }
+    assert_eq!(client.say(&format!("{line} FORCE")), "+OK");
+    assert_eq!(client.say(&format!("BF.INFO {key} FILTERS")), format!("[{layers}]"));
 }

@@ -10,15 +10,20 @@ use crate::vectors::systems;
 /// The kinds: a name and the commands that create a filter of it. `$` is its key, `#` its capacity and `@` its shape.
 pub(crate) const KINDS: &[(&str, &[&str])] = &[
     ("created-by-add", &["BF.ADD $ first"]),
+    ("created-keyed", &["BF.INSERT $ ERROR 0.000001 KEYED ITEMS first"]),
     ("scaling", &["BF.RESERVE $ 0.001 # EXPANSION 3"]),
     ("tiny-rate", &["BF.RESERVE $ 0.00000123456789 #"]),
     ("fixed", &["BF.RESERVE $ 0.01 # NONSCALING"]),
     ("saturating", &["BF.RESERVE $ 0.01 # NONSCALING SATURATE"]),
     ("keyed", &["BF.RESERVE $ 0.01 # KEYED"]),
+    ("keyed-fixed", &["BF.RESERVE $ 0.01 # KEYED NONSCALING"]),
     ("counting", &["BF.RESERVE $ 0.001 # COUNTING", "BF.MADD $ twice twice gone gone", "BF.DEL $ gone gone"]),
     // Five distinct items, each of which takes capacity once, however often it was added.
     ("counting-fixed", &["BF.RESERVE $ 0.0001 # COUNTING NONSCALING", "BF.MADD $ a a a a a b c d e"]),
-    ("counting-saturating", &["BF.RESERVE $ 0.01 # NONSCALING SATURATE COUNTING"]),
+    (
+        "counting-often",
+        &["BF.INSERT $ COUNTING ITEMS a b", "BF.MADD $ a a a a a a a a a a a a a a a a a a a a a a a"],
+    ),
     ("keyed-counting", &["BF.INSERT $ CAPACITY # KEYED COUNTING ITEMS a a b", "BF.DEL $ b"]),
     ("window", &["BF.RESERVE $ 0.01 # WINDOW 10000"]),
     ("window-fixed", &["BF.RESERVE $ 0.01 # WINDOW 10000 NONSCALING NOREFRESH"]),
@@ -29,16 +34,24 @@ pub(crate) const KINDS: &[(&str, &[&str])] = &[
     ("valkey-bloom-fixed", &["BF.RESERVE $ 0.01 # FORMAT valkey-bloom NONSCALING"]),
     ("imported", &["BF.IMPORT $ EMPTY SCHEME go-zero BITS #00 CAPACITY # EXPANSION 3"]),
     ("imported-fixed", &["BF.IMPORT $ EMPTY SCHEME murmur3-salted BITS #00 HASHES 5 NONSCALING"]),
-    ("united", &["BF.MERGE $ scaling-@ keyed-@ redisbloom-@ valkey-bloom-@ imported-@ FORCE"]),
-    ("united-keyed", &["BF.MERGE $ keyed-@ FORCE"]),
-    ("united-counters", &["BF.MERGE $ counting-@ FORCE"]),
+    ("united", &["BF.MERGE $ scaling-@ keyed-fixed-@ redisbloom-@ valkey-bloom-@ imported-@ FORCE"]),
+    ("united-keyed", &["BF.MERGE $ keyed-@ keyed-fixed-@ FORCE"]),
+    ("united-tables", &["BF.MERGE $ created-by-add-@ scaling-@ FORCE"]),
+    ("united-counts", &["BF.MERGE $ counting-@ FORCE"]),
     ("united-windows", &["BF.MERGE $ window-@ FORCE"]),
 ];
 
 /// The shapes of the filters of every kind: a name, a capacity, the number of added items. A filter whose name begins
 /// with `cleared` is then cleared and gets one item.
-const SHAPES: [(&str, &str, usize); 4] =
-    [("empty", "1000", 0), ("grown", "10", 300), ("cleared", "10", 300), ("paged", "500000", 300)];
+const SHAPES: [(&str, &str, usize); 5] = [
+    ("empty", "1000", 0),
+    ("grown", "10", 300),
+    ("cleared", "10", 300),
+    ("paged", "500000", 300),
+    ("split", "10", 9000),
+];
+/// The shape whose tables have several segments, and the kinds that have it.
+const SPLIT: (&str, [&str; 5]) = ("split", ["created-by-add", "scaling", "counting", "window", "imported"]);
 
 /// Creates a filter of a kind.
 pub(crate) fn make(client: &mut Client, kind: &[&str], key: &str, capacity: &str, shape: &str) {
@@ -155,11 +168,14 @@ pub(crate) fn fill(client: &mut Client) -> Vec<Filter> {
     let mut filters = Vec::new();
     for (shape, capacity, count) in SHAPES {
         for (name, kind) in KINDS {
+            if shape == SPLIT.0 && !SPLIT.1.contains(name) {
+                continue;
+            }
             let mut filter = Filter::new(format!("{name}-{shape}"));
             make(client, kind, &filter.key, capacity, shape);
             if count > 0 && name.contains("window") {
                 // The items are in all generations but the oldest ones, which may expire meanwhile.
-                for (part, items) in (0..).zip(items(count).chunks(30)) {
+                for (part, items) in (0..).zip(items(count).chunks(count.div_ceil(10))) {
                     filter.at_ms = Some(now_ms - part * 7919 % 9000 * 1000);
                     filter.add(client, items.to_vec());
                 }

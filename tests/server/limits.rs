@@ -1,6 +1,7 @@
 //! The largest, the smallest and impossible filters.
 
 use crate::harness::{Client, Site, Test, tests};
+use crate::keys::union_of_layers;
 
 pub(crate) const TESTS: &[Test] = tests![
     a_filter_of_a_gigabyte_takes_no_memory_until_it_is_used,
@@ -10,6 +11,7 @@ pub(crate) const TESTS: &[Test] = tests![
     growth_beyond_the_byte_limit_is_refused_and_changes_nothing,
     refused_items_are_logged_once_per_filter_and_minute,
     the_byte_limit_counts_every_layer,
+    a_table_uses_nearly_all_of_its_limit,
     the_byte_limit_does_not_affect_existing_filters,
     items_of_a_mebibyte_are_accepted,
     a_command_may_carry_many_items,
@@ -161,7 +163,7 @@ fn refused_items_are_logged_once_per_filter_and_minute(site: &Site) {
     let log = primary.log();
     let lines: Vec<&str> = log.lines().filter(|line| line.contains("a filter refuses items: ")).collect();
     assert_eq!(lines.len(), 3, "{log}");
-    let because = "'grows' has no room for new items: with the next layer it would take ";
+    let because = "'grows' has no room for new items: with more items it would take ";
     assert!(lines[0].contains(because), "{}", lines[0]);
     assert!(lines[0].ends_with(" bytes, more than bf.max-filter-bytes (2000)"), "{}", lines[0]);
     let because = "'fixed' has no room for new items: it is fixed and has as many items as its capacity";
@@ -173,11 +175,51 @@ fn refused_items_are_logged_once_per_filter_and_minute(site: &Site) {
 fn the_byte_limit_counts_every_layer(site: &Site) {
     let server = site.launch().with_option("bf.max-filter-bytes 5000").start();
     let mut client = server.client();
-    client.say("BF.RESERVE k 0.01 100 EXPANSION 1");
+    client.say("BF.RESERVE k 0.01 100 EXPANSION 1 FORMAT valkey-bloom");
     let (items, _) = add_until_refused(&mut client, "k", 100_000);
-    let size: u64 = client.say("BF.INFO k SIZE").trim_matches(['[', ']']).parse().unwrap();
+    let size: u64 = client.say("BF.INFO k BYTES").trim_matches(['[', ']']).parse().unwrap();
     assert!(size <= 5000, "{size}");
     assert!(items > 500, "{items} items in {size} bytes");
+}
+
+/// Every kind with a table is refused new items at its limit and not long before, and accepts them when it is raised.
+fn a_table_uses_nearly_all_of_its_limit(site: &Site) {
+    let server = site.launch().with_option("bf.max-filter-bytes 50000").start();
+    let replica = server.replica(site.launch().with("propagation-error-behavior panic"));
+    let mut client = server.client();
+    for (key, creation, most_bits) in [
+        ("unreserved", "", 22),
+        ("reserved", "CAPACITY 1000 ", 22),
+        ("counting", "COUNTING ", 22),
+        ("window", "WINDOW 86400 ", 25),
+    ] {
+        client.say(&format!("BF.INSERT {key} {creation}ITEMS first"));
+        let refused = "-ERR problem inserting into filter";
+        let mut from = 0;
+        loop {
+            let items: Vec<String> = (from..from + 500).map(|item| item.to_string()).collect();
+            let words: Vec<&str> =
+                ["BF.MADD", key].into_iter().chain(items.iter().map(String::as_str)).collect();
+            let replies = client.array(&words);
+            from += 500;
+            if replies.iter().any(|reply| crate::harness::show(reply) == refused) {
+                break;
+            }
+            assert!(from < 100_000, "{key}");
+        }
+        let number = |reply: String| reply.trim_matches(['[', ']']).parse::<i64>().unwrap();
+        let size = number(client.say(&format!("BF.INFO {key} SIZE")));
+        let items = client.int(&format!("BF.CARD {key}"));
+        assert!(size <= 50_000 && items * most_bits > 45_000 * 8, "{key}: {items} items in {size} bytes");
+        assert_eq!(client.int("WAIT 1 60000"), 1);
+        assert_eq!(replica.client().digest(key), client.digest(key), "{key}");
+    }
+    client.say("CONFIG SET bf.max-filter-bytes 1000000");
+    for key in ["unreserved", "reserved", "counting", "window"] {
+        let items: String = (0..2000).map(|item| format!(" more-{item}")).collect();
+        let reply = client.say(&format!("BF.MADD {key}{items}"));
+        assert!(!reply.contains("ERR"), "{key}");
+    }
 }
 
 fn the_byte_limit_does_not_affect_existing_filters(site: &Site) {
@@ -224,17 +266,10 @@ fn a_command_may_carry_many_items(site: &Site) {
 fn a_filter_of_a_thousand_layers_works(site: &Site) {
     let server = site.start();
     let mut client = server.client();
-    client.say("BF.RESERVE k 0.01 1 EXPANSION 1");
-    let mut item = 0;
-    while client.int("BF.CARD k") < 1000 {
-        client.say(&format!("BF.ADD k item-{item}"));
-        item += 1;
-    }
-    assert!(item < 1050, "{item} items for 1000 layers");
-    assert_eq!(client.say("BF.INFO k FILTERS"), "[1000]");
+    union_of_layers(&mut client, "k", 1000);
     assert_eq!(client.array(&["BF.DEBUG", "k"]).len(), 1001);
-    for item in 0..item {
-        assert_eq!(client.int(&format!("BF.EXISTS k item-{item}")), 1);
+    for item in 1..=1000 {
+        assert_eq!(client.int(&format!("BF.EXISTS k {item}")), 1);
     }
     let digest = client.digest("k");
     assert_eq!(client.int("COPY k copied"), 1);
@@ -250,7 +285,7 @@ fn a_filter_of_a_thousand_layers_works(site: &Site) {
 fn a_filter_stops_growing_at_its_last_layer(site: &Site) {
     let server = site.start();
     let mut client = server.client();
-    client.say("BF.RESERVE k 0.01 1 EXPANSION 1");
+    client.say("BF.RESERVE k 0.01 1 EXPANSION 1 FORMAT redisbloom");
     let (items, refusal) = add_until_refused(&mut client, "k", 10_000);
     assert_eq!(refusal, "-ERR problem inserting into filter");
     assert_eq!(client.say("BF.INFO k FILTERS"), format!("[{items}]"));

@@ -99,7 +99,7 @@ fn a_replica_without_memory_for_a_layer_exits(site: &Site) {
         let replica = primary.replica(cramped(site.launch()));
         let mut client = primary.client();
         // The first layer is small; the second one needs 1.2 GB.
-        assert_eq!(client.say("BF.RESERVE large 0.01 30000 EXPANSION 32768"), "+OK");
+        assert_eq!(client.say("BF.RESERVE large 0.01 30000 EXPANSION 32768 FORMAT redisbloom"), "+OK");
         let items: Vec<String> = (0..30_000).map(|item| format!("item-{item}")).collect();
         let mut full = false;
         for batch in items.chunks(1000) {

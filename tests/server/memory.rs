@@ -48,7 +48,7 @@ fn out_of_memory_during_growth_is_an_error(site: &Site) {
     let server = cramped(site);
     let mut client = server.client();
     // The second layer would have a capacity of 4 * 10^9 items.
-    assert_eq!(client.say("BF.RESERVE k 0.01 131072 EXPANSION 32768"), "+OK");
+    assert_eq!(client.say("BF.RESERVE k 0.01 131072 EXPANSION 32768 FORMAT redisbloom"), "+OK");
     let refused = "-ERR problem inserting into filter";
     for batch in 0..131 {
         let items: Vec<String> = (0..1000).map(|item| format!("{batch}-{item}")).collect();

@@ -73,6 +73,8 @@ fn counted(client: &mut Client) -> BTreeMap<String, Totals> {
             let number = |name: &str| show(field(name)).parse::<u64>().unwrap();
             let kind = format!("bf_{}", show(field("kind")).replace('"', "").replace('-', "_"));
             let mut more = ["bytes", "layers", "items", "capacity"].map(number);
+            // A table counts as a layer.
+            more[1] += u64::from(*field("table-segments") != Value::Nil);
             // The expiry of an item raises no event.
             more[2] *= u64::from(kind != "bf_window");
             let sums = totals.get_mut(&kind).unwrap_or_else(|| panic!("{kind}"));
@@ -116,8 +118,10 @@ fn disturb(client: &mut Client, random: &mut Random) -> String {
     let key = |random: &mut Random| format!("{{k}}{}", random.below(10));
     let (one, other) = (key(random), key(random));
     let items = |random: &mut Random| {
-        let count = 1 + random.below(30);
-        (0..count).map(|_| format!("i{}", random.below(300))).collect::<Vec<_>>().join(" ")
+        // Sometimes enough for a table to grow and shrink.
+        let (count, most) = if random.below(6) == 0 { (500, 4000) } else { (30, 300) };
+        let count = 1 + random.below(count);
+        (0..count).map(|_| format!("i{}", random.below(most))).collect::<Vec<_>>().join(" ")
     };
     let line = match random.below(24) {
         0..4 => random.choose(&MAKERS).replace("{k}", &one),

@@ -7,7 +7,7 @@ use crate::support::dialogues::replicated::REPLICATED;
 pub(crate) const TESTS: &[Test] = tests![
     only_changes_are_replicated,
     growth_ignores_the_byte_limit_of_the_replica,
-    filters_with_all_shares_grow_alike_on_replicas,
+    tables_grow_and_shrink_alike_on_replicas,
     scripts_and_transactions_replicate_effects,
     a_promoted_replica_accepts_writes,
     a_chain_of_replicas_agrees,
@@ -129,14 +129,14 @@ fn growth_ignores_the_byte_limit_of_the_replica(site: &Site) {
     assert!(size.trim_matches(['[', ']']).parse::<u64>().unwrap() > 1024, "{size}");
 }
 
-fn filters_with_all_shares_grow_alike_on_replicas(site: &Site) {
+fn tables_grow_and_shrink_alike_on_replicas(site: &Site) {
     let mut pair = Pair::start(site);
-    let keys = ["add", "insert", "equal-layers", "counting", "reserved", "by-option"];
+    let keys = ["add", "insert", "counting", "window", "reserved", "by-option"];
     for (key, line) in keys.iter().zip([
         "BF.ADD add x",
         "BF.INSERT insert ERROR 0.001 EXPANSION 3 ITEMS x",
-        "BF.INSERT equal-layers EXPANSION 1 ITEMS x",
         "BF.INSERT counting COUNTING ITEMS x",
+        "BF.RESERVE window 0.01 100 WINDOW 86400",
         "BF.RESERVE reserved 0.01 100",
     ]) {
         assert!(!pair.client.say(line).starts_with('-'), "{key}");
@@ -144,24 +144,48 @@ fn filters_with_all_shares_grow_alike_on_replicas(site: &Site) {
     // Settings of the primary are replicated too.
     assert_eq!(pair.client.say("CONFIG SET bf.initial-size 90"), "+OK");
     pair.client.say("BF.ADD by-option x");
+    // Enough for several segments.
+    let items = |range: std::ops::Range<u32>| range.map(|item| format!(" {item}")).collect::<String>();
     let grow = |pair: &mut Pair, keys: &[&str], from: u32| {
         for key in keys {
-            let items: Vec<String> = (from..from + 1500).map(|item| item.to_string()).collect();
-            pair.client.say(&format!("BF.MADD {key} {}", items.join(" ")));
+            for from in (from..from + 9000).step_by(1500) {
+                pair.client.say(&format!("BF.MADD {key}{}", items(from..from + 1500)));
+            }
         }
         pair.assert_equal(keys);
     };
     grow(&mut pair, &keys, 0);
-    for (key, shares) in
-        keys.iter().zip(["unreserved", "unreserved", "unreserved", "unreserved", "reserved", "reserved"])
-    {
-        assert_eq!(pair.client.say(&format!("BF.INFO {key} SHARES")), format!("[\"{shares}\"]"), "{key}");
+    for (key, filters) in keys.iter().zip([1, 1, 1, 1, 2, 2]) {
+        assert_eq!(pair.client.say(&format!("BF.INFO {key} FILTERS")), format!("[{filters}]"), "{key}");
     }
-    // Shares of the error rate are saved and copied with the filter.
-    assert_eq!(pair.client.int("COPY add copy"), 1);
+    // A table and its state are saved and copied with the filter.
+    let mut all = keys.to_vec();
+    for (from, to) in [("add", "copy"), ("counting", "counting-copy")] {
+        assert_eq!(pair.client.int(&format!("COPY {from} {to}")), 1);
+        all.push(to);
+    }
     assert_eq!(pair.client.say("DEBUG RELOAD"), "+OK");
-    grow(&mut pair, &["add", "copy", "insert", "equal-layers", "counting", "reserved", "by-option"], 1500);
-    assert_eq!(pair.client.digest("copy"), pair.client.digest("add"));
+    grow(&mut pair, &all, 9000);
+    let size = |pair: &mut Pair| {
+        let reply = pair.client.say("BF.INFO counting SIZE");
+        reply.trim_matches(['[', ']']).parse::<u64>().unwrap()
+    };
+    let before = size(&mut pair);
+    for from in (0..18_000).step_by(1500) {
+        for key in ["counting", "counting-copy"] {
+            let reply = pair.client.say(&format!("BF.DEL {key}{}", items(from..from + 1500)));
+            assert!(!reply.contains('0') && !reply.contains("ERR"), "{reply}");
+        }
+        if from % 6000 == 0 {
+            pair.assert_equal(&all);
+        }
+    }
+    pair.assert_equal(&all);
+    assert_eq!(pair.client.int("BF.CARD counting"), 1);
+    assert!(size(&mut pair) < before / 20, "{} of {before} bytes", size(&mut pair));
+    for (from, to) in [("add", "copy"), ("counting", "counting-copy")] {
+        assert_eq!(pair.client.digest(from), pair.client.digest(to));
+    }
 }
 
 fn scripts_and_transactions_replicate_effects(site: &Site) {

@@ -22,6 +22,7 @@ pub(crate) fn filters() -> Vec<(&'static str, Vec<String>)> {
     let made = |line: &str| vec![line.to_owned(), fill("k")];
     vec![
         ("own", made("BF.RESERVE k 0.01 6000")),
+        ("unreserved", vec![fill("k")]),
         ("fixed", made("BF.RESERVE k 0.01 6000 NONSCALING")),
         ("saturating", made("BF.RESERVE k 0.01 6000 NONSCALING SATURATE")),
         ("keyed", made("BF.RESERVE k 0.01 6000 KEYED")),
@@ -101,7 +102,11 @@ pub(crate) fn cases() -> Vec<Case> {
             put(name, &before, words(&line));
         }
         match name {
-            "counting" | "keyed counting" => put(name, &before, words("BF.DEL k item-1 item-2")),
+            // Segments are joined and become smaller.
+            "counting" | "keyed counting" => {
+                let items: Vec<String> = (0..5000).map(|number| format!("item-{number}")).collect();
+                put(name, &before, words(&format!("BF.DEL k {}", items.join(" "))));
+            }
             "client" => put(name, &before, words("BF.EXPORT k")),
             _ => {}
         }
@@ -112,7 +117,7 @@ pub(crate) fn cases() -> Vec<Case> {
             let same = [before.as_slice(), &["BF.RESERVE e 0.01 9 FORMAT valkey-bloom".to_owned()]].concat();
             put(name, &same, words("BF.MERGE new k e FORCE"));
         }
-        if name.ends_with("counting") || name.ends_with("window") {
+        if name.ends_with("counting") || name.ends_with("window") || name == "unreserved" {
             put(name, &before, words("BF.MERGE new k"));
             let copied =
                 [before.as_slice(), &["BF.MERGE e k".to_owned(), "BF.MADD e p q".to_owned()]].concat();

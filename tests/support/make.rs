@@ -2,18 +2,17 @@
 
 use std::cell::Cell;
 
+use everbloom::bloom::filter::policy::redisbloom::Options;
+use everbloom::bloom::filter::policy::{Imported, RedisBloom, StringForm, ValkeyBloom};
+use everbloom::bloom::generation::Span;
 use everbloom::bloom::hash::siphash::{HashKey, Seed};
-use everbloom::bloom::policy::redisbloom::Options;
-use everbloom::bloom::policy::{Imported, RedisBloom, StringForm, ValkeyBloom};
-use everbloom::bloom::window::Span;
 use everbloom::bloom::{
-    AddError, Added, ByteLimit, CellType, Filter, Growth, Hash, Limit, NoPrefetch, Policy, Promise, Spec,
-    Window,
+    AddError, Added, ByteLimit, Filter, Growth, Hash, Limit, NoPrefetch, Policy, Promise, Spec, Window,
 };
 
 /// A limit that no filter exceeds.
 pub const ANY: u64 = u64::MAX;
-/// A limit that counts how often it is asked: once per layer that is sized.
+/// A limit that counts how often it is asked: once per command that needs room.
 pub struct CountedLimit {
     bytes: u64,
     pub asked: Cell<usize>,
@@ -53,24 +52,29 @@ pub fn saturating(error_rate: f64, capacity_items: u64) -> Promise {
     Promise { error_rate, capacity_items, growth: Growth::Saturating }
 }
 
-/// Returns an empty filter of bits with a public hash.
+/// Returns an empty filter with a public hash.
 pub fn plain(promise: Promise) -> Filter {
-    own(promise, Hash::Murmur3, CellType::Bits)
+    own(promise, Hash::Murmur3)
 }
 
-/// Returns an empty filter of bits with a secret hash.
+/// Returns an empty filter with a secret hash.
 pub fn keyed(promise: Promise) -> Filter {
-    own(promise, Hash::Keyed(KEY), CellType::Bits)
+    own(promise, Hash::Keyed(KEY))
 }
 
-/// Returns an empty filter of counters.
+/// Returns an empty counting filter.
 pub fn counting(promise: Promise) -> Filter {
-    own(promise, Hash::Murmur3, CellType::Counters)
+    reserve(Policy::Counting(Box::new(promise)), Hash::Murmur3)
 }
 
-/// Returns an empty filter of everbloom's own format without a window.
-pub fn own(promise: Promise, hash: Hash, cells: CellType) -> Filter {
-    reserve(Policy::Promise(promise), hash, cells)
+/// Returns an empty counting filter with a secret hash.
+pub fn keyed_counting(promise: Promise) -> Filter {
+    reserve(Policy::Counting(Box::new(promise)), Hash::Keyed(KEY))
+}
+
+/// Returns an empty filter of everbloom's own format that neither counts nor expires.
+pub fn own(promise: Promise, hash: Hash) -> Filter {
+    reserve(Policy::Promise(promise), hash)
 }
 
 /// Returns an empty filter with a window of this length.
@@ -80,24 +84,28 @@ pub fn window(promise: Promise, window_ms: u64) -> Filter {
 
 /// Returns an empty filter with this window.
 pub fn windowed(window: Window) -> Filter {
-    reserve(Policy::Window(Box::new(window)), Hash::Murmur3, CellType::Columns)
+    reserve(Policy::Window(Box::new(window)), Hash::Murmur3)
 }
 
-/// Returns an empty filter with a window and a secret hash.
+/// Returns an empty filter with a window of this length and a secret hash.
 pub fn keyed_window(promise: Promise, window_ms: u64) -> Filter {
-    let window = Window::new(promise, Span::new(window_ms), false);
-    reserve(Policy::Window(Box::new(window)), Hash::Keyed(KEY), CellType::Columns)
+    keyed_windowed(Window::new(promise, Span::new(window_ms), false))
+}
+
+/// Returns an empty filter with this window and a secret hash.
+pub fn keyed_windowed(window: Window) -> Filter {
+    reserve(Policy::Window(Box::new(window)), Hash::Keyed(KEY))
 }
 
 /// Returns an empty filter of RedisBloom's format.
 pub fn redisbloom(error_rate: f64, capacity_items: u64, options: Options, growth: u32) -> Filter {
     let policy = RedisBloom::new(error_rate, capacity_items, options, growth);
-    reserve(Policy::RedisBloom(Box::new(policy)), Hash::RedisBloom(policy.hash()), CellType::Bits)
+    reserve(Policy::RedisBloom(Box::new(policy)), Hash::RedisBloom(policy.hash()))
 }
 
 /// Returns an empty filter of valkey-bloom's format.
 pub fn valkeybloom(policy: ValkeyBloom, seed: Seed) -> Filter {
-    reserve(Policy::ValkeyBloom(Box::new(policy)), Hash::ValkeyBloom(seed), CellType::Bits)
+    reserve(Policy::ValkeyBloom(Box::new(policy)), Hash::ValkeyBloom(seed))
 }
 
 /// Returns the policy of an imported filter with a string of this form.
@@ -105,8 +113,8 @@ pub fn imported(form: StringForm, error_rate: f64, growth: Growth) -> Imported {
     Imported { form, estimated_items: 0, error_rate, growth }
 }
 
-fn reserve(policy: Policy, hash: Hash, cells: CellType) -> Filter {
-    Filter::reserve(Spec { policy, hash, cells }, &ANY).unwrap()
+fn reserve(policy: Policy, hash: Hash) -> Filter {
+    Filter::reserve(Spec { policy, hash }, &ANY).unwrap()
 }
 
 /// Adds an item without a limit.
@@ -124,9 +132,9 @@ pub fn set_time(filter: &mut Filter, now_ms: u64) {
     filter.set_time(|| now_ms, || false);
 }
 
-/// Returns the bytes of the cells of each layer.
-pub fn cells_of(filter: &Filter) -> Vec<&[u8]> {
-    filter.layers().iter().map(|layer| layer.cells().bytes()).collect()
+/// Returns the bytes of the bits of each layer.
+pub fn bits_of(filter: &Filter) -> Vec<&[u8]> {
+    filter.layers().iter().map(|layer| layer.bits().bytes()).collect()
 }
 
 /// Sets the item count of the last layer to its capacity, and adds one more item. Returns why it could not be added.

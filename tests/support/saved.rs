@@ -38,7 +38,7 @@ pub fn loaded_as(
 
 /// Returns the filter, after a check of all rules.
 pub fn validated(filter: Filter) -> Filter {
-    assert_eq!(filter.internal_validate(Depth::Cells), Ok(()));
+    assert_eq!(filter.internal_validate(Depth::Contents), Ok(()));
     filter
 }
 
@@ -50,7 +50,8 @@ pub fn string(record: &mut Record, index: usize) -> &mut Vec<u8> {
     }
 }
 
-/// Returns the filter from its chunks: the header, then all chunks from the last to the first, then again in order.
+/// Returns the filter from its chunks: the header, then all chunks from the last but one to the first, then all in
+/// order.
 pub fn from_chunks(filter: &Filter) -> Filter {
     let (mut iterator, mut chunks) = (0, Vec::new());
     while let Some(chunk) = chunk(filter, iterator).unwrap() {
@@ -59,8 +60,8 @@ pub fn from_chunks(filter: &Filter) -> Filter {
     }
     let (first, chunks) = chunks.split_first().unwrap();
     let mut loaded = from_header(&first.1, &ANY).unwrap();
-    for (iterator, data) in chunks.iter().rev().chain(chunks) {
-        load_chunk(&mut loaded, *iterator, data, Trust::DumpId).unwrap();
+    for (iterator, data) in chunks.iter().rev().skip(1).chain(chunks) {
+        load_chunk(&mut loaded, *iterator, data, Trust::DumpId, &ANY).unwrap();
         loaded = validated(loaded);
     }
     loaded
@@ -73,7 +74,7 @@ pub fn rewritten(filter: &Filter) -> Filter {
         let Rewritten::Chunk { iterator, data } = line else { panic!("a blob") };
         match &mut made {
             None => made = Some(from_header(data, &ANY).unwrap()),
-            Some(made) => load_chunk(made, iterator, data, Trust::Sender).unwrap(),
+            Some(made) => load_chunk(made, iterator, data, Trust::Sender, &ANY).unwrap(),
         }
     })
     .unwrap();

@@ -11,10 +11,9 @@ use everbloom::command::{
     COMMANDS, Command, CommandError, Effects, Host, Keyspace, Name, OpenKey, Protocol, Refusals,
     ReplicatedCommand, Replication, Reply, Settings, Slot, StringSlot, end_after_panic, execute, growth_line,
 };
-use everbloom::format::filter::header;
 
 use super::Random;
-use super::make::cells_of;
+use super::saved::digested;
 
 /// The initial time of the clock.
 pub(crate) const NOW_MS: u64 = 1_000_000;
@@ -22,7 +21,7 @@ pub(crate) const NOW_MS: u64 = 1_000_000;
 /// Longer bulk replies are shown by their length, since their text would take three times the memory.
 const LONGEST_SHOWN_BYTES: usize = 1 << 20;
 
-/// Filters up to this size are fully validated after every command, larger ones without their cells.
+/// Filters up to this size are fully validated after every command, larger ones without their contents.
 const VALIDATED_MAX_BYTES: u64 = 4 << 20;
 
 thread_local! {
@@ -117,9 +116,9 @@ pub(crate) struct Server {
     pub(crate) now_ms: u64,
     pub(crate) protocol: Protocol,
     drawn: u64,
-    /// How often the last command asked for the limit of bytes: once per layer that it sized.
+    /// How often the last command asked for the limit of bytes.
     pub(crate) limit_asked: usize,
-    /// The layers of the filter that the last command created, or that its items made a filter gain.
+    /// The parts of the filter that the last command created, or that its items made a filter gain.
     pub(crate) layers_gained: usize,
     pub(crate) keys: HashMap<Vec<u8>, Filter>,
     /// Strings, for imports.
@@ -204,7 +203,7 @@ struct TestKey<'k> {
     has_looked_up: &'k Cell<bool>,
     name: Vec<u8>,
     filter: Option<Filter>,
-    layers: usize,
+    parts: usize,
     access: KeyAccess,
     now_ms: u64,
     is_replicated: bool,
@@ -216,7 +215,7 @@ impl OpenKey for TestKey<'_> {
         self.has_looked_up.set(true);
         let is_writable = self.access == KeyAccess::ReadWrite && self.filter.is_some();
         self.may_have_changed.set(self.may_have_changed.get() || is_writable);
-        self.layers = self.filter.as_ref().map_or(0, Filter::layer_count);
+        self.parts = self.filter.as_ref().map_or(0, Filter::part_count);
         let (now_ms, is_replayed) = (self.now_ms, self.is_replicated && self.access == KeyAccess::ReadWrite);
         if let Some(filter) = &mut self.filter {
             filter.set_time(|| now_ms, || is_replayed);
@@ -236,9 +235,7 @@ impl OpenKey for TestKey<'_> {
     fn changed(&mut self, _items_added: u64) -> u32 {
         step();
         assert!(self.access == KeyAccess::ReadWrite && self.filter.is_some());
-        let added = self.filter.as_ref().map_or(0, Filter::layer_count) - self.layers;
-        drop(self.filter.as_mut().and_then(Filter::take_expired));
-        added as u32
+        (self.filter.as_ref().map_or(0, Filter::part_count) - self.parts) as u32
     }
 
     fn altered(&mut self, _items_before: u64, _capacity_before_items: u64) {
@@ -293,7 +290,7 @@ impl Keyspace for Database<'_> {
             has_looked_up: &self.has_looked_up,
             name: name.bytes.to_vec(),
             filter,
-            layers: 0,
+            parts: 0,
             access,
             now_ms: self.now_ms,
             is_replicated: self.is_replicated,
@@ -395,9 +392,7 @@ impl Server {
             assert!(!reply.contains("-ERR"), "{reply}");
         }
         for (key, filter) in &self.keys {
-            let copy = &replica.keys[key];
-            assert_eq!(header(copy), header(filter));
-            assert!(cells_of(copy) == cells_of(filter), "{}", key.escape_ascii());
+            assert!(digested(&replica.keys[key]) == digested(filter), "{}", key.escape_ascii());
         }
     }
 
@@ -452,7 +447,7 @@ impl Server {
         self.keys = keyspace.filters.into_inner();
         for (key, filter) in argv.iter().filter_map(|key| Some((key, self.keys.get(*key)?))) {
             let is_small = filter.size_bytes() <= VALIDATED_MAX_BYTES;
-            let depth = if is_small { Depth::Cells } else { Depth::Layers };
+            let depth = if is_small { Depth::Contents } else { Depth::Parts };
             assert_eq!(filter.internal_validate(depth), Ok(()), "{} after {line}", key.escape_ascii());
         }
         self.expiries.extend(keyspace.expiries.into_inner());

@@ -26,8 +26,10 @@ fn every_filter_is_shown_with_its_statistics(site: &Site) {
         assert_eq!(client.say(&format!("BF.RESERVE {key} {words}")), "+OK");
         client.say(&format!("BF.MADD {key} a b c"));
     }
+    client.say("BF.RESERVE grown 0.01 100 FORMAT redisbloom");
     for item in 0..3000 {
         client.say(&format!("BF.ADD grown item-{item}"));
+        client.say(&format!("BF.ADD unreserved item-{item}"));
     }
     client.say("SET text value");
     assert_eq!(client.say("BF.RESERVE empty 0.01 100"), "+OK");
@@ -38,7 +40,7 @@ fn every_filter_is_shown_with_its_statistics(site: &Site) {
         let checked = json(&[&["check", &url(&server)], protocol].concat());
         let filters = checked["filters"].as_array().unwrap();
         let names: Vec<&str> = filters.iter().map(|filter| filter["key"].as_str().unwrap()).collect();
-        assert_eq!(names, ["counts", "grown", "redis", "small"]);
+        assert_eq!(names, ["counts", "grown", "redis", "small", "unreserved"]);
         for filter in filters {
             let key = filter["key"].as_str().unwrap();
             let info = |field: &str| {
@@ -52,15 +54,17 @@ fn every_filter_is_shown_with_its_statistics(site: &Site) {
             // Only the filter that has grown four times gets advice.
             assert_eq!(filter["advice"].is_null(), key != "grown", "{filter}");
             if knows_statistics(&mut client) {
-                let fill = filter["fill"].as_f64().unwrap();
-                assert!(fill > 0.0 && fill < 1.0 && filter["error_rate_now"].is_f64(), "{filter}");
+                let has_bits = !["counts", "unreserved"].contains(&key);
+                let fill = filter["fill"].as_f64();
+                assert!(fill.map(|fill| fill > 0.0 && fill < 1.0) == has_bits.then_some(true), "{filter}");
+                assert!(filter["error_rate_now"].is_f64(), "{filter}");
             }
         }
         let filters = json(&["check", &url(&server), "--match", "s*"]);
         assert_eq!(filters["filters"].as_array().unwrap().len(), 1);
     }
     let ended = run(&["check", &url(&server)]);
-    assert!(ended.code == Some(0) && ended.out.starts_with("key ") && ended.out.contains("\n4 filters, "));
+    assert!(ended.code == Some(0) && ended.out.starts_with("key ") && ended.out.contains("\n5 filters, "));
 }
 
 fn keys_that_only_redisbloom_can_load_are_listed(_: &Site) {

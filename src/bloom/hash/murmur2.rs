@@ -7,7 +7,8 @@
 
 use super::ItemHash;
 
-/// The variants of RedisBloom's hash, by release. Position `i` of an item is `h1 + i * h2`, modulo the bits of the layer.
+/// The variants of RedisBloom's hash, by release. Position `i` of an item is `h1 + i * h2`, modulo the bits of the
+/// layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Murmur2 {
     /// 32 bits: RedisBloom 1.0.

@@ -88,7 +88,7 @@ pub(super) static DEL: CommandSpec = CommandSpec {
     arguments: 2..=MANY,
     flags: "write",
     since: V1_0,
-    complexity: "O(m * k * n) for m items, k probes and n layers",
+    complexity: "O(m) for m items",
     summary: "Deletes items from a counting filter",
     syntax: &[KEY, ITEMS],
     ..CHANGES

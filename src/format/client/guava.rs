@@ -12,10 +12,10 @@
 use thiserror::Error;
 
 use super::string::{ExportError, StringError, zeroed};
-use crate::bloom::Cells;
+use crate::bloom::BitArray;
+use crate::bloom::bits::layout::SchemeLayout;
+use crate::bloom::filter::policy::{BitOrder, StringForm};
 use crate::bloom::hash::scheme::{ItemEncoding, Scheme, SchemeParameters};
-use crate::bloom::layout::SchemeLayout;
-use crate::bloom::policy::{BitOrder, StringForm};
 
 /// Bytes before the longs.
 pub const GUAVA_HEADER_BYTES: usize = 6;
@@ -99,7 +99,7 @@ impl GuavaHeader {
     pub fn read(
         blob: &[u8],
         encoding: ItemEncoding,
-    ) -> Result<(SchemeParameters, StringForm, Cells), GuavaError> {
+    ) -> Result<(SchemeParameters, StringForm, BitArray), GuavaError> {
         let header = Self::decode(blob)?;
         let longs = blob.get(GUAVA_HEADER_BYTES..).unwrap_or(&[]);
         let parameters = header.parameters(encoding);
@@ -136,7 +136,7 @@ impl GuavaHeader {
     /// # Errors
     /// [`ExportError`]; the length is checked before anything is allocated.
     #[expect(clippy::big_endian_bytes, reason = "Java's DataInputStream reads the high byte first")]
-    pub fn write(&self, bits: &Cells) -> Result<Vec<u8>, ExportError> {
+    pub fn write(&self, bits: &BitArray) -> Result<Vec<u8>, ExportError> {
         ExportError::check(self.blob_bytes())?;
         let mut blob = zeroed(self.blob_bytes())?;
         if let Some((header, longs)) = blob.split_first_chunk_mut::<GUAVA_HEADER_BYTES>() {

@@ -16,7 +16,7 @@ pub struct RedissonConfig {
 
 impl RedissonConfig {
     /// Reads the fields through `field`, which returns the value of a name.
-    /// [`SchemeLayout`](crate::bloom::layout::SchemeLayout) checks their ranges.
+    /// [`SchemeLayout`](crate::bloom::bits::layout::SchemeLayout) checks their ranges.
     ///
     /// # Errors
     /// The name of the field that is missing or not a number.

@@ -2,10 +2,10 @@
 
 use thiserror::Error;
 
-use crate::bloom::cells::{CellState, PAGE_BYTES, PAGE_WORDS};
+use crate::bloom::bits::{PAGE_BYTES, PAGE_WORDS};
+use crate::bloom::filter::policy::{BitOrder, StringForm};
 use crate::bloom::limits::STRING_MAX_BYTES;
-use crate::bloom::policy::{BitOrder, StringForm};
-use crate::bloom::{Cells, OutOfMemory};
+use crate::bloom::{BitArray, OutOfMemory};
 
 /// Why a string is not a filter with this number of bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -75,13 +75,13 @@ impl StringForm {
     ///
     /// # Errors
     /// [`StringError`]; the string is checked before anything is allocated.
-    pub fn read(string: &[u8], order: BitOrder, size_bits: u64) -> Result<(Self, Cells), StringError> {
+    pub fn read(string: &[u8], order: BitOrder, size_bits: u64) -> Result<(Self, BitArray), StringError> {
         let form = Self { order, length_bytes: string.len() as u64 };
         if !form.is_valid(size_bits) {
             return Err(StringError::TooLong { length_bytes: form.length_bytes, size_bits });
         }
         refuse_bits_beyond_end(string, order, size_bits)?;
-        let made = Cells::try_new(CellState::Bits, size_bits, false);
+        let made = BitArray::try_new(size_bits, false);
         let mut bits = made.map_err(|OutOfMemory| StringError::OutOfMemory)?;
         let size_bytes = bits.bytes().len();
         let mut page = [0; PAGE_BYTES];
@@ -91,7 +91,7 @@ impl StringForm {
             order.copy(string, &mut page);
             // Whole words were written. Of the last one, add only the bytes that both the bits and the string have.
             let length = string.len().next_multiple_of(8).min(size_bytes.saturating_sub(offset));
-            let fits = bits.add_segment(offset, page.get(..length).unwrap_or(&[]));
+            let fits = bits.add_bytes(offset, page.get(..length).unwrap_or(&[]));
             debug_assert!(fits, "a string without bits beyond the end");
         }
         Ok((form, bits))
@@ -99,9 +99,9 @@ impl StringForm {
 
     /// Returns the length of the string that the client would have now, in bytes. O(words after the last set bit).
     #[must_use]
-    pub fn current_length_bytes(&self, bits: &Cells) -> u64 {
+    pub fn current_length_bytes(&self, bits: &BitArray) -> u64 {
         // The words of a clear array are not read.
-        let words = if bits.set_cells() == 0 { &[] } else { bits.words() };
+        let words = if bits.set_bits() == 0 { &[] } else { bits.words() };
         let last_word = words.iter().rposition(|word| *word != 0);
         let needed_bits = last_word.map_or(0, |index| {
             let top_bits = words.get(index).map_or(0, |word| 64 - word.leading_zeros());
@@ -114,7 +114,7 @@ impl StringForm {
     ///
     /// # Errors
     /// [`ExportError`]. A filter is refused if its string could be too long, independently of its current bits.
-    pub fn write(&self, bits: &Cells) -> Result<Vec<u8>, ExportError> {
+    pub fn write(&self, bits: &BitArray) -> Result<Vec<u8>, ExportError> {
         ExportError::check(bits.size_bytes().max(self.length_bytes))?;
         let mut string = zeroed(self.current_length_bytes(bits))?;
         self.fill(bits, &mut string);
@@ -122,7 +122,7 @@ impl StringForm {
     }
 
     /// Writes the bits to a clear string. Does not touch the string where the bits are clear. O(bytes).
-    pub(super) fn fill(&self, bits: &Cells, string: &mut [u8]) {
+    pub(super) fn fill(&self, bits: &BitArray, string: &mut [u8]) {
         let pages = bits.words().chunks(PAGE_WORDS);
         for (string, words) in string.chunks_mut(PAGE_BYTES).zip(pages) {
             if words.iter().any(|word| *word != 0) {
@@ -192,7 +192,7 @@ mod tests {
         let (_, bits) = StringForm::read(string, order, size_bits).unwrap();
         assert_eq!(bits.size_bits(), size_bits);
         let set: Vec<u64> = bits.bit_view().iter_ones().map(|position| position as u64).collect();
-        assert_eq!(bits.set_cells(), set.len() as u64);
+        assert_eq!(bits.set_bits(), set.len() as u64);
         set
     }
 
@@ -242,7 +242,7 @@ mod tests {
                 let (form, mut bits) = StringForm::read(&string, order, size_bits).unwrap();
                 assert_eq!(form.write(&bits).unwrap(), string, "{order:?} {length} {size_bits}");
                 let last_byte = usize::try_from((size_bits - 1) / 8).unwrap();
-                assert!(bits.add_segment(last_byte, &[1 << ((size_bits - 1) % 8)]));
+                assert!(bits.add_bytes(last_byte, &[1 << ((size_bits - 1) % 8)]));
                 let grown = form.write(&bits).unwrap();
                 let last = usize::try_from((size_bits - 1) / 8).unwrap();
                 assert_eq!(grown.len(), string.len().max(last + 1));

@@ -1,18 +1,15 @@
-//! The part of the record for one layer: a part of fixed size, then fields that only some hashes, layouts and cells
-//! have.
+//! The part of the record for one layer: a part of fixed size, then fields that only some hashes and layouts have.
 
 use serde::{Deserialize, Serialize};
 
 use super::PlannedLayer;
-use crate::bloom::cells::{CellState, CellType, History};
+use crate::bloom::bits::layout::{LayerParameters, Prime, SchemeLayout};
+use crate::bloom::bits::sizing::Shape;
 use crate::bloom::hash::murmur2::Murmur2;
 use crate::bloom::hash::scheme::{ItemEncoding, Scheme, SchemeParameters};
 use crate::bloom::hash::siphash::{HashKey, KEY_BYTES, SEED_BYTES, Seed};
-use crate::bloom::layout::{LayerParameters, Prime, SchemeLayout};
-use crate::bloom::sizing::Shape;
-use crate::bloom::window::COLUMNS_LEN;
 use crate::bloom::{Hash, Layer, LayerSpec, Layout, Placement};
-use crate::format::stream::{DecodeError, append, read};
+use crate::format::stream::{DecodeError, append, read, take};
 
 /// Bytes of the part of fixed size.
 pub const LAYER_BYTES: usize = 40;
@@ -40,18 +37,17 @@ const SCHEME: u8 = 5;
 pub(super) struct LayerPart {
     hash: u8,
     layout: u8,
-    cells: u8,
     /// Paged layout: the lines of an item. RedisBloom's: the binary logarithm of the modulus, or 0. A client's: the
     /// shift.
     detail: u8,
     probes: u16,
     /// A client's layout: the encoding of items.
     encoding: u8,
-    reserved: u8,
+    reserved: [u8; 2],
     size_bits: u64,
     capacity_items: u64,
     items: u64,
-    set_cells: u64,
+    set_bits: u64,
 }
 
 /// The fields of a layer with RedisBloom's layout; they follow the key.
@@ -65,18 +61,10 @@ struct ModuloPart {
     bits_per_item: u64,
 }
 
-/// The fields of a layer of columns or of a burst layer; they come last.
-#[derive(Serialize, Deserialize)]
-struct TimedPart {
-    newest: u64,
-    address: u64,
-    items: [u64; COLUMNS_LEN],
-}
-
 impl LayerPart {
-    /// Appends the part for a layer with `set_cells` set cells.
-    pub(super) fn append(layer: &Layer, set_cells: u64, bytes: &mut Vec<u8>) {
-        let (cells, layout, capacity_items) = (layer.cells(), layer.layout(), layer.capacity_items());
+    /// Appends the part for a layer with `set_bits` set bits.
+    pub(super) fn append(layer: &Layer, set_bits: u64, bytes: &mut Vec<u8>) {
+        let (bits, layout, capacity_items) = (layer.bits(), layer.layout(), layer.capacity_items());
         let (hash, encoding) = numbers_of(layer.hash());
         let (number, detail) = match &layout {
             Layout::Scattered(_) => (SCATTERED, 0),
@@ -88,22 +76,21 @@ impl LayerPart {
         let part = Self {
             hash,
             layout: number,
-            cells: cells.state().cell_type().id(),
             detail,
             // No layout has more probes.
             probes: u16::try_from(layout.probes()).unwrap_or(u16::MAX),
             encoding,
-            size_bits: cells.size_bits(),
+            size_bits: bits.size_bits(),
             capacity_items,
             items: layer.counts().items,
-            set_cells,
+            set_bits,
             ..Self::default()
         };
         append(bytes, &part);
         bytes.extend_from_slice(key_of(layer.hash()));
         match &layout {
             Layout::Modulo(modulo) => {
-                let written = LayerParameters::of(modulo, cells.size_bits(), capacity_items);
+                let written = LayerParameters::of(modulo, bits.size_bits(), capacity_items);
                 let (error_rate, bits_per_item) =
                     (written.error_rate.to_bits(), written.bits_per_item.to_bits());
                 append(bytes, &ModuloPart { written_bits: written.size_bits, error_rate, bits_per_item });
@@ -111,78 +98,38 @@ impl LayerPart {
             Layout::Scheme(scheme) => append(bytes, &scheme.parameters().size_bits),
             Layout::Scattered(_) | Layout::Paged(_) | Layout::Prime(_) => {}
         }
-        match cells.state() {
-            CellState::Bits => {}
-            CellState::Counters(state) => append(bytes, &state.occurrences),
-            CellState::Columns(state) | CellState::Burst(state) => {
-                let History { newest, items } = state.history;
-                append(bytes, &TimedPart { newest, address: state.address, items });
-            }
-        }
     }
 
     /// Reads the part for a layer from the start of `rest`.
     pub(super) fn read(rest: &mut &[u8], has_head: bool) -> Result<PlannedLayer, DecodeError> {
         let part: Self = read(take::<LAYER_BYTES>(rest)?)?;
         let hash = read_hash(part.hash, part.encoding, rest)?;
-        let unsupported = |what, got: u8| DecodeError::Unsupported { what, got: got.into() };
-        let cells = CellType::from_id(part.cells).ok_or(unsupported("cells", part.cells))?;
-        let spec = match (part.layout, cells) {
-            (SCATTERED | PAGED, _) => part.own(hash, cells, rest)?,
-            (_, CellType::Counters | CellType::Columns | CellType::Burst) => {
-                return Err(unsupported("cells", part.cells));
-            }
-            (MODULO, _) => part.bits(hash, part.modulo(rest)?, has_head),
-            (PRIME, _) => {
+        let spec = match part.layout {
+            SCATTERED | PAGED => part.own(hash)?,
+            MODULO => part.spec(hash, part.modulo(rest)?, has_head),
+            PRIME => {
                 let layout =
                     Prime::new(part.probes.into(), part.size_bits).ok_or(DecodeError::Invalid("probes"))?;
-                part.bits(hash, Layout::Prime(layout), has_head)
+                part.spec(hash, Layout::Prime(layout), has_head)
             }
-            (SCHEME, _) => part.bits(hash, part.scheme(&hash, rest)?, has_head),
-            (got, _) => return Err(unsupported("layout", got)),
+            SCHEME => part.spec(hash, part.scheme(&hash, rest)?, has_head),
+            got => return Err(DecodeError::Unsupported { what: "layout", got: got.into() }),
         };
-        Ok(PlannedLayer { spec, items: part.items, set_cells: part.set_cells })
+        Ok(PlannedLayer { spec, items: part.items, set_bits: part.set_bits })
     }
 
-    /// Returns the spec of a layer of bits.
-    fn bits(&self, hash: Hash, layout: Layout, has_head: bool) -> LayerSpec {
+    fn spec(&self, hash: Hash, layout: Layout, has_head: bool) -> LayerSpec {
         let (size_bits, capacity_items) = (self.size_bits, self.capacity_items);
-        LayerSpec {
-            placement: Placement::new(hash, layout),
-            cells: CellState::Bits,
-            size_bits,
-            capacity_items,
-            has_head,
-        }
+        LayerSpec { placement: Placement::new(hash, layout), size_bits, capacity_items, has_head }
     }
 
     /// Returns the spec of a layer with one of everbloom's own layouts.
-    fn own(&self, hash: Hash, cells: CellType, rest: &mut &[u8]) -> Result<LayerSpec, DecodeError> {
-        let measures = cells.measures();
+    fn own(&self, hash: Hash) -> Result<LayerSpec, DecodeError> {
         let lines = if self.layout == PAGED { self.detail.max(1) } else { 0 };
-        // The words of a region, including its stamp.
-        let words = self.size_bits / 64;
-        let words_without_stamps = match lines {
-            0 => words.saturating_sub(measures.stamp_words),
-            _ => words / measures.page_words() * (measures.page_words() - measures.stamp_words),
-        };
-        let positions = words_without_stamps.saturating_mul(measures.word_positions);
-        let (probes, capacity_items) = (self.probes.into(), self.capacity_items);
-        let shape = Shape { cells, lines, probes, positions, capacity_items };
+        let (positions, probes, capacity_items) = (self.size_bits, self.probes.into(), self.capacity_items);
+        let shape = Shape { lines, probes, positions, capacity_items };
         shape.validate().map_err(DecodeError::Invalid)?;
-        if shape.size_bits() != self.size_bits {
-            return Err(DecodeError::Invalid("size in bits"));
-        }
-        let mut spec = shape.spec(hash, 0);
-        match &mut spec.cells {
-            CellState::Bits => {}
-            CellState::Counters(state) => state.occurrences = read(take::<8>(rest)?)?,
-            CellState::Columns(state) | CellState::Burst(state) => {
-                let TimedPart { newest, address, items } = read(take::<{ 16 + COLUMNS_LEN * 8 }>(rest)?)?;
-                (state.history, state.address) = (History { newest, items }, address);
-            }
-        }
-        Ok(spec)
+        Ok(shape.spec(hash))
     }
 
     fn modulo(&self, rest: &mut &[u8]) -> Result<Layout, DecodeError> {
@@ -211,7 +158,7 @@ impl LayerPart {
 }
 
 /// Returns the number of a hash, and the number of the encoding of items or 0.
-fn numbers_of(hash: &Hash) -> (u8, u8) {
+pub(super) fn numbers_of(hash: &Hash) -> (u8, u8) {
     let number = match hash {
         Hash::Murmur3 => MURMUR3_X64_128,
         Hash::Keyed(_) => SIPHASH_1_3_128,
@@ -226,7 +173,7 @@ fn numbers_of(hash: &Hash) -> (u8, u8) {
 }
 
 /// Returns the key or seed of a hash, which follows the part of fixed size.
-fn key_of(hash: &Hash) -> &[u8] {
+pub(super) fn key_of(hash: &Hash) -> &[u8] {
     match hash {
         Hash::Keyed(key) => key.bytes(),
         Hash::ValkeyBloom(seed) => seed.bytes(),
@@ -235,7 +182,7 @@ fn key_of(hash: &Hash) -> &[u8] {
 }
 
 /// Reads the hash with these numbers. Takes its key from `rest`.
-fn read_hash(number: u8, encoding: u8, rest: &mut &[u8]) -> Result<Hash, DecodeError> {
+pub(super) fn read_hash(number: u8, encoding: u8, rest: &mut &[u8]) -> Result<Hash, DecodeError> {
     let unsupported = |what, got: u8| DecodeError::Unsupported { what, got: got.into() };
     Ok(match number {
         MURMUR3_X64_128 => Hash::Murmur3,
@@ -254,11 +201,4 @@ fn read_hash(number: u8, encoding: u8, rest: &mut &[u8]) -> Result<Hash, DecodeE
         }
         _ => return Err(unsupported("hash", number)),
     })
-}
-
-/// Returns the first bytes and removes them from `rest`.
-fn take<'b, const BYTES: usize>(rest: &mut &'b [u8]) -> Result<&'b [u8; BYTES], DecodeError> {
-    let (taken, after) = rest.split_first_chunk().ok_or(DecodeError::Truncated)?;
-    *rest = after;
-    Ok(taken)
 }

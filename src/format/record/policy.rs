@@ -2,18 +2,16 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::bloom::filter::policy::{BitOrder, Imported, StringForm, ValkeyBloom};
+use crate::bloom::generation::Span;
 use crate::bloom::limits::LAYERS_MAX;
-use crate::bloom::policy::{BitOrder, Imported, StringForm, ValkeyBloom};
-use crate::bloom::window::Span;
 use crate::bloom::{Filter, Growth, Policy, Promise, Window};
 use crate::format::stream::{DecodeError, append, read};
 
 /// The first bytes of every record.
 const MAGIC: [u8; 4] = *b"evbl";
-/// Version of the record. Releases before 1.0 wrote version 1.
-const VERSION: u16 = 2;
-/// The version of releases before 1.0.
-const EARLY_VERSION: u16 = 1;
+/// Version of the record.
+const VERSION: u16 = 3;
 
 /// Bytes of the part.
 pub const POLICY_BYTES: usize = 48;
@@ -25,15 +23,16 @@ const WINDOW: u8 = 3;
 const IMPORTED: u8 = 4;
 const VALKEY_BLOOM: u8 = 5;
 const MERGED: u8 = 6;
-
-/// The shares of the error rate by number. Numbers are only added; they never change their meaning.
-const RESERVED_SHARES: u8 = 1;
-const UNRESERVED_SHARES: u8 = 2;
+const COUNTING: u8 = 7;
 
 /// Flag of a saturating filter.
 const SATURATES: u8 = 1;
 /// Flag of a window in which an item is live from its first add.
 const NO_REFRESH: u8 = 2;
+/// Flag of a filter whose capacity nobody chose.
+const UNRESERVED: u8 = 4;
+/// Flag of a filter with a table.
+const TABLE: u8 = 8;
 
 /// The part for the filter. Unused fields are 0.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
@@ -44,8 +43,7 @@ pub(super) struct PolicyPart {
     flags: u8,
     /// Imported: the order of the bits in the client's string.
     order: u8,
-    /// How the layers share the error rate, if they do.
-    shares: u8,
+    reserved: u8,
     layer_count: u16,
     /// 0 for a fixed filter.
     expansion: u32,
@@ -53,36 +51,27 @@ pub(super) struct PolicyPart {
     capacity_items: u64,
     /// A window: its milliseconds. An imported filter: the bytes of the client's string.
     length: u64,
-    /// A window: the bytes of all layers that the filter ever had. An imported filter: the estimated items.
-    /// valkey-bloom: the bits of the tightening ratio.
+    /// An imported filter: the estimated items. valkey-bloom: the bits of the tightening ratio.
     detail: u64,
-}
-
-/// Returns the number for how the layers of a growing filter share its error rate; 0 for a fixed filter.
-const fn shares_of(growth: Growth) -> u8 {
-    match growth {
-        Growth::Fixed | Growth::Saturating => 0,
-        Growth::Scaling { .. } => RESERVED_SHARES,
-        Growth::Unreserved { .. } => UNRESERVED_SHARES,
-    }
 }
 
 impl PolicyPart {
     /// Returns the part for a filter.
     pub(super) fn of(filter: &Filter) -> Self {
         let growth = filter.growth();
+        let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
         let common = Self {
             magic: MAGIC,
             version: VERSION,
-            flags: if growth == Growth::Saturating { SATURATES } else { 0 },
+            flags: flag(growth == Growth::Saturating, SATURATES)
+                | flag(growth.is_unreserved(), UNRESERVED)
+                | flag(filter.table().is_some(), TABLE),
             layer_count: u16::try_from(filter.layer_count()).unwrap_or(u16::MAX),
             expansion: growth.expansion(),
             ..Self::default()
         };
-        let shares = shares_of(growth);
         let promised = |policy, promise: &Promise| Self {
             policy,
-            shares,
             error_rate: promise.error_rate,
             capacity_items: promise.capacity_items,
             ..common
@@ -91,17 +80,15 @@ impl PolicyPart {
             Policy::Promise(promise) => promised(PROMISE, promise),
             Policy::Merged(promise) => promised(MERGED, promise),
             Policy::United(promise) => promised(UNITED, promise),
+            Policy::Counting(promise) => promised(COUNTING, promise),
             Policy::Window(window) => Self {
-                flags: common.flags | if window.no_refresh { NO_REFRESH } else { 0 },
-                shares: 0,
+                flags: common.flags | flag(window.no_refresh, NO_REFRESH),
                 length: window.span.ms(),
-                detail: window.end(),
                 ..promised(WINDOW, &window.promise)
             },
             Policy::Imported(imported) => Self {
                 policy: IMPORTED,
                 order: imported.form.order.id(),
-                shares,
                 error_rate: imported.error_rate,
                 length: imported.form.length_bytes,
                 detail: imported.estimated_items,
@@ -133,7 +120,7 @@ impl PolicyPart {
         // The version determines the meaning of the bytes after it.
         match rest.first_chunk().map(|version| u16::from_le_bytes(*version)) {
             Some(VERSION) => {}
-            Some(EARLY_VERSION) => return Err(DecodeError::BeforeFirstRelease),
+            Some(got @ ..VERSION) => return Err(DecodeError::BeforeFirstRelease(got)),
             Some(got) => return Err(DecodeError::Unsupported { what: "version", got: got.into() }),
             None => return Err(DecodeError::Truncated),
         }
@@ -144,7 +131,12 @@ impl PolicyPart {
     /// Returns the number of layers, if it is within the limits.
     pub(super) fn layer_count(&self) -> Result<usize, DecodeError> {
         let layers = usize::from(self.layer_count);
-        if (1..=LAYERS_MAX).contains(&layers) { Ok(layers) } else { Err(DecodeError::Invalid("layer count")) }
+        let least = if self.has_table() { 0 } else { 1 };
+        if (least..=LAYERS_MAX).contains(&layers) {
+            Ok(layers)
+        } else {
+            Err(DecodeError::Invalid("layer count"))
+        }
     }
 
     /// Returns whether the layers have space for a head: valkey-bloom writes its own fields there.
@@ -152,26 +144,27 @@ impl PolicyPart {
         self.policy == VALKEY_BLOOM
     }
 
+    /// Returns whether a part for a table follows those for the layers.
+    pub(super) const fn has_table(&self) -> bool {
+        self.flags & TABLE != 0
+    }
+
     /// Returns the policy. Its ranges are checked later by the filter, and its unused fields by a comparison.
     pub(super) fn policy(&self) -> Result<Policy, DecodeError> {
         let Self { flags, error_rate, capacity_items, .. } = *self;
         let growth = match Growth::from_expansion(self.expansion) {
             Growth::Fixed if flags & SATURATES != 0 => Growth::Saturating,
-            growth if self.shares == UNRESERVED_SHARES => growth.unreserved(),
+            growth if flags & UNRESERVED != 0 => growth.unreserved(),
             growth => growth,
         };
-        let has_shares = matches!(self.policy, PROMISE | MERGED | UNITED | IMPORTED);
-        if has_shares && self.shares != shares_of(growth) {
-            return Err(DecodeError::Unsupported { what: "shares", got: self.shares.into() });
-        }
         let promise = Promise { error_rate, capacity_items, growth };
         Ok(match self.policy {
             PROMISE => Policy::Promise(promise),
             MERGED => Policy::Merged(Box::new(promise)),
             UNITED => Policy::United(Box::new(promise)),
+            COUNTING => Policy::Counting(Box::new(promise)),
             WINDOW => {
-                let mut window = Window::new(promise, Span::new(self.length), flags & NO_REFRESH != 0);
-                window.set_end(self.detail, &[]);
+                let window = Window::new(promise, Span::new(self.length), flags & NO_REFRESH != 0);
                 Policy::Window(Box::new(window))
             }
             IMPORTED => {

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Totals, checked_layers, checked_options, filter_of, layer_spec};
-use crate::bloom::layout::LayerParameters;
-use crate::bloom::policy::RedisBloom;
+use crate::bloom::bits::layout::LayerParameters;
+use crate::bloom::filter::policy::RedisBloom;
 use crate::bloom::{ByteLimit, Filter, Layer};
 use crate::format::stream::{DecodeError, append, read};
 
@@ -103,7 +103,7 @@ impl LayerHeader {
     fn of(layer: &Layer) -> Option<Self> {
         let parameters = LayerParameters::of_layer(layer)?;
         Some(Self {
-            size_bytes: layer.cells().size_bytes(),
+            size_bytes: layer.bits().size_bytes(),
             size_bits: parameters.size_bits,
             items: layer.counts().items,
             error_rate: parameters.error_rate,

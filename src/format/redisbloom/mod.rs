@@ -14,11 +14,10 @@ use super::chunks::{Chunk, ChunkError, Rewritten};
 use super::filter::DataType;
 use super::segments::{chunk_at, locate};
 use super::stream::DecodeError;
-use crate::bloom::cells::CellState;
-use crate::bloom::layout::{LayerParameters, Modulo};
+use crate::bloom::bits::layout::{LayerParameters, Modulo};
+use crate::bloom::filter::policy::RedisBloom;
+use crate::bloom::filter::policy::redisbloom::Options;
 use crate::bloom::limits::LAYERS_MAX;
-use crate::bloom::policy::RedisBloom;
-use crate::bloom::policy::redisbloom::Options;
 use crate::bloom::{ByteLimit, Extent, Filter, Hash, Layer, LayerSpec, Layout, Placement, Policy};
 
 /// RedisBloom's data type, in the encoding of its newest release.
@@ -35,7 +34,7 @@ pub(super) fn chunk<'f>(policy: &RedisBloom, filter: &'f Filter, iterator: u64) 
         return Some(Chunk { next_iterator: HEADER_ITERATOR, data });
     };
     let chunk = chunk_at(filter, position)?;
-    Some(Chunk { next_iterator: chunk.end().saturating_add(1), data: Cow::Borrowed(chunk.segment.cells) })
+    Some(Chunk { next_iterator: chunk.end().saturating_add(1), data: Cow::Borrowed(chunk.bytes) })
 }
 
 /// Sets the bits of a chunk. RedisBloom overwrites them instead, and loses items that were added meanwhile.
@@ -52,7 +51,7 @@ pub(super) fn load_chunk(filter: &mut Filter, next_iterator: u64, data: &[u8]) -
     let position = start.checked_sub(1).ok_or(ChunkError::BeyondEnd)?;
     let located = locate(filter, position).ok_or(ChunkError::BeyondEnd)?;
     let offset = located.offset_of(position).ok_or(ChunkError::BeyondEnd)?;
-    if filter.add_segment(located.index, offset, data) { Ok(()) } else { Err(ChunkError::TooBig) }
+    if filter.add_bytes(located.index, offset, data) { Ok(()) } else { Err(ChunkError::TooBig) }
 }
 
 /// Calls `emit` with the commands that recreate the filter. Clear chunks are not omitted, because RedisBloom before
@@ -124,7 +123,6 @@ fn layer_spec(
     let layout = parameters.layout(size_bytes).map_err(DecodeError::Invalid)?;
     Ok(LayerSpec {
         placement: Placement::new(Hash::RedisBloom(options.hash()), Layout::Modulo(layout)),
-        cells: CellState::Bits,
         size_bits: size_bytes.saturating_mul(8),
         capacity_items: parameters.capacity_items,
         has_head: false,
@@ -135,5 +133,5 @@ fn layer_spec(
 fn filter_of(options: Options, growth: u32, layers: Vec<Layer>) -> Result<Filter, DecodeError> {
     let policy = layers.first().and_then(|first| RedisBloom::of_first_layer(options, growth, first));
     let policy = policy.ok_or(DecodeError::Invalid("layers"))?;
-    Filter::from_layers(Policy::RedisBloom(Box::new(policy)), layers).map_err(DecodeError::Invalid)
+    Filter::from_parts(Policy::RedisBloom(Box::new(policy)), layers, None).map_err(DecodeError::Invalid)
 }

@@ -1,10 +1,10 @@
 //! RedisBloom's snapshot of a filter: data type `MBbloom--`. Encodings 0 to 4 are read, 4 is written.
 
 use super::{Totals, checked_layers, checked_options, filter_of, layer_spec};
-use crate::bloom::layout::LayerParameters;
-use crate::bloom::policy::RedisBloom;
-use crate::bloom::policy::redisbloom::Options;
-use crate::bloom::policy::redisbloom::sizing::unrounded_bits;
+use crate::bloom::bits::layout::LayerParameters;
+use crate::bloom::filter::policy::RedisBloom;
+use crate::bloom::filter::policy::redisbloom::Options;
+use crate::bloom::filter::policy::redisbloom::sizing::unrounded_bits;
 use crate::bloom::{ByteLimit, Filter, Layer};
 use crate::format::stream::{DecodeError, Sink, Source};
 
@@ -32,7 +32,7 @@ pub fn save(policy: &RedisBloom, filter: &Filter, sink: &mut impl Sink) {
         sink.double(parameters.bits_per_item);
         sink.unsigned(parameters.size_bits);
         sink.unsigned(parameters.exponent);
-        sink.bytes(layer.cells().bytes());
+        sink.bytes(layer.bits().bytes());
         sink.unsigned(layer.counts().items);
     }
 }
@@ -89,7 +89,7 @@ impl LayerReader<'_> {
         let spec = layer_spec(&parameters, size_bytes, self.options)?;
         let items = self.totals.add(size_bytes, probes, source.unsigned()?, self.limit)?;
         let mut layer = Layer::try_new(spec).map_err(|_| DecodeError::OutOfMemory)?;
-        if !layer.cells_mut().add_segment(0, &bytes) {
+        if !layer.bits_mut().add_bytes(0, &bytes) {
             return Err(DecodeError::Invalid("size of the bit array"));
         }
         layer.set_items(items);

@@ -4,8 +4,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Builder, FilterFields, SLICE_HEADER_BYTES, Slice, seed_of, slice_header};
+use crate::bloom::filter::policy::ValkeyBloom;
 use crate::bloom::hash::siphash::Seed;
-use crate::bloom::policy::ValkeyBloom;
 use crate::bloom::{ByteLimit, Filter, Layer, OutOfMemory};
 use crate::format::stream::{self, DecodeError, append};
 
@@ -38,7 +38,7 @@ struct Counts {
 /// # Errors
 /// [`OutOfMemory`].
 pub fn encode(policy: &ValkeyBloom, layers: &[Layer]) -> Result<Vec<u8>, OutOfMemory> {
-    let slice_bytes = |layer: &Layer| SLICE_HEADER_BYTES.saturating_add(layer.cells().bytes().len());
+    let slice_bytes = |layer: &Layer| SLICE_HEADER_BYTES.saturating_add(layer.bits().bytes().len());
     let layer_bytes = |layer| slice_bytes(layer).saturating_add(size_of::<u64>() + COUNTS_BYTES);
     let size_bytes = layers.iter().map(layer_bytes).fold(HEAD_BYTES, usize::saturating_add);
     let mut blob = Vec::new();
@@ -55,7 +55,7 @@ pub fn encode(policy: &ValkeyBloom, layers: &[Layer]) -> Result<Vec<u8>, OutOfMe
     for layer in layers {
         blob.extend_from_slice(&(slice_bytes(layer) as u64).to_le_bytes());
         blob.extend_from_slice(&slice_header(layer, seed_of(layers).bytes()));
-        blob.extend_from_slice(layer.cells().bytes());
+        blob.extend_from_slice(layer.bits().bytes());
         let signed = |items| i64::try_from(items).unwrap_or(i64::MAX);
         let items = signed(layer.counts().items);
         append(&mut blob, &Counts { items, capacity_items: signed(layer.capacity_items()) });
@@ -96,7 +96,7 @@ pub fn decode(blob: &[u8], limit: &dyn ByteLimit) -> Result<Filter, DecodeError>
             u64::try_from(counts.capacity_items).map_err(|_| DecodeError::Invalid("capacity"))?;
         let seed = Seed::marked(slice.seed, is_random).ok_or(DecodeError::Invalid("seed"))?;
         builder.push(slice.fields(capacity_items, items), seed, |layer| {
-            layer.cells_mut().add_segment(0, slice.bits)
+            layer.bits_mut().add_bytes(0, slice.bits)
         })?;
         rest = after;
     }

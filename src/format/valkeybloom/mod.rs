@@ -21,11 +21,10 @@ mod rdb;
 
 use super::filter::DataType;
 use super::stream::DecodeError;
-use crate::bloom::cells::CellState;
+use crate::bloom::bits::layout::Prime;
+use crate::bloom::filter::policy::ValkeyBloom;
 use crate::bloom::hash::siphash::{SEED_BYTES, Seed};
-use crate::bloom::layout::Prime;
 use crate::bloom::limits::{LAYER_MAX_BYTES, LAYERS_MAX};
-use crate::bloom::policy::ValkeyBloom;
 use crate::bloom::{ByteLimit, Extent, Filter, Growth, Hash, Layer, LayerSpec, Layout, Placement, Policy};
 
 pub use blob::{decode as decode_blob, encode as encode_blob};
@@ -86,7 +85,7 @@ fn seed_of(layers: &[Layer]) -> Seed {
 
 /// Returns the header of the slice of a layer.
 fn slice_header(layer: &Layer, seed: &[u8; SEED_BYTES]) -> [u8; SLICE_HEADER_BYTES] {
-    let size_bytes = layer.cells().size_bytes().to_le_bytes();
+    let size_bytes = layer.bits().size_bytes().to_le_bytes();
     let probes = layer.layout().probes().to_le_bytes();
     let mut header = [SLICE_VERSION; SLICE_HEADER_BYTES];
     let fields = size_bytes.iter().chain(&probes).chain(seed);
@@ -178,7 +177,7 @@ impl<'l> Builder<'l> {
             return Err(DecodeError::Truncated);
         }
         let policy = Policy::ValkeyBloom(Box::new(self.policy(first.capacity_items())));
-        Filter::from_layers(policy, self.layers).map_err(DecodeError::Invalid)
+        Filter::from_parts(policy, self.layers, None).map_err(DecodeError::Invalid)
     }
 
     fn policy(&self, capacity_items: u64) -> ValkeyBloom {
@@ -195,6 +194,6 @@ impl<'l> Builder<'l> {
         self.extent = self.extent.and_layer(size_bytes, probes);
         self.extent.check(self.limit)?;
         let placement = Placement::new(Hash::ValkeyBloom(seed), layout);
-        Ok(LayerSpec { placement, cells: CellState::Bits, size_bits, capacity_items, has_head: true })
+        Ok(LayerSpec { placement, size_bits, capacity_items, has_head: true })
     }
 }

@@ -1,10 +1,10 @@
 //! The value of valkey-bloom's data type in a snapshot.
 
 use super::{Builder, FilterFields, LayerFields, SLICE_HEADER_BYTES, Slice, seed_of, slice_header};
-use crate::bloom::cells::HEAD_BYTES;
+use crate::bloom::bits::HEAD_BYTES;
+use crate::bloom::filter::policy::ValkeyBloom;
+use crate::bloom::filter::policy::valkeybloom::TIGHTENING_RATIO_DEFAULT;
 use crate::bloom::hash::siphash::Seed;
-use crate::bloom::policy::ValkeyBloom;
-use crate::bloom::policy::valkeybloom::TIGHTENING_RATIO_DEFAULT;
 use crate::bloom::{ByteLimit, Filter, Layer};
 use crate::format::stream::{DecodeError, Sink, Source, UnsignedOrBytes};
 
@@ -27,7 +27,7 @@ pub fn save(policy: &ValkeyBloom, layers: &mut [Layer], sink: &mut impl Sink) {
             sink.unsigned(layer.counts().items);
         }
         let header = slice_header(layer, seed.bytes());
-        let slice = layer.cells_mut().bytes_behind(&header);
+        let slice = layer.bits_mut().bytes_behind(&header);
         debug_assert!(slice.is_some(), "a layer of this kind that was made without space for its header");
         sink.bytes(slice.unwrap_or(&[]));
     }
@@ -101,8 +101,7 @@ fn push(
 ) -> Result<(), DecodeError> {
     let slice = Slice::decode(bytes)?;
     let seed = Seed::marked(slice.seed, is_random).ok_or(DecodeError::Invalid("seed"))?;
-    builder
-        .push(slice.fields(capacity_items, items), seed, |layer| layer.cells_mut().add_segment(0, slice.bits))
+    builder.push(slice.fields(capacity_items, items), seed, |layer| layer.bits_mut().add_bytes(0, slice.bits))
 }
 
 /// Reads version 0. It has no tightening ratio and no seed, which were constant. The error rate is widened to a
@@ -134,7 +133,7 @@ fn load_generation_0(source: &mut impl Source, limit: &dyn ByteLimit) -> Result<
                 }
                 reversed
                     .get(..block.len())
-                    .is_some_and(|reversed| layer.cells_mut().add_segment(offset, reversed))
+                    .is_some_and(|reversed| layer.bits_mut().add_bytes(offset, reversed))
             })
         })?;
     }

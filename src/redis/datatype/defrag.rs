@@ -1,12 +1,14 @@
-//! Active defragmentation: moves the structs of a filter, its layers and its bit arrays to better addresses.
+//! Active defragmentation: moves the structs of a filter, its bits and the segments of its table to better addresses.
 //!
 //! # Duration of a step
 //!
-//! The server sets no limit for one call, so the module asks it after every layer whether to stop. Between two
-//! questions it moves at most three blocks, of at most [`MOVABLE_MAX_BYTES`] each. Redis 7.0 and Valkey then check
-//! the clock; Redis from 8.0 on checks it only after 512 moved or 1024 unmoved blocks. The server limits the time
-//! only for values with a large [`free_effort`](super::free_effort). So that function reports a large effort for
-//! filters with many layers; other filters have few enough layers to be moved at once.
+//! The server sets no limit for one call, so the module asks it after every layer or segment whether to stop. Before
+//! the first question it moves all structs. Between two questions it moves one block. No block has more than
+//! [`MOVABLE_MAX_BYTES`]. Redis 7.0 and Valkey then check the clock; Redis from 8.0 on checks it only after 512 moved
+//! or 1024 unmoved blocks. The server limits the time only for values with a large
+//! [`free_effort`](super::free_effort). So that function reports a large effort for filters with many layers or
+//! segments; other filters have few enough of them to be moved at once. Of a filter that the server wants done at once
+//! nevertheless, as many blocks are moved as such a filter has.
 
 use std::ffi::{c_int, c_ulong, c_void};
 use std::mem::ManuallyDrop;
@@ -14,7 +16,7 @@ use std::ptr::{self, NonNull};
 
 use redis_module::raw::{RedisModuleDefragCtx, RedisModuleString};
 
-use super::or_abort;
+use super::{BLOCKS_AT_ONCE_MAX, block_count, or_abort};
 use crate::bloom::BlockMover;
 use crate::redis::allocator::ALIGN_SURE_BYTES;
 use crate::redis::api::succeeded;
@@ -63,7 +65,8 @@ impl Run {
     }
 
     fn execute(&mut self) -> c_int {
-        let first = self.cursor();
+        let cursor = self.cursor();
+        let first = cursor.unwrap_or(0);
         if first == 0 {
             self.move_filter();
         }
@@ -74,9 +77,14 @@ impl Run {
         if first == 0 {
             filter.move_structs(self);
         }
-        let count = filter.layer_count();
+        let layers = filter.layer_count();
+        let count = block_count(filter);
+        let count = if cursor.is_none() { count.min(BLOCKS_AT_ONCE_MAX) } else { count };
         for index in first..count {
-            filter.move_cells(index, self);
+            match index.checked_sub(layers) {
+                None => filter.move_bits(index, self),
+                Some(segment) => filter.move_segment(segment, self),
+            }
             let next = index.saturating_add(1);
             if next < count && self.should_stop() && self.set_cursor(next) {
                 return TO_BE_CONTINUED;
@@ -122,16 +130,17 @@ impl Run {
             .is_some_and(|should_stop| unsafe { should_stop(self.context) } != 0)
     }
 
-    /// Returns the index of the layer to continue with.
-    fn cursor(&self) -> usize {
-        let Some(get) = api!(RedisModule_DefragCursorGet) else { return 0 };
+    /// Returns the index of the layer or segment to continue with; `None` if the server wants the value done at once.
+    fn cursor(&self) -> Option<usize> {
+        let get = api!(RedisModule_DefragCursorGet)?;
         let mut cursor: c_ulong = 0;
         // SAFETY: the context is alive by the contract of `new`, and `cursor` is a place for the number.
         let status = unsafe { get(self.context, ptr::from_mut(&mut cursor)) };
-        if succeeded(status) { usize::try_from(cursor).unwrap_or(0) } else { 0 }
+        if succeeded(status) { usize::try_from(cursor).ok() } else { None }
     }
 
-    /// Saves the index of the layer to continue with. Returns false if the server wants the value done in one call.
+    /// Saves the index of the layer or segment to continue with. Returns false if the server wants the value done in
+    /// one call.
     fn set_cursor(&self, next: usize) -> bool {
         let (Some(set), Ok(cursor)) = (api!(RedisModule_DefragCursorSet), c_ulong::try_from(next)) else {
             return false;

@@ -17,9 +17,10 @@ use redis_module::raw::{self, RedisModuleDigest, RedisModuleIO, RedisModuleStrin
 
 use super::api::Context;
 use super::log::{self, Topic};
+use super::memory::is_short;
 use super::pagemap::ProcessMemory;
 use super::stored::{Stored, effort};
-use crate::bloom::{Filter, Format};
+use crate::bloom::{Filter, Format, Table};
 use crate::format::{self, filter::DataType};
 
 /// A data type. The other callbacks are the same for all types.
@@ -107,7 +108,7 @@ unsafe extern "C" fn free(value: *mut c_void) {
     });
 }
 
-/// Returns what MEMORY USAGE shows: the bytes that the allocator set aside, for structs and cells.
+/// Returns what MEMORY USAGE shows: the bytes that the allocator set aside, for structs, bits and table.
 ///
 /// # Safety
 /// Called by the server only, with a value of the type.
@@ -117,15 +118,16 @@ unsafe extern "C" fn memory_usage(value: *const c_void) -> usize {
     or_abort("measuring a filter", || stored.allocated_bytes())
 }
 
-/// Most layers that active defragmentation may move in one call, at one or two microseconds each: the server's own
-/// limit for elements of a list.
-const LAYERS_AT_ONCE_MAX: usize = 1_000;
+/// Most layers and segments that active defragmentation may move in one call, at one or two microseconds each: the
+/// server's own limit for elements of a list.
+const BLOCKS_AT_ONCE_MAX: usize = 1_000;
 
 /// Effort above which no server defragments a value in one call: more than the default of
 /// `active-defrag-max-scan-fields`.
 const LABORIOUS_UNITS: usize = 1_001;
 
-/// Returns the effort of a filter. For freeing it depends on the pages, for defragmentation on the number of layers.
+/// Returns the effort of a filter. For freeing it depends on the bytes, for defragmentation on the number of layers
+/// and segments. While the server may evict, only the bytes count: see [`effort`].
 ///
 /// # Safety
 /// Called by the server only, with a value of the type.
@@ -134,8 +136,14 @@ unsafe extern "C" fn free_effort(_key: *mut RedisModuleString, value: *const c_v
     let filter = unsafe { filter_at(value) };
     or_abort("computing the effort of a filter", || {
         let units = effort(filter);
-        if filter.layer_count() > LAYERS_AT_ONCE_MAX { units.max(LABORIOUS_UNITS) } else { units }
+        let is_laborious = block_count(filter) > BLOCKS_AT_ONCE_MAX && !is_short();
+        if is_laborious { units.max(LABORIOUS_UNITS) } else { units }
     })
+}
+
+/// Returns the number of layers and segments.
+fn block_count(filter: &Filter) -> usize {
+    filter.layer_count().saturating_add(filter.table().map_or(0, Table::segment_count))
 }
 
 /// # Safety

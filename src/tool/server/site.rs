@@ -174,8 +174,8 @@ impl Site {
     }
 }
 
-/// Returns whether a signal interrupted a read of the handshake. Such a read has a time limit, so that even stopping and
-/// continuing the process interrupts it. The client library wraps its error in an `Arc`.
+/// Returns whether a signal interrupted a read of the handshake. Such a read has a time limit, so that even stopping
+/// and continuing the process interrupts it. The client library wraps its error in an `Arc`.
 fn was_interrupted(error: &RedisError) -> bool {
     let shared = error.source().and_then(|source| source.downcast_ref::<Arc<dyn Error + Send + Sync>>());
     let read_error = shared.and_then(|shared| shared.downcast_ref::<io::Error>());

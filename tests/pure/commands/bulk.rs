@@ -34,13 +34,16 @@ fn one_by_one(server: &mut Server, command: &str, items: &[Vec<u8>]) -> String {
 }
 
 /// Commands that create a filter of every kind and format, small enough that batches fill and grow it.
-const MAKERS: [&[&str]; 10] = [
+const MAKERS: [&[&str]; 13] = [
+    &["BF.ADD k 100"],
     &["BF.RESERVE k 0.01 20"],
     &["BF.RESERVE k 0.01 20 NONSCALING"],
     &["BF.RESERVE k 0.01 20 NONSCALING SATURATE"],
     &["BF.RESERVE k 0.01 20 KEYED"],
     &["BF.RESERVE k 0.01 20 COUNTING"],
     &["BF.RESERVE k 0.01 20 COUNTING NONSCALING"],
+    &["BF.RESERVE k 0.01 20 WINDOW 60"],
+    &["BF.RESERVE k 0.01 20 WINDOW 60 NONSCALING NOREFRESH"],
     &["BF.RESERVE k 0.1 20 FORMAT redisbloom EXPANSION 1"],
     &["BF.RESERVE k 0.01 20 FORMAT valkey-bloom NONSCALING"],
     &["BF.IMPORT k SOURCE users SCHEME redisson ENCODING int32le CAPACITY 50"],
@@ -141,10 +144,7 @@ fn a_batch_is_replicated_as_sent_or_with_the_added_items() {
     server.run("BF.BULKADD k COUNT LINES a\nb");
     assert_eq!(
         server.replicated,
-        [
-            "BF.INSERT k CAPACITY 100 ERROR 0.01 EXPANSION 2 UNRESERVED FORMAT everbloom",
-            "BF.BULKADD k LINES a\nb",
-        ]
+        ["BF.INSERT k ERROR 0.01 EXPANSION 2 UNRESERVED FORMAT everbloom", "BF.BULKADD k LINES a\nb",]
     );
     assert_eq!(server.events, ["bloom.reserve", "bloom.add"]);
     server.replicated.clear();

@@ -22,7 +22,7 @@ fn the_expiry_time_of_a_new_filter_is_replicated() {
         let (reply, replicated, moments, events) = made(&format!("BF.RESERVE k 0.01 100 {option}"));
         assert_eq!((reply.as_str(), &moments), ("+OK", &expiries), "{option}");
         let created = "BF.INSERT k CAPACITY 100 ERROR 0.01 EXPANSION 2 FORMAT everbloom";
-        let made_by_add = "BF.INSERT k CAPACITY 100 ERROR 0.01 EXPANSION 2 UNRESERVED FORMAT everbloom";
+        let made_by_add = "BF.INSERT k ERROR 0.01 EXPANSION 2 UNRESERVED FORMAT everbloom";
         assert_eq!(replicated, [created, &moment]);
         assert_eq!(events, ["bloom.reserve", "expire"]);
         let (reply, replicated, moments, events) = made(&format!("BF.INSERT k {option} ITEMS a b"));

@@ -37,6 +37,47 @@ fn incompatible_options_are_refused() {
     assert_eq!(server.keys.len(), 1);
 }
 
+/// A filter has room for the items that it was validated for, and little more is refused.
+#[test]
+fn a_filter_grows_to_the_capacity_that_was_validated() {
+    const REFUSED: &str = "-ERR provided VALIDATESCALETO causes bloom object to exceed memory limit";
+    for (options, target) in [
+        ("ERROR 0.01", 30_000),
+        ("ERROR 0.000001", 30_000),
+        ("ERROR 0.01 CAPACITY 1000", 30_000),
+        ("ERROR 0.01 CAPACITY 40000", 30_000),
+        ("ERROR 0.01 CAPACITY 100 COUNTING", 30_000),
+    ] {
+        let mut server = Server::new();
+        // The smallest limit that permits it.
+        let (mut refused, mut accepted) = (0, 1 << 20);
+        while accepted - refused > 1 {
+            server.settings.max_filter_bytes = u64::midpoint(refused, accepted);
+            server.keys.clear();
+            let reply = server.run(&format!("BF.INSERT k {options} VALIDATESCALETO {target} ITEMS item-0"));
+            if reply == "*1 #t" {
+                accepted = server.settings.max_filter_bytes;
+            } else {
+                assert!(
+                    reply == REFUSED || reply.starts_with("-ERR filter would take "),
+                    "{options}: {reply}"
+                );
+                refused = server.settings.max_filter_bytes;
+            }
+        }
+        server.settings.max_filter_bytes = accepted;
+        server.keys.clear();
+        server.run(&format!("BF.INSERT k {options} VALIDATESCALETO {target} ITEMS item-0"));
+        for first in (0..target).step_by(1000) {
+            let items: String = (first..first + 1000).map(|item| format!(" item-{item}")).collect();
+            let reply = server.run(&format!("BF.MADD k{items}"));
+            assert!(!reply.contains("-ERR"), "{options}, {first} within {accepted}: {reply}");
+        }
+        let bytes = server.keys[b"k".as_slice()].size_bytes();
+        assert!(accepted <= bytes * 6 / 5, "{options}: {accepted} for {bytes}");
+    }
+}
+
 #[test]
 fn lookups_in_a_missing_filter_follow_the_setting() {
     let mut server = Server::new();

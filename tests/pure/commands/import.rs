@@ -39,7 +39,10 @@ fn an_import_is_replicated_with_explicit_defaults_and_builds_the_same_filter() {
         ("BF.MADD e p q r s t u v", "*7 #t #t #t #t #t #t #t"),
         ("BF.ADD d \u{1}x", "#t"),
         ("BF.INFO e FILTERS", "*1 :2"),
-        ("BF.EXPORT e", "-ERR the filter has grown to 2 layers, but a client's string can hold one only"),
+        (
+            "BF.EXPORT e",
+            "-ERR the filter has more items than its capacity, and a client's string can only hold the first of them",
+        ),
     ];
     assert_dialogue(&mut primary, &dialogue);
     let common = "ERROR 0.01 EXPANSION 2";
@@ -83,29 +86,35 @@ fn a_replacing_import_is_replicated_with_replace() {
 }
 
 #[test]
-fn every_layer_shows_its_own_error_rate() {
-    let mut server = Server::new();
-    let dialogue = [
-        ("BF.IMPORT k EMPTY SCHEME guava-mitz64 BITS 4096 HASHES 4 CAPACITY 2 ERROR 0.01 EXPANSION 2", "+OK"),
-        ("BF.MADD k a b c d e f g h i j k l m n o p", "*16 #t #t #t #t #t #t #t #t #t #t #t #t #t #t #t #t"),
-        ("BF.INFO k FILTERS", "*1 :4"),
-    ];
-    assert_dialogue(&mut server, &dialogue);
-    let reply = server.run("BF.DEBUG k");
-    let ratios: Vec<&str> =
-        reply.split("ratio:").skip(1).map(|rest| rest.split(' ').next().unwrap()).collect();
-    // The client's layer has a rate by its fill, (8 / 4096)^4. The others have the shares of a reserved filter.
-    assert_eq!(ratios, ["1.45519e-11", "0.0075", "0.000954", "0.000551"], "{reply}");
-}
-
-#[test]
-fn an_imported_filter_grows_by_its_expansion() {
-    let dialogue = [
-        ("BF.IMPORT k EMPTY SCHEME guava-mitz64 BITS 4096 HASHES 4 CAPACITY 2 EXPANSION 7", "+OK"),
-        ("BF.MADD k a b c d e f g h i j k l m n o p", "*16 #t #t #t #t #t #t #t #t #t #t #t #t #t #t #t #t"),
-        ("BF.INFO k FILTERS", "*1 :2"),
-    ];
-    assert_dialogue(&mut Server::new(), &dialogue);
+fn an_imported_filter_grows_by_a_table_of_its_error_rate() {
+    for expansion in [2, 7] {
+        let mut server = Server::new();
+        let import = format!(
+            "BF.IMPORT k EMPTY SCHEME guava-mitz64 BITS 4096 HASHES 4 CAPACITY 2 ERROR 0.01 EXPANSION {expansion}"
+        );
+        let expansion = format!("*1 :{expansion}");
+        let dialogue = [
+            (import.as_str(), "+OK"),
+            (
+                "BF.MADD k a b c d e f g h i j k l m n o p",
+                "*16 #t #t #t #t #t #t #t #t #t #t #t #t #t #t #t #t",
+            ),
+            ("BF.INFO k FILTERS", "*1 :2"),
+            ("BF.INFO k EXPANSION", &expansion),
+            ("BF.INFO k TABLE-ITEMS", "*1 :14"),
+            ("BF.INFO k CAPACITY", "*1 :16"),
+        ];
+        assert_dialogue(&mut server, &dialogue);
+        let debug = server.run("BF.DEBUG k");
+        let lines: Vec<&str> = debug.split(" $").collect();
+        // The client's layer has a rate by its fill, (8 / 4096)^4, and the table one by its entries.
+        assert!(lines[2].ends_with(" ratio:1.45519e-11"), "{debug}");
+        assert!(lines[3].contains(" slots:14 size:14 void:0 saturated:0 ratio:0.0"), "{debug}");
+        (0..4000).for_each(|item| drop(server.run(&format!("BF.ADD k more-{item}"))));
+        let found =
+            (0..20_000).filter(|item| server.run(&format!("BF.EXISTS k absent-{item}")) == "#t").count();
+        assert!(found < 200, "{found}");
+    }
 }
 
 #[test]

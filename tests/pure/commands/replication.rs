@@ -5,6 +5,7 @@ use everbloom::command::Settings;
 use everbloom::command::words::Word;
 use everbloom::format::filter::header;
 
+use crate::support::Random;
 use crate::support::server::Server;
 
 #[test]
@@ -136,5 +137,138 @@ fn a_replica_creates_no_filter_from_its_own_defaults() {
         let key = format.word();
         assert_eq!(server.run(&format!("BF.RESERVE {key} 0.01 2147483648")), "+OK");
         assert_eq!(server.keys[key.as_bytes()].format(), Format::RedisBloom);
+    }
+}
+
+/// Returns whether the filter is a table from the first item on, and its capacity.
+fn shape(server: &Server, key: &str) -> (bool, u64) {
+    let filter = &server.keys[key.as_bytes()];
+    (filter.layers().is_empty(), filter.capacity_items())
+}
+
+#[test]
+fn a_capacity_that_somebody_chose_decides_what_a_new_filter_is() {
+    let bits = |capacity_items| (false, capacity_items);
+    let table = (true, 100);
+    for (initial_size_items, line, expected) in [
+        (100, "BF.ADD k a", table),
+        (100, "BF.MADD k a b", table),
+        (100, "BF.INSERT k ITEMS a", table),
+        (100, "BF.INSERT k ERROR 0.5 EXPANSION 1 KEYED ITEMS a", table),
+        (100, "BF.BULKADD k LINES a", table),
+        (100, "BF.INSERT k CAPACITY 100 ITEMS a", bits(100)),
+        (100, "BF.RESERVE k 0.01 100", bits(100)),
+        (100, "BF.INSERT k NONSCALING ITEMS a", bits(100)),
+        (100, "BF.INSERT k EXPANSION 0 ITEMS a", bits(100)),
+        (7, "BF.ADD k a", bits(7)),
+        (7, "BF.INSERT k ITEMS a", bits(7)),
+        (7, "BF.INSERT k NONSCALING ITEMS a", bits(7)),
+        (7, "BF.INSERT k EXPANSION 0 ITEMS a", bits(7)),
+        (7, "BF.INSERT k UNRESERVED ITEMS a", table),
+        (7, "BF.INSERT k CAPACITY 5 UNRESERVED ITEMS a", (true, 5)),
+        (7, "BF.INSERT k COUNTING ITEMS a", (true, 7)),
+        (7, "BF.INSERT k WINDOW 60 ITEMS a", (true, 7)),
+    ] {
+        let mut server = Server::new();
+        server.settings.initial_size_items = initial_size_items;
+        assert!(!server.run(line).contains("-ERR"), "{line}");
+        assert_eq!(shape(&server, "k"), expected, "{initial_size_items}: {line}");
+        // Whatever the capacity that a replica would choose.
+        for initial_size_items in [7, 100, 5000] {
+            server.assert_replicated(Settings { initial_size_items, ..Settings::DEFAULT });
+        }
+    }
+    // A setting for fixed filters makes bits too.
+    let mut server = Server::new();
+    server.settings.expansion_factor = 0;
+    server.run("BF.ADD k a");
+    assert_eq!(shape(&server, "k"), bits(100));
+}
+
+#[test]
+fn a_table_is_replicated_with_its_error_rate_and_its_key() {
+    let mut primary = Server::new();
+    primary.settings = Settings { error_rate: 0.003, expansion_factor: 4, ..Settings::DEFAULT };
+    primary.run("BF.ADD a x");
+    primary.run("BF.INSERT b ERROR 0.2 EXPANSION 1 KEY 0123456789abcdef ITEMS x");
+    primary.run("BF.INSERT c CAPACITY 5 UNRESERVED COUNTING ITEMS x");
+    assert_eq!(
+        primary.replicated,
+        [
+            "BF.INSERT a ERROR 0.003 EXPANSION 4 UNRESERVED FORMAT everbloom ITEMS x",
+            "BF.INSERT b ERROR 0.2 EXPANSION 1 UNRESERVED FORMAT everbloom KEY 0123456789abcdef ITEMS x",
+            "BF.INSERT c CAPACITY 5 ERROR 0.003 EXPANSION 4 UNRESERVED FORMAT everbloom COUNTING ITEMS x",
+        ]
+    );
+    for number in (0..9000).step_by(100) {
+        let items: Vec<String> = (number..number + 100).map(|item: u64| item.to_string()).collect();
+        for key in ["a", "b", "c"] {
+            primary.run(&format!("BF.MADD {key} {}", items.join(" ")));
+        }
+    }
+    assert_eq!(primary.run("BF.INFO a FILTERS"), "*1 :1");
+    for keyed in [false, true] {
+        primary.assert_replicated(Settings {
+            initial_size_items: 7,
+            expansion_factor: 0,
+            fixed_filters_saturate: true,
+            keyed,
+            format: Format::RedisBloom,
+            ..Settings::DEFAULT
+        });
+    }
+}
+
+/// A replica has no limit, so an item that its primary refused would make another filter.
+#[test]
+fn refused_items_are_not_replicated() {
+    for (seed, creation) in [
+        "BF.INSERT k ITEMS first",
+        "BF.INSERT k KEYED ERROR 0.2 ITEMS first",
+        "BF.RESERVE k 0.01 500",
+        "BF.RESERVE k 0.01 500 NONSCALING",
+        "BF.IMPORT k EMPTY SCHEME guava-mitz64 BITS 640 HASHES 3 CAPACITY 60 ENCODING int32le",
+        "BF.INSERT k CAPACITY 300 WINDOW 60 ITEMS first",
+        "BF.INSERT k CAPACITY 300 COUNTING ITEMS first",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mut primary = Server::new();
+        primary.settings.max_filter_bytes = 1000;
+        let mut random = Random(seed as u64);
+        assert!(!primary.run(creation).contains("-ERR"), "{creation}");
+        let mut refused = 0;
+        for _ in 0..500 {
+            let items: Vec<String> = (0..5).map(|_| random.below(4000).to_string()).collect();
+            let reply = match random.below(3) {
+                0 => primary.run(&format!("BF.ADD k {}", items[0])),
+                1 => primary.run(&format!("BF.INSERT k ITEMS {}", items.join(" "))),
+                _ => primary.run(&format!("BF.MADD k {}", items.join(" "))),
+            };
+            refused += reply.matches("-ERR").count();
+        }
+        assert!(refused > 100, "{creation}: {refused}");
+        assert!(primary.keys[b"k".as_slice()].size_bytes() <= 1000);
+        primary.assert_replicated(Settings::DEFAULT);
+    }
+}
+
+#[test]
+fn a_new_filter_must_be_able_to_grow_to_the_items_of_validatescaleto() {
+    let too_large = "-ERR provided VALIDATESCALETO causes bloom object to exceed memory limit";
+    for options in ["", "COUNTING ", "CAPACITY 1000 ", "UNRESERVED KEYED "] {
+        let mut server = Server::new();
+        server.settings.max_filter_bytes = 1 << 18;
+        let line = |items: u64| format!("BF.INSERT k {options}VALIDATESCALETO {items} ITEMS a");
+        assert_eq!(server.run(&line(250_000)), too_large, "{options}");
+        assert!(server.keys.is_empty());
+        assert_eq!(server.run(&line(50_000)), "*1 #t", "{options}");
+        // It has room for as many.
+        let items: Vec<String> = (0..50_000).map(|item| item.to_string()).collect();
+        for items in items.chunks(25_000) {
+            assert!(!server.run(&format!("BF.MADD k {}", items.join(" "))).contains("-ERR"), "{options}");
+        }
+        server.assert_replicated(Settings::DEFAULT);
     }
 }

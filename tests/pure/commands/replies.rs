@@ -51,11 +51,11 @@ fn refused_items_are_logged_with_the_limit() {
         assert!(reply.contains("-ERR "), "{command}: {reply}");
     }
     assert_eq!(server.log.len(), 2, "{:?}", server.log);
-    let beginning = "'k' has no room for new items: with the next layer it would take ";
+    let beginning = "'k' has no room for new items: with more items it would take ";
     assert!(server.log[0].starts_with(beginning), "{:?}", server.log);
     assert!(server.log[0].ends_with(" bytes, more than bf.max-filter-bytes (512)"), "{:?}", server.log);
-    let fixed = "'fixed' has no room for new items: it is fixed and has as many items as its capacity; with \
-                 SATURATE or bf.on-full it would accept more";
+    let fixed = "'fixed' has no room for new items: it is fixed and has as many items as its capacity; without \
+                 NONSCALING it would accept more";
     assert_eq!(server.log[1], fixed);
     // A minute later.
     server.now_ms += 60_000;

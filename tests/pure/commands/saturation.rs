@@ -18,7 +18,7 @@ fn a_saturating_filter_takes_what_a_fixed_one_refuses() {
         server.replicated[..2],
         ["BF.INSERT k CAPACITY 2 ERROR 0.0001 NONSCALING SATURATE FORMAT everbloom", "BF.MADD k a b c d a",]
     );
-    assert!(server.keys[b"k".as_slice()].has_room());
+    assert_eq!(growth(&server, "k"), Growth::Saturating);
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn saturate_needs_a_fixed_everbloom_filter() {
 }
 
 #[test]
-fn on_full_applies_to_fixed_everbloom_filters() {
+fn on_full_applies_to_fixed_everbloom_filters_of_bits() {
     let mut server = Server::new();
     server.settings = Settings { fixed_filters_saturate: true, ..Settings::DEFAULT };
     for (line, expected) in [
@@ -87,6 +87,9 @@ fn on_full_applies_to_fixed_everbloom_filters() {
         ("BF.RESERVE e 0.01 9 NONSCALING FORMAT redisbloom", Growth::Fixed),
         ("BF.RESERVE f 0.01 9 NONSCALING FORMAT valkey-bloom", Growth::Fixed),
         ("BF.IMPORT g EMPTY SCHEME guava-mitz64 BITS 64 HASHES 3 NONSCALING", Growth::Fixed),
+        ("BF.INSERT i NONSCALING COUNTING ITEMS x", Growth::Fixed),
+        ("BF.INSERT j NONSCALING WINDOW 60 ITEMS x", Growth::Fixed),
+        ("BF.ADD l x", Growth::Unreserved { expansion: 2 }),
     ] {
         assert!(!server.run(line).starts_with('-'), "{line}");
         assert_eq!(growth(&server, line.split(' ').nth(1).unwrap()), expected, "{line}");

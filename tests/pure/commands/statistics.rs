@@ -16,7 +16,7 @@ fn the_stats_are_one_map_that_has_one_map_per_layer() {
     let mut server = Server::new();
     server.run("BF.RESERVE k 0.01 100 NONSCALING");
     server.run("BF.MADD k a b c");
-    let stats = "%26 +type $everbloom +format $everbloom +kind $everbloom +layers :1 +capacity :100 +items :3 \
+    let stats = "%31 +type $everbloom +format $everbloom +kind $everbloom +layers :1 +capacity :100 +items :3 \
                  +estimated-items :3 +set-bits :15 +fill ,0.0146484";
     let reply = server.run("BF.STATS k");
     assert!(reply.starts_with(stats), "{reply}");
@@ -24,7 +24,9 @@ fn the_stats_are_one_map_that_has_one_map_per_layer() {
     for part in [
         " +error-rate ,0.01 +error-rate-max ,0.01 +error-rate-now ,",
         &format!(
-            " +bytes :{size} +bits-per-item ,341.333 +allocated-bytes :{} +expired-bytes _ +hashes :5 +growth $fixed +expansion _ +shares _",
+            " +bytes :{size} +bits-per-item ,341.333 +allocated-bytes :{} +table-items _ +table-bytes _ \
+             +table-segments _ +void-entries _ +saturated-buckets _ +expired-entries _ +expired-bytes _ +hashes :5 \
+             +growth $fixed +expansion _",
             size + 9
         ),
         " +keyed #f +import-scheme _ +import-encoding _ +import-order _ +advice _ +per-layer *1",
@@ -76,11 +78,14 @@ fn every_field_is_also_one_of_info() {
         "BF.RESERVE k 0.01 100 FORMAT valkey-bloom",
         "BF.RESERVE k 0.01 100 COUNTING",
         "BF.RESERVE k 0.01 100 KEYED",
+        "BF.RESERVE k 0.01 2",
+        "BF.RESERVE k 0.01 100 WINDOW 60",
         "BF.RESERVE k 0.01 100 NONSCALING SATURATE",
+        "BF.INSERT k ITEMS first",
         "BF.IMPORT k SOURCE string SCHEME murmur3-salted BITS 8 HASHES 1",
     ] {
         server.keys.clear();
-        assert_eq!(server.run(reserve), "+OK");
+        assert!(["+OK", "*1 #t"].contains(&server.run(reserve).as_str()), "{reserve}");
         add(&mut server, 0..3);
         let reply = server.run("BF.STATS k");
         let (scalars, _) = reply.split_once(" +per-layer").unwrap();
@@ -93,7 +98,7 @@ fn every_field_is_also_one_of_info() {
                 assert_eq!(reply, format!("*1 {value}"), "{reserve}: {word}");
             }
         }
-        assert_eq!(seen, 25, "{scalars}");
+        assert_eq!(seen, 30, "{scalars}");
     }
     server.protocol = Protocol::Resp3;
     assert_eq!(server.run("BF.INFO k Import-Scheme"), "%1 +import-scheme $murmur3-salted");
@@ -149,15 +154,113 @@ fn a_filter_is_keyed_if_every_layer_is() {
     assert!(server.run("BF.STATS mixed").contains("+placement $everbloom-keyed"));
 }
 
+/// Returns the value of a field, from a reply of BF.STATS.
+fn field<'r>(stats: &'r str, name: &str) -> &'r str {
+    let (_, rest) = stats.split_once(&format!(" +{name} ")).unwrap_or_else(|| panic!("{name} in {stats}"));
+    rest.split(" +").next().unwrap()
+}
+
+#[test]
+fn a_table_has_no_fields_of_bits_and_bits_none_of_a_table() {
+    const OF_BITS: [&str; 3] = ["set-bits", "fill", "hashes"];
+    const OF_TABLES: [&str; 5] =
+        ["table-items", "table-bytes", "table-segments", "void-entries", "saturated-buckets"];
+    const OF_WINDOWS: [&str; 2] = ["expired-entries", "expired-bytes"];
+    for (reserve, has_bits, has_table) in [
+        ("BF.INSERT k ITEMS item-0", false, true),
+        ("BF.RESERVE k 0.01 100 COUNTING", false, true),
+        ("BF.RESERVE k 0.01 100 WINDOW 60", false, true),
+        ("BF.RESERVE k 0.01 20", true, true),
+        ("BF.RESERVE k 0.01 100", true, false),
+        ("BF.RESERVE k 0.01 20 FORMAT redisbloom", true, false),
+        ("BF.RESERVE k 0.01 20 FORMAT valkey-bloom", true, false),
+        ("BF.IMPORT k EMPTY SCHEME go-zero BITS 2000 CAPACITY 20", true, true),
+    ] {
+        let mut server = Server::new();
+        server.run(reserve);
+        add(&mut server, 0..50);
+        let stats = server.run("BF.STATS k");
+        let has = |names: &[&str]| names.iter().filter(|name| field(&stats, name) != "_").count();
+        assert_eq!(has(&OF_BITS), if has_bits { 3 } else { 0 }, "{stats}");
+        assert_eq!(has(&OF_TABLES), if has_table { 5 } else { 0 }, "{stats}");
+        assert_eq!(has(&OF_WINDOWS), if reserve.contains("WINDOW") { 2 } else { 0 }, "{stats}");
+        assert_eq!(field(&stats, "layers"), if has_bits { field(&stats, "layers") } else { ":0" });
+        let filter = &server.keys[b"k".as_slice()];
+        assert_eq!(field(&stats, "items"), format!(":{}", filter.items()), "{stats}");
+        let parts = format!("*1 :{}", filter.layer_count() + usize::from(has_table));
+        let (capacity, items) = (filter.capacity_items(), filter.table().map_or(0, |table| table.items(0)));
+        assert!(capacity >= filter.items(), "{reserve}: {capacity}");
+        assert_eq!(server.run("BF.INFO k FILTERS"), parts, "{reserve}");
+        assert_eq!(server.run("BF.INFO k CAPACITY"), format!("*1 :{capacity}"), "{reserve}");
+        if has_table && !reserve.contains("WINDOW") {
+            assert_eq!(field(&stats, "table-items"), format!(":{items}"), "{reserve}");
+        }
+        // One line for the items, one for each layer, and one for the table.
+        let debug = server.run("BF.DEBUG k");
+        let lines = debug.split(" $").count();
+        assert_eq!(format!("*1 :{}", lines - 2), parts, "{debug}");
+        assert_eq!(debug.contains(" segments:1 slots:"), has_table, "{debug}");
+        assert_eq!(debug.contains(" expired:0 window:60000 "), reserve.contains("WINDOW"), "{debug}");
+    }
+}
+
+#[test]
+fn the_fields_of_a_table_follow_its_items() {
+    let mut server = Server::new();
+    add(&mut server, 0..1);
+    assert_eq!(server.run("BF.INFO k CAPACITY"), "*1 :100");
+    add(&mut server, 1..30_000);
+    let stats = server.run("BF.STATS k");
+    let items: u64 = field(&stats, "items")[1..].parse().unwrap();
+    assert!(items > 29_700, "{stats}");
+    for name in ["capacity", "estimated-items", "table-items"] {
+        assert_eq!(field(&stats, name), format!(":{items}"), "{name}");
+    }
+    let filter = &server.keys[b"k".as_slice()];
+    let table = filter.table().unwrap();
+    assert_eq!(field(&stats, "bytes"), format!(":{}", filter.size_bytes()));
+    assert_eq!(field(&stats, "table-bytes"), format!(":{}", table.size_bytes()));
+    assert_eq!(field(&stats, "table-segments"), format!(":{}", table.segment_count()));
+    assert!(table.segment_count() > 3 && filter.size_bytes() > table.size_bytes());
+    let bits: f64 = field(&stats, "bits-per-item")[1..].parse().unwrap();
+    assert!(bits > 13.0 && bits < 19.6, "{bits}");
+    let now: f64 = field(&stats, "error-rate-now")[1..].parse().unwrap();
+    assert!(now > 0.002 && now < 0.005, "{now}");
+    assert_eq!(field(&stats, "error-rate-max"), ",0.01");
+    assert!(stats.ends_with(" +advice _ +per-layer *0"), "{stats}");
+}
+
+/// What has expired in a window is not free at once.
+#[test]
+fn the_fields_of_a_window_show_what_has_expired() {
+    let mut server = Server::new();
+    server.run("BF.RESERVE k 0.01 5000 PWINDOW 14000");
+    add(&mut server, 0..5000);
+    let number = |server: &mut Server, name: &str| -> u64 {
+        server.run(&format!("BF.INFO k {name}")).trim_start_matches("*1 :").parse().unwrap()
+    };
+    assert_eq!((number(&mut server, "EXPIRED-ENTRIES"), number(&mut server, "EXPIRED-BYTES")), (0, 0));
+    server.now_ms += 16_000;
+    let (entries, bytes) = (number(&mut server, "EXPIRED-ENTRIES"), number(&mut server, "EXPIRED-BYTES"));
+    assert!(entries > 4900 && bytes > 5000, "{entries} {bytes}");
+    assert_eq!((number(&mut server, "TABLE-ITEMS"), number(&mut server, "CAPACITY")), (0, 5000));
+    assert_eq!(server.run("BF.INFO k ERROR-RATE-NOW"), "*1 ,0");
+    add(&mut server, 10_000..12_000);
+    assert!(number(&mut server, "EXPIRED-ENTRIES") < entries / 10);
+    assert_eq!(server.run("BF.INFO k ADVICE"), "*1 _");
+}
+
 #[test]
 fn advice_repeats_the_options_of_the_filter() {
-    for options in ["", " KEYED", " COUNTING", " FORMAT redisbloom", " FORMAT valkey-bloom"] {
+    for options in ["", " KEYED", " FORMAT redisbloom", " FORMAT valkey-bloom"] {
         let mut server = Server::new();
-        server.run(&format!("BF.RESERVE k 0.001 10 EXPANSION 1{options}"));
-        add(&mut server, 0..95);
+        server.run(&format!("BF.RESERVE k 0.001 100 EXPANSION 1{options}"));
+        add(&mut server, 0..400);
+        assert_eq!(server.run("BF.INFO k ADVICE"), "*1 _", "{options}");
+        add(&mut server, 400..950);
         let advice = server.run("BF.INFO k ADVICE");
-        let expected = format!("*1 $BF.RESERVE k 0.001 100{options} would have taken ");
-        let expected = [expected.clone(), expected.replace(" 100", " 90")];
+        let expected = format!("*1 $BF.RESERVE k 0.001 1000{options} would have taken ");
+        let expected = [expected.clone(), expected.replace(" 1000", " 900")];
         assert!(expected.iter().any(|expected| advice.starts_with(expected)), "{advice}");
         let number = |word: &str| -> u64 {
             advice.split(word).nth(1).unwrap().split(' ').next().unwrap().parse().unwrap()
@@ -172,62 +275,66 @@ fn advice_repeats_the_options_of_the_filter() {
     }
 }
 
+/// A table alone gains nothing from a reserved capacity, and the log has no line about its growth.
 #[test]
-fn every_fourth_growth_is_logged_with_advice() {
+fn a_table_has_neither_advice_nor_log_lines() {
+    for reserve in [
+        "",
+        "BF.RESERVE k 0.01 10 COUNTING",
+        "BF.RESERVE k 0.01 10 WINDOW 60",
+        "BF.IMPORT k SOURCE string SCHEME murmur3-salted BITS 8 HASHES 1 CAPACITY 4",
+    ] {
+        let mut server = Server::new();
+        if !reserve.is_empty() {
+            assert_eq!(server.run(reserve), "+OK");
+        }
+        add(&mut server, 0..3000);
+        assert_eq!((server.run("BF.INFO k ADVICE").as_str(), server.log.len()), ("*1 _", 0), "{reserve}");
+    }
+    // A reserved filter grows once, by its table. It has advice, but no log line.
     let mut server = Server::new();
-    add(&mut server, 0..1500);
+    server.run("BF.RESERVE k 0.01 100");
+    add(&mut server, 0..3000);
+    assert_eq!(server.events.iter().filter(|event| **event == "bloom.grow").count(), 1);
+    assert!(server.run("BF.INFO k ADVICE").starts_with("*1 $BF.RESERVE k 0.01 3000 would have taken "));
+    assert!(server.log.is_empty(), "{:?}", server.log);
+}
+
+#[test]
+fn every_fourth_growth_of_a_chain_is_logged_with_advice() {
+    let mut server = Server::new();
+    server.settings.format = everbloom::bloom::Format::RedisBloom;
+    add(&mut server, 0..1400);
     let growths = |server: &Server| server.events.iter().filter(|event| **event == "bloom.grow").count();
     assert_eq!((growths(&server), server.log.len()), (3, 0));
-    assert_eq!(server.run("BF.INFO k ADVICE"), "*1 _");
-    add(&mut server, 1500..3000);
+    add(&mut server, 1400..3000);
     assert_eq!((growths(&server), server.log.len()), (4, 1));
     let line = server.log.remove(0);
     assert!(line.starts_with("'k' has 5 layers and "), "{line}");
-    assert!(line.contains(" bytes for 1501 items; reserve it for all items that you expect: so far, BF.RESERVE k 0.01 2000 would have taken "), "{line}");
+    assert!(line.contains(" bytes for 1501 items; reserve it for all items that you expect: so far, BF.RESERVE k 0.01 2000 FORMAT redisbloom would have taken "), "{line}");
     let advice = server.run("BF.INFO k ADVICE");
-    assert!(advice.starts_with("*1 $BF.RESERVE k 0.01 3000 would have taken "), "{advice}");
+    assert!(advice.starts_with("*1 $BF.RESERVE k 0.01 3000 FORMAT redisbloom would have taken "), "{advice}");
     // The recommended command creates a filter of that size.
-    let bytes: u64 = advice.split(' ').nth(8).unwrap().parse().unwrap();
-    server.run("BF.RESERVE advised 0.01 3000");
+    let bytes: u64 = advice.split(' ').nth(10).unwrap().parse().unwrap();
+    server.run("BF.RESERVE advised 0.01 3000 FORMAT redisbloom");
     assert!(server.run("BF.DEBUG advised").contains(&format!("bytes:{bytes} ")), "{advice}");
 }
 
 #[test]
 fn a_batch_that_adds_layers_is_logged_once() {
-    for (reserve, format) in [
-        ("BF.RESERVE k 0.01 10 EXPANSION 1", ""),
-        ("", ""),
-        ("BF.RESERVE k 0.01 1 FORMAT redisbloom", " FORMAT redisbloom"),
-    ] {
+    for format in ["redisbloom", "valkey-bloom"] {
         let mut server = Server::new();
-        if reserve.is_empty() {
-            server.settings.initial_size_items = 10;
-        } else {
-            server.run(reserve);
-        }
+        server.run(&format!("BF.RESERVE k 0.01 10 EXPANSION 1 FORMAT {format}"));
         let items: Vec<String> = (0..400).map(|number| format!("i{number}")).collect();
         server.events.clear();
         server.run(&format!("BF.MADD k {}", items.join(" ")));
-        assert_eq!(server.events.iter().filter(|event| **event == "bloom.grow").count(), 1, "{reserve}");
-        assert_eq!(server.log.len(), 1, "{reserve}: {:?}", server.log);
-        let expected = format!(" so far, BF.RESERVE k 0.01 400{format} would have taken ");
+        assert_eq!(server.events.iter().filter(|event| **event == "bloom.grow").count(), 1, "{format}");
+        assert_eq!(server.log.len(), 1, "{format}: {:?}", server.log);
+        let expected = format!(" so far, BF.RESERVE k 0.01 400 FORMAT {format} would have taken ");
         assert!(
             server.log[0].contains(&expected) || server.log[0].contains(&expected.replace("400", "500")),
             "{:?}",
             server.log
         );
     }
-}
-
-#[test]
-fn an_imported_filter_that_has_grown_is_logged_without_a_reservation() {
-    let mut server = Server::new();
-    assert_eq!(
-        server.run("BF.IMPORT k SOURCE string SCHEME murmur3-salted BITS 8 HASHES 1 CAPACITY 4"),
-        "+OK"
-    );
-    add(&mut server, 0..200);
-    assert_eq!(server.log.len(), 1, "{:?}", server.log);
-    assert!(server.log[0].ends_with(" items"), "{:?}", server.log);
-    assert_eq!(server.run("BF.INFO k ADVICE"), "*1 _");
 }

@@ -1,9 +1,11 @@
-//! WINDOW, PWINDOW, NOREFRESH and AT: sliding-window filters, and the time in replicated commands.
+//! WINDOW, PWINDOW, NOREFRESH and AT: sliding-window filters, their memory and limits, and the time in replicated
+//! commands.
 
 use everbloom::bloom::Format;
 use everbloom::command::Settings;
-use everbloom::format::filter::digest;
 
+use crate::support::Random;
+use crate::support::saved::digested;
 use crate::support::server::{Server, assert_dialogue};
 
 const START_MS: u64 = 1_800_000_000_000;
@@ -15,10 +17,36 @@ fn server() -> Server {
     server
 }
 
-fn digested(server: &Server, key: &str) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    digest(&server.keys[key.as_bytes()], &mut |part| bytes.extend_from_slice(part));
-    bytes
+/// Returns whether two servers have the same bytes under a key.
+fn is_same(one: &Server, other: &Server, key: &str) -> bool {
+    digested(&one.keys[key.as_bytes()]) == digested(&other.keys[key.as_bytes()])
+}
+
+/// Returns the reply to a command with the first `count` items with a name.
+fn run(server: &mut Server, command: &str, name: &str, count: u64) -> String {
+    let items: Vec<String> = (0..count).map(|number| format!("{name}-{number}")).collect();
+    server.run(&format!("{command} {}", items.join(" ")))
+}
+
+/// Adds the first `count` items with a name. Returns how many were refused.
+fn add(server: &mut Server, name: &str, count: u64) -> usize {
+    run(server, "BF.MADD k", name, count).matches("-ERR").count()
+}
+
+/// Returns how many of the first `count` items with a name are found.
+fn found(server: &mut Server, name: &str, count: u64) -> usize {
+    run(server, "BF.MEXISTS k", name, count).matches("#t").count()
+}
+
+fn size_bytes(server: &Server) -> u64 {
+    server.keys[b"k".as_slice()].size_bytes()
+}
+
+/// Returns a number of BF.STATS.
+fn stat(server: &mut Server, field: &str) -> u64 {
+    let stats = server.run("BF.STATS k");
+    let (_, rest) = stats.split_once(&format!(" +{field} :")).unwrap();
+    rest.split(' ').next().unwrap().parse().unwrap()
 }
 
 /// Returns a replica, or a server that replays an append-only file, years later and with other settings.
@@ -54,7 +82,7 @@ fn items_are_found_for_the_window() {
     server.now_ms = start + 14_000;
     assert_dialogue(
         &mut server,
-        &[("BF.MADD k a b", "*2 #f #t"), ("BF.CARD k", ":3"), ("BF.INFO k ITEMS", "*1 :3")],
+        &[("BF.MADD k a b", "*2 #f #t"), ("BF.CARD k", ":2"), ("BF.INFO k ITEMS", "*1 :2")],
     );
     server.now_ms = start + 28_999;
     assert_dialogue(&mut server, &[("BF.MEXISTS k a b c", "*3 #t #t #f"), ("BF.CARD k", ":2")]);
@@ -66,7 +94,7 @@ fn items_are_found_for_the_window() {
     );
     // The time does not go back before the last add.
     server.now_ms = start;
-    assert_dialogue(&mut server, &[("BF.EXISTS k b", "#t"), ("BF.ADD k c", "#t"), ("BF.CARD k", ":4")]);
+    assert_dialogue(&mut server, &[("BF.EXISTS k b", "#t"), ("BF.ADD k c", "#t"), ("BF.CARD k", ":3")]);
     server.now_ms = start + 28_999;
     assert_dialogue(&mut server, &[("BF.EXISTS k c", "#t"), ("BF.CLEAR k", "+OK"), ("BF.EXISTS k c", "#f")]);
     assert_dialogue(
@@ -149,24 +177,26 @@ fn the_time_is_replicated_with_the_first_add_of_a_generation() {
 }
 
 #[test]
-fn the_same_replicated_commands_give_the_same_columns_years_later() {
-    for options in ["WINDOW 14", "PWINDOW 14000 NOREFRESH", "WINDOW 14 EXPANSION 1", "WINDOW 14 NONSCALING"] {
+fn the_same_replicated_commands_give_the_same_bytes_years_later() {
+    for options in ["WINDOW 14", "PWINDOW 14000 NOREFRESH", "WINDOW 14 KEYED", "WINDOW 14 NONSCALING"] {
         let mut primary = server();
         let start = primary.now_ms;
-        let mut random = crate::support::Random(7);
+        let (mut random, mut refused) = (Random(7), 0);
         primary.run(&format!("BF.RESERVE k 0.01 300 {options}"));
         primary.run(&format!("BF.INSERT i CAPACITY 300 {options} ITEMS x y z"));
+        // Items are refused, which replicas without this limit must not add.
+        primary.settings.max_filter_bytes = size_bytes(&primary) + 300;
         for round in 0..600u64 {
-            primary.now_ms = match random.below(12) {
+            primary.now_ms = match random.below(40) {
                 0 => primary.now_ms + random.next() % 40_000,
-                1 => primary.now_ms - random.next() % 4000,
+                1..=3 => primary.now_ms - random.next() % 4000,
                 _ => primary.now_ms + random.next() % 400,
             };
             let items: Vec<String> =
                 (0..1 + random.below(9)).map(|_| random.below(900).to_string()).collect();
             let items = items.join(" ");
             let moment = primary.now_ms - random.next() % 16_000 + 500;
-            match random.below(5) {
+            let reply = match random.below(5) {
                 0 => primary.run(&format!("BF.ADD k {}", random.below(900))),
                 1 => primary.run(&format!("BF.INSERT k AT {moment} ITEMS {items}")),
                 2 => primary.run(&format!("BF.INSERT i NOCREATE AT {moment} CAPACITY 7 ITEMS {items}")),
@@ -178,7 +208,10 @@ fn the_same_replicated_commands_give_the_same_columns_years_later() {
                 3 => primary.run(&format!("BF.INSERT i ITEMS {items}")),
                 _ => primary.run(&format!("BF.MADD k {items}")),
             };
+            let errors = ["-ERR problem inserting into filter", "-ERR non scaling filter is full"];
+            refused += errors.map(|error| reply.matches(error).count()).iter().sum::<usize>();
         }
+        assert!(refused > 20, "{options}: {refused}");
         for later_ms in [0, 10 * 365 * 86_400_000] {
             let mut replica = replica(later_ms);
             for line in &primary.replicated {
@@ -186,7 +219,7 @@ fn the_same_replicated_commands_give_the_same_columns_years_later() {
                 assert!(!reply.contains("-ERR"), "{options}: {line}: {reply}");
             }
             for key in ["k", "i"] {
-                assert!(digested(&primary, key) == digested(&replica, key), "{options}: {key} {later_ms}");
+                assert!(is_same(&primary, &replica, key), "{options}: {key} {later_ms}");
             }
             // Replies to its clients depend on its own clock.
             replica.is_replicated = false;
@@ -231,10 +264,18 @@ fn items_can_have_an_earlier_time() {
     assert_eq!(server.run("BF.MEXISTS k oldest middle now ahead"), "*4 #f #f #t #t");
     server.now_ms = start + 15_000;
     assert_eq!(server.run("BF.MEXISTS k now ahead"), "*2 #f #f");
+    // An earlier time does not make an item expire earlier.
+    server.now_ms = start + 100_000;
+    server.run("BF.ADD k x");
+    let replicated = server.replicated.len();
+    assert_eq!(server.run(&format!("BF.INSERT k AT {} ITEMS x", start + 95_000)), "*1 #f");
+    assert_eq!(server.replicated.len(), replicated);
+    server.now_ms = start + 114_000;
+    assert_eq!(server.run("BF.EXISTS k x"), "#t");
     // A replicated command is accepted.
     server.is_replicated = true;
     assert_eq!(server.run(&format!("BF.INSERT k AT {} ITEMS later", start + 900_000)), "*1 #t");
-    assert_eq!(server.run(&format!("BF.INSERT k AT {start} ITEMS dead")), "*1 #f");
+    assert_eq!(server.run(&format!("BF.INSERT k AT {start} ITEMS expired")), "*1 #f");
 }
 
 #[test]
@@ -284,8 +325,8 @@ fn incompatible_window_options_are_refused() {
         ("BF.ADD plain a", "#t"),
         (moment.as_str(), "-ERR AT needs a filter created with WINDOW"),
         ("BF.DEL k a", "-ERR BF.DEL needs a filter created with COUNTING"),
-        ("BF.MERGE k plain", "-ERR the destination cannot take a layer of a source"),
-        ("BF.MERGE plain k", "-ERR the destination cannot take a layer of a source"),
+        ("BF.MERGE k plain", "-ERR the destination cannot take what a source has"),
+        ("BF.MERGE plain k", "-ERR the destination cannot take what a source has"),
         ("BF.EXPORT k", "-ERR"),
     ];
     for (line, expected) in dialogue {
@@ -304,73 +345,240 @@ fn settings_incompatible_with_a_window_are_ignored() {
     server.settings.fixed_filters_saturate = true;
     server.settings.format = Format::RedisBloom;
     server.run("BF.RESERVE k 0.01 14 WINDOW 14 NONSCALING");
+    let key = "\u{7}".repeat(16);
     assert_eq!(
         server.replicated,
-        [
-            "BF.INSERT k CAPACITY 14 ERROR 0.01 NONSCALING FORMAT everbloom KEY \u{7}\u{7}\u{7}\u{7}\u{7}\u{7}\u{7}\u{7}\u{7}\u{7}\u{7}\u{7}\u{7}\u{7}\u{7}\u{7} PWINDOW 14000"
-        ]
+        [format!("BF.INSERT k CAPACITY 14 ERROR 0.01 NONSCALING FORMAT everbloom KEY {key} PWINDOW 14000")]
     );
-    let replies = (0..50).map(|item| server.run(&format!("BF.ADD k {item}")));
-    assert_eq!(replies.last().unwrap(), "-ERR non scaling filter is full");
-    let (taken, start) = (server.run("BF.CARD k"), server.now_ms);
-    // Only the added items are replicated, and the next generation takes items again.
+    assert!(server.run("BF.STATS k").contains(" +growth $fixed "));
+}
+
+#[test]
+fn a_fixed_window_refuses_while_as_many_items_are_live_as_were_reserved() {
+    let mut server = server();
+    let start = server.now_ms;
+    server.run("BF.RESERVE k 0.0001 10 WINDOW 14 NONSCALING");
+    let full = "-ERR non scaling filter is full";
+    assert_eq!(add(&mut server, "first", 4), 0);
+    server.now_ms = start + 5000;
+    assert_eq!(add(&mut server, "second", 6), 0);
+    // Live items are refreshed, and only new ones refused.
+    let before = digested(&server.keys[b"k".as_slice()]);
+    assert_eq!(server.run("BF.MADD k new first-0"), format!("*1 {full}"));
+    assert_eq!(server.run("BF.BULKADD k LINES new\nsecond-0"), "$!0");
+    assert!(digested(&server.keys[b"k".as_slice()]) == before, "a refused item changes nothing");
+    assert_eq!(server.run("BF.ADD k first-0"), "#f");
+    assert_eq!((server.run("BF.CARD k"), server.run("BF.ADD k new")), (":10".to_owned(), full.to_owned()));
+    server.now_ms = start + 14_999;
+    assert_eq!(server.run("BF.ADD k new"), full);
+    // Three of the first items have expired.
+    server.now_ms = start + 15_000;
+    assert_eq!(server.run("BF.CARD k"), ":7");
+    assert_eq!(server.run("BF.MADD k a b c d e"), format!("*4 #t #t #t {full}"));
+    server.now_ms = start + 20_000;
+    assert_eq!(server.run("BF.CARD k"), ":3");
+    assert_eq!(add(&mut server, "third", 8), 1);
+    // An item whose time is in the past counts as any other.
+    assert_eq!(server.run(&format!("BF.INSERT k AT {} ITEMS x", start + 12_000)), format!("*1 {full}"));
+    server.now_ms = start + 60_000;
+    assert_eq!((server.run("BF.CARD k"), add(&mut server, "fourth", 10)), (":0".to_owned(), 0));
     let mut follower = replica(0);
-    server.now_ms = start + 1000;
-    server.run("BF.MADD k a b c d e f g h i j k l m n o p q r s t");
     for line in &server.replicated {
         assert!(!follower.run(line).contains("-ERR"), "{line}");
     }
-    assert!(digested(&server, "k") == digested(&follower, "k"));
-    assert_ne!(server.run("BF.CARD k"), taken);
+    assert!(is_same(&server, &follower, "k"));
 }
 
-/// BF.STATS shows the memory of bursts, and the memory that the next add frees. Bursts are not logged.
 #[test]
-fn bursts_are_shown_until_they_are_freed() {
+fn the_expansion_of_a_window_means_nothing() {
+    let outcome = |expansion: &str| {
+        let mut server = server();
+        let start = server.now_ms;
+        server.run(&format!("BF.RESERVE k 0.01 1000 WINDOW 14 {expansion}"));
+        for generation in 0..20 {
+            server.now_ms = start + 1000 * generation;
+            assert_eq!(add(&mut server, &format!("{generation}"), 300), 0);
+        }
+        let replies = ["CAPACITY", "ITEMS", "SIZE", "FILTERS", "ERROR-RATE-NOW"]
+            .map(|field| server.run(&format!("BF.INFO k {field}")));
+        assert_eq!(replies[0], "*1 :1000");
+        (replies, found(&mut server, "absent", 5000))
+    };
+    let expected = outcome("EXPANSION 2");
+    for expansion in ["EXPANSION 1", "EXPANSION 32768"] {
+        assert_eq!(outcome(expansion), expected, "{expansion}");
+    }
+}
+
+/// Codes of generations repeat every sixteen generations.
+#[test]
+fn clocks_that_jump_neither_revive_nor_lose_items() {
+    for generations in [14, 15, 16, 17, 31, 32, 33, 48, 1000] {
+        let mut server = server();
+        let start = server.now_ms;
+        server.run("BF.RESERVE k 0.0001 5000 WINDOW 14");
+        add(&mut server, "old", 2000);
+        server.now_ms = start + generations * 1000;
+        let live = if generations == 14 { 2000 } else { 0 };
+        assert!(found(&mut server, "old", 2000) <= live + 2, "{generations}");
+        assert_eq!(server.run("BF.CARD k"), format!(":{live}"));
+        // Adds to some segments do not change what the others have.
+        add(&mut server, "new", 20);
+        assert!(found(&mut server, "old", 2000).abs_diff(live) <= 4, "{generations}");
+        // The clock goes back: the time stays, and what is added then expires with the newest items.
+        server.now_ms = start;
+        add(&mut server, "back", 2000);
+        assert_eq!((found(&mut server, "new", 20), found(&mut server, "back", 2000)), (20, 2000));
+        server.now_ms = start + (generations + 14) * 1000;
+        assert_eq!((found(&mut server, "new", 20), found(&mut server, "back", 2000)), (20, 2000));
+        server.now_ms = start + (generations + 15) * 1000;
+        assert!(found(&mut server, "back", 2000) <= 4, "{generations}");
+        // An emptied filter follows the clock again.
+        server.now_ms = start;
+        server.run("BF.CLEAR k");
+        add(&mut server, "again", 20);
+        server.now_ms = start + 15_000;
+        assert_eq!(found(&mut server, "again", 20), 0, "{generations}");
+    }
+}
+
+/// BF.STATS shows what is expired. The next adds free it; lookups do not.
+#[test]
+fn expired_memory_is_shown_until_adds_free_it() {
     let mut server = server();
     let start = server.now_ms;
-    let add = |server: &mut Server, name: &str, items: u64| {
-        let items: Vec<String> = (0..items).map(|number| format!("{name}-{number}")).collect();
-        server.run(&format!("BF.MADD k {}", items.join(" ")))
-    };
     assert_eq!(server.run("BF.RESERVE k 0.01 14000 WINDOW 14"), "+OK");
-    let size = |server: &mut Server| server.run("BF.INFO k SIZE");
-    let reserved = size(&mut server);
-    assert!(server.run("BF.STATS k").contains(" +expired-bytes :0 "));
+    assert_eq!(stat(&mut server, "expired-entries"), 0);
     add(&mut server, "burst", 14_000);
-    let stats = server.run("BF.STATS k");
-    assert!(
-        stats
-            .contains("bursts of more than 1032 items in 1000 ms take 35224 bytes until their items expire "),
-        "{stats}"
-    );
-    // Nothing is freed without an add.
+    let (full, entries) = (size_bytes(&server), stat(&mut server, "items"));
+    assert!(full * 8 < 14_000 * 20, "{full} bytes");
+    assert_eq!((stat(&mut server, "expired-entries"), stat(&mut server, "expired-bytes")), (0, 0));
     server.now_ms = start + 15_000;
-    let (stats, taken) = (server.run("BF.STATS k"), size(&mut server));
-    assert!(stats.contains(" +expired-bytes :35224 ") && stats.contains(" +advice _ "), "{stats}");
-    assert!(taken != reserved);
-    add(&mut server, "next", 1);
-    assert_eq!(size(&mut server), reserved);
-    assert!(server.run("BF.STATS k").contains(" +expired-bytes :0 "));
+    assert!(found(&mut server, "burst", 14_000) < 140);
+    assert_eq!((stat(&mut server, "items"), size_bytes(&server)), (0, full));
+    assert_eq!(stat(&mut server, "expired-entries"), entries);
+    assert!(stat(&mut server, "expired-bytes") > full / 10 * 9);
+    // After 256 adds per segment, everything is free.
+    let adds = 256 * stat(&mut server, "table-segments");
+    add(&mut server, "next", adds + adds / 50);
+    assert_eq!(stat(&mut server, "expired-entries"), 0);
+    assert!(size_bytes(&server) < full / 4, "{} of {full} bytes", size_bytes(&server));
     assert!(server.log.is_empty(), "{:?}", server.log);
 }
 
-/// A pace above the capacity gets a larger base. The log and BF.STATS show the BF.RESERVE for it.
+/// Replicas do not get these commands, so they must not change a byte: what has expired stays.
 #[test]
-fn a_pace_above_the_capacity_is_logged_once() {
+fn commands_that_store_nothing_change_nothing() {
+    let mut server = server();
+    server.run("BF.RESERVE k 0.01 1000 WINDOW 14 NOREFRESH");
+    add(&mut server, "old", 1500);
+    server.now_ms += 14_000;
+    add(&mut server, "new", 500);
+    server.now_ms += 1000;
+    server.settings.max_filter_bytes = size_bytes(&server);
+    let (before, replicated) = (digested(&server.keys[b"k".as_slice()]), server.replicated.len());
+    for line in ["BF.ADD k new-1", "BF.MADD k new-2 new-3", "BF.EXISTS k old-1", "BF.CARD k", "BF.STATS k"] {
+        assert!(!server.run(line).starts_with('-'), "{line}");
+    }
+    for line in ["BF.INFO k", "BF.DEBUG k", "BF.RESERVE k 0.01 9 IFNOTEXISTS", "BF.BULKADD k LINES new-4"] {
+        assert!(!server.run(line).starts_with('-'), "{line}");
+    }
+    found(&mut server, "old", 1500);
+    assert!(digested(&server.keys[b"k".as_slice()]) == before);
+    assert_eq!(server.replicated.len(), replicated);
+    // A command of which all items are refused.
+    let mut full = self::server();
+    full.run("BF.RESERVE k 0.01 1000 WINDOW 14");
+    full.settings.max_filter_bytes = size_bytes(&full);
+    let before = digested(&full.keys[b"k".as_slice()]);
+    assert_eq!(add(&mut full, "x", 10), 10);
+    assert!(digested(&full.keys[b"k".as_slice()]) == before && full.replicated.len() == 1);
+}
+
+/// The memory follows a pace of four times the capacity, and the error rate stays.
+#[test]
+fn the_promises_hold_above_the_capacity() {
     let mut server = server();
     let start = server.now_ms;
-    assert_eq!(server.run("BF.RESERVE k 0.01 1400 PWINDOW 14000 KEYED NOREFRESH"), "+OK");
-    for step in 0..60 {
-        server.now_ms = start + 1000 * step;
-        let items: Vec<String> = (0..250).map(|number| format!("{step}-{number}")).collect();
-        server.run(&format!("BF.MADD k {}", items.join(" ")));
+    assert_eq!(server.run("BF.RESERVE k 0.01 1400 PWINDOW 14000"), "+OK");
+    let mut sizes = Vec::new();
+    for generation in 0..75u64 {
+        server.now_ms = start + 1000 * generation;
+        let items = if generation < 40 { 400 } else { 100 };
+        assert_eq!(add(&mut server, &format!("{generation}"), items), 0);
+        if generation >= 14 {
+            let oldest = generation - 14;
+            let items = if oldest < 40 { 400 } else { 100 };
+            assert_eq!(found(&mut server, &format!("{oldest}"), items) as u64, items);
+        }
+        if generation % 8 == 7 {
+            let hits = found(&mut server, "absent", 10_000);
+            assert!(hits <= 130, "generation {generation}: {hits} of 10000");
+        }
+        sizes.push(size_bytes(&server));
     }
-    let [line] = server.log.as_slice() else { panic!("{:?}", server.log) };
-    let reserve = "BF.RESERVE k 0.01 5600 KEYED WINDOW 14 NOREFRESH";
-    assert!(line.contains(reserve) && line.starts_with("'k' has "), "{line}");
-    assert_eq!(server.run("BF.INFO k CAPACITY"), "*1 :5600");
-    // The filter takes as much memory now as the recommended one.
-    assert_eq!(server.run(reserve.replace(" k ", " other ").as_str()), "+OK");
-    assert_eq!(server.run("BF.INFO other SIZE"), server.run("BF.INFO k SIZE"));
+    assert_eq!(server.run("BF.INFO k CAPACITY"), "*1 :1400");
+    assert_eq!(server.run("BF.INFO k ADVICE"), "*1 _");
+    assert!(server.log.is_empty(), "{:?}", server.log);
+    assert!(sizes[39] * 8 < 15 * 400 * 24, "{} bytes", sizes[39]);
+    assert!(sizes[74] < sizes[39] / 3, "{} after {} bytes", sizes[74], sizes[39]);
+}
+
+/// A window whose limit is close refuses items while it is full. It accepts them again when they have expired.
+#[test]
+fn a_window_with_a_close_limit_recovers() {
+    let mut server = server();
+    assert_eq!(server.run("BF.RESERVE k 0.01 20000 PWINDOW 1400"), "+OK");
+    let mut generation = 0;
+    // Adds at this pace for some generations. Returns how many items were refused.
+    let mut at_pace = |server: &mut Server, generations: u64, items: u64| {
+        (0..generations).fold(0, |refused, _| {
+            generation += 1;
+            server.now_ms += 100;
+            refused + add(server, &format!("{generation}"), items)
+        })
+    };
+    assert_eq!(at_pace(&mut server, 14, 20_000 / 14), 0);
+    server.settings.max_filter_bytes = size_bytes(&server) * 6 / 5;
+    assert!(at_pace(&mut server, 4 * 14, 50_000 / 14) > 10_000);
+    assert!(size_bytes(&server) <= server.settings.max_filter_bytes);
+    server.now_ms += 1500;
+    assert_eq!(server.run("BF.CARD k"), ":0");
+    assert_eq!(add(&mut server, "at-once", 20_000), 0);
+    server.now_ms += 1500;
+    assert_eq!(at_pace(&mut server, 2 * 14, 20_000 / 14), 0);
+}
+
+/// Expired items do not count towards the limit.
+#[test]
+fn a_batch_that_fitted_fits_again_when_it_has_expired() {
+    for options in ["WINDOW 14", "WINDOW 14 NOREFRESH"] {
+        let mut server = server();
+        server.run(&format!("BF.RESERVE k 0.01 1000 {options}"));
+        for batch in 0..6 {
+            assert_eq!(add(&mut server, &format!("{batch}"), 5000), 0, "{options}, batch {batch}");
+            if batch == 0 {
+                server.settings.max_filter_bytes = size_bytes(&server) * 21 / 20;
+            }
+            server.now_ms += 15_000;
+        }
+    }
+}
+
+/// After the first refusal of a command, its other items are only looked up.
+#[test]
+fn a_command_asks_for_the_limit_once() {
+    for options in ["WINDOW 14", "WINDOW 14 KEYED", "COUNTING", ""] {
+        let mut server = server();
+        assert!(!server.run(&format!("BF.INSERT k {options} ITEMS x").replace("  ", " ")).contains("-ERR"));
+        add(&mut server, "first", 3000);
+        assert!(server.limit_asked == 1, "{options}: {}", server.limit_asked);
+        server.settings.max_filter_bytes = size_bytes(&server);
+        for round in 0..3 {
+            let refused = add(&mut server, &format!("{round}"), 3000);
+            assert!(refused > 500 && server.limit_asked == 1, "{options}: {refused}, {}", server.limit_asked);
+            // With the items expired, or without a window full.
+            server.now_ms += 5000;
+        }
+    }
 }

@@ -51,7 +51,7 @@ fn checked(query: &str) -> BTreeSet<String> {
 
 #[test]
 fn the_page_names_its_kinds_and_fields() {
-    assert_eq!(names::kinds().len(), everbloom::bloom::kind::KIND_COUNT, "{:?}", names::kinds());
+    assert_eq!(names::kinds().len(), everbloom::bloom::filter::kind::KIND_COUNT, "{:?}", names::kinds());
     assert!(names::fields().contains("bf_keyed_capacity") && names::fields().contains("bf_load_errors"));
     for file in ["grafana-dashboard.json", "prometheus-alerts.yaml", "redis-exporter.lua"] {
         assert!(names::PAGE.contains(&format!("]({file})")), "{file}");

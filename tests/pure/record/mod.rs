@@ -1,29 +1,35 @@
-//! The record of everbloom's own format and the cells after it: read by an independent reader, saved and loaded in
-//! every way for filters of every kind, and changed by hostile input.
+//! The record of everbloom's own format, and the bits and segments after it: read by an independent reader, saved and
+//! loaded in every way for filters of every kind, and changed by hostile input.
 
 mod fields;
 mod hostile;
 mod reader;
+mod tables;
 
+use everbloom::bloom::bits::layout::SchemeLayout;
+use everbloom::bloom::filter::policy::redisbloom::Options;
+use everbloom::bloom::filter::policy::{BitOrder, StringForm, ValkeyBloom};
+use everbloom::bloom::generation::Span;
 use everbloom::bloom::hash::scheme::{ItemEncoding, Scheme, SchemeParameters};
 use everbloom::bloom::hash::siphash::{HashKey, Seed};
-use everbloom::bloom::layout::SchemeLayout;
-use everbloom::bloom::policy::redisbloom::Options;
-use everbloom::bloom::policy::{BitOrder, StringForm, ValkeyBloom};
-use everbloom::bloom::window::Span;
-use everbloom::bloom::{CellType, Depth, Filter, Growth, Hash, Policy, Promise, UnknownMemory, Window};
-use everbloom::format::CHUNK_BYTES;
+use everbloom::bloom::{
+    Depth, Filter, Growth, Hash, NoPrefetch, Policy, Promise, Spec, Table, UnknownMemory, Window,
+};
 use everbloom::format::filter::{chunk, from_header, header};
+use everbloom::format::record::POLICY_BYTES;
+use everbloom::format::{CHUNK_BYTES, DecodeError};
 
 use crate::support::make::{
-    ANY, KEY, START_MS, add, cells_of, contains, counting, imported, keyed, keyed_window, own, plain,
-    promise, redisbloom, saturating, set_time, unreserved, valkeybloom, window, windowed,
+    ANY, KEY, START_MS, add, bits_of, contains, counting, imported, keyed, keyed_window, own, plain, promise,
+    redisbloom, saturating, set_time, unreserved, valkeybloom, window, windowed,
 };
-use crate::support::saved::{digested, from_chunks, loaded, rewritten, saved, string};
+use crate::support::saved::{digested, from_chunks, loaded, rewritten, saved};
 use crate::support::{Field, Random};
 
 /// The window of the samples.
 const WINDOW_MS: u64 = 14_000;
+/// Offset of the number of items of the table of a filter without layers.
+const POLICY_AND_TABLE_ITEMS: usize = POLICY_BYTES + 32;
 
 /// Returns the filter with this number of adds over twenty generations. Every other item occurs twice on average.
 fn filled(mut filter: Filter, items: u64) -> Filter {
@@ -33,9 +39,8 @@ fn filled(mut filter: Filter, items: u64) -> Filter {
         let item = (random.next() % (items / 2 + 1)).to_le_bytes();
         add(&mut filter, &item).unwrap();
         if random.below(4) == 0 {
-            filter.remove(&item);
+            filter.remove(&item, NoPrefetch).unwrap();
         }
-        drop(filter.take_expired());
     }
     filter
 }
@@ -63,55 +68,58 @@ fn samples() -> Vec<(&'static str, Filter)> {
     let sources = [
         filled(redisbloom(0.001, 10, Options::SCALING, 2), 50),
         filled(valkey(), 50),
-        filled(keyed(promise(0.001, 20, 2)), 70),
+        filled(keyed(promise(0.001, 100, 2)), 70),
         filled(guava(10), 50),
     ];
     let sources: Vec<&Filter> = sources.iter().collect();
     assert_eq!(united.merge(&sources, true, &ANY, UnknownMemory), Ok(true));
-    let merged = |promise: Promise| {
-        let mut merged = filled(plain(promise), 60);
-        let source = filled(plain(unreserved(0.001, 10, 2)), 50);
+    let merged = |promised: Promise| {
+        let mut merged = filled(plain(promised), 60);
+        let source = filled(plain(promise(0.001, 50, 2)), 50);
         assert_eq!(merged.merge(&[&source], true, &ANY, UnknownMemory), Ok(true));
         assert!(matches!(merged.policy(), Policy::Merged(_)));
         merged
     };
+    let keyed_counting = Policy::Counting(Box::new(promise(0.01, 50, 2)));
+    let keyed_counting =
+        Filter::reserve(Spec { policy: keyed_counting, hash: Hash::Keyed(KEY) }, &ANY).unwrap();
     vec![
         ("empty", plain(promise(0.01, 100, 2))),
         ("few", filled(plain(promise(0.01, 100, 2)), 60)),
         ("one", filled(plain(promise(0.3, 1, 0)), 1)),
-        ("grown", filled(plain(promise(0.001, 10, 2)), 300)),
-        ("unreserved", filled(plain(unreserved(0.001, 10, 2)), 300)),
-        ("unreserved, of equal layers", filled(plain(unreserved(0.01, 10, 1)), 300)),
-        ("unreserved, counting", filled(counting(unreserved(0.01, 10, 4)), 300)),
+        ("outgrown", filled(plain(promise(0.001, 10, 2)), 300)),
+        ("far outgrown", filled(plain(promise(0.01, 10, 1)), 20_000)),
+        ("unreserved, empty", plain(unreserved(0.01, 100, 2))),
+        ("unreserved", filled(plain(unreserved(0.001, 100, 2)), 300)),
+        ("unreserved, of several segments", filled(plain(unreserved(0.01, 100, 2)), 60_000)),
+        ("unreserved, keyed", filled(keyed(unreserved(0.01, 100, 4)), 900)),
         ("saturated", filled(plain(saturating(0.01, 60)), 400)),
         ("paged", filled(plain(promise(1e-6, 400_000, 0)), 1000)),
         ("chunks", filled(plain(promise(0.01, 30_000_000, 0)), 10)),
         ("keyed", filled(keyed(promise(0.001, 10, 2)), 300)),
         (
             "keyed of another key",
-            filled(own(saturating(0.01, 60), Hash::Keyed(HashKey::new([0xff; 16])), CellType::Bits), 400),
+            filled(own(saturating(0.01, 60), Hash::Keyed(HashKey::new([0xff; 16]))), 400),
         ),
         ("keyed in pages", filled(keyed(promise(0.01, 3_000_000, 0)), 5000)),
         ("counting, empty", counting(promise(0.01, 100, 2))),
         ("counting", filled(counting(promise(0.001, 20, 2)), 900)),
-        ("counting in pages", filled(counting(promise(1e-6, 900_000, 0)), 2000)),
-        ("counting in chunks", filled(counting(promise(0.01, 4_000_000, 0)), 1000)),
-        ("counting, saturated", filled(own(saturating(0.01, 60), Hash::Murmur3, CellType::Counters), 400)),
-        ("keyed counting", filled(own(promise(0.01, 50, 2), Hash::Keyed(KEY), CellType::Counters), 300)),
+        ("counting, of several segments", filled(counting(promise(0.01, 20, 2)), 50_000)),
+        ("counting, fixed", filled(counting(promise(0.01, 600, 0)), 900)),
+        ("keyed counting", filled(keyed_counting, 300)),
         ("window, empty", window(promise(0.01, 100, 2), WINDOW_MS)),
+        ("window, empty, of several segments", window(promise(0.01, 20_000, 2), WINDOW_MS)),
         ("window of one", filled(window(promise(0.3, 1, 2), WINDOW_MS), 1)),
         ("window", filled(window(promise(0.001, 20, 2), WINDOW_MS), 900)),
-        ("window in pages", filled(window(promise(1e-6, 900_000, 0), WINDOW_MS), 2000)),
-        ("window in chunks", filled(window(promise(0.01, 10_000_000, 0), WINDOW_MS), 3000)),
+        ("window of several segments", filled(window(promise(0.01, 20_000, 0), WINDOW_MS), 40_000)),
+        ("window in chunks", filled(window(promise(0.01, 1_500_000_000, 0), WINDOW_MS), 3000)),
         ("keyed window", filled(keyed_window(promise(0.01, 50, 2), WINDOW_MS), 500)),
         ("window without refresh", filled(windowed(no_refresh), 500)),
         ("imported", filled(guava(1000), 50)),
         ("imported and grown", filled(guava(10), 300)),
         ("united", united),
         ("merged", merged(promise(0.01, 100, 2))),
-        ("merged, of equal layers", merged(promise(0.01, 10, 1))),
-        ("merged, fixed", merged(promise(0.01, 100, 0))),
-        ("merged, saturating", merged(saturating(0.01, 60))),
+        ("merged and outgrown", filled(merged(promise(0.01, 10, 1)), 700)),
         ("merged, unreserved", merged(unreserved(0.01, 100, 2))),
     ]
 }
@@ -121,12 +129,18 @@ fn is_small(filter: &Filter) -> bool {
     filter.size_bytes() < 1 << 16
 }
 
+/// Returns the words and the stamp of each segment.
+fn segments_of(filter: &Filter) -> Vec<(&[u64], u64)> {
+    let table = filter.table().into_iter();
+    table.flat_map(|table| (0..table.segment_count()).map(|number| table.segment(number).unwrap())).collect()
+}
+
 fn assert_same(one: &Filter, other: &Filter, name: &str) {
     assert!(digested(one) == digested(other), "{name}");
     assert_eq!(header(one), header(other), "{name}");
     assert_eq!(one.spec(), other.spec(), "{name}");
-    assert!(cells_of(one) == cells_of(other), "{name}");
-    assert_eq!(one.internal_validate(Depth::Cells), Ok(()), "{name}");
+    assert!(bits_of(one) == bits_of(other) && segments_of(one) == segments_of(other), "{name}");
+    assert_eq!(one.internal_validate(Depth::Contents), Ok(()), "{name}");
 }
 
 /// Asserts that adds and lookups in both filters continue alike, so the state in memory follows from the bytes.
@@ -139,7 +153,8 @@ fn assert_goes_on(mut one: Filter, mut other: Filter, name: &str) {
         }
         assert_eq!(contains(&one, &item), contains(&other, &item), "{name}, {number}");
         assert_eq!(add(&mut one, &item), add(&mut other, &item), "{name}, {number}");
-        drop((one.take_expired(), other.take_expired()));
+        let remove = |filter: &mut Filter| number % 3 == 0 && filter.remove(&item, NoPrefetch).unwrap();
+        assert_eq!(remove(&mut one), remove(&mut other), "{name}, {number}");
     }
     assert_same(&one, &other, name);
 }
@@ -178,8 +193,9 @@ fn an_emptied_filter_keeps_its_parameters() {
     for (name, filter) in samples() {
         let emptied = filter.try_emptied(&ANY).unwrap();
         assert!(emptied.is_empty(), "{name}");
-        assert_eq!(emptied.internal_validate(Depth::Cells), Ok(()), "{name}");
-        assert_eq!(emptied.cell_type(), filter.cell_type(), "{name}");
+        assert_eq!(emptied.internal_validate(Depth::Contents), Ok(()), "{name}");
+        let kind = |filter: &Filter| filter.table().map(Table::kind);
+        assert!(kind(&emptied).is_none() || kind(&emptied) == kind(&filter), "{name}");
         assert_same(&emptied, &loaded(&saved(&emptied), ANY).unwrap(), name);
     }
 }
@@ -190,58 +206,52 @@ fn a_filter_loads_within_its_size_and_not_below() {
         let record = saved(&filter);
         filter.begin_dump(7);
         let header = chunk(&filter, 0).unwrap().unwrap().data;
-        let needed_bytes = filter.size_bytes();
-        let limit_bytes = needed_bytes - 1;
-        assert!(
-            loaded(&record, needed_bytes).is_ok() && from_header(&header, &needed_bytes).is_ok(),
-            "{name}"
-        );
-        let refused = Some(everbloom::DecodeError::TooLarge { needed_bytes, limit: limit_bytes.into() });
-        // The first layers alone may be too large already.
-        let or_before = |error: Option<everbloom::DecodeError>| {
-            error == refused
-                || matches!(error, Some(everbloom::DecodeError::TooLarge { .. })) && filter.layer_count() > 1
-        };
-        assert!(or_before(loaded(&record, limit_bytes).err()), "{name}");
-        assert!(or_before(from_header(&header, &limit_bytes).err()), "{name}");
+        let empty = from_header(&header, &ANY).unwrap();
+        let segments_bytes: u64 = segments_of(&filter).iter().map(|(words, _)| words.len() as u64 * 8).sum();
+        let needed_bytes = empty.size_bytes() + segments_bytes;
+        // Before segments are read, each of several counts a little.
+        let segments = empty.table().map_or(0, Table::segment_count) as u64;
+        let of_table = if segments > 1 { segments * 2048 } else { 0 };
+        let of_header = empty.size_bytes() - empty.table().map_or(0, Table::size_bytes) + of_table;
+        assert!(loaded(&record, needed_bytes.max(of_header)).is_ok(), "{name}");
+        assert!(from_header(&header, &of_header).is_ok(), "{name}");
+        let is_too_large = |error| matches!(error, Some(DecodeError::TooLarge { .. }));
+        assert!(is_too_large(loaded(&record, needed_bytes - 1).err()), "{name}");
+        assert!(is_too_large(from_header(&header, &(of_header - 1)).err()), "{name}");
     }
 }
 
 #[test]
-fn cells_are_saved_in_bounded_strings_which_are_empty_if_clear() {
+fn contents_are_saved_in_bounded_strings_which_are_empty_if_clear() {
     for (name, filter) in samples() {
-        let mut record = saved(&filter);
-        let strings = record.0.len();
-        let mut at = 1;
+        let record = saved(&filter);
+        let mut fields = record.0[1..].iter();
         for layer in filter.layers() {
-            let mut offset = 0;
-            while let Some(segment) = layer.cells().segment(offset, CHUNK_BYTES) {
-                let is_clear = |bytes: &[u8]| bytes.iter().all(|byte| *byte == 0);
-                let is_empty = is_clear(segment.cells) && is_clear(segment.stamps);
-                let mut expected = vec![segment.cells];
-                expected.extend(Some(segment.stamps).filter(|stamps| !stamps.is_empty()));
-                for bytes in expected {
-                    assert!(bytes.len() <= CHUNK_BYTES, "{name}");
-                    assert!(string(&mut record, at) == if is_empty { &[][..] } else { bytes }, "{name}");
-                    at += 1;
-                }
-                offset += segment.cells.len() + segment.stamps.len();
+            for bytes in layer.bits().bytes().chunks(CHUNK_BYTES) {
+                let is_clear = bytes.iter().all(|byte| *byte == 0);
+                let expected = Field::Bytes(if is_clear { Vec::new() } else { bytes.to_vec() });
+                assert!(fields.next() == Some(&expected), "{name}");
             }
-            assert_eq!(offset as u64, layer.cells().size_bytes(), "{name}");
         }
-        assert_eq!(at, strings, "{name}");
-        assert!(record.0.iter().all(|field| matches!(field, Field::Bytes(_))), "{name}");
+        for (words, stamp) in segments_of(&filter) {
+            if filter.window().is_some() {
+                assert_eq!(fields.next(), Some(&Field::Unsigned(stamp)), "{name}");
+            }
+            let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+            assert!(bytes.len() < 1 << 16 && fields.next() == Some(&Field::Bytes(bytes)), "{name}");
+        }
+        assert_eq!(fields.next(), None, "{name}");
     }
 }
 
 #[test]
 fn samples_cover_every_kind() {
-    use everbloom::bloom::kind::KINDS;
+    use everbloom::bloom::filter::kind::KINDS;
     let samples = samples();
     for row in KINDS.iter().filter(|row| row.format == everbloom::Format::Everbloom) {
         assert!(samples.iter().any(|(_, filter)| filter.kind() == row.kind), "{}", row.name);
     }
     assert!(samples.iter().any(|(_, filter)| {
-        filter.layers().iter().any(|layer| layer.cells().size_bytes() > 2 * CHUNK_BYTES as u64)
+        filter.layers().iter().any(|layer| layer.bits().size_bytes() > 2 * CHUNK_BYTES as u64)
     }));
 }

@@ -1,7 +1,7 @@
 //! Fields at and above their limits: refused with their name, or accepted and kept as older releases wrote them.
 
+use everbloom::bloom::filter::policy::redisbloom::Options;
 use everbloom::bloom::limits::{LAYERS_MAX, PROBES_TOTAL_MAX};
-use everbloom::bloom::policy::redisbloom::Options;
 use everbloom::bloom::{AddError, Added, Extent, Filter, ReserveError};
 use everbloom::format::DecodeError;
 
@@ -15,7 +15,7 @@ use crate::support::{Field, Record};
 fn values_that_break_redisbloom_are_refused_by_name() {
     let (_, record) = bases().swap_remove(0);
     let layers = load(&record, 4);
-    let (first_bits, rest_items) = (layers.layers()[0].cells().size_bits(), layers.items() - 6);
+    let (first_bits, rest_items) = (layers.layers()[0].bits().size_bits(), layers.items() - 6);
     let refused = |changes: &[(usize, Field)]| {
         let mut altered = record.clone();
         for (index, field) in changes {
@@ -133,7 +133,7 @@ fn a_filter_loads_within_its_size_and_not_below() {
 fn a_layer_with_more_items_than_bits_counts_its_bits() {
     let (_, record) = bases().swap_remove(0);
     let before = load(&record, 4);
-    let (bits, first_items) = (before.layers()[0].cells().size_bits(), before.layers()[0].counts().items);
+    let (bits, first_items) = (before.layers()[0].bits().size_bits(), before.layers()[0].counts().items);
     let most = u64::MAX >> 1;
     for items in [bits, bits + 1, most - (before.items() - first_items)] {
         let mut altered = record.clone();
@@ -141,7 +141,7 @@ fn a_layer_with_more_items_than_bits_counts_its_bits() {
         altered.0[11] = Field::Unsigned(items);
         let mut chain = load(&altered, 4);
         assert_eq!(chain.items(), before.items() - first_items + bits, "{items}");
-        assert_eq!(chain.layers()[0].cells().bytes(), before.layers()[0].cells().bytes());
+        assert_eq!(chain.layers()[0].bits().bytes(), before.layers()[0].bits().bytes());
         // The saved filter is consistent, and loads unchanged.
         assert_eq!(saved(&load(&saved(&chain), 4)), saved(&chain));
         let mut header = chunk(&before, 0).unwrap().data.into_owned();

@@ -1,7 +1,7 @@
 //! Chunks of a dump: their positions, and refusals.
 
 use everbloom::bloom::Filter;
-use everbloom::bloom::policy::redisbloom::Options;
+use everbloom::bloom::filter::policy::redisbloom::Options;
 use everbloom::format::CHUNK_BYTES;
 use everbloom::format::chunks::ChunkError;
 
@@ -15,7 +15,7 @@ fn small() -> Filter {
     for i in 0..40 {
         add(&mut chain, format!("{i}").as_bytes());
     }
-    let sizes: Vec<u64> = chain.layers().iter().map(|layer| layer.cells().size_bytes()).collect();
+    let sizes: Vec<u64> = chain.layers().iter().map(|layer| layer.bits().size_bytes()).collect();
     assert_eq!(sizes, [8, 16, 40]);
     chain
 }
@@ -32,7 +32,7 @@ fn chunks_follow_each_other_and_begin_anywhere() {
     // From the middle of a layer to its end.
     let from_the_middle = chunk(&chain, 12).unwrap();
     assert_eq!(from_the_middle.next_iterator, 25);
-    assert_eq!(*from_the_middle.data, chain.layers()[1].cells().bytes()[3..]);
+    assert_eq!(*from_the_middle.data, chain.layers()[1].bits().bytes()[3..]);
 }
 
 #[test]
@@ -64,12 +64,12 @@ fn chunks_are_loaded_at_their_iterator() {
     expected[8] |= 7;
     expected[9] |= 9;
     assert_eq!(bytes_of(&chain), expected);
-    assert_eq!(chain.set_cells(), expected.iter().map(|byte| u64::from(byte.count_ones())).sum::<u64>());
+    assert_eq!(chain.set_bits(), expected.iter().map(|byte| u64::from(byte.count_ones())).sum::<u64>());
 }
 
 /// Returns the bit arrays one after another.
 fn bytes_of(chain: &Filter) -> Vec<u8> {
-    chain.layers().iter().flat_map(|layer| layer.cells().bytes()).copied().collect()
+    chain.layers().iter().flat_map(|layer| layer.bits().bytes()).copied().collect()
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn large_layers_come_in_chunks_of_sixteen_mebibytes() {
         lengths.push(chunk.data.len());
         load_chunk(&mut copy, iterator, &chunk.data).unwrap();
     }
-    let rest = chain.layers()[0].cells().bytes().len() - 2 * CHUNK_BYTES;
+    let rest = chain.layers()[0].bits().bytes().len() - 2 * CHUNK_BYTES;
     assert_eq!(lengths, [CHUNK_BYTES, CHUNK_BYTES, rest]);
     assert!(saved(&copy) == saved(&chain));
 }

@@ -1,7 +1,7 @@
 //! Bytes that no release wrote: refused, or a filter that works.
 
+use everbloom::bloom::filter::policy::redisbloom::Options;
 use everbloom::bloom::limits::LAYERS_MAX;
-use everbloom::bloom::policy::redisbloom::Options;
 use everbloom::bloom::{Filter, Layout};
 use everbloom::format::DecodeError;
 
@@ -82,7 +82,7 @@ fn judge(outcomes: &mut Outcomes, read: impl FnOnce() -> Result<Filter, DecodeEr
     for layer in outcome.iter().flat_map(Filter::layers) {
         assert!((1..=PROBES_MAX).contains(&layer.layout().probes()), "{context}");
         let Layout::Modulo(modulo) = layer.layout() else { panic!("{context}") };
-        assert!(modulo.modulus().divisor() <= layer.cells().size_bits(), "{context}");
+        assert!(modulo.modulus().divisor() <= layer.bits().size_bits(), "{context}");
     }
     outcomes.judge(outcome, &|| context.to_owned());
 }

@@ -8,8 +8,8 @@ mod oldest;
 mod oracle;
 mod releases;
 
-use everbloom::bloom::layout::LayerParameters;
-use everbloom::bloom::policy::RedisBloom;
+use everbloom::bloom::bits::layout::LayerParameters;
+use everbloom::bloom::filter::policy::RedisBloom;
 use everbloom::bloom::{Added, Filter, Format, Layer, Layout, Policy};
 use everbloom::format::DecodeError;
 use everbloom::format::chunks::{Chunk, ChunkError, Trust};
@@ -54,13 +54,13 @@ fn from_header(header: &[u8], limit_bytes: u64) -> Result<Filter, DecodeError> {
 }
 
 fn load_chunk(chain: &mut Filter, iterator: u64, data: &[u8]) -> Result<(), ChunkError> {
-    filter::load_chunk(chain, iterator, data, Trust::DumpId)
+    filter::load_chunk(chain, iterator, data, Trust::DumpId, &ANY)
 }
 
 /// Returns the parameters that RedisBloom saves for a layer.
 fn parameters(layer: &Layer) -> LayerParameters {
     let Layout::Modulo(modulo) = layer.layout() else { panic!("another layout") };
-    LayerParameters::of(&modulo, layer.cells().size_bits(), layer.capacity_items())
+    LayerParameters::of(&modulo, layer.bits().size_bits(), layer.capacity_items())
 }
 
 fn policy(chain: &Filter) -> RedisBloom {

@@ -38,7 +38,7 @@ fn the_bits_follow_from_the_capacity_and_need_not_fill_a_byte() {
     for (entries, bits) in [(100, 958), (1000, 9585), (83, 795), (1, 9)] {
         let mut chain = load(&record(entries, &["a", "b", "c"][..entries.min(3) as usize]), 0);
         assert_eq!(parameters(&chain.layers()[0]).size_bits, bits);
-        assert_eq!(chain.layers()[0].cells().size_bytes(), bits.div_ceil(8));
+        assert_eq!(chain.layers()[0].bits().size_bytes(), bits.div_ceil(8));
         assert!(contains(&chain, b"a") && !contains(&chain, b"d"));
         // Saved in the newest encoding it keeps its bits, so its items are found again.
         assert_eq!(saved(&load(&saved(&chain), 4)), saved(&chain));

@@ -1,7 +1,7 @@
 //! An oracle that implements the formulas directly: `%`, doubles, one byte per bit, hashes of another crate.
 
-use everbloom::bloom::layout::LayerParameters;
-use everbloom::bloom::policy::redisbloom::Options;
+use everbloom::bloom::bits::layout::LayerParameters;
+use everbloom::bloom::filter::policy::redisbloom::Options;
 use everbloom::bloom::{AddError, Added, Depth, Filter, ReserveError};
 
 use super::{load, parameters};
@@ -110,9 +110,9 @@ impl Oracle {
                 .chunks(8)
                 .map(|bits| bits.iter().rev().fold(0, |byte, bit| byte << 1 | u8::from(*bit)))
                 .collect();
-            assert!(layer.cells().bytes() == bytes, "{context}: other bits");
+            assert!(layer.bits().bytes() == bytes, "{context}: other bits");
             let set_bits = link.bits.iter().filter(|bit| **bit).count() as u64;
-            assert_eq!(layer.counts().set_cells, set_bits, "{context}");
+            assert_eq!(layer.counts().set_bits, set_bits, "{context}");
         }
     }
 }
@@ -144,9 +144,9 @@ fn filters_equal_the_oracle_bit_for_bit() {
                 other => panic!("{context}: {other:?}"),
             };
             assert_eq!(added, oracle.add(&item), "{context}");
-            assert_eq!(chain.internal_validate(Depth::Layers), Ok(()), "{context}");
+            assert_eq!(chain.internal_validate(Depth::Parts), Ok(()), "{context}");
         }
-        assert_eq!(chain.internal_validate(Depth::Cells), Ok(()), "{context}");
+        assert_eq!(chain.internal_validate(Depth::Contents), Ok(()), "{context}");
         oracle.assert_equals(&chain, &context);
         layers_seen = layers_seen.max(oracle.links.len());
         most_bits = most_bits.max(oracle.links[0].bits.len());

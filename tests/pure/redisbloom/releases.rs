@@ -1,7 +1,7 @@
 //! Recorded filters of six releases: they are described and saved as the releases did.
 
 use everbloom::bloom::Filter;
-use everbloom::bloom::policy::redisbloom::{Options, reported_size_bytes};
+use everbloom::bloom::filter::policy::redisbloom::{Options, reported_size_bytes};
 use everbloom::format::redisbloom::HEADER_ITERATOR;
 use serde_json::Value;
 
@@ -100,7 +100,7 @@ fn every_filter_is_described_as_its_release_did() {
             let parameters = super::parameters(layer);
             format!(
                 "bytes:{} bits:{} hashes:{}{width} capacity:{} size:{} ratio:{}",
-                layer.cells().size_bytes(),
+                layer.bits().size_bytes(),
                 parameters.shown_bits(),
                 parameters.probes,
                 parameters.capacity_items,
@@ -116,7 +116,7 @@ fn every_filter_is_described_as_its_release_did() {
         assert_eq!(expected, debug.collect::<Vec<_>>(), "{}", case.key);
 
         let Some((chain_bytes, layer_bytes)) = release.structs else { continue };
-        let array_bytes: u64 = chain.layers().iter().map(|layer| layer.cells().size_bytes()).sum();
+        let array_bytes: u64 = chain.layers().iter().map(|layer| layer.bits().size_bytes()).sum();
         let layers = chain.layer_count() as u64;
         let size_bytes = chain_bytes + layer_bytes * layers + array_bytes;
         if release.name == "8.10-dev" {

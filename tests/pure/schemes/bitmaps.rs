@@ -1,11 +1,10 @@
 //! Whole bitmaps: imported, queried, rebuilt, exported.
 
-use everbloom::bloom::Cells;
-use everbloom::bloom::cells::CellState;
-use everbloom::bloom::estimate::{clients_items, error_rate_now, fill};
+use everbloom::bloom::BitArray;
+use everbloom::bloom::bits::estimate::{clients_items, error_rate_now, fill};
+use everbloom::bloom::filter::policy::{BitOrder, StringForm};
 use everbloom::bloom::hash::scheme::{ItemEncoding, Scheme, SchemeParameters};
 use everbloom::bloom::limits::STRING_MAX_BYTES;
-use everbloom::bloom::policy::{BitOrder, StringForm};
 use everbloom::format::client::{ExportError, GuavaHeader};
 
 use super::vectors::{Array, System, hex, positions, system, systems};
@@ -24,7 +23,7 @@ fn an_imported_bitmap_gives_every_recorded_result() {
         let bitmap = &system.json["bitmap"];
         let string = system.string("/bitmap/redis_string_b64");
         let (form, array) = imported(&system, &string, BitOrder::Msb);
-        assert_eq!(array.bits().set_cells(), bitmap["bitcount"].as_u64().unwrap(), "{}", system.name);
+        assert_eq!(array.bits().set_bits(), bitmap["bitcount"].as_u64().unwrap(), "{}", system.name);
         let digit = |item: &Vec<u8>| if array.contains(item) { '1' } else { '0' };
         let results: String = system.items("queries").iter().map(digit).collect();
         assert_eq!(results, bitmap["expected"].as_str().unwrap(), "{}", system.name);
@@ -53,7 +52,7 @@ fn adding_the_members_makes_the_string_that_the_client_made() {
             array.insert(member).unwrap();
             assert!(array.contains(member));
         }
-        assert_eq!(array.bits().set_cells(), system.json["bitmap"]["bitcount"].as_u64().unwrap());
+        assert_eq!(array.bits().set_bits(), system.json["bitmap"]["bitcount"].as_u64().unwrap());
         let string = form.write(array.bits()).unwrap();
         assert_eq!(string, expected, "{}", system.name);
         assert!(!is_reset || string.len() == 1024);
@@ -108,16 +107,16 @@ fn a_filter_that_is_too_small_for_the_string_is_refused() {
 fn a_string_above_the_servers_limit_is_refused() {
     let too_long = |most_bytes| Err(ExportError::TooLong { most_bytes });
     // Compare only the length: a failure would print the whole string.
-    let length = |form: StringForm, bits: &Cells| form.write(bits).map(|string| string.len() as u64);
+    let length = |form: StringForm, bits: &BitArray| form.write(bits).map(|string| string.len() as u64);
     // Too long because of the array. Memory that is not read is not allocated.
     for (size_bits, most_bytes) in [(STRING_MAX_BYTES * 8 + 1, STRING_MAX_BYTES + 1), (1 << 34, 1 << 31)] {
         let (form, mut bits) = StringForm::read(b"", BitOrder::Msb, size_bits).unwrap();
         assert_eq!(length(form, &bits), too_long(most_bytes));
-        assert!(bits.add_segment(0, &[1]));
+        assert!(bits.add_bytes(0, &[1]));
         assert_eq!(length(form, &bits), too_long(most_bytes));
     }
     // Too long because of the clear bytes after the array.
-    let bits = Cells::try_new(CellState::Bits, 64, false).unwrap();
+    let bits = BitArray::try_new(64, false).unwrap();
     for order in BitOrder::ALL {
         let form = |length_bytes| StringForm { order, length_bytes };
         assert!(form(STRING_MAX_BYTES + 8).is_valid(64));
@@ -144,7 +143,7 @@ fn items_that_the_encoding_cannot_express_are_absent_and_refused() {
     assert!(array.insert(b"42").is_ok() && array.contains(b"42"));
     let error = array.insert(b"forty-two").unwrap_err();
     assert_eq!(error.to_string(), "the item is not a decimal integer of 64 bits");
-    assert_eq!(array.bits().set_cells(), 1);
+    assert_eq!(array.bits().set_bits(), 1);
     let (_, bits) = StringForm::read(&[0xFF; 8], BitOrder::Msb, 64).unwrap();
     let full = Array::new(layout, bits);
     assert!(full.contains(b"43") && !full.contains(b"forty-two"));
@@ -156,7 +155,7 @@ fn the_fill_gives_the_number_of_items() {
         let bitmap = &system.json["bitmap"];
         let layout = system.layout_of(bitmap);
         let (_, array) = imported(&system, &system.string("/bitmap/redis_string_b64"), BitOrder::Msb);
-        let (set_bits, probes) = (array.bits().set_cells(), layout.parameters().probes);
+        let (set_bits, probes) = (array.bits().set_bits(), layout.parameters().probes);
         let items = clients_items(set_bits, layout.array_bits(), probes);
         // 1000 items were added. The hashes of the PHP design are not independent: its items set fewer bits than the
         // formula expects, so the estimate is too low, and so is the error rate by the fill.

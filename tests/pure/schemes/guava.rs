@@ -1,8 +1,8 @@
 //! The bytes of Guava's `writeTo`: read, written, and changed by hostile input.
 
+use everbloom::bloom::bits::layout::SchemeLayout;
+use everbloom::bloom::filter::policy::{BitOrder, StringForm};
 use everbloom::bloom::hash::scheme::{ItemEncoding, Scheme, SchemeParameters};
-use everbloom::bloom::layout::SchemeLayout;
-use everbloom::bloom::policy::{BitOrder, StringForm};
 use everbloom::format::client::{GUAVA_HEADER_BYTES, GuavaError, GuavaHeader};
 
 use super::vectors::{Array, system};

@@ -1,9 +1,9 @@
 //! Items of any length: hashed in chunks with the same result as at once, only once, and without memory of their
 //! size.
 
+use everbloom::bloom::bits::layout::SchemeLayout;
+use everbloom::bloom::filter::policy::{BitOrder, StringForm};
 use everbloom::bloom::hash::scheme::{ItemEncoding, Scheme, SchemeParameters};
-use everbloom::bloom::layout::SchemeLayout;
-use everbloom::bloom::policy::{BitOrder, StringForm};
 use everbloom::bloom::{Added, Filter, Growth, NoPrefetch};
 
 use super::vectors::{Random, positions};
@@ -120,7 +120,7 @@ fn many_items_at_once_equal_items_one_by_one() {
                     assert_eq!(outcomes.iter().any(Result::is_err), encoding == ItemEncoding::Int32Le);
                     assert!(outcomes.contains(&Ok(Added::New)), "{name}");
                 }
-                assert!(make::cells_of(&one_by_one) == make::cells_of(&at_once), "{name}");
+                assert!(make::bits_of(&one_by_one) == make::bits_of(&at_once), "{name}");
                 for group in [added, asked].iter().flat_map(|items| items.chunks(150)) {
                     let mut results = Vec::new();
                     at_once.contains_many(group, NoPrefetch, |found| results.push(found));

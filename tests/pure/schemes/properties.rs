@@ -2,9 +2,9 @@
 
 use std::collections::HashSet;
 
+use everbloom::bloom::bits::layout::SchemeLayout;
+use everbloom::bloom::filter::policy::{BitOrder, StringForm};
 use everbloom::bloom::hash::scheme::{ItemEncoding, PHP_UNIT_BITS, Scheme, SchemeParameters};
-use everbloom::bloom::layout::SchemeLayout;
-use everbloom::bloom::policy::{BitOrder, StringForm};
 
 use super::vectors::{Array, Random, positions};
 
@@ -52,7 +52,7 @@ fn inserted_items_are_found_after_every_round_trip() {
                 expected.extend(fresh);
             }
             let bits = array.bits();
-            assert_eq!(bits.set_cells(), expected.len() as u64, "{parameters:?}");
+            assert_eq!(bits.set_bits(), expected.len() as u64, "{parameters:?}");
             assert!(expected.iter().all(|position| bits.bit_view()[*position as usize]), "{parameters:?}");
             let string = form.write(bits).unwrap();
             assert_ne!(string.last(), Some(&0), "SETBIT leaves no clear byte at the end");

@@ -1,11 +1,11 @@
 //! Reads the recordings.
 
 use data_encoding::{BASE64, HEXLOWER};
+use everbloom::bloom::bits::layout::{Position, Probing, SchemeLayout};
+use everbloom::bloom::filter::policy::{BitOrder, Imported, StringForm};
 use everbloom::bloom::hash::scheme::{ItemEncoding, Scheme, SchemeHash, SchemeParameters};
-use everbloom::bloom::layout::{Position, Probing, SchemeLayout};
 use everbloom::bloom::limits::CAPACITY_MAX_ITEMS;
-use everbloom::bloom::policy::{BitOrder, Imported, StringForm};
-use everbloom::bloom::{AddError, Cells, Filter, Growth, NoPrefetch};
+use everbloom::bloom::{AddError, BitArray, Filter, Growth, NoPrefetch};
 use serde_json::Value;
 
 /// One file of recordings.
@@ -103,7 +103,7 @@ pub(crate) struct Array(Filter);
 
 impl Array {
     /// Returns an array with these bits.
-    pub(crate) fn new(layout: SchemeLayout, bits: Cells) -> Self {
+    pub(crate) fn new(layout: SchemeLayout, bits: BitArray) -> Self {
         let form = StringForm { order: BitOrder::Msb, length_bytes: 0 };
         let policy = Imported { form, estimated_items: 0, error_rate: 0.01, growth: Growth::Fixed };
         Self(Filter::import(layout, bits, CAPACITY_MAX_ITEMS, policy).unwrap())
@@ -116,8 +116,8 @@ impl Array {
     }
 
     /// Returns the bits.
-    pub(crate) fn bits(&self) -> &Cells {
-        self.0.layers()[0].cells()
+    pub(crate) fn bits(&self) -> &BitArray {
+        self.0.layers()[0].bits()
     }
 
     /// Returns whether the item may be in the filter.
@@ -127,9 +127,9 @@ impl Array {
 
     /// Adds the item. Returns how many of its bits were clear.
     pub(crate) fn insert(&mut self, item: &[u8]) -> Result<u64, AddError> {
-        let set_before = self.0.set_cells();
+        let set_before = self.0.set_bits();
         self.0.add(item, &u64::MAX, NoPrefetch)?;
-        Ok(self.0.set_cells() - set_before)
+        Ok(self.0.set_bits() - set_before)
     }
 }
 

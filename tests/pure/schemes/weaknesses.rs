@@ -1,7 +1,7 @@
 //! Measures the weaknesses that docs/migrating-from-setbit.md documents.
 
+use everbloom::bloom::bits::layout::SchemeLayout;
 use everbloom::bloom::hash::scheme::{ItemEncoding, Scheme, SchemeParameters};
-use everbloom::bloom::layout::SchemeLayout;
 use everbloom::command::words::Word;
 
 use super::vectors::{Array, Random};

@@ -1,11 +1,11 @@
 //! How loaded filters grow.
 
-use everbloom::bloom::extent::validate_scale_to;
+use everbloom::bloom::filter::policy::ValkeyBloom;
+use everbloom::bloom::filter::policy::valkeybloom::Rounding;
+use everbloom::bloom::filter::size::validate_scale_to;
 use everbloom::bloom::hash::siphash::Seed;
 use everbloom::bloom::limits::PROBES_TOTAL_MAX;
-use everbloom::bloom::policy::ValkeyBloom;
-use everbloom::bloom::policy::valkeybloom::Rounding;
-use everbloom::bloom::{AddError, CellType, Growth, Hash, Policy, ReserveError, ScaleError};
+use everbloom::bloom::{AddError, Growth, Hash, Policy, ReserveError, ScaleError};
 
 use super::oracle::probe_count;
 use super::{assert_same, loaded, new_item, reserved};
@@ -21,7 +21,7 @@ fn seed() -> Seed {
 /// Returns whether such a filter can grow to this number of items within a limit.
 fn validate(policy: ValkeyBloom, target_items: u64, limit_bytes: u64) -> Result<(), ScaleError> {
     let (policy, hash) = (Policy::ValkeyBloom(Box::new(policy)), Hash::ValkeyBloom(seed()));
-    validate_scale_to(&policy, hash, CellType::Bits, target_items, limit_bytes)
+    validate_scale_to(&policy, hash, target_items, limit_bytes)
 }
 
 #[test]
@@ -39,7 +39,7 @@ fn a_filter_of_0_1_0_grows_the_same_after_it_was_saved_as_one_of_1_0() {
         rounded_up += chain.layers()[layers..]
             .iter()
             .filter(|layer| {
-                let (size_bits, capacity) = (layer.cells().size_bits(), layer.capacity_items());
+                let (size_bits, capacity) = (layer.bits().size_bits(), layer.capacity_items());
                 layer.layout().probes() != probe_count(size_bits, capacity, Rounding::Nearest)
             })
             .count();

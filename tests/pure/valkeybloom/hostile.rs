@@ -1,9 +1,9 @@
 //! Changed payloads: each field at its limits, and truncated everywhere. Each payload is refused or gives a filter
 //! that works.
 
+use everbloom::bloom::filter::policy::ValkeyBloom;
 use everbloom::bloom::hash::siphash::Seed;
 use everbloom::bloom::limits::{LAYERS_MAX, PROBES_TOTAL_MAX};
-use everbloom::bloom::policy::ValkeyBloom;
 use everbloom::bloom::{Growth, NoPrefetch};
 use everbloom::format::DecodeError;
 use everbloom::format::filter::{chunk, from_header};
@@ -229,7 +229,7 @@ fn a_count_never_exceeds_the_bits() {
         growth: Growth::Scaling { expansion: 2 },
     };
     let mut chain = reserved(parameters, Seed::new([3; 32]));
-    let bits = chain.layers()[0].cells().size_bits();
+    let bits = chain.layers()[0].bits().size_bits();
     assert!(bits < 100, "{bits}");
     chain.layers_mut()[0].set_items(bits);
     for number in 0..1000 {

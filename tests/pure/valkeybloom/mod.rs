@@ -6,9 +6,9 @@ mod growth;
 mod hostile;
 mod oracle;
 
+use everbloom::bloom::filter::policy::ValkeyBloom;
+use everbloom::bloom::filter::policy::valkeybloom::Rounding;
 use everbloom::bloom::hash::siphash::Seed;
-use everbloom::bloom::policy::ValkeyBloom;
-use everbloom::bloom::policy::valkeybloom::Rounding;
 use everbloom::bloom::{Filter, Format, Growth, OutOfMemory, Policy};
 use everbloom::format::valkeybloom::{self, load};
 use everbloom::format::{DecodeError, Source};

@@ -1,9 +1,9 @@
 //! Sizes, probes and bits compared with two independent computations: a naive implementation of the formulas, and the
 //! library that valkey-bloom uses.
 
+use everbloom::bloom::filter::policy::ValkeyBloom;
+use everbloom::bloom::filter::policy::valkeybloom::Rounding;
 use everbloom::bloom::hash::siphash::{FIXED_SEED, Seed};
-use everbloom::bloom::policy::ValkeyBloom;
-use everbloom::bloom::policy::valkeybloom::Rounding;
 use everbloom::bloom::{Depth, Filter, Growth};
 use everbloom::format::valkeybloom::decode_blob;
 use proptest::prelude::*;
@@ -27,7 +27,7 @@ pub(crate) fn assert_layers_are_as_computed(chain: &Filter, rounding: Rounding) 
         let error_rate = parameters.error_rate * parameters.tightening_ratio.powi(index as i32);
         let size_bytes = (capacity as f64 * error_rate.ln() / (-8.0 * 2f64.ln().powi(2))).ceil();
         assert_eq!(layer.capacity_items(), capacity);
-        assert_eq!(layer.cells().size_bits(), size_bytes as u64 * 8);
+        assert_eq!(layer.bits().size_bits(), size_bytes as u64 * 8);
         assert_eq!(layer.layout().probes(), probe_count(size_bytes as u64 * 8, capacity, rounding));
     }
 }
@@ -86,7 +86,7 @@ proptest! {
             }
         }
         prop_assert!(!stored.is_empty());
-        prop_assert_eq!(chain.internal_validate(Depth::Cells), Ok(()));
+        prop_assert_eq!(chain.internal_validate(Depth::Contents), Ok(()));
         assert_layers_are_as_computed(&chain, Rounding::Nearest);
         let record = saved(&chain);
         let slices = record.0.iter().filter_map(|field| match field {
@@ -96,8 +96,8 @@ proptest! {
         for (index, slice) in slices.enumerate() {
             let (layer, items) = (&chain.layers()[index], &stored[index]);
             let probes = layer.layout().probes();
-            let bits = naive_bits(items, seed.bytes(), layer.cells().size_bytes(), probes);
-            prop_assert_eq!(layer.cells().bytes(), bits);
+            let bits = naive_bits(items, seed.bytes(), layer.bits().size_bytes(), probes);
+            prop_assert_eq!(layer.bits().bytes(), bits);
             let mut theirs = bloomfilter::Bloom::<[u8]>::new_for_fp_rate_with_seed(
                 layer.capacity_items() as usize,
                 parameters.error_rate * parameters.tightening_ratio.powi(index as i32),

@@ -62,11 +62,15 @@ fn a_window_is_dumped_while_it_is_written_to(site: &Site) {
     let replica = server.replica(launch());
     let mut client = server.client();
     while drill.goes_on() {
-        // Filters of several chunks, and of several layers, which are added and expire.
-        let (options, window_ms, burst) =
-            if drill.rounds % 2 == 1 { ("4000000", 2800, 3000) } else { ("200", 700, 1500) };
+        // Tables of several chunks, and small ones of several segments, which are split and joined.
+        let (rate, window_ms, burst, filler) =
+            if drill.rounds % 2 == 1 { ("1e-12", 5600, 3000, 3_000_000u64) } else { ("1e-6", 700, 1500, 0) };
         client.say("DEL src copy");
-        assert_eq!(client.say(&format!("BF.RESERVE src 0.000001 {options} PWINDOW {window_ms}")), "+OK");
+        assert_eq!(client.say(&format!("BF.RESERVE src {rate} 200 PWINDOW {window_ms}")), "+OK");
+        for from in (0..filler).step_by(250_000) {
+            let data: Vec<u8> = (from..from + 250_000).flat_map(u64::to_le_bytes).collect();
+            client.call(&[b"BF.BULKADD".as_slice(), b"src", b"FIXED", b"8", &data]);
+        }
         let mut batches = Vec::new();
         for part in 0..3 {
             batches.push(Batch::add(&mut client, "src", &format!("before-{part}"), burst));

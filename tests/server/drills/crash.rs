@@ -1,6 +1,7 @@
 //! The server is killed at random times under load, also while it writes files or loads a filter chunk by chunk, and
 //! starts again with everything that it must keep.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -16,6 +17,7 @@ pub(super) const TESTS: &[Test] = tests![
     a_snapshot_is_complete_after_a_kill,
     a_truncated_append_only_file_loses_only_its_end,
     items_of_a_window_survive_a_kill,
+    counts_survive_a_kill,
 ];
 
 /// The window of this drill. Half a second is a generation.
@@ -228,5 +230,63 @@ fn items_of_a_window_survive_a_kill(site: &Site) {
             }
         }
         added.retain(|(begin, _)| begin.elapsed() < WINDOW);
+    }
+}
+
+/// Adds and deletes random items until the server is killed. Returns the item whose last command was not acknowledged.
+fn count_until_killed(
+    client: &mut Client,
+    counts: &mut HashMap<String, usize>,
+    mut random: Random,
+) -> String {
+    loop {
+        let item = format!("item-{}", random.below(6000));
+        let count = counts.entry(item.clone()).or_default();
+        let is_deleted = *count > 0 && random.below(3) == 0;
+        let command = if is_deleted { "BF.DEL" } else { "BF.MADD" };
+        let Ok(reply) = client.try_call(&[command, "counts", &item]) else { return item };
+        let is_new = redis::Value::Array(vec![redis::Value::Int(i64::from(is_deleted || *count == 0))]);
+        assert_eq!(reply, is_new, "{command} {item}, added {count} times");
+        *count = if is_deleted { *count - 1 } else { *count + 1 };
+    }
+}
+
+fn counts_survive_a_kill(site: &Site) {
+    let mut drill = Drill::new("kill -9, counts", site, 3);
+    let mut server =
+        append_only(site, "always", if drill.random.below(2) == 0 { "no" } else { "yes" }).start();
+    assert_eq!(server.client().say("BF.RESERVE counts 0.000000000001 100 COUNTING"), "+OK");
+    let mut counts = HashMap::new();
+    while drill.goes_on() {
+        let mut client = server.client();
+        let moment = Duration::from_millis(300 + drill.random.next() % 700);
+        let random = Random(drill.random.next());
+        let (killed, unknown) = thread::scope(|scope| {
+            let counts = &mut counts;
+            let load = scope.spawn(move || count_until_killed(&mut client, counts, random));
+            thread::sleep(moment);
+            (server.restart(), load.join().expect("the load"))
+        });
+        server = killed;
+        let mut client = server.client();
+        assert_eq!(client.int("COPY counts probe REPLACE"), 1);
+        for (item, count) in &mut counts {
+            // Deletes it from the copy more often than it was added.
+            let words: Vec<&str> = ["BF.DEL", "probe"]
+                .into_iter()
+                .chain(std::iter::repeat_n(item.as_str(), *count + 2))
+                .collect();
+            let replies = client.array(&words);
+            let found = replies.iter().filter(|reply| **reply == redis::Value::Int(1)).count();
+            let is_exact = *item != unknown;
+            assert!(
+                found == *count || !is_exact && found.abs_diff(*count) == 1,
+                "{item}: {found}, not {count}"
+            );
+            *count = found;
+        }
+        assert_eq!(client.int("BF.CARD probe"), 0);
+        drill.count("counts, all exact", counts.len() as u64);
+        client.say("BGREWRITEAOF");
     }
 }

@@ -9,7 +9,7 @@ use crate::harness::{Client, Launch, Server, Site, Test, skip, tests, wait_until
 pub(super) const TESTS: &[Test] = tests![moved_filters_are_unchanged];
 
 /// Commands that create filters of every kind, with a key and a capacity. Unions are merged from others.
-const KINDS: [&str; 9] = [
+const KINDS: [&str; 10] = [
     "BF.RESERVE $ 0.01 #",
     "BF.RESERVE $ 0.01 # COUNTING",
     "BF.RESERVE $ 0.01 # KEYED",
@@ -19,15 +19,16 @@ const KINDS: [&str; 9] = [
     "BF.RESERVE $ 0.01 # FORMAT valkey-bloom",
     "BF.IMPORT $ EMPTY SCHEME murmur3-salted BITS #00 HASHES 5",
     "BF.IMPORT $ EMPTY SCHEME go-zero BITS #0 CAPACITY 50",
+    "BF.INSERT $ ERROR 0.0001 ITEMS made",
 ];
 /// The sources of a union.
 const UNION: &str = "BF.MERGE $ kind-0 kind-2 kind-5 kind-6 FORCE";
 /// Items per filter.
 const ITEMS: usize = 40;
-/// Items of the filters with many layers, which the server moves in several calls.
+/// Items that are checked of the filters with many segments, which the server moves in several calls.
 const ITEMS_OF_MANY: usize = 1200;
-/// Number of layers above which it does so.
-const LAYERS: i64 = 1000;
+/// Number of segments above which it does so.
+const SEGMENTS: i64 = 1000;
 /// Defragmentation cycles per second.
 const HZ: u64 = 100;
 /// One filter out of this many is kept.
@@ -123,9 +124,9 @@ fn round(launch: Launch, drill: &mut Drill) {
 
 /// Creates filters of every kind side by side, and deletes all but the kept ones.
 fn fill(client: &mut Client, drill: &mut Drill) -> Vec<String> {
-    let many: Vec<String> = (0..6).map(|number| format!("many-{number}")).collect();
-    for key in &many {
-        assert_eq!(client.say(&format!("BF.RESERVE {key} 0.01 1 EXPANSION 1")), "+OK");
+    let many: Vec<String> = (0..3).map(|number| format!("many-{number}")).collect();
+    for (key, options) in many.iter().zip(["", "COUNTING ", "WINDOW 86400 "]) {
+        assert_eq!(client.say(&format!("BF.INSERT {key} ERROR 0.5 {options}ITEMS made")), "[1]");
     }
     for kind in 0..KINDS.len() {
         make(client, &format!("kind-{kind}"), kind, 50);
@@ -140,10 +141,19 @@ fn fill(client: &mut Client, drill: &mut Drill) -> Vec<String> {
             many.iter().for_each(|key| drop(client.array(&words("BF.MADD", key, from))));
         }
     }
-    for key in &many {
-        let layers = client.say(&format!("BF.INFO {key} FILTERS"));
-        let layers: i64 = layers.trim_matches(['[', ']']).parse().expect("a number of layers");
-        assert!(layers > LAYERS, "{key} has {layers} layers");
+    let segments = |client: &mut Client, key: &str| -> i64 {
+        let reply = client.say(&format!("BF.INFO {key} TABLE-SEGMENTS"));
+        reply.trim_matches(['[', ']']).parse().expect("a number of segments")
+    };
+    for from in (0u64..).step_by(50_000) {
+        let data: Vec<u8> = (from..from + 50_000).flat_map(u64::to_le_bytes).collect();
+        let small = many.iter().filter(|key| segments(client, key) <= SEGMENTS).collect::<Vec<_>>();
+        if small.is_empty() {
+            break;
+        }
+        for key in small {
+            client.call(&[b"BF.BULKADD".as_slice(), key.as_bytes(), b"FIXED", b"8", &data]);
+        }
     }
     for number in 0..3 {
         make(client, &format!("large-{number}"), 0, 20_000_000);

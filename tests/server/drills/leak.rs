@@ -7,7 +7,8 @@ use crate::harness::{Client, Site, Test, tests, wait_until};
 pub(super) const TESTS: &[Test] = tests![cycles_leak_no_memory, short_lived_filters_leak_no_memory];
 
 /// Commands that create a small filter of every kind. Later adds make growing filters grow.
-const SMALL: [&str; 9] = [
+const SMALL: [&str; 10] = [
+    "BF.ADD short made",
     "BF.RESERVE short 0.01 5",
     "BF.RESERVE short 0.01 5 KEYED",
     "BF.RESERVE short 0.01 100 NONSCALING SATURATE",
@@ -95,7 +96,7 @@ fn cycle(client: &mut Client, drill: &mut Drill) {
         client.array(&words);
     }
     for line in [
-        "BF.MERGE union own redis valkey keyed FORCE",
+        "BF.MERGE union own redis valkey FORCE",
         "COPY own copy",
         "BF.CLEAR own",
         "BF.DEL counting item-1 item-2",
@@ -105,7 +106,7 @@ fn cycle(client: &mut Client, drill: &mut Drill) {
     ] {
         client.say(line);
     }
-    for key in ["union", "counting", "valkey"] {
+    for key in ["union", "counting", "valkey", "window"] {
         let payload = client.bytes(&["DUMP", key]);
         client.call(&[b"RESTORE", key.as_bytes(), b"0", &payload, b"REPLACE"]);
         client.call(&[b"RESTORE", b"cut".as_slice(), b"0", &payload[..payload.len() / 2]]);

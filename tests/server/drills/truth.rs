@@ -8,7 +8,8 @@ use crate::harness::{Client, show};
 use crate::support::Random;
 
 /// Filters of every kind: keys, and commands that create them. They are small, so that they grow.
-pub(super) const FILTERS: [(&str, &str); 9] = [
+pub(super) const FILTERS: [(&str, &str); 10] = [
+    ("unreserved", "ERROR 0.001"),
     ("own", "CAPACITY 50 ERROR 0.001"),
     ("fixed", "CAPACITY 200000 NONSCALING"),
     ("saturating", "CAPACITY 300 NONSCALING SATURATE"),

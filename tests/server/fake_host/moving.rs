@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_ulong, c_void};
 use std::ptr;
 
 use everbloom::bloom::UnknownMemory;
-use everbloom::bloom::policy::redisbloom::Options;
+use everbloom::bloom::filter::policy::redisbloom::Options;
 use everbloom::format::filter::chunk;
 
 use super::host::{ERR, Host, OK, with};
@@ -70,32 +70,38 @@ fn defragment(data_type: &str) -> (usize, usize) {
 
 pub(super) fn every_block_of_a_filter_can_be_moved(site: &Site) {
     let scheme = ["bf.import", "k", "EMPTY", "SCHEME", "go-zero", "BITS", "1000", "CAPACITY", "10"];
-    // The struct, the layers and the cells of each layer are one block each. So are a policy other than a promise,
-    // and a hash and layout that are not everbloom's.
+    // The struct, a list of layers, and the bits of each layer are one block each. So are a policy other than a
+    // promise, and a hash and layout that are not everbloom's. A table beside layers is one more, the history of a
+    // window another. The directory of several segments has three blocks. Each layer and each segment takes a call.
     type Blocks = fn(usize) -> usize;
-    let kinds: [(&str, &[&str], Blocks); 4] = [
-        ("everbloom", &["bf.reserve", "k", "0.01", "10", "FORMAT", "everbloom"], |layers| 2 + layers),
-        ("MBbloom--", &["bf.reserve", "k", "0.01", "10", "FORMAT", "redisbloom"], |layers| 3 + 2 * layers),
-        ("bloomfltr", &["bf.reserve", "k", "0.01", "10", "FORMAT", "valkey-bloom"], |layers| 3 + 2 * layers),
-        ("everbloom", &scheme, |layers| 4 + layers),
+    let kinds: [(&str, &[&str], usize, Blocks); 7] = [
+        ("everbloom", &["bf.reserve", "k", "0.01", "10", "FORMAT", "everbloom"], 9000, |calls| 6 + calls),
+        ("everbloom", &["bf.reserve", "k", "0.01", "10", "COUNTING"], 9000, |calls| 5 + calls),
+        ("everbloom", &["bf.reserve", "k", "0.01", "10", "WINDOW", "86400"], 9000, |calls| 6 + calls),
+        ("everbloom", &["bf.reserve", "k", "0.01", "10"], 100, |calls| 3 + calls),
+        ("MBbloom--", &["bf.reserve", "k", "0.01", "10", "FORMAT", "redisbloom"], 200, |calls| 3 + 2 * calls),
+        ("bloomfltr", &["bf.reserve", "k", "0.01", "10", "FORMAT", "valkey-bloom"], 200, |calls| {
+            3 + 2 * calls
+        }),
+        ("everbloom", &scheme, 9000, |calls| 8 + calls),
     ];
-    for (data_type, make, expected_blocks) in kinds {
+    for (data_type, make, count, expected_blocks) in kinds {
         let mut host = Host::new(site);
         assert!(host.load(&[]), "{}", host.log());
         assert_eq!(host.call(make), "+OK", "{make:?}");
-        let items: Vec<String> = (0..200).map(|item| format!("item-{item}")).collect();
+        let items: Vec<String> = (0..count).map(|item| format!("item-{item}")).collect();
         let command =
             |name| -> Vec<&str> { [name, "k"].into_iter().chain(items.iter().map(String::as_str)).collect() };
         host.call(&command("bf.madd"));
         let replies = host.call(&command("bf.mexists"));
-        assert_eq!(replies, format!("*200{}", " 1".repeat(200)), "{make:?}");
+        assert_eq!(replies, format!("*{count}{}", " 1".repeat(count)), "{make:?}");
         for _ in 0..2 {
-            let (layers, blocks) = defragment(data_type);
-            assert!(layers > 2, "{make:?}");
-            assert_eq!(blocks, expected_blocks(layers), "{make:?}");
+            let (calls, blocks) = defragment(data_type);
+            assert!(calls > 1, "{make:?}");
+            assert_eq!(blocks, expected_blocks(calls), "{make:?}");
             assert_eq!(host.call(&command("bf.mexists")), replies, "{make:?}");
         }
-        // The filter continues to grow with its moved layers.
+        // The filter continues to grow with its moved parts.
         host.call(&command("bf.madd"));
         assert_eq!(host.call(&["bf.add", "k", "one-more"]), "1");
     }
@@ -135,10 +141,10 @@ pub(super) fn every_block_of_a_union_can_be_moved(site: &Site) {
         |name| -> Vec<&str> { [name, "k"].into_iter().chain(items.iter().map(String::as_str)).collect() };
     host.call(&command("bf.madd"));
     for _ in 0..2 {
-        let (layers, blocks) = defragment("everbloom");
-        assert!(layers > 3);
-        // Struct, policy, layers, the hash and layout of one of them, and the origin of the header.
-        assert_eq!(blocks, 5 + layers);
+        let (calls, blocks) = defragment("everbloom");
+        assert!(calls > 2);
+        // Struct, policy, layers, the hash and layout of one of them, the table, and the origin of the header.
+        assert_eq!(blocks, 6 + calls);
         assert_eq!(host.call(&command("bf.mexists")), format!("*1000{}", " 1".repeat(1000)));
     }
     assert_eq!(host.call(&["bf.add", "k", "one-more"]), "1");

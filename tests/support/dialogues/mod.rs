@@ -25,6 +25,8 @@ pub(crate) const DIALOGUES: &[(&str, Dialogue)] = &[
     ("added", replies::ADDED),
     ("full", replies::FULL_FIXED),
     ("options", replies::OPTIONS),
+    ("tables", replies::TABLES),
+    ("windows", replies::WINDOWS),
     ("batches", replies::BATCHES),
     ("distinct items", replies::DISTINCT_ITEMS),
     ("emptied", replies::EMPTIED),

@@ -98,8 +98,44 @@ pub(crate) const OPTIONS: Dialogue = &[
     ("BF.INFO m EXPANSION", "*1 _"),
     ("BF.RESERVE largest 0.01 2 EXPANSION 32768", "+OK"),
     ("BF.MADD largest a b c", "*3 #t #t #t"),
-    ("BF.INFO largest CAPACITY", "*1 :65538"),
+    // EXPANSION does not decide how the filter grows.
+    ("BF.INFO largest CAPACITY", "*1 :3"),
     ("BF.INFO largest FILTERS", "*1 :2"),
+];
+
+/// A filter that nobody reserved is a table. So is what a reserved filter takes beyond its capacity.
+pub(crate) const TABLES: Dialogue = &[
+    ("BF.MADD k a b", "*2 #t #t"),
+    ("BF.INFO k CAPACITY", "*1 :100"),
+    ("BF.INFO k FILTERS", "*1 :1"),
+    ("BF.INFO k EXPANSION", "*1 :2"),
+    ("BF.INFO k ADVICE", "*1 _"),
+    ("BF.INSERT l UNRESERVED CAPACITY 3 ERROR 0.0001 ITEMS a b c d e", "*5 #t #t #t #t #t"),
+    ("BF.INFO l CAPACITY", "*1 :5"),
+    ("BF.INFO l FILTERS", "*1 :1"),
+    ("BF.RESERVE r 0.0001 2 EXPANSION 7", "+OK"),
+    ("BF.MADD r a b c d a", "*5 #t #t #t #t #f"),
+    ("BF.INFO r CAPACITY", "*1 :4"),
+    ("BF.INFO r FILTERS", "*1 :2"),
+    ("BF.INFO r EXPANSION", "*1 :7"),
+    ("BF.MEXISTS r a b c d e", "*5 #t #t #t #t #f"),
+    ("BF.CARD r", ":4"),
+];
+
+/// A window takes more items than its capacity, unless it is fixed.
+pub(crate) const WINDOWS: Dialogue = &[
+    ("BF.INSERT w CAPACITY 3 ERROR 0.0001 WINDOW 3600 EXPANSION 7 ITEMS a b c d e a", "*6 #t #t #t #t #t #f"),
+    ("BF.INFO w CAPACITY", "*1 :3"),
+    ("BF.INFO w FILTERS", "*1 :1"),
+    ("BF.INFO w EXPANSION", "*1 :7"),
+    ("BF.INFO w WINDOW", "*1 :3600000"),
+    ("BF.CARD w", ":5"),
+    ("BF.RESERVE f 0.0001 2 WINDOW 3600 NONSCALING", "+OK"),
+    ("BF.MADD f a b c d", "*3 #t #t -ERR non scaling filter is full"),
+    ("BF.ADD f a", "#f"),
+    ("BF.ADD f c", FULL),
+    ("BF.MEXISTS f a b c", "*3 #t #t #f"),
+    ("BF.INFO f EXPANSION", "*1 _"),
 ];
 
 /// Packed batches.
@@ -120,7 +156,7 @@ pub(crate) const BATCHES: Dialogue = &[
     ("BF.CARD k", ":8"),
 ];
 
-/// The capacity of a filter with counters counts distinct items.
+/// The capacity of a counting filter counts distinct items.
 pub(crate) const DISTINCT_ITEMS: Dialogue = &[
     ("BF.RESERVE k 0.0001 5 COUNTING NONSCALING", "+OK"),
     ("BF.MADD k a a a a a", "*5 #t #f #f #f #f"),
@@ -139,21 +175,25 @@ pub(crate) const DISTINCT_ITEMS: Dialogue = &[
     ("BF.MADD k 1 2 3 4 5 6", "*6 #t #t #t #t #t -ERR non scaling filter is full"),
     ("BF.CLEAR k", "+OK"),
     ("BF.MADD k 1 2 3 4 5 6", "*6 #t #t #t #t #t -ERR non scaling filter is full"),
-    // A growing filter also counts distinct items.
-    ("BF.RESERVE grows 0.0001 5 COUNTING EXPANSION 1", "+OK"),
-    ("BF.MADD grows a a a a a a b c d e", "*10 #t #f #f #f #f #f #t #t #t #t"),
+    // So does that of one that nobody reserved.
+    ("BF.INSERT grows ERROR 0.0001 COUNTING ITEMS a a a a a a b", "*7 #t #f #f #f #f #f #t"),
+    ("BF.CARD grows", ":7"),
+    ("BF.INFO grows CAPACITY", "*1 :100"),
     ("BF.INFO grows FILTERS", "*1 :1"),
-    ("BF.ADD grows f", "#t"),
-    ("BF.INFO grows FILTERS", "*1 :2"),
 ];
 
-/// A filter without items, after deletions, has its initial parameters.
+/// A filter without items, after deletions, is like a new one.
 pub(crate) const EMPTIED: Dialogue = &[
     ("BF.INSERT k CAPACITY 2 EXPANSION 3 ERROR 0.001 COUNTING ITEMS a b c d e", "*5 #t #t #t #t #t"),
-    // A layer without items is freed.
-    ("BF.INFO k CAPACITY", "*1 :8"),
-    ("BF.DEL k a b", "*2 #t #t"),
-    ("BF.INFO k CAPACITY", "*1 :6"),
+    // A counting filter is a table, however many items it has.
+    ("BF.INFO k CAPACITY", "*1 :2"),
+    ("BF.INFO k FILTERS", "*1 :1"),
+    ("BF.INFO k EXPANSION", "*1 :3"),
+    ("BF.DEL k a b c", "*3 #t #t #t"),
+    ("BF.CARD k", ":2"),
+    ("BF.DEL k d e", "*2 #t #t"),
+    ("BF.MEXISTS k a b c d e", "*5 #f #f #f #f #f"),
+    ("BF.INFO k BITS-PER-ITEM", "*1 _"),
     ("BF.CLEAR k", "+OK"),
     ("BF.INFO k CAPACITY", "*1 :2"),
     ("BF.DEL k c", "*1 #f"),

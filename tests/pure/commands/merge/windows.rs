@@ -1,93 +1,78 @@
-//! BF.MERGE of sliding-window filters.
+//! BF.MERGE of sliding-window filters: every item keeps its time.
 
 use super::*;
 
-/// Shards with bursts are merged: each item keeps its time, and the destination keeps its base.
-#[test]
-fn bursts_of_windows_are_merged() {
+/// The start of a generation of every window here, which has fourteen seconds.
+const START_MS: u64 = 14_000_000;
+
+fn server() -> Server {
     let mut server = Server::new();
-    let start = 14_000_000;
-    server.now_ms = start;
-    assert_eq!(server.run("BF.RESERVE all 0.01 4000 PWINDOW 14000"), "+OK");
-    for shard in ["one", "two"] {
-        assert_eq!(server.run(&format!("BF.RESERVE {shard} 0.001 1000 PWINDOW 14000")), "+OK");
-        for (burst, at_ms) in [("early", start), ("late", start + 5000)] {
-            server.now_ms = at_ms;
-            let items: Vec<String> = (0..700).map(|number| format!("{shard}-{burst}-{number}")).collect();
-            server.run(&format!("BF.MADD {shard} {}", items.join(" ")));
-        }
+    server.now_ms = START_MS;
+    server
+}
+
+fn add_batch(server: &mut Server, key: &str, name: &str, items: u64) {
+    for first in (0..items).step_by(1000) {
+        let items: String =
+            (first..items.min(first + 1000)).map(|number| format!(" {name}-{number}")).collect();
+        let reply = server.run(&format!("BF.MADD {key}{items}"));
+        assert!(!reply.contains("-ERR"), "{reply}");
     }
-    assert_eq!(server.run("BF.ADD all own"), "#t");
-    let count = |server: &mut Server, burst: &str| {
-        let found =
-            |shard: &str, number: u32| server.run(&format!("BF.EXISTS all {shard}-{burst}-{number}")) == "#t";
-        let mut found = found;
-        ["one", "two"]
-            .iter()
-            .map(|shard| (0..700).filter(|number| found(shard, *number)).count())
-            .sum::<usize>()
-    };
-    assert_eq!(server.run("BF.MERGE all one two"), "+OK");
-    assert!(server.run("BF.STATS all").contains(" +error-rate-max ,0.01 "));
-    assert_eq!((count(&mut server, "early"), count(&mut server, "late")), (1400, 1400));
-    let replicated = server.replicated.len();
-    assert_eq!(server.run("BF.MERGE all one two"), "+OK");
-    assert_eq!(server.replicated.len(), replicated, "nothing has changed");
-    // The first bursts expire; the later ones expire a third of the window later.
-    server.now_ms = start + 15_000;
-    assert!(count(&mut server, "early") < 60 && count(&mut server, "late") == 1400);
-    server.now_ms = start + 20_000;
-    assert!(count(&mut server, "late") < 60);
-    assert_eq!(server.run("BF.ADD all new"), "#t");
-    assert_eq!(server.run("BF.INFO all FILTERS"), "*1 :1");
-    assert_eq!(server.run("BF.INFO all CAPACITY"), "*1 :4000");
+}
+
+fn count(server: &mut Server, key: &str, name: &str, items: u64) -> u64 {
+    let items: String = (0..items).map(|number| format!(" {name}-{number}")).collect();
+    server.run(&format!("BF.MEXISTS {key}{items}")).matches("#t").count() as u64
 }
 
 #[test]
-fn generations_of_windows_are_merged() {
-    let mut server = Server::new();
-    let start = 14_000_000;
-    server.now_ms = start;
+fn each_item_expires_as_in_its_own_filter() {
+    let mut server = server();
     for key in ["a", "b"] {
         assert_eq!(server.run(&format!("BF.RESERVE {key} 0.01 1000 PWINDOW 14000")), "+OK");
     }
     server.run("BF.MADD a old-a both");
-    server.now_ms = start + 5000;
+    server.now_ms = START_MS + 5000;
     server.run("BF.MADD b new-b both");
     assert_eq!(server.run("BF.MERGE a b"), "+OK");
     let replicated = server.replicated.len();
     assert_eq!(server.run("BF.MERGE a b"), "+OK");
     assert_eq!(server.replicated.len(), replicated, "nothing has changed");
     let all = "BF.MEXISTS a old-a both new-b none";
-    assert_eq!(server.run(all), "*4 #t #t #t #f");
-    // Each item expires when it would have expired in its own filter.
-    server.now_ms = start + 15_000;
-    assert_eq!(server.run(all), "*4 #f #t #t #f");
-    server.now_ms = start + 20_000;
-    assert_eq!(server.run(all), "*4 #f #f #f #f");
-
-    // A layer of another shape is appended, and expires with its items.
-    server.run("BF.RESERVE large 0.01 5000 PWINDOW 14000");
+    assert_dialogue(&mut server, &[(all, "*4 #t #t #t #f"), ("BF.CARD a", ":3")]);
+    server.now_ms = START_MS + 15_000;
+    assert_dialogue(&mut server, &[(all, "*4 #f #t #t #f"), ("BF.CARD a", ":2")]);
+    server.now_ms = START_MS + 20_000;
+    assert_dialogue(&mut server, &[(all, "*4 #f #f #f #f"), ("BF.CARD a", ":0")]);
+    // Filters of all sizes are merged, and a new key gets the window of the first source.
+    server.run("BF.RESERVE large 0.01 5000 PWINDOW 14000 NOREFRESH");
     server.run("BF.MADD large p q");
     server.run("BF.ADD a r");
-    assert_eq!(server.run("BF.MERGE a large"), "+OK");
-    assert_eq!(server.run("BF.INFO a FILTERS"), "*1 :2");
-    assert_eq!(server.run("BF.MEXISTS a p q r s"), "*4 #t #t #t #f");
-    server.now_ms = start + 36_000;
-    assert_eq!(server.run("BF.MEXISTS a p q r s"), "*4 #f #f #f #f");
-    server.run("BF.ADD a s");
-    assert_eq!(server.run("BF.INFO a FILTERS"), "*1 :1");
-
-    // A new key gets the window of the first source.
-    assert_eq!(server.run("BF.MERGE made a"), "+OK");
-    assert_eq!(server.run("BF.EXISTS made s"), "#t");
+    let dialogue = [
+        ("BF.MERGE a large", "+OK"),
+        ("BF.MEXISTS a p q r s", "*4 #t #t #t #f"),
+        ("BF.INFO a FILTERS", "*1 :1"),
+        ("BF.INFO a CAPACITY", "*1 :1000"),
+        ("BF.MERGE made a large", "+OK"),
+        ("BF.INFO made WINDOW", "*1 :14000"),
+        ("BF.INFO made ERROR-RATE", "*1 ,0.02"),
+        ("BF.INFO made CAPACITY", "*1 :6000"),
+        ("BF.MEXISTS made p q r s", "*4 #t #t #t #f"),
+    ];
+    assert_dialogue(&mut server, &dialogue);
     server.now_ms += 15_000;
-    assert_eq!(server.run("BF.EXISTS made s"), "#f");
-    // Filters with another window, hash or cell type.
+    assert_eq!(server.run("BF.MEXISTS made p q r s"), "*4 #f #f #f #f");
+}
+
+#[test]
+fn filters_with_another_window_or_hash_are_refused() {
+    let mut server = server();
+    server.run("BF.RESERVE a 0.01 1000 PWINDOW 14000");
+    server.run("BF.ADD a item");
     server.run("BF.RESERVE other 0.01 1000 PWINDOW 14001");
     server.run("BF.INSERT keyed CAPACITY 1000 ERROR 0.01 PWINDOW 14000 KEY 0123456789abcdef ITEMS x");
     server.run("BF.RESERVE bits 0.01 1000");
-    for key in ["other", "keyed", "bits"] {
+    for key in ["other", "keyed", "bits", "unreserved"] {
         server.run(&format!("BF.ADD {key} item"));
         for line in
             [format!("BF.MERGE a {key}"), format!("BF.MERGE {key} a"), format!("BF.MERGE a {key} FORCE")]
@@ -96,34 +81,112 @@ fn generations_of_windows_are_merged() {
             assert!(reply.starts_with(MISMATCH), "{line}: {reply}");
         }
     }
-    // The error rates of all live generations add up to at most the promised one.
-    for key in ["l", "m"] {
-        server.run(&format!("BF.RESERVE {key} 0.01 10000 PWINDOW 14000 NONSCALING"));
-        for generation in 0..15 {
-            let items: Vec<String> = (0..740).map(|item| format!("{key}-{generation}-{item}")).collect();
-            server.run(&format!("BF.MADD {key} {}", items.join(" ")));
-            server.now_ms += 1000;
-        }
-        server.now_ms -= 15_000;
-    }
-    let reply = server.run("BF.MERGE l m");
-    assert!(reply.starts_with("-ERR") && !reply.starts_with(MISMATCH), "{reply}");
-    assert_eq!(server.run("BF.MERGE l m FORCE"), "+OK");
 }
 
+/// A window takes what fits its promise and, if it is fixed, its capacity.
 #[test]
-fn bursts_of_one_generation_are_counted_together() {
-    let mut server = Server::new();
-    let items = |server: &Server, key: &str| server.keys[key.as_bytes()].items();
-    for key in ["a", "b"] {
-        assert_eq!(server.run(&format!("BF.RESERVE {key} 0.01 10000 PWINDOW 14000")), "+OK");
-        let added: Vec<String> = (0..3600).map(|item| format!("{key}-{item}")).collect();
-        server.run(&format!("BF.MADD {key} {}", added.join(" ")));
-        assert_eq!(server.run(&format!("BF.INFO {key} FILTERS")), "*1 :5");
+fn live_items_count_towards_the_promise_and_the_capacity() {
+    for growth in ["", " NONSCALING"] {
+        let mut server = server();
+        for key in ["l", "m"] {
+            server.run(&format!("BF.RESERVE {key} 0.01 10000 PWINDOW 14000{growth}"));
+            for generation in 0..14 {
+                add_batch(&mut server, key, &format!("{key}-{generation}"), 700);
+                server.now_ms += 1000;
+            }
+            server.now_ms -= 14_000;
+        }
+        server.now_ms += 13_000;
+        let before = state(&server.keys[b"l".as_slice()]);
+        let reply = server.run("BF.MERGE l m");
+        let refusal = if growth.is_empty() {
+            "-ERR the merged filter would have"
+        } else {
+            "-ERR the destination would exceed"
+        };
+        assert!(reply.starts_with(refusal), "{reply}");
+        assert!(state(&server.keys[b"l".as_slice()]) == before);
+        // A new filter has the capacity and the rate of both.
+        assert_eq!(server.run("BF.MERGE both l m"), "+OK");
+        assert_eq!(server.run("BF.INFO both CAPACITY"), "*1 :20000");
+        assert_eq!(server.run("BF.INFO both ERROR-RATE-MAX"), "*1 ,0.02");
+        let absent = count(&mut server, "both", "absent", 20_000);
+        assert!(absent < 20_000 / 50, "{absent}");
+        assert_eq!(server.run("BF.MERGE l m FORCE"), "+OK");
+        for key in ["l", "both"] {
+            let found: u64 = (0..14)
+                .flat_map(|generation| [format!("l-{generation}"), format!("m-{generation}")])
+                .map(|name| count(&mut server, key, &name, 700))
+                .sum();
+            assert_eq!(found, 2 * 14 * 700);
+        }
+        assert!(
+            server.run("BF.INFO l ERROR-RATE-MAX").trim_start_matches("*1 ,").parse::<f64>().unwrap() > 0.01
+        );
+        // What has expired does not count, also before its memory is free.
+        server.now_ms += 20_000;
+        assert_eq!(server.run("BF.RESERVE new 0.01 10000 PWINDOW 14000"), "+OK");
+        add_batch(&mut server, "new", "new", 9500);
+        assert_eq!(server.run("BF.MERGE l new"), "+OK");
+        assert_eq!(server.run("BF.INFO l EXPIRED-ENTRIES"), "*1 :0");
+        assert_eq!(count(&mut server, "l", "new", 9500), 9500);
     }
-    let sum = items(&server, "a") + items(&server, "b");
-    assert_eq!(server.run("BF.MERGE a b FORCE"), "+OK");
-    // The last bursts of both, which are less than half full, are one layer now.
-    assert_eq!(server.run("BF.INFO a FILTERS"), "*1 :9");
-    assert_eq!(items(&server, "a"), sum);
+}
+
+/// A window that is merged into another one again and again, while its items are refreshed, does not pile up entries.
+#[test]
+fn a_window_is_merged_in_every_generation() {
+    let mut server = server();
+    for key in ["all", "shard"] {
+        assert_eq!(server.run(&format!("BF.RESERVE {key} 0.01 2000 PWINDOW 14000")), "+OK");
+    }
+    for _ in 0..60 {
+        add_batch(&mut server, "shard", "item", 500);
+        assert_eq!(server.run("BF.MERGE all shard"), "+OK");
+        assert_eq!(count(&mut server, "all", "item", 500), 500);
+        server.now_ms += 1000;
+    }
+    let card: u64 = server.run("BF.CARD all")[1..].parse().unwrap();
+    assert!((490..=510).contains(&card), "{card}");
+    assert!(server.keys[b"all".as_slice()].table().unwrap().used_slots() < 600);
+    assert_eq!(server.run("BF.INFO all SATURATED-BUCKETS"), "*1 :0");
+    server.now_ms += 16_000;
+    assert_eq!(count(&mut server, "all", "item", 500), 0);
+}
+
+/// A map of times is the oracle: shards of unlike sizes and paces, some of them idle for longer than the window.
+#[test]
+fn random_windows_are_merged_with_their_times() {
+    for seed in 0..5 {
+        let mut random = Random(seed);
+        let mut server = server();
+        let mut times = std::collections::HashMap::<u64, u64>::new();
+        let shards: Vec<String> = (0..1 + random.below(4)).map(|shard| format!("s{shard}")).collect();
+        for key in shards.iter().map(String::as_str).chain(["all"]) {
+            let capacity = random.choose(&[100, 3000, 20_000]);
+            assert_eq!(server.run(&format!("BF.RESERVE {key} 0.0001 {capacity} PWINDOW 14000")), "+OK");
+        }
+        for _ in 0..40 {
+            let key = if random.below(4) == 0 { "all" } else { random.choose(&shards).as_str() }.to_owned();
+            let items: Vec<u64> = (0..random.below(200) + 1).map(|_| random.next() % 5000).collect();
+            let words: String = items.iter().map(|item| format!(" {item}")).collect();
+            server.run(&format!("BF.MADD {key}{words}"));
+            times.extend(items.iter().map(|item| (*item, server.now_ms)));
+            server.now_ms += random.next() % if random.below(20) == 0 { 20_000 } else { 1500 };
+            if random.below(5) == 0 {
+                assert_eq!(server.run(&format!("BF.MERGE all {} FORCE", shards.join(" "))), "+OK");
+            }
+        }
+        assert_eq!(server.run(&format!("BF.MERGE all {} FORCE", shards.join(" "))), "+OK");
+        for _ in 0..8 {
+            let mut stale = 0;
+            for (item, at_ms) in &times {
+                let is_found = server.run(&format!("BF.EXISTS all {item}")) == "#t";
+                assert!(is_found || server.now_ms - at_ms > 14_000, "{seed}: {item}");
+                stale += u32::from(is_found && server.now_ms - at_ms > 15_001);
+            }
+            assert!(stale <= 3, "{seed}: {stale}");
+            server.now_ms += 3000;
+        }
+    }
 }

@@ -1,0 +1,267 @@
+//! The bits of a layer.
+
+use std::ops::Range;
+
+use bitvec::prelude::{BitSlice, Lsb0};
+
+use super::occupancy::Occupancy;
+use crate::bloom::memory::{Memory, OutOfMemory};
+
+/// Bytes of a memory page. Large layers are laid out in pages.
+pub const PAGE_BYTES: usize = 4096;
+/// Words of 64 bits in a page.
+pub const PAGE_WORDS: usize = PAGE_BYTES / 8;
+
+/// Words before the bits of a layer with a head.
+const HEAD_WORDS: usize = 6;
+/// Bytes that fit before the bits of a layer with a head.
+pub const HEAD_BYTES: usize = HEAD_WORDS * 8;
+
+/// An array of bits: words of 64 bits, least significant bit first. As bytes, bit `i` is bit `i % 8` of byte `i / 8`.
+///
+/// Some arrays have space for a head of [`HEAD_BYTES`] before the bits, in the same allocation. Another module's
+/// format may need a string of its own fields followed by the bits; with the head such an array is written without a
+/// copy.
+#[derive(Debug)]
+pub struct BitArray {
+    /// The head, if any, and the bits.
+    words: Box<[u64]>,
+    counts: Counts,
+}
+
+/// Three numbers in one word, because separate words would make every layer larger. From the lowest bit on: whether
+/// there is a head, the number of unused bits of the last word, and the number of set bits.
+#[derive(Clone, Copy, Debug)]
+struct Counts(u64);
+
+impl Counts {
+    const UNUSED_SHIFT: u32 = 1;
+    const SET_SHIFT: u32 = 7;
+
+    /// Returns the counts of an array of clear bits that ends `unused_bits` before the end of its last word.
+    const fn new(has_head: bool, unused_bits: u64) -> Self {
+        Self((unused_bits % 64) << Self::UNUSED_SHIFT | has_head as u64)
+    }
+
+    #[inline(always)]
+    const fn has_head(self) -> bool {
+        self.0 & 1 == 1
+    }
+
+    const fn unused_bits(self) -> u64 {
+        (self.0 >> Self::UNUSED_SHIFT) & 63
+    }
+
+    #[inline(always)]
+    const fn set_bits(self) -> u64 {
+        self.0 >> Self::SET_SHIFT
+    }
+
+    /// Adds to the number of set bits.
+    #[inline(always)]
+    const fn add_set(&mut self, more: u64) {
+        self.0 = self.0.wrapping_add(more << Self::SET_SHIFT);
+    }
+}
+
+impl BitArray {
+    /// Creates an array of `size_bits` clear bits, with or without a head. The memory is zeroed lazily: a large array
+    /// takes no memory until its bits are set.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`] if the allocation fails.
+    pub fn try_new(size_bits: u64, has_head: bool) -> Result<Self, OutOfMemory> {
+        let head_words = if has_head { HEAD_WORDS } else { 0 };
+        let size_bits = usize::try_from(size_bits).map_err(|_| OutOfMemory)?;
+        let words = size_bits.div_ceil(64).checked_add(head_words).ok_or(OutOfMemory)?;
+        let words = bytemuck::try_zeroed_slice_box(words).map_err(|()| OutOfMemory)?;
+        let unused_bits = size_bits.wrapping_neg() % 64;
+        Ok(Self { words, counts: Counts::new(has_head, unused_bits as u64) })
+    }
+
+    /// Makes a copy with its own memory. Like the original, it has no memory behind pages that are all zero. O(bytes
+    /// that may be set).
+    ///
+    /// # Errors
+    /// [`OutOfMemory`] if the allocation fails.
+    pub fn try_clone(&self, memory: impl Memory) -> Result<Self, OutOfMemory> {
+        let mut copy = Self::try_new(self.size_bits(), self.has_head())?;
+        Occupancy::of(self, memory).copy(self.words(), copy.words_mut());
+        copy.counts = self.counts;
+        Ok(copy)
+    }
+
+    /// Returns the number of bits. O(1).
+    #[must_use]
+    pub fn size_bits(&self) -> u64 {
+        (self.words().len() as u64).saturating_mul(64).saturating_sub(self.counts.unused_bits())
+    }
+
+    /// Returns the number of bytes. O(1).
+    #[must_use]
+    pub fn size_bytes(&self) -> u64 {
+        self.size_bits().div_ceil(8)
+    }
+
+    /// Returns the number of set bits. O(1).
+    #[must_use]
+    #[inline(always)]
+    pub fn set_bits(&self) -> u64 {
+        self.counts.set_bits()
+    }
+
+    /// Adds `more` to the number of set bits.
+    #[inline(always)]
+    pub(in crate::bloom) fn count_set(&mut self, more: u64) {
+        self.counts.add_set(more);
+    }
+
+    /// Returns whether there is space for a head. O(1).
+    #[must_use]
+    pub const fn has_head(&self) -> bool {
+        self.counts.has_head()
+    }
+
+    const fn head_words(&self) -> usize {
+        if self.has_head() { HEAD_WORDS } else { 0 }
+    }
+
+    /// Returns the words of the array. The bits of the last word after the end are clear.
+    #[must_use]
+    #[inline(always)]
+    pub fn words(&self) -> &[u64] {
+        // A branch that always goes the same way costs less than an offset of zero.
+        if self.has_head() { behind_head(&self.words) } else { &self.words }
+    }
+
+    #[inline(always)]
+    pub(in crate::bloom) fn words_mut(&mut self) -> &mut [u64] {
+        if self.has_head() { behind_head_mut(&mut self.words) } else { &mut self.words }
+    }
+
+    /// Returns the bytes, in the order in which they are saved.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        let bytes: &[u8] = bytemuck::cast_slice(self.words());
+        usize::try_from(self.size_bytes()).ok().and_then(|size| bytes.get(..size)).unwrap_or(bytes)
+    }
+
+    /// Returns the bytes of `head` followed by the bits; `None` if there is no space for the head.
+    pub fn bytes_behind(&mut self, head: &[u8]) -> Option<&[u8]> {
+        let head_bytes = self.head_words() * 8;
+        let start = head_bytes.checked_sub(head.len())?;
+        let end = head_bytes.checked_add(usize::try_from(self.size_bytes()).ok()?)?;
+        let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut self.words);
+        bytes.get_mut(start..head_bytes)?.copy_from_slice(head);
+        bytes.get(start..end)
+    }
+
+    /// Returns the bits as a slice, for code that need not be fast.
+    #[must_use]
+    pub fn bit_view(&self) -> &BitSlice<u64, Lsb0> {
+        let size_bits = usize::try_from(self.size_bits()).unwrap_or(usize::MAX);
+        BitSlice::from_slice(self.words()).get(..size_bits).unwrap_or_default()
+    }
+
+    /// Returns the block of the allocator, including the head.
+    #[must_use]
+    #[inline(always)]
+    pub fn allocation(&self) -> &[u64] {
+        &self.words
+    }
+
+    /// Lets `relocate` move the block, as active defragmentation does. It must return the same words.
+    pub fn relocate(&mut self, relocate: impl FnOnce(Box<[u64]>) -> Box<[u64]>) {
+        self.words = relocate(std::mem::take(&mut self.words));
+    }
+
+    /// Returns the number of set bits of these words. O(words).
+    #[must_use]
+    pub fn set_bits_in(&self, range: Range<usize>) -> u64 {
+        ones(self.words().get(range).unwrap_or_default())
+    }
+
+    /// Checks that no bit beyond the end is set, and that the number of set bits is correct. O(bytes).
+    ///
+    /// # Errors
+    /// The rule that is broken.
+    pub fn validate(&self) -> Result<(), &'static str> {
+        let used_bits = self.size_bits() % 64;
+        let last = self.words().last().filter(|_| used_bits != 0);
+        if last.is_some_and(|last| *last >> used_bits != 0) {
+            return Err("bits beyond the end");
+        }
+        let is_counted = self.set_bits_in(0..self.words().len()) == self.set_bits();
+        if is_counted { Ok(()) } else { Err("set bits") }
+    }
+
+    /// Returns the bytes from `offset` on, at most `most_bytes`; `None` past the end. O(1).
+    #[must_use]
+    pub fn bytes_from(&self, offset: usize, most_bytes: usize) -> Option<&[u8]> {
+        let rest = self.bytes().get(offset..)?;
+        rest.get(..most_bytes.min(rest.len())).filter(|bytes| !bytes.is_empty())
+    }
+
+    /// Sets the bits that are set in `bytes`, which begin at byte `offset`. Clear pages of `bytes` touch no memory, so
+    /// a sparse array stays small. Returns false, and changes nothing, if the bytes do not fit. O(bytes).
+    #[must_use]
+    pub fn add_bytes(&mut self, offset: usize, bytes: &[u8]) -> bool {
+        let Ok(size_bytes) = usize::try_from(self.size_bytes()) else { return false };
+        let used_bits = self.size_bits() % 8;
+        let end = offset.checked_add(bytes.len()).filter(|end| *end <= size_bytes);
+        let is_last = used_bits != 0 && end == Some(size_bytes);
+        if is_last && bytes.last().is_some_and(|last| last >> used_bits != 0) {
+            return false;
+        }
+        let all: &mut [u8] = bytemuck::cast_slice_mut(self.words_mut());
+        let Some(target) = end.and_then(|end| all.get_mut(offset..end)) else { return false };
+        let mut new_bits = 0;
+        for (to, from) in target.chunks_mut(PAGE_BYTES).zip(bytes.chunks(PAGE_BYTES)) {
+            if !is_clear(from) {
+                new_bits += set_page(to, from);
+            }
+        }
+        self.count_set(new_bits);
+        true
+    }
+}
+
+/// Returns the words after the head.
+#[cold]
+fn behind_head(words: &[u64]) -> &[u64] {
+    words.get(HEAD_WORDS..).unwrap_or_default()
+}
+
+/// Returns the mutable words after the head.
+#[cold]
+fn behind_head_mut(words: &mut [u64]) -> &mut [u64] {
+    words.get_mut(HEAD_WORDS..).unwrap_or_default()
+}
+
+/// Returns the number of set bits. O(words).
+pub(super) fn ones(words: &[u64]) -> u64 {
+    words.iter().map(|word| u64::from(word.count_ones())).sum()
+}
+
+/// Sets in `to` the bits of `from`, which has the same length. Returns how many of them were clear.
+fn set_page(to: &mut [u8], from: &[u8]) -> u64 {
+    let ((words, rest), (from_words, from_rest)) = (to.as_chunks_mut::<8>(), from.as_chunks::<8>());
+    let mut new_bits = 0;
+    for (to, from) in words.iter_mut().zip(from_words) {
+        let (before, added) = (u64::from_le_bytes(*to), u64::from_le_bytes(*from));
+        new_bits += u64::from((added & !before).count_ones());
+        *to = (before | added).to_le_bytes();
+    }
+    for (to, from) in rest.iter_mut().zip(from_rest) {
+        new_bits += u64::from((from & !*to).count_ones());
+        *to |= from;
+    }
+    new_bits
+}
+
+/// Returns whether no bit is set. Stops at the first set bit. O(bytes).
+#[must_use]
+pub fn is_clear(bytes: &[u8]) -> bool {
+    let (words, rest) = bytes.as_chunks::<8>();
+    words.iter().all(|word| *word == [0; 8]) && rest.iter().all(|byte| *byte == 0)
+}

@@ -1,0 +1,157 @@
+//! Finds the blocks of a large layer that have a set bit, without touching the others.
+//!
+//! Memory that was never written to takes no space, and reading it takes a page fault per 4 KiB: saving or copying a
+//! filter of 10 GB with one item took seconds. The system knows which memory was written to. Its answer is used only
+//! if that memory contains all set bits of the layer.
+
+use std::ops::Range;
+
+use bitvec::prelude::{BitBox, Lsb0};
+
+use super::array::{BitArray, PAGE_WORDS};
+use crate::bloom::memory::Memory;
+
+/// Largest layer that is simply read: 4 MiB take less than a millisecond.
+const SMALL_MAX_BYTES: u64 = 4 << 20;
+/// Words of a block, 64 KiB. Each block is known to be clear or not.
+pub(super) const BLOCK_WORDS: usize = 8192;
+/// Least share of a layer, in percent, that must never have been written to. Otherwise most blocks have a set bit.
+const UNTOUCHED_MIN_PERCENT: usize = 25;
+
+/// The blocks of a layer that have a bit set.
+#[derive(Debug)]
+pub struct Occupancy {
+    /// One bit per block; `None` if nothing is known.
+    blocks: Option<BitBox<u64, Lsb0>>,
+}
+
+impl Occupancy {
+    /// Examines a layer. O(bytes that were written to), and O(pages) for the query to the system.
+    #[must_use]
+    pub fn of(bits: &BitArray, memory: impl Memory) -> Self {
+        Self { blocks: occupied_blocks(bits, memory) }
+    }
+
+    /// Returns whether the block with this number is known to be clear.
+    pub(super) fn is_clear_block(&self, number: usize) -> bool {
+        let block = self.blocks.as_ref().and_then(|blocks| blocks.get(number));
+        block.is_some_and(|is_occupied| !*is_occupied)
+    }
+
+    /// Copies the words of the layer to a clear one, and touches its memory only where necessary. O(bytes that may be
+    /// set).
+    pub(super) fn copy(&self, from: &[u64], to: &mut [u64]) {
+        for (number, (to, from)) in to.chunks_mut(BLOCK_WORDS).zip(from.chunks(BLOCK_WORDS)).enumerate() {
+            if self.is_clear_block(number) {
+                continue;
+            }
+            for (to, from) in to.chunks_mut(PAGE_WORDS).zip(from.chunks(PAGE_WORDS)) {
+                if from.iter().any(|word| *word != 0) {
+                    to.copy_from_slice(from);
+                }
+            }
+        }
+    }
+
+    /// Returns whether the bytes are known to be clear; false if nothing is known.
+    #[must_use]
+    pub fn is_clear(&self, bytes: Range<usize>) -> bool {
+        let block_bytes = BLOCK_WORDS * 8;
+        let mut blocks = bytes.start / block_bytes..bytes.end.div_ceil(block_bytes);
+        blocks.all(|block| self.is_clear_block(block))
+    }
+}
+
+/// Returns one bit per block that has a set bit; `None` if that is not known or not worth a query.
+fn occupied_blocks(bits: &BitArray, memory: impl Memory) -> Option<BitBox<u64, Lsb0>> {
+    let words = bits.words();
+    if bits.size_bytes() <= SMALL_MAX_BYTES {
+        return None;
+    }
+    let blocks = words.len().div_ceil(BLOCK_WORDS).div_ceil(64);
+    let mut blocks = BitBox::from_boxed_slice(bytemuck::try_zeroed_slice_box(blocks).ok()?);
+    if bits.set_bits() == 0 {
+        return Some(blocks);
+    }
+    let mut written_words = 0;
+    memory.written_parts(words, &mut |part| written_words += part.len());
+    if written_words / 100 > words.len() / 100 * (100 - UNTOUCHED_MIN_PERCENT) / 100 {
+        return None;
+    }
+    let mut set_bits = 0;
+    memory.written_parts(words, &mut |part| {
+        // Goes block by block, because a part may begin and end anywhere.
+        let mut start = part.start;
+        while start < part.end {
+            let block = start / BLOCK_WORDS;
+            let end = part.end.min((block + 1).saturating_mul(BLOCK_WORDS));
+            let found = bits.set_bits_in(start..end);
+            if found > 0
+                && let Some(bit) = blocks.get_mut(block)
+            {
+                bit.commit(true);
+                set_bits += found;
+            }
+            start = end;
+        }
+    });
+    (set_bits == bits.set_bits()).then_some(blocks)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bloom::memory::UnknownMemory;
+
+    /// A memory of which only these parts were written to.
+    #[derive(Clone, Copy)]
+    struct Parts<'p>(&'p [Range<usize>]);
+
+    impl Memory for Parts<'_> {
+        fn written_parts(self, _: &[u64], visit: &mut dyn FnMut(Range<usize>)) {
+            self.0.iter().cloned().for_each(visit);
+        }
+    }
+
+    const SIZE_BYTES: usize = 5 << 20;
+    const WORDS: usize = SIZE_BYTES / 8;
+
+    /// Returns an array with a set bit in each of these words.
+    fn array(words: &[usize]) -> BitArray {
+        let mut bits = BitArray::try_new(SIZE_BYTES as u64 * 8, false).unwrap();
+        words.iter().for_each(|word| assert!(bits.add_bytes(word * 8, &[0x20])));
+        bits
+    }
+
+    #[test]
+    fn blocks_without_set_bits_are_clear_if_the_system_reports_written_memory() {
+        let bits = array(&[0, 3 * BLOCK_WORDS + 7, WORDS - 1]);
+        let parts = [0..512, 2 * BLOCK_WORDS..4 * BLOCK_WORDS, WORDS - 512..WORDS];
+        let occupancy = Occupancy::of(&bits, Parts(&parts));
+        let block_bytes = BLOCK_WORDS * 8;
+        let clear: Vec<usize> = (0..80)
+            .filter(|block| occupancy.is_clear(block * block_bytes..(block + 1) * block_bytes))
+            .collect();
+        let expected: Vec<usize> = (0..80).filter(|block| ![0, 3, 79].contains(block)).collect();
+        assert_eq!(clear, expected);
+        assert!(occupancy.is_clear(block_bytes..3 * block_bytes));
+        assert!(!occupancy.is_clear(block_bytes..3 * block_bytes + 1));
+        assert!(!occupancy.is_clear(SIZE_BYTES - 1..SIZE_BYTES));
+    }
+
+    #[test]
+    fn an_incomplete_report_of_the_system_is_ignored() {
+        let bits = array(&[0, 3 * BLOCK_WORDS + 7]);
+        let first_page = 0..512;
+        let occupancy = Occupancy::of(&bits, Parts(&[first_page]));
+        assert!(!occupancy.is_clear(BLOCK_WORDS * 8..2 * BLOCK_WORDS * 8));
+    }
+
+    #[test]
+    fn only_an_empty_layer_is_clear_if_written_memory_is_unknown() {
+        let small = BitArray::try_new(SMALL_MAX_BYTES * 8, false).unwrap();
+        assert!(!Occupancy::of(&small, Parts(&[])).is_clear(0..1));
+        assert!(!Occupancy::of(&array(&[9]), UnknownMemory).is_clear(1 << 20..2 << 20));
+        assert!(Occupancy::of(&array(&[]), UnknownMemory).is_clear(0..SIZE_BYTES));
+    }
+}

@@ -1,0 +1,119 @@
+//! Dumps in chunks: which header and chunks belong together, and what a dump has at which position. This is in memory
+//! only: a filter that was loaded from a snapshot knows no dump.
+
+use super::Filter;
+use crate::bloom::outcome::ByteLimit;
+use crate::bloom::room::Room;
+use crate::bloom::table::{POSITIONS, PartsError, Table, TablePart};
+
+/// The number that the header and all chunks of a dump share. Each dump draws a random one.
+pub type DumpId = u64;
+
+/// A dump that a header has begun and that has not ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dump {
+    /// Its id.
+    pub id: DumpId,
+    /// Its end, in [positions](Filter::dump_end). Parts that the filter got since begin there or after it.
+    pub end: u64,
+}
+
+/// The dumps of one filter.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Dumps {
+    /// The dump whose header created the filter, if any. From clients the filter accepts only chunks of this dump.
+    origin: Option<DumpId>,
+    /// The last dump of the filter, if any.
+    last: Option<Dump>,
+    /// Whether the filter has changed since the last dump began.
+    has_changed: bool,
+}
+
+impl Filter {
+    /// Begins a dump of the current state. If nothing has changed since the last dump began, that one continues.
+    /// Otherwise it has ended, and the new one has the id `fresh`, a random number. O(layers).
+    pub fn begin_dump(&mut self, fresh: DumpId) {
+        let end = self.dump_end();
+        let dumps = self.dumps.get_or_insert_default();
+        if dumps.last.is_none() || dumps.has_changed {
+            dumps.last = Some(Dump { id: fresh, end });
+            dumps.has_changed = false;
+        }
+    }
+
+    /// Returns the last dump that began and has not ended.
+    #[must_use]
+    pub fn dump(&self) -> Option<Dump> {
+        self.dumps.as_ref().and_then(|dumps| dumps.last)
+    }
+
+    /// Returns the dump whose header created the filter and whose chunks the filter accepts.
+    #[must_use]
+    pub fn origin(&self) -> Option<DumpId> {
+        self.dumps.as_ref().and_then(|dumps| dumps.origin)
+    }
+
+    /// Sets the dump whose header created the filter, and whose table had `used_slots` slots in use.
+    pub fn begin_loading(&mut self, id: DumpId, used_slots: u64) {
+        self.dumps = Some(Box::new(Dumps { origin: Some(id), ..Dumps::default() }));
+        if let Some(table) = self.body.table_mut().filter(|_| used_slots > 0) {
+            table.begin_loading(used_slots);
+        }
+    }
+
+    /// Notes that the last chunk of a dump was added.
+    pub fn end_loading(&mut self) {
+        self.body.table_mut().into_iter().for_each(Table::end_loading);
+    }
+
+    /// Records that the filter has changed since the last dump began.
+    #[inline(always)]
+    pub(super) fn note_change(&mut self) {
+        if let Some(dumps) = &mut self.dumps {
+            dumps.has_changed = true;
+        }
+    }
+
+    /// Ends the last dump, and the load of chunks into the filter: its parts are no longer those of the headers.
+    pub(super) fn end_dumps(&mut self) {
+        self.dumps = None;
+    }
+
+    /// Returns the bytes of all layers, which is where the positions of the table begin in a dump. O(layers).
+    #[must_use]
+    pub fn layers_end(&self) -> u64 {
+        self.layers().iter().fold(0, |end, layer| layer.dump_range(end).end)
+    }
+
+    /// Returns the end of a dump: the bytes of all layers, and [`POSITIONS`] of the table. O(layers).
+    #[must_use]
+    pub fn dump_end(&self) -> u64 {
+        self.layers_end().saturating_add(if self.table().is_some() { POSITIONS } else { 0 })
+    }
+
+    /// Sets the bits of layer `number`, 0 being the oldest, that are set in `bytes`, which begin at byte `offset`.
+    /// Returns false, and changes nothing, if there are no such bits. O(bytes).
+    #[must_use]
+    pub fn add_bytes(&mut self, number: usize, offset: usize, bytes: &[u8]) -> bool {
+        self.note_change();
+        let layer = self.layers_mut().get_mut(number);
+        layer.is_some_and(|layer| layer.bits_mut().add_bytes(offset, bytes))
+    }
+
+    /// Adds the entries of parts of another table with the same parameters: see
+    /// [`Table::add_parts`](Table::add_parts).
+    ///
+    /// # Errors
+    /// [`PartsError`].
+    pub fn add_table_parts(
+        &mut self,
+        parts: Vec<TablePart>,
+        limit: &dyn ByteLimit,
+    ) -> Result<(), PartsError> {
+        let room = Room::new(limit);
+        room.set_other_bytes(self.bytes_besides_table());
+        self.note_change();
+        let table = self.body.table_mut().ok_or(PartsError::Invalid("table"))?;
+        table.add_parts(parts, &room)
+    }
+}

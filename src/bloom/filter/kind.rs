@@ -1,0 +1,146 @@
+//! The kinds of filters: one table with a row per kind.
+//!
+//! Commands, statistics and INFO name the kind of a filter. It follows from its policy and its hash.
+
+use super::Filter;
+use super::policy::{Policy, redisbloom};
+use crate::bloom::hash::Hash;
+use crate::bloom::limits::CAPACITY_MAX_ITEMS;
+
+/// The data format of a filter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Format {
+    /// Everbloom's own.
+    #[default]
+    Everbloom,
+    /// RedisBloom's.
+    RedisBloom,
+    /// valkey-bloom's.
+    ValkeyBloom,
+}
+
+impl Format {
+    /// Every format.
+    pub const ALL: [Self; 3] = [Self::Everbloom, Self::RedisBloom, Self::ValkeyBloom];
+
+    /// Returns the row of filters that are reserved in this format without other options.
+    #[must_use]
+    pub fn plain_kind(self) -> &'static Row {
+        match self {
+            Self::Everbloom => Kind::Everbloom.row(),
+            Self::RedisBloom => Kind::RedisBloom.row(),
+            Self::ValkeyBloom => Kind::ValkeyBloom.row(),
+        }
+    }
+}
+
+/// A kind of filter, as statistics name and count it. The number of each is its index in [`KINDS`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// Everbloom's own.
+    Everbloom,
+    /// RedisBloom's.
+    RedisBloom,
+    /// valkey-bloom's.
+    ValkeyBloom,
+    /// A client's filter, imported into everbloom's own format.
+    Imported,
+    /// Bits of several kinds.
+    United,
+    /// Items can be deleted.
+    Counting,
+    /// Everbloom's own with a keyed hash.
+    Keyed,
+    /// Items expire.
+    Window,
+}
+
+/// The names and limits of a kind.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    /// The kind.
+    pub kind: Kind,
+    /// Its name in BF.STATS and BF.INFO.
+    pub name: &'static str,
+    /// Its name in INFO, where names have no hyphen.
+    pub info_name: &'static str,
+    /// Its data format.
+    pub format: Format,
+    /// The words of BF.RESERVE that select it, for advice; `None` if no BF.RESERVE creates such a filter.
+    pub words: Option<&'static str>,
+    /// The largest capacity that a command accepts, in items.
+    pub capacity_max_items: u64,
+}
+
+/// Number of kinds.
+pub const KIND_COUNT: usize = 8;
+
+/// The kinds, in the order of their numbers.
+pub static KINDS: [Row; KIND_COUNT] = [
+    row(Kind::Everbloom, "everbloom", "everbloom", Format::Everbloom, Some("")),
+    Row {
+        capacity_max_items: redisbloom::COMMAND_CAPACITY_MAX_ITEMS,
+        ..row(Kind::RedisBloom, "redisbloom", "redisbloom", Format::RedisBloom, Some(" FORMAT redisbloom"))
+    },
+    row(Kind::ValkeyBloom, "valkey-bloom", "valkey_bloom", Format::ValkeyBloom, Some(" FORMAT valkey-bloom")),
+    row(Kind::Imported, "imported", "imported", Format::Everbloom, None),
+    row(Kind::United, "union", "union", Format::Everbloom, None),
+    row(Kind::Counting, "counting", "counting", Format::Everbloom, Some(" COUNTING")),
+    row(Kind::Keyed, "keyed", "keyed", Format::Everbloom, Some(" KEYED")),
+    row(Kind::Window, "window", "window", Format::Everbloom, None),
+];
+
+const fn row(
+    kind: Kind,
+    name: &'static str,
+    info_name: &'static str,
+    format: Format,
+    words: Option<&'static str>,
+) -> Row {
+    Row { kind, name, info_name, format, words, capacity_max_items: CAPACITY_MAX_ITEMS }
+}
+
+impl Kind {
+    /// Returns the row of the kind.
+    #[must_use]
+    #[expect(clippy::indexing_slicing, reason = "there is a row for every kind")]
+    pub fn row(self) -> &'static Row {
+        &KINDS[self as usize]
+    }
+}
+
+impl Filter {
+    /// Returns the kind of the filter. O(1).
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        match self.policy() {
+            Policy::Promise(_) | Policy::Merged(_) if matches!(self.hash(), Hash::Keyed(_)) => Kind::Keyed,
+            Policy::Promise(_) | Policy::Merged(_) => Kind::Everbloom,
+            Policy::Counting(_) => Kind::Counting,
+            Policy::United(_) => Kind::United,
+            Policy::Window(_) => Kind::Window,
+            Policy::RedisBloom(_) => Kind::RedisBloom,
+            Policy::ValkeyBloom(_) => Kind::ValkeyBloom,
+            Policy::Imported(_) => Kind::Imported,
+        }
+    }
+
+    /// Returns the data format of the filter. O(1).
+    #[must_use]
+    pub fn format(&self) -> Format {
+        self.kind().row().format
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_has_the_index_of_its_number() {
+        for (place, row) in KINDS.iter().enumerate() {
+            assert_eq!((row.kind as usize, row.info_name), (place, &*row.name.replace('-', "_")));
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! Merging filters into a destination. A plan for all sources is made before anything changes.
+//!
+//! A source's layer is merged bit by bit into a layer of the same shape if that layer stays within its capacity. Any
+//! other layer is appended. Tables are merged by their entries, into a copy. The plan depends only on the filters, so
+//! a replica with the same filters gets the same bytes. It is part of the format: a release with another plan would
+//! differ from its primary.
+//!
+//! The destination promises an error rate over its whole life. So the promise must suffice for what the filters have,
+//! and for the items that the destination takes later.
+
+mod contents;
+mod plan;
+mod tables;
+
+use thiserror::Error;
+
+use self::contents::{Contents, spent};
+use self::plan::{Appends, Budget, Planner, TOLERANCE};
+use super::Filter;
+use super::body::Body;
+use super::growth::Growth;
+use super::kind::Format;
+use super::policy::{Policy, Promise};
+use crate::bloom::bits::Layer;
+use crate::bloom::limits::{CAPACITY_MAX_ITEMS, EXPANSION_MAX};
+use crate::bloom::memory::{Memory, OutOfMemory};
+use crate::bloom::outcome::{AddError, ByteLimit, ReserveError};
+use crate::bloom::table::Table;
+
+/// Why filters are not merged; nothing has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Error)]
+pub enum MergeError {
+    /// The filter would be too large, or have too many layers or probes.
+    #[error(transparent)]
+    Reserve(#[from] ReserveError),
+    /// The destination cannot have bits or entries with the hash or the shape of those of a source.
+    #[error("the destination cannot take what a source has")]
+    Mismatch,
+    /// The destination, or a layer of it, would exceed its capacity.
+    #[error("the destination would exceed its capacity")]
+    TooFull,
+    /// An item would be counted too often.
+    #[error("an item would be counted too often")]
+    TooOften,
+    /// The error rate of the filter would exceed the promised one.
+    #[error("the merged filter would have an error rate of {rate}, above the {promised} of the destination")]
+    ErrorRate {
+        /// The error rate that the filter would have.
+        rate: f64,
+        /// The promised error rate.
+        promised: f64,
+        /// The error rate that a filter with all these layers must promise.
+        needed: f64,
+    },
+}
+
+impl From<AddError> for MergeError {
+    fn from(error: AddError) -> Self {
+        match error {
+            AddError::CannotGrow(error) => Self::Reserve(error),
+            AddError::TooOften => Self::TooOften,
+            AddError::Full | AddError::NotEncodable(_) => Self::Mismatch,
+        }
+    }
+}
+
+impl From<OutOfMemory> for MergeError {
+    fn from(OutOfMemory: OutOfMemory) -> Self {
+        Self::Reserve(ReserveError::OutOfMemory)
+    }
+}
+
+/// A layer of a source that is merged into one of the destination.
+#[derive(Clone, Copy, Debug)]
+struct Union<'s> {
+    from: &'s Layer,
+    /// The layer of the destination, 0 being the oldest.
+    layer: usize,
+}
+
+/// The last layer of the destination after layers were added.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum LastLayer {
+    /// It is still the last one and takes new items.
+    #[default]
+    Kept,
+    /// The added layers follow it; it takes no more items.
+    Closed,
+    /// It was empty and was replaced by the added layers.
+    Replaced,
+}
+
+/// The plan of a merge.
+#[derive(Debug, Default)]
+struct MergePlan<'s> {
+    /// The layers to merge.
+    unions: Vec<Union<'s>>,
+    /// The layers to add to the destination.
+    added: Vec<Layer>,
+    /// The last layer of the destination.
+    last: LastLayer,
+}
+
+impl Filter {
+    /// Merges filters into this one, which then contains the items of all. Returns whether anything has changed. With
+    /// `is_forced` the result may exceed the promised error rate. O(bytes of all).
+    ///
+    /// # Errors
+    /// [`MergeError`].
+    pub fn merge(
+        &mut self,
+        sources: &[&Self],
+        is_forced: bool,
+        limit: &dyn ByteLimit,
+        memory: impl Memory,
+    ) -> Result<bool, MergeError> {
+        // With layers of another hash a keyed filter would no longer be keyed.
+        let hash = self.hash();
+        let appends = match self.format() {
+            Format::Everbloom if !self.policy.has_several_hashes() && hash.is_secret() => {
+                Appends::OfHash(hash)
+            }
+            Format::Everbloom => Appends::Any,
+            _ => Appends::Nothing,
+        };
+        self.merge_with(appends, sources, is_forced, limit, memory)
+    }
+
+    /// Returns a new filter: a copy of the first source, into which the others are merged. O(bytes of all).
+    ///
+    /// # Errors
+    /// [`MergeError`].
+    pub fn merged_of(
+        sources: &[&Self],
+        is_forced: bool,
+        limit: &dyn ByteLimit,
+        memory: impl Memory,
+    ) -> Result<Self, MergeError> {
+        let (first, others) = sources.split_first().ok_or(MergeError::Mismatch)?;
+        if !others.is_empty()
+            && let Some(spec) = Self::spec_of_tables(sources)
+        {
+            let mut made = Self::reserve(spec, limit)?;
+            made.merge_with(Appends::Any, sources, is_forced, limit, memory)?;
+            return Ok(made);
+        }
+        let needed_bytes = first.size_bytes();
+        let too_large = |limit| ReserveError::TooLarge { needed_bytes, limit };
+        limit.permits(needed_bytes).map_err(too_large)?;
+        let mut made = first.try_clone(memory)?;
+        made.merge_with(Appends::Any, others, is_forced, limit, memory)?;
+        Ok(made)
+    }
+
+    fn merge_with(
+        &mut self,
+        appends: Appends,
+        sources: &[&Self],
+        is_forced: bool,
+        limit: &dyn ByteLimit,
+        memory: impl Memory,
+    ) -> Result<bool, MergeError> {
+        if !sources.iter().all(|source| self.has_entries_for(source, appends)) {
+            return Err(MergeError::Mismatch);
+        }
+        let mut planner = Planner::new(self, appends, is_forced);
+        for source in sources {
+            planner.plan_source(source, limit, memory)?;
+        }
+        let table = self.united_table(sources, planner.extent_with_last(), is_forced, limit)?;
+        if table.is_none() && !planner.has_changes() {
+            return Ok(false);
+        }
+        let table_rate =
+            table.as_ref().map(|hashed| &hashed.table).or(self.table()).map(Table::error_rate_max);
+        let plan = planner.finish(table_rate, limit)?;
+        let mut layers = Vec::new();
+        layers
+            .try_reserve_exact(self.layer_count().saturating_add(plan.added.len()))
+            .map_err(|_| OutOfMemory)?;
+        // From here on nothing can fail.
+        for Union { from, layer } in plan.unions {
+            self.note_change();
+            self.layers_mut().get_mut(layer).into_iter().for_each(|layer| layer.unite(from, memory));
+        }
+        if !plan.added.is_empty() {
+            self.insert_layers(plan.added, plan.last, layers);
+        }
+        if let Some(table) = table {
+            self.note_change();
+            self.set_table(table);
+        }
+        Ok(true)
+    }
+
+    /// Returns the promise that a filter of everbloom's own format with the parameters of this one has.
+    #[must_use]
+    pub fn promise(&self) -> Promise {
+        match (&self.policy, self.layers().first()) {
+            (Policy::Promise(promise), _) => *promise,
+            (Policy::Merged(promise) | Policy::United(promise) | Policy::Counting(promise), _) => **promise,
+            (Policy::Window(window), _) => window.promise,
+            (Policy::RedisBloom(policy), Some(first)) => {
+                promise_within_limits(policy.asked_error_rate(), first, policy.growth())
+            }
+            (Policy::ValkeyBloom(policy), Some(first)) => {
+                promise_within_limits(policy.error_rate, first, policy.growth)
+            }
+            (Policy::Imported(policy), Some(first)) => {
+                promise_within_limits(policy.error_rate, first, policy.growth)
+            }
+            (_, None) => Promise::default(),
+        }
+    }
+
+    /// Returns the highest error rate over the whole life of the filter: the promised one, unless a merge was forced;
+    /// `None` if there is no bound. O(layers).
+    #[must_use]
+    pub fn error_rate_max(&self) -> Option<f64> {
+        let promise = *self.policy.promise()?;
+        if promise.growth == Growth::Saturating {
+            return None;
+        }
+        let layers: Vec<Contents<'_>> = self.layers().iter().map(Contents::of).collect();
+        let of_bits = if self.policy.has_merged_layers() {
+            let last = if self.table().is_none() { layers.len().checked_sub(1) } else { None };
+            spent(&layers, last)
+        } else {
+            let sized = promise.bits_error_rate();
+            let of_layer = |layer: &Contents<'_>| match layer.error_rate() {
+                rate if layer.is_overfull() => rate.max(sized),
+                // A layer before a table takes no more items.
+                rate if self.table().is_some() => rate.min(sized),
+                _ => sized,
+            };
+            layers.iter().map(of_layer).sum()
+        };
+        let rate = match self.table() {
+            Some(table) => of_bits + table.error_rate_max(),
+            None => Budget { promise }.most(of_bits),
+        };
+        let is_kept = rate <= promise.error_rate * TOLERANCE;
+        Some(if is_kept { promise.error_rate } else { rate })
+    }
+
+    /// Adds layers before, after or in place of the last one. The filter becomes a union unless all layers have its
+    /// hash and one of everbloom's own layouts. `layers` has memory for all. O(layers).
+    fn insert_layers(&mut self, added: Vec<Layer>, last: LastLayer, mut layers: Vec<Layer>) {
+        let hash = self.hash();
+        let is_alike = |layer: &Layer| *layer.hash() == hash && layer.shape().is_some();
+        self.policy = match &self.policy {
+            Policy::Promise(_) | Policy::Merged(_) if added.iter().all(is_alike) => {
+                Policy::Merged(Box::new(self.promise()))
+            }
+            _ => Policy::United(Box::new(self.promise())),
+        };
+        let (before, mut table) = self.body.take();
+        layers.extend(before);
+        let open = if last == LastLayer::Kept && table.is_none() { layers.pop() } else { None };
+        if last == LastLayer::Replaced {
+            layers.pop();
+        }
+        layers.extend(added);
+        layers.extend(open);
+        if last != LastLayer::Kept && table.is_none() && !self.growth().is_fixed_size() {
+            table = self.next_table();
+        }
+        self.body = Body::of(layers, table);
+        self.end_dumps();
+    }
+}
+
+impl Layer {
+    /// Merges a layer of the same shape into this one. The item count becomes the estimate from the fill. O(bytes).
+    fn unite(&mut self, from: &Self, memory: impl Memory) {
+        let (before, other) = (Contents::of(self).of_shape(from), Contents::of(from));
+        self.bits_mut().unite(from.bits(), memory);
+        let items = before.items_with(&other, self.counts().set_bits);
+        let counted = self.counts().items;
+        // A decoder accepts at most the capacity, or the initial count of a client's layer if that is higher.
+        let most = self.capacity_items().min(self.bits().size_bits()).max(counted);
+        self.set_items(items.min(most).max(counted));
+    }
+}
+
+/// Largest error rate of a filter that a merge creates.
+const ERROR_RATE_MAX: f64 = 0.999;
+
+/// Returns parameters of another format as a promise, within the limits of everbloom's format.
+fn promise_within_limits(error_rate: f64, first: &Layer, growth: Growth) -> Promise {
+    Promise {
+        error_rate: error_rate.min(ERROR_RATE_MAX),
+        capacity_items: first.capacity_items().clamp(1, CAPACITY_MAX_ITEMS),
+        growth: Growth::from_expansion(growth.expansion().min(EXPANSION_MAX)),
+    }
+}

@@ -1,0 +1,149 @@
+//! The union of tables, by their entries.
+
+use super::MergeError;
+use super::plan::Appends;
+use crate::bloom::filter::body::HashedTable;
+use crate::bloom::filter::growth::Growth;
+use crate::bloom::filter::kind::Format;
+use crate::bloom::filter::policy::{Policy, Promise, Window};
+use crate::bloom::filter::size::Extent;
+use crate::bloom::filter::{Filter, Spec};
+use crate::bloom::hash::Hash;
+use crate::bloom::limits::CAPACITY_MAX_ITEMS;
+use crate::bloom::outcome::ByteLimit;
+use crate::bloom::room::Room;
+use crate::bloom::table::{Counting, Table};
+
+/// Largest error rate of a new filter that has the entries of several.
+const TABLES_ERROR_RATE_MAX: f64 = 0.25;
+
+impl Filter {
+    /// Returns whether the entries of a source can be added to this filter: they must have the hash of its table, and
+    /// as much besides a remainder. A filter that is fixed has no table, unless its items are counted or expire.
+    pub(super) fn has_entries_for(&self, source: &Self, appends: Appends) -> bool {
+        match (&self.policy, &source.policy) {
+            (Policy::Counting(_), Policy::Counting(_)) => self.hash() == source.hash(),
+            (Policy::Window(own), Policy::Window(other)) => {
+                own.span == other.span && self.hash() == source.hash()
+            }
+            (Policy::Counting(_) | Policy::Window(_), _) | (_, Policy::Counting(_) | Policy::Window(_)) => {
+                false
+            }
+            _ => source.table_hash().is_none_or(|hash| {
+                let may_have_table = appends != Appends::Nothing && !self.growth().is_fixed_size();
+                may_have_table && self.next_table_hash() == *hash
+            }),
+        }
+    }
+
+    /// Returns the hash of the table that the filter has, or will get.
+    fn next_table_hash(&self) -> Hash {
+        let is_own = !self.policy.has_several_hashes() && self.hash().is_own();
+        self.table_hash().copied().unwrap_or(if is_own { self.hash() } else { Hash::Murmur3 })
+    }
+
+    /// Returns an empty table for the next items of a filter without one.
+    pub(super) fn next_table(&self) -> Option<HashedTable> {
+        // An empty table allocates nothing, so this cannot fail.
+        let table = Table::try_new(self.policy.table()).ok()?;
+        Some(HashedTable { table, hash: self.next_table_hash() })
+    }
+
+    /// Returns the parameters of a new filter for the entries of several, if all sources are tables: it promises the
+    /// sum of their error rates.
+    pub(super) fn spec_of_tables(sources: &[&Self]) -> Option<Spec> {
+        let first = sources.first()?;
+        let promises = sources.iter().map(|source| {
+            let is_table = source.layers().is_empty() && first.has_entries_for(source, Appends::Any);
+            source.policy.promise().filter(|_| is_table)
+        });
+        let promises: Option<Vec<&Promise>> = promises.collect();
+        let promises = promises?;
+        let error_rate = promises.iter().map(|promise| promise.error_rate).sum::<f64>();
+        let capacity_items =
+            promises.iter().fold(0u64, |sum, promise| sum.saturating_add(promise.capacity_items));
+        let own = first.promise();
+        let promise = Promise {
+            error_rate: error_rate.min(TABLES_ERROR_RATE_MAX).max(own.error_rate),
+            capacity_items: if own.growth.is_unreserved() {
+                own.capacity_items
+            } else {
+                capacity_items.min(CAPACITY_MAX_ITEMS)
+            },
+            growth: own.growth,
+        };
+        let policy = match &first.policy {
+            Policy::Counting(_) => Policy::Counting(Box::new(promise)),
+            Policy::Window(window) => {
+                Policy::Window(Box::new(Window::new(promise, window.span, window.no_refresh)))
+            }
+            _ => Policy::Promise(promise),
+        };
+        Some(Spec { policy, hash: first.hash() })
+    }
+
+    /// Returns a table with the entries of this filter's and of all sources; `None` if the sources add nothing.
+    /// `layers` is the extent of the layers beside it. O(entries).
+    ///
+    /// # Errors
+    /// [`MergeError`].
+    pub(super) fn united_table(
+        &self,
+        sources: &[&Self],
+        layers: Extent,
+        is_forced: bool,
+        limit: &dyn ByteLimit,
+    ) -> Result<Option<HashedTable>, MergeError> {
+        let tables = || sources.iter().filter_map(|source| source.table());
+        if tables().all(|table| table.used_slots() == 0) {
+            return Ok(None);
+        }
+        let newest = sources.iter().map(|source| source.newest_generation());
+        let now = newest.fold(self.newest_generation(), u64::max);
+        let room = Room::new(limit);
+        room.set_other_bytes(layers.with_table(0).needed_bytes());
+        let mut table = match self.table() {
+            Some(table) => table.try_clone()?,
+            None => Table::try_new(self.policy.table())?,
+        };
+        if self.window().is_some() {
+            table.advance_to(now)?;
+        }
+        let mut is_changed = false;
+        for source in tables() {
+            let Some(lacking) = table.lacking_slots(source, now) else { continue };
+            table.grow_for(lacking, now, &room)?;
+            for number in 0..source.segment_count() {
+                let mut result = Ok(());
+                source.visit_segment(number, |entry| {
+                    if result.is_ok() {
+                        let added = table.add_entry(entry, Counting::Sum, now, &room);
+                        result = added.map(|has_changed| is_changed |= has_changed);
+                    }
+                });
+                result?;
+            }
+        }
+        let is_full =
+            self.growth() == Growth::Fixed && table.distinct_items(now) > self.promise().capacity_items;
+        if is_changed && is_full && !is_forced {
+            return Err(MergeError::TooFull);
+        }
+        Ok(is_changed.then_some(HashedTable { table, hash: self.next_table_hash() }))
+    }
+
+    /// Sets the table, which has entries of other filters. The last layer takes no more items. A filter of another
+    /// format becomes a union.
+    pub(super) fn set_table(&mut self, table: HashedTable) {
+        if self.format() != Format::Everbloom {
+            self.policy = Policy::United(Box::new(self.promise()));
+        }
+        if self.table().is_none() {
+            self.end_dumps();
+        }
+        self.body.set_table(table);
+        // The time is never before the newest item.
+        let now_ms = self.window().map_or(0, Window::now_ms);
+        self.set_now(now_ms);
+    }
+}

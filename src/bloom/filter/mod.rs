@@ -1,0 +1,401 @@
+//! The filter: bits, a table, and a policy.
+
+mod add;
+pub mod body;
+mod digest;
+pub mod dumps;
+mod grow;
+pub mod growth;
+pub mod items;
+pub mod kind;
+mod lookup;
+mod memory;
+pub mod merge;
+pub mod partition;
+pub mod policy;
+mod remove;
+pub mod run;
+mod single;
+pub mod size;
+pub mod stats;
+pub mod validate;
+mod window;
+
+use super::bits::{Layer, LayerSpec};
+use super::generation::Generation;
+use super::group::ItemSet;
+use super::hash::Hash;
+use super::hash::murmur2::Murmur2;
+use super::memory::{Memory, OutOfMemory};
+use super::outcome::{AddError, ByteLimit, ReserveError};
+use super::table::{Table, TableSpec};
+use body::{Body, HashedTable};
+use digest::Group;
+use dumps::Dumps;
+use growth::Growth;
+use policy::{Policy, Window};
+use size::Extent;
+use validate::Depth;
+
+/// A filter: layers of [bits](super::bits), at most one [table](super::table), and a policy.
+///
+/// The layers have the older items. Where there is a table, it takes all new ones.
+#[derive(Debug)]
+pub struct Filter {
+    body: Body,
+    policy: Policy,
+    /// `None` for filters that were never dumped or loaded in chunks, which are most.
+    dumps: Option<Box<Dumps>>,
+}
+
+// A server may have millions of small filters.
+const _: () = assert!(size_of::<Layer>() == 56 && size_of::<Filter>() == 112);
+
+/// The parameters of a filter to create.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Spec {
+    /// The promise of the filter and its growth.
+    pub policy: Policy,
+    /// The hash of its items.
+    pub hash: Hash,
+}
+
+/// The counts of those parts of a filter that adds can change.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// The number of all parts: layers, and the table.
+    pub parts: usize,
+    /// [Items that only commands change](Filter::counted_items).
+    pub items: u64,
+    /// Their part of the [capacity](Filter::capacity_items).
+    pub capacity_items: u64,
+    /// Bytes of the table.
+    pub table_bytes: u64,
+}
+
+/// What a filter gets to take new items.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PartSpec {
+    /// A layer of bits.
+    Layer(LayerSpec),
+    /// A table whose items have this hash.
+    Table(TableSpec, Hash),
+}
+
+impl Filter {
+    /// Creates an empty filter. The spec must be valid.
+    ///
+    /// # Errors
+    /// If its first part is larger than `limit` or than the available memory.
+    pub fn reserve(spec: Spec, limit: &dyn ByteLimit) -> Result<Self, ReserveError> {
+        let Spec { policy, hash } = spec;
+        let part = policy.first_part(hash)?;
+        let mut filter = Self { body: Body::default(), policy, dumps: None };
+        filter.push(part, limit)?;
+        Ok(filter)
+    }
+
+    /// Creates a filter from what a decoder has built. O(layers).
+    ///
+    /// # Errors
+    /// The rule of filters that is broken: see [`internal_validate`](Self::internal_validate).
+    pub fn from_parts(
+        policy: Policy,
+        layers: Vec<Layer>,
+        table: Option<(Table, Hash)>,
+    ) -> Result<Self, &'static str> {
+        let table = table.map(|(table, hash)| HashedTable { table, hash });
+        let filter = Self { body: Body::of(layers, table), policy, dumps: None };
+        filter.internal_validate(Depth::Parts)?;
+        Ok(filter)
+    }
+
+    /// Returns the parameters of the filter.
+    #[must_use]
+    pub fn spec(&self) -> Spec {
+        Spec { policy: self.policy.emptied(), hash: self.hash() }
+    }
+
+    /// Returns the policy: the promise of the filter and its growth.
+    #[must_use]
+    pub const fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// Returns the layers, oldest first.
+    #[must_use]
+    #[inline(always)]
+    pub fn layers(&self) -> &[Layer] {
+        self.body.layers()
+    }
+
+    /// Returns the mutable layers, for a decoder that fills them.
+    pub fn layers_mut(&mut self) -> &mut [Layer] {
+        self.body.layers_mut()
+    }
+
+    /// Returns the table, if there is one.
+    #[must_use]
+    #[inline(always)]
+    pub fn table(&self) -> Option<&Table> {
+        self.body.table().map(|(table, _)| table)
+    }
+
+    /// Returns the mutable table, for a decoder that fills it.
+    pub fn table_mut(&mut self) -> Option<&mut Table> {
+        self.body.table_mut()
+    }
+
+    /// Returns the hash of the items of the table, if there is one.
+    #[must_use]
+    pub fn table_hash(&self) -> Option<&Hash> {
+        self.body.table().map(|(_, hash)| hash)
+    }
+
+    /// Returns the hash of the items of the first layer, or without layers of the table.
+    #[must_use]
+    pub fn hash(&self) -> Hash {
+        let of_layer = self.layers().first().map(Layer::hash);
+        *of_layer.or(self.table_hash()).unwrap_or(&Hash::Murmur3)
+    }
+
+    /// Returns the number of layers.
+    #[must_use]
+    #[inline(always)]
+    pub fn layer_count(&self) -> usize {
+        self.layers().len()
+    }
+
+    /// Returns the number of layers, and one more if there is a table.
+    #[must_use]
+    #[inline(always)]
+    pub fn part_count(&self) -> usize {
+        self.layer_count().saturating_add(self.table().is_some().into())
+    }
+
+    /// Returns whether the hashes of all parts have a secret key, so that clients cannot craft false positives.
+    #[must_use]
+    pub fn is_keyed(&self) -> bool {
+        self.layers().iter().map(Layer::hash).chain(self.table_hash()).all(Hash::is_secret)
+    }
+
+    /// Returns the number of added items: less by the deleted ones; in a window only live items count. O(layers).
+    #[must_use]
+    #[inline]
+    pub fn items(&self) -> u64 {
+        let of_table = self.table().map_or(0, |table| table.items(self.now()));
+        self.layers().iter().fold(of_table, |sum, layer| sum.saturating_add(layer.counts().items))
+    }
+
+    /// Returns the number of items that only commands change. It is 0 for a window, whose items expire without a
+    /// command. O(layers).
+    #[must_use]
+    pub fn counted_items(&self) -> u64 {
+        if self.window().is_some() { 0 } else { self.items() }
+    }
+
+    /// Returns what adds can have changed since the filter had `parts` parts: the counts of the last layer of then, of
+    /// newer layers, and of the table. A larger `parts` than the current number means the current number. O(1) if no
+    /// layer was added since.
+    #[must_use]
+    #[inline(always)]
+    pub fn counts_since(&self, parts: usize) -> Counts {
+        let layers = self.layers();
+        let changed = layers.get(parts.min(layers.len()).saturating_sub(1)..).unwrap_or_default();
+        let mut counts = Counts { parts: self.part_count(), ..Counts::default() };
+        for layer in changed {
+            counts.items = counts.items.saturating_add(layer.counts().items);
+            counts.capacity_items = counts.capacity_items.saturating_add(layer.capacity_items());
+        }
+        if let Some(table) = self.table() {
+            let items = if self.window().is_some() { 0 } else { table.items(0) };
+            counts.items = counts.items.saturating_add(items);
+            counts.capacity_items = counts.capacity_items.saturating_add(self.table_capacity_items(table));
+            counts.table_bytes = table.size_bytes();
+        }
+        counts
+    }
+
+    /// Returns the number of items that count towards the capacity: as [`items`](Self::items), but a counting filter
+    /// counts each item once. O(layers).
+    #[must_use]
+    pub fn distinct_items(&self) -> u64 {
+        let of_table = self.table().map_or(0, |table| table.distinct_items(self.now()));
+        self.layers().iter().fold(of_table, |sum, layer| sum.saturating_add(layer.counts().items))
+    }
+
+    /// Returns the capacity: that of the layers, and the items of a table beside them; of a filter that nobody
+    /// reserved, its default or its items if they are more; otherwise the reserved number. O(layers).
+    #[must_use]
+    pub fn capacity_items(&self) -> u64 {
+        let of_layers =
+            self.layers().iter().fold(0, |sum: u64, layer| sum.saturating_add(layer.capacity_items()));
+        self.table().map_or(of_layers, |table| of_layers.saturating_add(self.table_capacity_items(table)))
+    }
+
+    /// Returns the part of the capacity that the table adds. O(1).
+    fn table_capacity_items(&self, table: &Table) -> u64 {
+        match self.policy.promise() {
+            Some(promise) if self.layers().is_empty() && self.growth().is_unreserved() => {
+                promise.capacity_items.max(table.distinct_items(self.now()))
+            }
+            Some(promise) if self.layers().is_empty() => promise.capacity_items,
+            _ => table.distinct_items(self.now()),
+        }
+    }
+
+    /// Returns the number of set bits over all layers. O(layers).
+    #[must_use]
+    pub fn set_bits(&self) -> u64 {
+        self.layers().iter().fold(0, |sum, layer| sum.saturating_add(layer.counts().set_bits))
+    }
+
+    /// Returns the memory of the filter in bytes: its structs, bits and table. O(layers).
+    #[must_use]
+    pub fn size_bytes(&self) -> u64 {
+        self.extent().needed_bytes()
+    }
+
+    /// Returns the size of all parts. O(layers).
+    #[must_use]
+    pub fn extent(&self) -> Extent {
+        Extent::of(self.layers()).with_table(self.table().map_or(0, Table::size_bytes))
+    }
+
+    /// Returns the bytes of the filter without those of its table. O(layers).
+    #[inline(always)]
+    fn bytes_besides_table(&self) -> u64 {
+        match &self.body {
+            Body::Table(_) => size_of::<Self>() as u64,
+            _ => Extent::of(self.layers()).needed_bytes(),
+        }
+    }
+
+    /// Returns what happens when the capacity is reached.
+    #[must_use]
+    #[inline(always)]
+    pub fn growth(&self) -> Growth {
+        self.policy.growth()
+    }
+
+    /// Returns whether the filter equals the result of [`try_emptied`](Self::try_emptied): without items and set bits,
+    /// and no dump whose chunks it takes. O(1).
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        let is_clear = match &self.body {
+            Body::Layer(layer) => layer.is_empty(),
+            Body::Table(table) => table.is_empty(),
+            Body::Parts(parts) => parts.are_empty(),
+        };
+        is_clear && self.origin().is_none()
+    }
+
+    /// Creates an empty filter with the parameters of this one. O(1).
+    ///
+    /// # Errors
+    /// If it is larger than `limit`, which is possible for parameters from a header, or than the available memory.
+    pub fn try_emptied(&self, limit: &dyn ByteLimit) -> Result<Self, ReserveError> {
+        match &self.policy {
+            // The first layer may be from a filter that was merged into this one.
+            Policy::Promise(_) | Policy::Merged(_) | Policy::Counting(_) | Policy::Window(_) => {
+                Self::reserve(self.spec(), limit)
+            }
+            Policy::United(_) => Self::reserve(Spec { hash: Hash::Murmur3, ..self.spec() }, limit),
+            // A loaded layer may have parameters that no new layer would have.
+            Policy::RedisBloom(_) | Policy::ValkeyBloom(_) | Policy::Imported(_) => {
+                let first = self.layers().first().ok_or(ReserveError::TooLong)?;
+                let body = Body::Layer(Layer::try_new(first.spec())?);
+                Ok(Self { body, policy: self.policy.emptied(), dumps: None })
+            }
+        }
+    }
+
+    /// Makes a copy with its own memory. O(bytes).
+    ///
+    /// # Errors
+    /// [`OutOfMemory`] if an allocation fails.
+    pub fn try_clone(&self, memory: impl Memory) -> Result<Self, OutOfMemory> {
+        Ok(Self { body: self.body.try_clone(memory)?, policy: self.policy.clone(), dumps: None })
+    }
+
+    /// Returns the window of a sliding-window filter, with its current time.
+    #[must_use]
+    #[inline(always)]
+    pub fn window(&self) -> Option<&Window> {
+        if let Policy::Window(window) = &self.policy { Some(window) } else { None }
+    }
+
+    /// Returns the mutable window of a sliding-window filter.
+    #[inline(always)]
+    pub fn window_mut(&mut self) -> Option<&mut Window> {
+        if let Policy::Window(window) = &mut self.policy { Some(window) } else { None }
+    }
+
+    /// Returns the generation at which items are looked up; 0 if none expires.
+    #[must_use]
+    #[inline(always)]
+    pub fn now(&self) -> Generation {
+        self.policy.moment().now
+    }
+
+    /// Checks that an item can be in the filter: the encoding of an imported filter may not be able to express it.
+    ///
+    /// # Errors
+    /// [`AddError::NotEncodable`].
+    #[inline(always)]
+    fn admit(&self, item: &[u8]) -> Result<(), AddError> {
+        match &self.policy {
+            Policy::Imported(_) => self.admit_encodable(item),
+            _ => Ok(()),
+        }
+    }
+
+    #[inline(never)]
+    fn admit_encodable(&self, item: &[u8]) -> Result<(), AddError> {
+        self.hash().check(item).map_err(|error| AddError::NotEncodable(error.0))
+    }
+
+    /// Returns the items of a group that can be in the filter.
+    #[inline(always)]
+    fn admitted(&self, group: &mut Group<'_, '_>) -> ItemSet {
+        match &self.policy {
+            Policy::Imported(_) => group.hashable(&self.hash()),
+            _ => group.all(),
+        }
+    }
+
+    /// Returns the error for an item that cannot be in the filter.
+    #[cold]
+    fn not_encodable(&self) -> AddError {
+        match self.hash() {
+            Hash::Client(_, encoding) => AddError::NotEncodable(encoding),
+            _ => AddError::Full,
+        }
+    }
+
+    /// Sets the hash of RedisBloom 1.1 if that release may have written the filter, which the bytes do not show.
+    pub fn assume_redisbloom_1_1(&mut self) {
+        let Policy::RedisBloom(policy) = &self.policy else { return };
+        if policy.may_be_of_release_1_1() {
+            let hash = Hash::RedisBloom(Murmur2::WideCutSeeds);
+            self.layers_mut().iter_mut().for_each(|layer| layer.set_hash(hash));
+        }
+    }
+
+    /// Adds a part.
+    fn push(&mut self, part: PartSpec, limit: &dyn ByteLimit) -> Result<(), ReserveError> {
+        match part {
+            PartSpec::Layer(spec) => {
+                self.extent().with_layer_spec(&spec).check(limit)?;
+                self.body.try_reserve_layers(1)?;
+                self.body.push_layer(Layer::try_new(spec)?);
+            }
+            PartSpec::Table(spec, hash) => {
+                let table = Table::try_new(spec)?;
+                self.extent().with_table(table.size_bytes()).check(limit)?;
+                self.body.set_table(HashedTable { table, hash });
+            }
+        }
+        Ok(())
+    }
+}

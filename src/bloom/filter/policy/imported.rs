@@ -1,0 +1,142 @@
+//! The policy of imported filters: the layer of bits is the client's and keeps the client's scheme. What exceeds its
+//! capacity goes to a table.
+//!
+//! The error rate of the client's bits follows from their scheme and their fill; it has no promised rate. The table has
+//! one.
+
+use crate::bloom::bits::estimate::clients_items;
+use crate::bloom::bits::layout::SchemeLayout;
+use crate::bloom::bits::{BitArray, Layer, LayerSpec, Layout, Placement};
+use crate::bloom::filter::Filter;
+use crate::bloom::filter::growth::Growth;
+use crate::bloom::filter::policy::Policy;
+use crate::bloom::filter::size::Extent;
+use crate::bloom::hash::Hash;
+use crate::bloom::limits::STRING_MAX_BYTES;
+use crate::bloom::outcome::{ByteLimit, ReserveError};
+
+/// The parameters of an imported filter.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Imported {
+    /// The form of the client's string, which an export needs.
+    pub form: StringForm,
+    /// The initial item count of the client's bits, estimated from their fill.
+    pub estimated_items: u64,
+    /// Promised error rate of the table; strictly between 0 and 1.
+    pub error_rate: f64,
+    /// What happens when there are as many items as the capacity of the client's bits.
+    pub growth: Growth,
+}
+
+impl Imported {
+    /// Returns the policy of the same filter without items.
+    #[must_use]
+    pub(super) const fn emptied(&self) -> Self {
+        Self { estimated_items: 0, ..*self }
+    }
+}
+
+/// Returns the client's layer of an imported filter, whose layout has been checked.
+#[must_use]
+pub fn clients_layer(layout: SchemeLayout, capacity_items: u64) -> LayerSpec {
+    let parameters = layout.parameters();
+    let hash = Hash::Client(parameters.scheme, parameters.encoding);
+    let placement = Placement::new(hash, Layout::Scheme(layout));
+    LayerSpec { placement, size_bits: layout.array_bits(), capacity_items, has_head: false }
+}
+
+/// Checks that a client's array may be imported, before it takes any memory. O(1).
+///
+/// # Errors
+/// [`ReserveError::TooLarge`].
+pub fn check_size(layout: &SchemeLayout, limit: &dyn ByteLimit) -> Result<(), ReserveError> {
+    Extent::default().with_layer_spec(&clients_layer(*layout, 1)).check(limit)
+}
+
+impl Filter {
+    /// Returns a filter with a client's array; `None` if it breaks a rule. `bits` must have
+    /// [`SchemeLayout::array_bits`]. The item count starts with an estimate from the fill, which replaces that of
+    /// `policy`.
+    #[must_use]
+    pub fn import(
+        layout: SchemeLayout,
+        bits: BitArray,
+        capacity_items: u64,
+        policy: Imported,
+    ) -> Option<Self> {
+        let estimated_items = clients_items(bits.set_bits(), bits.size_bits(), layout.parameters().probes);
+        let mut layer = Layer::of_bits(clients_layer(layout, capacity_items), bits);
+        layer.set_items(estimated_items);
+        let policy = Policy::Imported(Box::new(Imported { estimated_items, ..policy }));
+        Self::from_parts(policy, vec![layer], None).ok()
+    }
+
+    /// Returns the client's layer of an imported filter and its layout.
+    #[must_use]
+    pub fn clients_layer(&self) -> Option<(SchemeLayout, &Layer)> {
+        let layer = self.layers().first().filter(|_| matches!(self.policy, Policy::Imported(_)))?;
+        if let Layout::Scheme(layout) = layer.layout() { Some((layout, layer)) } else { None }
+    }
+}
+
+/// The position of bit `i` of a filter in a string of bytes. The number of each variant is its id in the format: add,
+/// never edit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum BitOrder {
+    /// Mask `0x80 >> (i % 8)` of byte `i / 8`, as in SETBIT.
+    Msb = 1,
+    /// Mask `1 << (i % 8)` of byte `i / 8`: byte arrays in the memory of Go and C# programs.
+    Lsb = 2,
+    /// Bit `i % 64` of the 64-bit word `i / 64`, words high byte first: the longs of Guava's `writeTo`.
+    BigEndianWords = 3,
+}
+
+/// The properties of a client's string that do not follow from its bits.
+///
+/// SETBIT makes a string that ends with the byte of its highest set bit. Other clients write the whole array at once,
+/// with clear bytes at the end. So an exported string is as long as the imported one, or longer if a bit after its
+/// end is set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StringForm {
+    /// The order of the bits; its id is one byte.
+    pub order: BitOrder,
+    /// Bytes of the string when it was imported; 0 if there was none. It may be longer than the array: the rest is
+    /// clear.
+    pub length_bytes: u64,
+}
+
+impl BitOrder {
+    /// Every order, by id.
+    pub const ALL: [Self; 3] = [Self::Msb, Self::Lsb, Self::BigEndianWords];
+
+    /// Returns the id in the format, never 0.
+    #[must_use]
+    pub const fn id(self) -> u8 {
+        self as u8
+    }
+
+    /// Returns the order with an id.
+    #[must_use]
+    pub fn from_id(id: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|order| order.id() == id)
+    }
+
+    /// Returns the bytes of the smallest unit of a string.
+    #[must_use]
+    pub const fn unit_bytes(self) -> u64 {
+        match self {
+            Self::Msb | Self::Lsb => 1,
+            Self::BigEndianWords => 8,
+        }
+    }
+}
+
+impl StringForm {
+    /// Returns whether a string of a filter of `size_bits` bits can have this form.
+    #[must_use]
+    pub const fn is_valid(&self, size_bits: u64) -> bool {
+        self.length_bytes <= size_bits.div_ceil(8).saturating_add(STRING_MAX_BYTES)
+            && self.length_bytes.is_multiple_of(self.order.unit_bytes())
+    }
+}

@@ -1,0 +1,253 @@
+//! The policy of RedisBloom's filters: its sizes and growth, bit for bit.
+//!
+//! A filter that is created here has the same bits as RedisBloom's after the same commands. A filter that is loaded
+//! from a RedisBloom server grows as it would have grown there, for every release that wrote it.
+
+pub mod sizing;
+
+use self::sizing::{Rounding, layer_spec};
+use crate::bloom::bits::layout::LayerParameters;
+use crate::bloom::bits::{Layer, LayerSpec, Layout};
+use crate::bloom::filter::growth::Growth;
+use crate::bloom::hash::Hash;
+use crate::bloom::hash::murmur2::Murmur2;
+use crate::bloom::limits::EXPANSION_DEFAULT;
+use crate::bloom::outcome::{AddError, ReserveError};
+
+/// Share of the requested error rate for the first layer of a growing filter. Each later layer gets the same share of
+/// the rate of the layer before it.
+const TIGHTENING: f64 = 0.5;
+
+/// The parameters of a filter of RedisBloom's format.
+///
+/// A filter grows by the rules of current RedisBloom and by its own options, for every release that wrote it: the
+/// next layer has `growth` times the capacity of the last one and half its error rate. The filter cannot grow if
+/// RedisBloom would overflow (capacity times growth beyond 64 bits, 2^64 bits) or refuse (an error rate of 0, a
+/// growth of 0). It stays readable, and each new item is an error.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RedisBloom {
+    options: Options,
+    growth: u32,
+    first_error_rate: f64,
+    first_capacity_items: u64,
+}
+
+impl RedisBloom {
+    /// Growth of filters whose payload has none (RedisBloom 2.0).
+    pub const OLDEST_GROWTH: u32 = EXPANSION_DEFAULT;
+
+    /// Returns the filter that BF.RESERVE creates for `capacity_items` at `error_rate`. Fixed filters have a growth
+    /// too, which is saved but never used.
+    #[must_use]
+    pub fn new(error_rate: f64, capacity_items: u64, options: Options, growth: u32) -> Self {
+        let first_error_rate = error_rate * options.first_share();
+        Self { options, growth, first_error_rate, first_capacity_items: capacity_items }
+    }
+
+    /// Returns the parameters of a filter with this first layer; `None` for a layer of another format.
+    #[must_use]
+    pub fn of_first_layer(options: Options, growth: u32, first: &Layer) -> Option<Self> {
+        let Layout::Modulo(layout) = first.layout() else { return None };
+        let (first_error_rate, first_capacity_items) = (layout.error_rate(), first.capacity_items());
+        Some(Self { options, growth, first_error_rate, first_capacity_items })
+    }
+
+    /// Returns the error rate and capacity with which BF.RESERVE creates this filter in every release of RedisBloom;
+    /// `None` if no such command does, as for a fixed filter with a saved growth other than [`RESERVED_GROWTH`].
+    #[must_use]
+    pub fn reserve_parameters(&self) -> Option<(f64, u64)> {
+        let (error_rate, capacity_items) = (self.asked_error_rate(), self.first_capacity_items);
+        let is_accepted =
+            error_rate <= COMMAND_ERROR_RATE_MAX && capacity_items <= COMMAND_CAPACITY_MAX_ITEMS;
+        let (options, growth) = if self.options.is_fixed() {
+            (Options::FIXED, RESERVED_GROWTH)
+        } else {
+            (Options::SCALING, self.growth)
+        };
+        let is_same = Self::new(error_rate, capacity_items, options, growth) == *self;
+        (is_accepted && is_same).then_some((error_rate, capacity_items))
+    }
+
+    /// Returns the error rate that a command must request to create the first layer.
+    #[must_use]
+    pub fn asked_error_rate(&self) -> f64 {
+        self.first_error_rate / self.options.first_share()
+    }
+
+    /// Returns the hash of new filters with these parameters.
+    #[must_use]
+    pub const fn hash(&self) -> Murmur2 {
+        self.options.hash()
+    }
+
+    /// Returns whether RedisBloom 1.1 may have written the filter. Its hash differs from that of 2.0, and the saved
+    /// bytes do not show which one was used: only the operator can know. Later releases read such a filter with the
+    /// hash of 2.0 and do not find its items.
+    #[must_use]
+    pub fn may_be_of_release_1_1(&self) -> bool {
+        self.options.has_wide_hash() && self.options.rounding() == Rounding::PowerOfTwo
+    }
+
+    /// Returns the options of the filter.
+    #[must_use]
+    pub const fn options(&self) -> Options {
+        self.options
+    }
+
+    /// Returns the factor from the capacity of the last layer to that of the next one: any number in filters from
+    /// other servers.
+    #[must_use]
+    pub const fn expansion(&self) -> u32 {
+        self.growth
+    }
+
+    /// Returns what happens when the last layer is full.
+    #[must_use]
+    pub const fn growth(&self) -> Growth {
+        if self.options.is_fixed() { Growth::Fixed } else { Growth::Scaling { expansion: self.growth } }
+    }
+
+    fn layer_capacity(&self, before: Option<u64>) -> Result<u64, ReserveError> {
+        let capacity_items = match before {
+            None => Some(self.first_capacity_items),
+            Some(capacity_items) => capacity_items.checked_mul(self.growth.into()),
+        };
+        capacity_items.ok_or(ReserveError::TooLong)
+    }
+
+    /// Returns the capacity and the error rate of layer `index`, after one with a capacity of `before` items.
+    pub(super) fn layer_parameters(
+        &self,
+        index: usize,
+        before: Option<u64>,
+    ) -> Result<(u64, f64), ReserveError> {
+        let halvings = i32::try_from(index).unwrap_or(i32::MAX);
+        Ok((self.layer_capacity(before)?, self.first_error_rate * TIGHTENING.powi(halvings)))
+    }
+
+    /// Returns the layer for `capacity_items` at `error_rate`.
+    pub(super) fn sized_layer(
+        &self,
+        capacity_items: u64,
+        error_rate: f64,
+        hash: Hash,
+    ) -> Result<LayerSpec, ReserveError> {
+        layer_spec(capacity_items, error_rate, self.options, hash).ok_or(ReserveError::TooLong)
+    }
+
+    /// Returns the next layer after `layers`.
+    ///
+    /// # Errors
+    /// [`AddError`] if the filter cannot grow.
+    pub(super) fn next_layer(&self, layers: &[Layer]) -> Result<LayerSpec, AddError> {
+        let (hash, error_rate) = match layers.last().map(|last| (last, last.layout())) {
+            None => (Hash::RedisBloom(self.hash()), self.first_error_rate),
+            Some(_) if self.options.is_fixed() => return Err(AddError::Full),
+            Some((last, Layout::Modulo(layout))) => (*last.hash(), layout.error_rate() * TIGHTENING),
+            Some(_) => return Err(AddError::CannotGrow(ReserveError::TooLong)),
+        };
+        let capacity_items = self.layer_capacity(layers.last().map(Layer::capacity_items));
+        capacity_items
+            .and_then(|capacity_items| self.sized_layer(capacity_items, error_rate, hash))
+            .map_err(AddError::CannotGrow)
+    }
+}
+
+/// The option bits of a filter, as RedisBloom saves them. They select how it is sized, hashed and grown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options(u8);
+
+/// Sizes are not rounded up to a power of two.
+const NO_ROUND: u8 = 1;
+/// The requested capacity is the binary logarithm of the bits. No command sets it.
+const CAPACITY_IS_BITS: u8 = 2;
+/// Items are hashed with 64 bits.
+const WIDE_HASH: u8 = 4;
+/// The filter does not grow.
+const FIXED: u8 = 8;
+const KNOWN: u8 = NO_ROUND | CAPACITY_IS_BITS | WIDE_HASH | FIXED;
+
+impl Options {
+    /// The options of a growing filter that a command creates.
+    pub const SCALING: Self = Self(NO_ROUND | WIDE_HASH);
+    /// The options of a filter that a command creates with NONSCALING.
+    pub const FIXED: Self = Self(NO_ROUND | WIDE_HASH | FIXED);
+    /// The options of filters whose payload has none (RedisBloom 1.0).
+    pub const OLDEST: Self = Self(0);
+
+    /// Returns the options of a number; `None` if it has a bit that no release uses.
+    #[must_use]
+    pub fn from_bits(bits: u64) -> Option<Self> {
+        u8::try_from(bits).ok().filter(|bits| bits & !KNOWN == 0).map(Self)
+    }
+
+    /// Returns the number of the options.
+    #[must_use]
+    pub const fn bits(self) -> u8 {
+        self.0
+    }
+
+    /// Returns how a layer's bits are computed from its capacity.
+    #[must_use]
+    pub const fn rounding(self) -> Rounding {
+        if self.0 & CAPACITY_IS_BITS != 0 {
+            Rounding::CapacityIsBits
+        } else if self.0 & NO_ROUND != 0 {
+            Rounding::None
+        } else {
+            Rounding::PowerOfTwo
+        }
+    }
+
+    /// Returns the hash of items, as releases since 2.0 compute it.
+    #[must_use]
+    pub const fn hash(self) -> Murmur2 {
+        if self.has_wide_hash() { Murmur2::Wide } else { Murmur2::Narrow }
+    }
+
+    /// Returns whether items are hashed with 64 bits instead of 32.
+    #[must_use]
+    pub const fn has_wide_hash(self) -> bool {
+        self.0 & WIDE_HASH != 0
+    }
+
+    /// Returns whether the filter refuses items when it is full.
+    #[must_use]
+    pub const fn is_fixed(self) -> bool {
+        self.0 & FIXED != 0
+    }
+    /// Returns the share of the requested error rate that the first layer gets.
+    const fn first_share(self) -> f64 {
+        if self.is_fixed() { 1.0 } else { TIGHTENING }
+    }
+}
+
+impl LayerParameters {
+    /// Returns the parameters of a layer; `None` for a layer of another format.
+    #[must_use]
+    pub fn of_layer(layer: &Layer) -> Option<Self> {
+        let Layout::Modulo(layout) = layer.layout() else { return None };
+        Some(Self::of(&layout, layer.bits().size_bits(), layer.capacity_items()))
+    }
+}
+
+/// Returns the size of a filter as RedisBloom's BF.INFO shows it: its structs on a 64-bit host, and the bit arrays.
+/// O(layers).
+#[must_use]
+pub fn reported_size_bytes(layers: &[Layer]) -> u64 {
+    layers.iter().fold(CHAIN_STRUCT_BYTES, |sum, layer| {
+        sum.saturating_add(LAYER_STRUCT_BYTES).saturating_add(layer.bits().size_bytes())
+    })
+}
+
+/// Growth that BF.RESERVE saves for a fixed filter with the default settings.
+pub const RESERVED_GROWTH: u32 = EXPANSION_DEFAULT;
+/// Largest error rate of a filter that a command creates. RedisBloom 8 lowers any higher one to this.
+pub const COMMAND_ERROR_RATE_MAX: f64 = 0.25;
+/// Largest capacity that RedisBloom 8 accepts in a command.
+pub const COMMAND_CAPACITY_MAX_ITEMS: u64 = 1 << 30;
+
+/// Bytes of RedisBloom's struct of a filter (8.0 on a 64-bit host).
+const CHAIN_STRUCT_BYTES: u64 = 32;
+/// Bytes of RedisBloom's struct of a layer (8.0 on a 64-bit host).
+const LAYER_STRUCT_BYTES: u64 = 64;

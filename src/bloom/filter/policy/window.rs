@@ -1,0 +1,99 @@
+//! The policy of sliding windows: an item is live for a window of time after its last add.
+
+use crate::bloom::filter::growth::Growth;
+use crate::bloom::filter::policy::Promise;
+use crate::bloom::generation::{Generation, Moment, Span, is_live};
+use crate::bloom::limits::{WINDOW_MAX_MS, WINDOW_MIN_MS};
+
+/// The parameters of a sliding-window filter, and its current time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Window {
+    /// Error rate, items per window and growth.
+    pub promise: Promise,
+    /// How long an item is live.
+    pub span: Span,
+    /// Whether an item is live from its first add, instead of its last.
+    pub no_refresh: bool,
+    /// The current time. It is not saved.
+    moment: Moment,
+    /// The current time in milliseconds of UNIX time.
+    now_ms: u64,
+}
+
+/// Why items cannot be added at a given time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MomentError {
+    /// The items have expired already.
+    Past,
+    /// The time is more than a generation ahead.
+    Ahead,
+}
+
+impl Window {
+    /// Returns a policy with these parameters, which must be valid.
+    #[must_use]
+    pub fn new(promise: Promise, span: Span, no_refresh: bool) -> Self {
+        Self { promise, span, no_refresh, moment: Moment::default(), now_ms: 0 }
+    }
+
+    /// Checks the parameters.
+    ///
+    /// # Errors
+    /// The name of the first one that is out of range.
+    pub fn validate(&self) -> Result<(), &'static str> {
+        if !(WINDOW_MIN_MS..=WINDOW_MAX_MS).contains(&self.span.ms()) {
+            return Err("window");
+        }
+        if matches!(self.promise.growth, Growth::Saturating | Growth::Unreserved { .. }) {
+            return Err("growth");
+        }
+        Ok(())
+    }
+
+    /// Returns the current time.
+    #[must_use]
+    #[inline(always)]
+    pub const fn moment(&self) -> Moment {
+        self.moment
+    }
+
+    /// Returns the current time, or the time of the items that are added next, in milliseconds of UNIX time.
+    #[must_use]
+    pub const fn now_ms(&self) -> u64 {
+        self.now_ms
+    }
+
+    /// Sets the current time in milliseconds of UNIX time, for a filter whose newest item is of generation `newest`.
+    /// The time is never before that. O(1).
+    pub(in crate::bloom::filter) fn set_now(&mut self, now_ms: u64, newest: Generation) {
+        let by_clock = self.span.generation_at(now_ms);
+        let now = by_clock.max(newest);
+        self.moment = Moment { added: now, now };
+        // The start of a generation takes a long division, which most calls do not need.
+        self.now_ms = if now == by_clock { now_ms } else { self.span.start_of(now) };
+    }
+
+    /// Sets the time of the items that are added next, which may be before that of other items. O(1).
+    pub(in crate::bloom::filter) fn set_moment(&mut self, moment_ms: u64, newest: Generation) {
+        let added = self.span.generation_at(moment_ms);
+        self.moment = Moment { added, now: added.max(newest) };
+        self.now_ms = moment_ms;
+    }
+
+    /// Returns whether items can be added at a time: at most the window behind the current time, and at most a
+    /// generation ahead of it. A time ahead of it is false: items get the current time, so that others do not expire
+    /// early. O(1).
+    ///
+    /// # Errors
+    /// [`MomentError`].
+    pub(in crate::bloom::filter) fn accepts(&self, moment_ms: u64) -> Result<bool, MomentError> {
+        if moment_ms > self.now_ms.saturating_add(self.span.generation_ms()) {
+            return Err(MomentError::Ahead);
+        }
+        let added = self.span.generation_at(moment_ms);
+        if !is_live(added, self.moment.now) {
+            return Err(MomentError::Past);
+        }
+        Ok(added <= self.moment.now)
+    }
+}

@@ -1,0 +1,166 @@
+//! Limits on the size of a filter. The same rule holds for filters that are created, grow, could grow, or are loaded.
+
+use thiserror::Error;
+
+use super::Filter;
+use super::growth::Growth;
+use super::policy::Policy;
+use crate::bloom::bits::sizing::Shape;
+use crate::bloom::bits::{Layer, LayerSpec};
+use crate::bloom::hash::Hash;
+use crate::bloom::limits::{LAYER_MAX_BYTES, LAYERS_MAX, PROBES_TOTAL_MAX};
+use crate::bloom::outcome::{ByteLimit, Limit, ReserveError};
+
+/// The size of all parts of a filter together, existing or planned.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Extent {
+    layers: usize,
+    /// Probes of an item over all layers.
+    probes: u64,
+    /// Bytes of all bits.
+    bits_bytes: u64,
+    /// Bytes of the table.
+    table_bytes: u64,
+    /// Bytes of the largest layer.
+    largest_bytes: u64,
+}
+
+impl Extent {
+    /// Returns the extent of layers. O(layers).
+    #[must_use]
+    pub fn of(layers: &[Layer]) -> Self {
+        layers.iter().fold(Self::default(), Self::with_layer)
+    }
+
+    /// Returns the extent with another layer.
+    #[must_use]
+    pub fn with_layer(self, layer: &Layer) -> Self {
+        self.and_layer(layer.bits().size_bytes(), layer.layout().probes())
+    }
+
+    /// Returns the extent with another planned layer.
+    #[must_use]
+    pub fn with_layer_spec(self, spec: &LayerSpec) -> Self {
+        self.and_layer(spec.size_bits.div_ceil(8), spec.placement.layout().probes())
+    }
+
+    /// Returns the extent with another layer of this size and this number of probes per item.
+    #[must_use]
+    pub fn and_layer(self, size_bytes: u64, probes: u32) -> Self {
+        Self {
+            layers: self.layers.saturating_add(1),
+            probes: self.probes.saturating_add(probes.into()),
+            bits_bytes: self.bits_bytes.saturating_add(size_bytes),
+            largest_bytes: self.largest_bytes.max(size_bytes),
+            ..self
+        }
+    }
+
+    /// Returns the extent with a table of this size.
+    #[must_use]
+    pub const fn with_table(self, table_bytes: u64) -> Self {
+        Self { table_bytes, ..self }
+    }
+
+    /// Returns whether a filter may have this number of layers and probes.
+    #[must_use]
+    pub const fn is_countable(&self) -> bool {
+        self.layers <= LAYERS_MAX && self.probes <= PROBES_TOTAL_MAX
+    }
+
+    /// Returns the memory in bytes of such a filter: its struct, its layers and their bits, and its table. A single
+    /// layer or a table alone is part of the struct.
+    #[must_use]
+    pub const fn needed_bytes(&self) -> u64 {
+        let of_layers = if self.layers > 1 { self.layers * size_of::<Layer>() } else { 0 };
+        let structs = of_layers + size_of::<Filter>();
+        self.bits_bytes.saturating_add(self.table_bytes).saturating_add(structs as u64)
+    }
+
+    /// Checks that a filter may have this extent.
+    ///
+    /// # Errors
+    /// [`ReserveError::TooLong`] or [`ReserveError::TooLarge`].
+    pub fn check(&self, limit: &dyn ByteLimit) -> Result<(), ReserveError> {
+        if !self.is_countable() {
+            return Err(ReserveError::TooLong);
+        }
+        let needed_bytes = self.needed_bytes();
+        let too_large = |limit| ReserveError::TooLarge { needed_bytes, limit };
+        limit.permits(needed_bytes).map_err(too_large)?;
+        if self.largest_bytes > LAYER_MAX_BYTES { Err(too_large(Limit::LAYER)) } else { Ok(()) }
+    }
+}
+
+/// Why a filter cannot grow to a capacity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum ScaleError {
+    /// The filter is fixed.
+    #[error("the filter is fixed")]
+    Fixed,
+    /// The filter would take more bytes than the limit.
+    #[error("the filter would take more bytes than it may")]
+    TooLarge,
+    /// The error rate of a layer would be too small: it would round to 0.
+    #[error("the error rate of a layer would be too small: it would round to 0")]
+    ErrorRateVanishes,
+    /// The filter would have more layers, probes, or items in a layer, than allowed.
+    #[error("the filter would have too many layers, probes, or items in one layer")]
+    TooLong,
+}
+
+impl From<ReserveError> for ScaleError {
+    fn from(error: ReserveError) -> Self {
+        match error {
+            ReserveError::TooLarge { .. } | ReserveError::OutOfMemory => Self::TooLarge,
+            ReserveError::TooLong => Self::TooLong,
+            ReserveError::ErrorRateVanishes => Self::ErrorRateVanishes,
+        }
+    }
+}
+
+/// The part of its expected size by which a table may be larger than expected.
+const TABLE_SPARE: u64 = 16;
+
+/// Checks whether a filter can grow to `target_items` within `limit_bytes`. The layers of other formats are those of
+/// real growth; a table must have room for a sixteenth more than its expected size. The policy must be valid.
+/// O(layers), at most [`LAYERS_MAX`].
+///
+/// # Errors
+/// The reason that stops the growth.
+pub fn validate_scale_to(
+    policy: &Policy,
+    hash: Hash,
+    target_items: u64,
+    limit_bytes: u64,
+) -> Result<(), ScaleError> {
+    if policy.growth().is_fixed_size() {
+        return Err(ScaleError::Fixed);
+    }
+    if let Some(promise) = policy.promise() {
+        let mut extent = Extent::default();
+        let mut table_items = target_items;
+        if let (Policy::Promise(_), Growth::Scaling { .. }) = (policy, promise.growth) {
+            let layer = Shape::sized(promise.capacity_items, promise.bits_error_rate()).spec(hash);
+            extent = extent.with_layer_spec(&layer);
+            table_items = target_items.saturating_sub(promise.capacity_items);
+        }
+        if table_items > 0 {
+            let expected = policy.table().expected_bytes(table_items);
+            extent = extent.with_table(expected.saturating_add(expected / TABLE_SPARE));
+        }
+        return Ok(extent.check(&limit_bytes)?);
+    }
+    let (mut extent, mut total_items, mut before) = (Extent::default(), 0u64, None);
+    for index in 0.. {
+        let layer = policy.sized_layer(policy.layer_parameters(index, before)?, hash)?;
+        extent = extent.with_layer_spec(&layer);
+        extent.check(&limit_bytes)?;
+        total_items = total_items.saturating_add(layer.capacity_items);
+        if total_items >= target_items {
+            break;
+        }
+        before = Some(layer.capacity_items);
+    }
+    Ok(())
+}

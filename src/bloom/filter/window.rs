@@ -1,0 +1,78 @@
+//! The time of a sliding-window filter.
+
+use super::Filter;
+use super::policy::window::MomentError;
+use crate::bloom::generation::{Generation, is_live};
+use crate::bloom::table::Table;
+
+impl Filter {
+    /// Returns the newest generation in which an item was added to a window; 0 before the first. The filter's time is
+    /// never before it.
+    #[must_use]
+    #[inline(always)]
+    pub fn newest_generation(&self) -> Generation {
+        self.table().and_then(Table::history).map_or(0, |history| history.newest)
+    }
+
+    /// Sets the time of a window before a command: to milliseconds of UNIX time, or to the newest generation for
+    /// replayed items. Other filters are unchanged. O(1).
+    #[inline(always)]
+    pub fn set_time(&mut self, now_ms: impl FnOnce() -> u64, is_replayed: impl FnOnce() -> bool) {
+        if self.window().is_none() {
+            return;
+        }
+        self.set_now(now_ms());
+        let newest = self.newest_generation();
+        // Within the newest generation both give the same, and the call takes longer than an add.
+        if newest > 0 && self.now() > newest && is_replayed() {
+            self.set_to_newest(0);
+        }
+    }
+
+    /// Sets the current time of a window for the following lookups and adds, in milliseconds of UNIX time. It is never
+    /// before the newest generation. O(1).
+    #[inline(always)]
+    pub fn set_now(&mut self, now_ms: u64) {
+        let newest = self.newest_generation();
+        if let Some(window) = self.window_mut() {
+            window.set_now(now_ms, newest);
+        }
+    }
+
+    /// Sets the time of a window to its newest generation, for replayed adds. Before the first add, sets it to
+    /// `now_ms`. O(1).
+    pub fn set_to_newest(&mut self, now_ms: u64) {
+        self.set_now(if self.newest_generation() == 0 { now_ms } else { 0 });
+    }
+
+    /// Sets the time of the items that are added next, in milliseconds of UNIX time. It may be before that of other
+    /// items. O(1).
+    pub fn set_moment(&mut self, moment_ms: u64) {
+        let newest = self.newest_generation();
+        if let Some(window) = self.window_mut() {
+            window.set_moment(moment_ms, newest);
+        }
+    }
+
+    /// Sets the time of the items that are added next, if it is at most the window behind the current time and at most
+    /// a generation ahead. A time ahead becomes the current time, so that other items do not expire early. Returns
+    /// whether the time was set unchanged. O(1).
+    ///
+    /// # Errors
+    /// [`MomentError`]; nothing has changed then.
+    pub fn set_event(&mut self, moment_ms: u64) -> Result<bool, MomentError> {
+        let Some(window) = self.window() else { return Ok(true) };
+        let is_unchanged = window.accepts(moment_ms)?;
+        if is_unchanged {
+            self.set_moment(moment_ms);
+        }
+        Ok(is_unchanged)
+    }
+
+    /// Returns whether items that are added at the filter's time have expired already.
+    #[inline(always)]
+    pub(super) fn is_past(&self) -> bool {
+        let moment = self.policy.moment();
+        !is_live(moment.added, moment.now)
+    }
+}

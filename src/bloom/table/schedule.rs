@@ -1,0 +1,202 @@
+//! How long remainders are, so that a table keeps its error rate at any size.
+//!
+//! An entry matches an absent item with a probability of 2^-`known`, where `known` counts the bits of the hash that it
+//! knew when it was added: those of its address, of its bucket and of its remainder. Splits do not change that: a
+//! shorter remainder has a longer address. So the error rate is at most the sum over all entries, whatever happens.
+//! With remainders of one length, every doubling of the table adds the same to it. So the length has to grow only with
+//! the logarithm of the number of doublings (Pagh, Segev, Wieder, "How to approximate a set without knowing its size
+//! in advance", FOCS 2013).
+
+use super::EntryKind;
+use super::grow::used_before_growth;
+use super::lookup::depth;
+use super::parts::is_size;
+use super::segment::{BLOCKS_LOG_MAX, BUCKETS};
+
+/// Bits of the number of a bucket.
+pub(super) const BUCKET_BITS: u32 = BUCKETS.ilog2();
+/// Longest remainder: with its marker and a generation it fits a word.
+pub(super) const REMAINDER_MAX_BITS: u32 = 58;
+/// Shortest remainder of plain entries at first. With shorter ones, void entries would be more than a twentieth of a
+/// table of 10^9 items.
+const PLAIN_BASE_MIN: u32 = 8;
+/// Shortest remainder of counted entries at first. With it, a table can become 2048 times as large before a removed
+/// item leaves anything behind.
+pub(super) const COUNTED_BASE_MIN: u32 = 11;
+/// Shortest remainder of timed entries at first. They expire before void ones matter.
+const TIMED_BASE_MIN: u32 = 6;
+/// Smallest error rate that remainders are sized for.
+const ERROR_RATE_MIN: f64 = 1.0 / (1u64 << 48) as f64;
+
+/// Sizes of a table from which on remainders have a further bit, as logarithms of the number of blocks. 2^21 blocks
+/// have 200 million items. Up to there the rate is spent evenly; what is left must do for all further growth.
+const LONGER_FROM: [u32; 6] = [21, 25, 34, 43, 52, 61];
+/// The largest size that the rate is computed for: 2^34 blocks have 1.6 * 10^12 items.
+const SIZE_MAX_LOG: u32 = 34;
+/// Slots per bucket that are added at the first size.
+const LOAD_FIRST: f64 = 1.75;
+/// Slots per bucket that are added at each further size, at most.
+const LOAD_ADDED: f64 = 0.75;
+/// Slots per bucket after which entries count to the next size: half of those of a round of splits do.
+const LOAD_LAST: f64 = 1.55;
+
+/// The lengths of the remainders of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Schedule {
+    /// For a table that begins with one block.
+    Growing {
+        /// Bits of a remainder at first.
+        base: u8,
+        /// The size from which on they have one bit more, as the logarithm of the number of blocks.
+        longer_from: u8,
+    },
+    /// For a table of timed entries, which begins with the size that it mostly has.
+    Level {
+        /// Bits of a remainder up to that size.
+        base: u8,
+        /// The logarithm of the number of its blocks.
+        blocks_log: u8,
+        /// The number of its segments.
+        segments: u32,
+    },
+}
+
+impl Schedule {
+    /// Returns the shortest remainders that keep an error rate, for a table of timed entries with `items` live ones.
+    pub(super) fn new(kind: EntryKind, error_rate: f64, items: u64) -> Self {
+        let error_rate = error_rate.max(ERROR_RATE_MIN);
+        match kind {
+            EntryKind::Plain => Self::growing(PLAIN_BASE_MIN, error_rate),
+            EntryKind::Counted => Self::growing(COUNTED_BASE_MIN, error_rate),
+            EntryKind::Timed => Self::level(error_rate, items),
+        }
+    }
+
+    fn growing(least: u32, error_rate: f64) -> Self {
+        // The error rate of a table of the largest size, in units of that of an entry with a base remainder.
+        let mut units = LOAD_FIRST / 2.0;
+        for size_log in 1..=SIZE_MAX_LOG {
+            units += LOAD_ADDED / (2u64 << longer(size_log)) as f64;
+        }
+        let mut base = least;
+        while base < REMAINDER_MAX_BITS && units > error_rate * (1u64 << base) as f64 {
+            base += 1;
+        }
+        // As many sizes as possible have no further bit.
+        let mut longer_from = 0;
+        for size_log in 0..LONGER_FROM[0] - 1 {
+            units += if size_log == 0 { LOAD_FIRST } else { LOAD_ADDED } / 2.0;
+            if units > error_rate * (1u64 << base) as f64 {
+                break;
+            }
+            longer_from = size_log + 1;
+        }
+        Self::Growing { base: base as u8, longer_from: longer_from as u8 }
+    }
+
+    fn level(error_rate: f64, items: u64) -> Self {
+        // Items are live for up to fifteen fourteenths of the window.
+        let live = items.saturating_add(items / 14);
+        let (segments, blocks_log) = size_for(live);
+        // Each doubling beyond this size adds half as much as the one before.
+        let full = used_before_growth(segments, blocks_log);
+        let units = load(full, segments, blocks_log) + LOAD_ADDED / 2.0;
+        let longest = REMAINDER_MAX_BITS - 1;
+        let base = (TIMED_BASE_MIN..longest)
+            .find(|base| units / (1u64 << base) as f64 <= error_rate)
+            .unwrap_or(longest);
+        Self::Level { base: base as u8, blocks_log: blocks_log as u8, segments: segments as u32 }
+    }
+
+    /// Checks that a table of these entries can have this schedule.
+    ///
+    /// # Errors
+    /// The rule that is broken.
+    pub(super) fn validate(self, kind: EntryKind) -> Result<(), &'static str> {
+        let least = if kind == EntryKind::Counted { COUNTED_BASE_MIN } else { 1 };
+        let (base, is_possible) = match self {
+            Self::Growing { base, longer_from } => {
+                (base, kind != EntryKind::Timed && u32::from(longer_from) < LONGER_FROM[0])
+            }
+            Self::Level { base, blocks_log, segments } => {
+                (base, kind == EntryKind::Timed && is_size(segments as usize, blocks_log.into()))
+            }
+        };
+        let is_possible = is_possible && (least..=REMAINDER_MAX_BITS).contains(&base.into());
+        if is_possible { Ok(()) } else { Err("schedule") }
+    }
+
+    /// Returns what the entries add to the error rate with which a table of this size grows to any other one.
+    pub(super) fn rate_of_growth(self, used: u64, segments: usize, blocks_log: u32) -> f64 {
+        let units = |size_log| 1.0 / (1u64 << self.remainder_bits(size_log)) as f64;
+        match self {
+            Self::Growing { .. } => {
+                let size_log = depth(segments) + blocks_log;
+                let full = if size_log == 0 { LOAD_FIRST } else { LOAD_LAST };
+                let left = (full - used as f64 / (u64::from(BUCKETS) << size_log) as f64).max(0.0);
+                let further = (size_log + 1..=SIZE_MAX_LOG).map(|size_log| LOAD_ADDED * units(size_log));
+                left * units(size_log) + further.sum::<f64>()
+            }
+            Self::Level { blocks_log, segments, .. } => {
+                let level = used_before_growth(segments as usize, blocks_log.into());
+                let left = load(level.saturating_sub(used), segments as usize, blocks_log.into());
+                let beyond = used.max(level) as f64 / level as f64;
+                (left + LOAD_ADDED / 2.0 / beyond) * units(0)
+            }
+        }
+    }
+
+    /// Returns the bits of a remainder in a table of 2^`size_log` blocks.
+    pub(super) fn remainder_bits(self, size_log: u32) -> u32 {
+        let bits = match self {
+            Self::Growing { base, longer_from } => {
+                u32::from(base) + u32::from(size_log >= longer_from.into()) + longer(size_log)
+            }
+            Self::Level { base, blocks_log, segments } => {
+                let level =
+                    u32::from(blocks_log) + (segments.max(1) - 1).checked_ilog2().map_or(0, |log| log + 1);
+                let beyond = size_log.saturating_sub(level);
+                u32::from(base) + beyond + u32::from(beyond > 0)
+            }
+        };
+        bits.min(REMAINDER_MAX_BITS)
+    }
+
+    /// Returns the logarithm of the number of blocks of the first segment.
+    pub(super) fn initial_blocks_log(self) -> u32 {
+        if let Self::Level { blocks_log, .. } = self { blocks_log.into() } else { 0 }
+    }
+
+    /// Returns the number of segments at first.
+    pub(super) fn initial_segments(self) -> usize {
+        if let Self::Level { segments, .. } = self { segments as usize } else { 1 }
+    }
+}
+
+/// Returns the smallest number of segments, and the logarithm of their blocks, of a table with `used` slots in use.
+pub(super) fn size_for(used: u64) -> (usize, u32) {
+    let blocks_log = (0..BLOCKS_LOG_MAX).find(|log| used_before_growth(1, *log) >= used);
+    let blocks_log = blocks_log.unwrap_or(BLOCKS_LOG_MAX);
+    let mut segments = 1;
+    let mut step = 1usize << 31;
+    while step > 0 {
+        if used_before_growth(segments + step - 1, blocks_log) < used {
+            segments += step;
+        }
+        step /= 2;
+    }
+    (segments, blocks_log)
+}
+
+/// Returns how many slots a bucket has, on average over items: some segments have been split in this round, and have
+/// half the load.
+fn load(used: u64, segments: usize, blocks_log: u32) -> f64 {
+    let whole = (1u64 << depth(segments)) as f64;
+    let load = used as f64 / (whole * (u64::from(BUCKETS) << blocks_log) as f64);
+    load * (1.0 - (segments as f64 / whole - 1.0) / 2.0)
+}
+
+/// Returns how many of [`LONGER_FROM`] a size has reached.
+fn longer(size_log: u32) -> u32 {
+    LONGER_FROM.iter().filter(|from| size_log >= **from).count() as u32
+}

@@ -1,0 +1,198 @@
+//! Timed entries: an item is found until its generation has expired.
+//!
+//! A slot has the generation modulo 16, its *code*; 15 generations are live. The stamp of a segment is the generation
+//! of its last compaction, which removed what had expired. From it and the codes the generations of all entries are
+//! known, as long as no entry is more than one generation newer. So a segment is compacted before an entry of a later
+//! generation is stored. Only adds that store something compact: lookups and refused adds change nothing.
+//!
+//! An add gives a live entry a newer generation only if it has the longest remainder of its segment. A shorter one
+//! stands for more items, and would never expire if each of them refreshed it.
+
+use super::add::{Addition, RUN_MAX, weight};
+use super::build::selected;
+use super::directory::Leftovers;
+use super::lookup::{GENERATION_BITS, depth, depth_of, live_codes, matches, remainder_bits};
+use super::plan::Plan;
+use super::segment::{Segment, low_bits};
+use super::select::Select;
+use super::{EntryKind, Table, Tally};
+use crate::bloom::generation::{CODES, Generation, is_live};
+use crate::bloom::memory::OutOfMemory;
+use crate::bloom::outcome::{AddError, Added};
+use crate::bloom::room::Room;
+
+/// How many entries are stored from one sweep to the next. A sweep compacts a segment, so that the memory of expired
+/// entries becomes free also where no items are added, or joins two.
+const SWEEP_ENTRIES: u64 = 256;
+
+impl Table {
+    /// Adds an item to timed entries.
+    pub(super) fn add_timed(
+        &mut self,
+        addition: Addition,
+        room: &Room<'_>,
+        select: impl Select,
+    ) -> Result<Added, AddError> {
+        let Addition { hash, added, now, keeps_generation, .. } = addition;
+        let code = added % CODES;
+        let mut is_room_made = false;
+        loop {
+            let Some((place, segment)) = self.locate(hash) else { return Ok(Added::Present) };
+            let run = segment.run(&place, select);
+            let entry_bits = segment.width().wrapping_sub(GENERATION_BITS);
+            let (mut slots, mut is_found, mut newest, mut longest) = (0u32, false, added, None);
+            if !run.is_empty {
+                segment.visit_run(run.start, |at, value| {
+                    slots = slots.wrapping_add(1);
+                    let (entry, generation) = (value & low_bits(entry_bits), segment.generation(value));
+                    newest = newest.max(generation);
+                    if matches(entry, place.key) && is_live(generation, now) {
+                        is_found = true;
+                        if remainder_bits(entry).wrapping_add(1) == entry_bits {
+                            longest = Some((at, value));
+                        }
+                    }
+                    true
+                });
+            }
+            let is_newer = longest.is_none_or(|(_, value)| segment.generation(value) < added);
+            if is_found && (keeps_generation || !is_newer) {
+                // A join cuts entries, so one of them may have begun to match. What changes the table is replicated.
+                return Ok(if is_room_made { Added::Again } else { Added::Present });
+            }
+            if !is_found {
+                self.check_items(&addition)?;
+            }
+            let more = usize::from(longest.is_none() && slots < RUN_MAX);
+            let must_sweep = self.stored().wrapping_add(1).is_multiple_of(SWEEP_ENTRIES);
+            if !is_room_made && (must_sweep || self.is_stale(segment, now) || self.needs_room(segment, more))
+            {
+                self.make_room(place.segment, more, now, room).map_err(AddError::CannotGrow)?;
+                is_room_made = true;
+                continue;
+            }
+            let moved_from = longest.map(|(_, value)| segment.generation(value));
+            match longest {
+                Some((at, value)) => {
+                    let value = value & low_bits(entry_bits) | code << (entry_bits & 63);
+                    if let Some(segment) = self.directory.get_mut(place.segment) {
+                        segment.set_slot(at, value);
+                    }
+                }
+                None if slots >= RUN_MAX => self.saturate_bucket(&place, newest % CODES),
+                None if segment.used() >= segment.used_max() => {
+                    self.saturate_fullest_block(&place, now % CODES);
+                    self.insert_unless_saturated(hash, code);
+                }
+                None => self.insert(&place, run, code),
+            }
+            if let Tally::Timed { history, stored, .. } = &mut self.tally {
+                if let Some(before) = moved_from {
+                    history.take(before);
+                }
+                history.add(added);
+                *stored = stored.wrapping_add(1);
+            }
+            return Ok(if is_found { Added::Again } else { Added::New });
+        }
+    }
+
+    /// Returns how many entries were stored.
+    #[inline(always)]
+    fn stored(&self) -> u64 {
+        if let Tally::Timed { stored, .. } = self.tally { stored } else { 0 }
+    }
+
+    /// Returns whether a segment must be compacted before an entry can be stored in it in this generation.
+    #[inline(always)]
+    pub(super) fn is_stale(&self, segment: &Segment, now: Generation) -> bool {
+        segment.stamp.wrapping_add(1) < now
+    }
+
+    /// Plans what frees the memory of expired entries before one is stored in a segment: to compact that, and if a
+    /// sweep is due also the next one of the sweep, or to join two segments.
+    pub(super) fn plan_expiry(
+        &self,
+        plan: &mut Plan,
+        number: usize,
+        slots: usize,
+        now: Generation,
+    ) -> Result<(), OutOfMemory> {
+        if self.kind() != EntryKind::Timed {
+            return Ok(());
+        }
+        // A segment that was compacted in the last generation is compacted again if it is full.
+        let stale = now.saturating_sub(1);
+        let is_full = plan.segment(self, number).is_some_and(|segment| self.needs_room(segment, slots));
+        self.plan_compaction(plan, number, slots, now, if is_full { now } else { stale })?;
+        let stored = self.stored().wrapping_add(1);
+        if !stored.is_multiple_of(SWEEP_ENTRIES) {
+            return Ok(());
+        }
+        let segments = self.directory.len();
+        if self.is_too_large(plan.used) {
+            let last = segments.wrapping_sub(1);
+            self.plan_compaction(plan, last, slots, now, stale)?;
+            self.plan_compaction(plan, last.wrapping_sub(1 << depth(last)), slots, now, stale)?;
+            self.plan_join(plan)?;
+        } else {
+            let swept = stored / SWEEP_ENTRIES % segments as u64;
+            self.plan_compaction(plan, swept as usize, slots, now, stale)?;
+        }
+        Ok(())
+    }
+
+    /// Makes a generation the newest one, unless there is a newer one, and removes all entries that have expired then.
+    /// O(slots).
+    ///
+    /// # Errors
+    /// [`OutOfMemory`]; some have been removed then.
+    pub fn advance_to(&mut self, now: Generation) -> Result<(), OutOfMemory> {
+        self.advance(now);
+        for number in 0..self.segment_count() {
+            let mut plan = Plan::new(self);
+            self.plan_compaction(&mut plan, number, 0, now, now)?;
+            plan.commit(self)?;
+        }
+        Ok(())
+    }
+
+    /// Plans to replace a segment by one without its expired entries, which can take `slots` more, if its last
+    /// compaction was before the generation `before`.
+    fn plan_compaction(
+        &self,
+        plan: &mut Plan,
+        number: usize,
+        slots: usize,
+        now: Generation,
+        before: Generation,
+    ) -> Result<(), OutOfMemory> {
+        let Some(segment) = plan.segment(self, number).filter(|segment| segment.stamp < before) else {
+            return Ok(());
+        };
+        let entry_bits = self.entry_bits(segment);
+        let address_bits = depth_of(self.directory.len(), number).wrapping_add(segment.blocks_log());
+        let (mut expired, mut leftovers) = (0u128, Leftovers::default());
+        let live = live_codes(segment.stamp, now);
+        let stays = |_, value: u64| {
+            let is_live = live >> (value >> entry_bits) & 1 == 1;
+            if !is_live {
+                let entry = value & low_bits(entry_bits);
+                expired = expired.wrapping_add(weight(address_bits, remainder_bits(entry)));
+                leftovers.count(entry, u64::MAX);
+            }
+            is_live
+        };
+        let shape = |used: usize| {
+            let used = used.saturating_add(slots);
+            let smaller = if used > segment.used_max() { None } else { segment.smaller_shape(used, used) };
+            smaller.unwrap_or(segment.shape())
+        };
+        let mut compacted = selected(segment, shape, stays)?;
+        compacted.stamp = now;
+        plan.mass = plan.mass.wrapping_sub(expired);
+        plan.leftovers.add(leftovers);
+        plan.replace(self, number, compacted);
+        Ok(())
+    }
+}

@@ -1,0 +1,114 @@
+//! The part of the record for the table: a part of fixed size, the key of its hash, and for entries that expire the
+//! items of each generation.
+
+use serde::{Deserialize, Serialize};
+
+use super::layer::{key_of, numbers_of, read_hash};
+use crate::bloom::table::{EntryKind, GENERATIONS, History, Loading, Schedule, Table, TableCounts};
+use crate::bloom::{Filter, Hash};
+use crate::format::stream::{DecodeError, append, read, take};
+
+/// Bytes of the part of fixed size.
+pub const TABLE_BYTES: usize = 48;
+
+/// The schedules by number. Numbers are only added; they never change their meaning.
+const GROWING: u8 = 1;
+const LEVEL: u8 = 2;
+
+/// The part of fixed size. Unused fields are 0.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub(super) struct TableRecord {
+    hash: u8,
+    schedule: u8,
+    /// Bits of a remainder at first.
+    base_bits: u8,
+    /// Of a growing schedule: the logarithm of the number of blocks from which on remainders have a further bit. Of a
+    /// level one: the logarithm of the number of blocks of a segment at first.
+    blocks: u8,
+    /// The logarithm of the number of blocks of a segment.
+    blocks_log: u8,
+    reserved: [u8; 3],
+    /// Of a level schedule: the number of segments at first.
+    segments_first: u32,
+    /// [`Loading::number`].
+    loading: u32,
+    segments: u64,
+    used_slots: u64,
+    items: u64,
+    tally: u64,
+}
+
+/// The items of each generation, which come last.
+#[derive(Serialize, Deserialize)]
+struct HistoryPart {
+    newest: u64,
+    items: [u64; GENERATIONS],
+}
+
+/// A table that was read and not built yet.
+#[derive(Debug)]
+pub(super) struct PlannedTable {
+    pub(super) hash: Hash,
+    pub(super) counts: TableCounts,
+    pub(super) used_slots: u64,
+}
+
+impl TableRecord {
+    /// Appends the part for the table of a filter, if there is one, with `used_slots` slots in use.
+    pub(super) fn append(filter: &Filter, used_slots: u64, bytes: &mut Vec<u8>) {
+        let (Some(table), Some(hash)) = (filter.table(), filter.table_hash()) else { return };
+        let TableCounts { schedule, items, tally, history, segments, blocks_log, loading } = table.counts();
+        let (number, base_bits, blocks, segments_first) = match schedule {
+            Schedule::Growing { base, longer_from } => (GROWING, base, longer_from, 0),
+            Schedule::Level { base, blocks_log, segments } => (LEVEL, base, blocks_log, segments),
+        };
+        let part = Self {
+            hash: numbers_of(hash).0,
+            schedule: number,
+            base_bits,
+            blocks,
+            blocks_log: u8::try_from(blocks_log).unwrap_or(u8::MAX),
+            reserved: [0; 3],
+            segments_first,
+            loading: loading.number(),
+            segments: segments as u64,
+            used_slots,
+            items,
+            tally,
+        };
+        append(bytes, &part);
+        bytes.extend_from_slice(key_of(hash));
+        if table.kind() == EntryKind::Timed {
+            let History { newest, items } = history;
+            append(bytes, &HistoryPart { newest, items });
+        }
+    }
+
+    /// Reads the part for a table of entries of a kind from the start of `rest`.
+    pub(super) fn read(rest: &mut &[u8], kind: EntryKind) -> Result<PlannedTable, DecodeError> {
+        let part: Self = read(take::<TABLE_BYTES>(rest)?)?;
+        let Self { base_bits: base, blocks, segments_first, used_slots, items, tally, .. } = part;
+        let hash = read_hash(part.hash, 0, rest)?;
+        let schedule = match part.schedule {
+            GROWING => Schedule::Growing { base, longer_from: blocks },
+            LEVEL => Schedule::Level { base, blocks_log: blocks, segments: segments_first },
+            got => return Err(DecodeError::Unsupported { what: "schedule", got: got.into() }),
+        };
+        let history = if kind == EntryKind::Timed {
+            let HistoryPart { newest, items } = read(take::<{ 8 + GENERATIONS * 8 }>(rest)?)?;
+            History { newest, items }
+        } else {
+            History::default()
+        };
+        let segments = usize::try_from(part.segments).map_err(|_| DecodeError::Invalid("segments"))?;
+        let loading = Loading::of_number(part.loading).ok_or(DecodeError::Invalid("loading"))?;
+        let blocks_log = part.blocks_log.into();
+        let counts = TableCounts { schedule, items, tally, history, segments, blocks_log, loading };
+        Ok(PlannedTable { hash, counts, used_slots })
+    }
+}
+
+/// Returns the slots that a table has in use; 0 without a table.
+pub(super) fn used_slots(table: Option<&Table>) -> u64 {
+    table.map_or(0, Table::used_slots)
+}

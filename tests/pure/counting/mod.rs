@@ -1,3 +1,0 @@
-//! Counting filters compared with a multiset.
-
-mod oracle;

@@ -1,0 +1,125 @@
+//! The memory blocks of a filter, which a server measures and moves.
+
+use std::cell::Cell;
+
+use everbloom::bloom::filter::policy::ValkeyBloom;
+use everbloom::bloom::filter::policy::redisbloom::Options;
+use everbloom::bloom::hash::siphash::Seed;
+use everbloom::bloom::{BlockMover, BlockVisitor, Depth, Filter, Growth, Hash, Table};
+
+use crate::support::make::{
+    START_MS, add, contains, counting, keyed, keyed_window, plain, promise, redisbloom, set_time, unreserved,
+    valkeybloom, window,
+};
+use crate::support::saved::digested;
+
+/// Counts the blocks that it visits, and moves every vector.
+#[derive(Default)]
+struct Blocks {
+    vectors: Cell<usize>,
+    boxes: Cell<usize>,
+    bytes: usize,
+}
+
+impl BlockMover for Blocks {
+    fn move_vec<T>(&self, values: &mut Vec<T>) {
+        let mut moved = Vec::with_capacity(values.len());
+        moved.append(values);
+        *values = moved;
+        self.vectors.set(self.vectors.get() + 1);
+    }
+
+    fn move_box<T>(&self, _: &mut Box<T>) {
+        self.boxes.set(self.boxes.get() + 1);
+    }
+}
+
+impl BlockVisitor for Blocks {
+    fn visit<T>(&mut self, block: &[T]) {
+        self.bytes += size_of_val(block);
+    }
+}
+
+#[test]
+fn an_emptied_filter_takes_as_much_memory_as_before() {
+    let filter = plain(promise(0.01, 10, 2));
+    let allocation = |filter: &Filter| filter.layers()[0].bits().allocation().len();
+    assert_eq!(allocation(&filter), filter.layers()[0].bits().words().len());
+    assert_eq!(allocation(&filter.try_emptied(&u64::MAX).unwrap()), allocation(&filter));
+}
+
+/// Returns a small filter of each kind: its name, itself, and the boxes of its policy.
+fn kinds() -> Vec<(&'static str, Filter, usize)> {
+    let own = promise(0.01, 10, 2);
+    let growth = Growth::default();
+    let valkey = ValkeyBloom { error_rate: 0.01, tightening_ratio: 0.5, capacity_items: 10, growth };
+    vec![
+        ("outgrown", plain(own), 0),
+        ("outgrown and keyed", keyed(own), 0),
+        ("unreserved", plain(unreserved(0.01, 100, 2)), 0),
+        ("unreserved and keyed", keyed(unreserved(0.01, 100, 2)), 0),
+        ("redisbloom", redisbloom(0.01, 10, Options::SCALING, 2), 1),
+        ("valkey-bloom", valkeybloom(valkey, Seed::FIXED), 1),
+        ("counting", counting(own), 1),
+        ("window", window(own, 14_000), 1),
+        ("keyed window", keyed_window(own, 14_000), 1),
+    ]
+}
+
+#[test]
+fn every_block_of_every_kind_is_visited_and_moved() {
+    for (name, mut filter, policy_boxes) in kinds() {
+        // Tables of one segment, then of several.
+        let mut added = 0u32;
+        for items in [100u32, 30_000] {
+            if filter.table().is_none() && added > 0 {
+                break;
+            }
+            for item in added..items {
+                set_time(&mut filter, START_MS + u64::from(item % 1000));
+                add(&mut filter, &item.to_le_bytes()).unwrap();
+            }
+            added = items;
+            filter.begin_dump(7);
+            let layers = filter.layer_count();
+            let segments = filter.table().map_or(0, Table::segment_count);
+            assert_eq!(segments > 1, items > 100 && segments > 0, "{name}");
+            // Those that are not in place: the directory of a table, and of a filter that has more than one part.
+            let is_in_place = (layers, segments > 0, filter.hash()) == (0, true, Hash::Murmur3);
+            let lists = usize::from(!is_in_place);
+            let tables = usize::from(segments > 0 && !is_in_place);
+            let pieces = usize::from(segments > 1);
+            let layer_boxes = if filter.hash() == Hash::Murmur3 { 0 } else { layers };
+
+            // The struct itself and the dumps are not part of the size of the filter.
+            let mut blocks = Blocks::default();
+            filter.visit_blocks(&mut blocks);
+            let needed_bytes = filter.size_bytes() - size_of::<Filter>() as u64;
+            // The blocks of policies and keys are small and not counted in the size.
+            let uncounted = blocks.bytes as u64 - needed_bytes;
+            assert!(
+                blocks.bytes as u64 >= needed_bytes && uncounted < 64 + 160 * (1 + layer_boxes as u64),
+                "{name}: {uncounted}"
+            );
+
+            let before = (digested(&filter), filter.extent());
+            let blocks = Blocks::default();
+            filter.move_structs(&blocks);
+            let histories = usize::from(filter.window().is_some());
+            let boxes = 1 + policy_boxes + layer_boxes + tables + histories + pieces;
+            assert_eq!((blocks.vectors.get(), blocks.boxes.get()), (lists + 2 * pieces, boxes), "{name}");
+            let blocks = Blocks::default();
+            (0..layers).for_each(|layer| filter.move_bits(layer, &blocks));
+            (0..segments).for_each(|segment| filter.move_segment(segment, &blocks));
+            // There are no others.
+            filter.move_bits(layers, &blocks);
+            if segments != 1 {
+                filter.move_segment(segments, &blocks);
+            }
+            assert_eq!(blocks.vectors.get(), layers + segments, "{name}");
+            assert_eq!((digested(&filter), filter.extent()), before, "{name}");
+            assert_eq!(filter.internal_validate(Depth::Contents), Ok(()), "{name}");
+            assert!((0..items).all(|item| contains(&filter, &item.to_le_bytes())), "{name}");
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! The limits on the size of a filter: what exceeds one is refused, and the checks before agree.
+
+use std::error::Error;
+
+use everbloom::bloom::bits::sizing::Shape;
+use everbloom::bloom::hash::scheme::ItemEncoding;
+use everbloom::bloom::limits::{
+    CAPACITY_MAX_ITEMS, LAYER_MAX_BYTES, LAYERS_MAX, PROBES_MAX, PROBES_TOTAL_MAX,
+};
+use everbloom::bloom::{
+    AddError, Extent, Filter, Hash, Layer, Limit, OutOfMemory, Policy, Promise, ReserveError, ScaleError,
+    Table,
+};
+
+use super::{reserve, validate};
+use crate::support::make::{ANY, plain, promise, unreserved};
+
+#[test]
+fn a_filter_above_a_limit_is_refused_before_an_allocation() {
+    for error_rate in [5e-324, 1e-6, 0.01, 0.5] {
+        let parameters = promise(error_rate, CAPACITY_MAX_ITEMS, 0);
+        let Err(ReserveError::TooLarge { needed_bytes, limit }) = reserve(parameters, 1 << 36) else {
+            panic!("2^40 items at {error_rate} are more than 64 GiB");
+        };
+        assert!(needed_bytes > 1 << 36 && limit == (1 << 36).into());
+    }
+    let error = reserve(promise(5e-324, CAPACITY_MAX_ITEMS, 0), ANY).unwrap_err();
+    assert!(
+        matches!(error, ReserveError::TooLarge { limit: Limit::LAYER, .. }),
+        "a layer above 1 TiB is refused whatever the limit of the filter: {error:?}"
+    );
+}
+
+#[test]
+fn every_limit_of_a_filter_is_inclusive() {
+    let check = |extent: Extent| extent.check(&ANY);
+    let layers = |count: usize, probes| (0..count).fold(Extent::default(), |e, _| e.and_layer(8, probes));
+    assert_eq!(check(layers(LAYERS_MAX, 1)), Ok(()));
+    assert_eq!(check(layers(LAYERS_MAX + 1, 1)), Err(ReserveError::TooLong));
+    let probes = u32::try_from(PROBES_TOTAL_MAX).unwrap();
+    assert_eq!(check(layers(1, probes)), Ok(()));
+    assert_eq!(check(layers(2, probes / 2)), Ok(()));
+    assert_eq!(check(layers(2, probes / 2).and_layer(8, 1)), Err(ReserveError::TooLong));
+    assert_eq!(check(layers(1, probes + 1)), Err(ReserveError::TooLong));
+    let largest = Extent::default().and_layer(LAYER_MAX_BYTES, 7);
+    assert_eq!(check(largest.and_layer(LAYER_MAX_BYTES, 7)), Ok(()));
+    let Err(ReserveError::TooLarge { needed_bytes, limit }) =
+        check(Extent::default().and_layer(LAYER_MAX_BYTES + 1, 7).and_layer(8, 7))
+    else {
+        panic!("a layer of more than 1 TiB");
+    };
+    assert_eq!(limit, Limit::LAYER);
+    // The structs count too: that of the filter and those of several layers.
+    let structs_bytes = (size_of::<Filter>() + 2 * size_of::<Layer>()) as u64;
+    assert_eq!(needed_bytes, structs_bytes + LAYER_MAX_BYTES + 9);
+    // Sums saturate at the largest number, which exceeds every limit.
+    let endless = Extent::default().and_layer(u64::MAX, u32::MAX).and_layer(u64::MAX, u32::MAX);
+    assert_eq!(check(endless), Err(ReserveError::TooLong));
+    let endless = Extent::default().and_layer(u64::MAX, 1).and_layer(u64::MAX, 1);
+    assert!(endless.check(&(u64::MAX - 1)).is_err());
+}
+
+#[test]
+fn every_limit_of_a_layer_is_inclusive() {
+    let scattered = |size_bytes: u64, probes, capacity_items| {
+        Shape { lines: 0, probes, positions: size_bytes * 8, capacity_items }.validate()
+    };
+    assert_eq!(scattered(LAYER_MAX_BYTES, PROBES_MAX, CAPACITY_MAX_ITEMS), Ok(()));
+    assert_eq!(scattered(LAYER_MAX_BYTES + 8, PROBES_MAX, CAPACITY_MAX_ITEMS), Err("positions"));
+    assert_eq!(scattered(LAYER_MAX_BYTES, PROBES_MAX + 1, CAPACITY_MAX_ITEMS), Err("probes"));
+    assert_eq!(scattered(LAYER_MAX_BYTES, PROBES_MAX, CAPACITY_MAX_ITEMS + 1), Err("capacity"));
+    assert_eq!(scattered(8, 1, 64), Ok(()));
+    assert_eq!(scattered(8, 1, 65), Err("capacity"));
+    assert_eq!(scattered(8, 1, 0), Err("capacity"));
+    assert_eq!(scattered(8, 0, 64), Err("probes"));
+    assert_eq!(scattered(0, 1, 1), Err("positions"));
+    assert_eq!(scattered(4, 1, 1), Err("positions"));
+}
+
+#[test]
+fn validation_reports_why_a_filter_cannot_grow() {
+    let scaling = |capacity_items, expansion| promise(0.01, capacity_items, expansion);
+    assert_eq!(validate(scaling(100, 0), 1, ANY), Err(ScaleError::Fixed));
+    // A layer may hold 2^40 items, but not at a rate that needs more than 1 TiB. What follows it is a table.
+    assert_eq!(validate(scaling(1 << 40, 2), 1 << 40, ANY), Err(ScaleError::TooLarge));
+    assert_eq!(validate(scaling(1 << 39, 2), 1 << 41, ANY), Ok(()));
+    assert_eq!(validate(scaling(1 << 39, 2), 1 << 41, 1 << 40), Err(ScaleError::TooLarge));
+    assert_eq!(validate(unreserved(0.01, 100, 2), 1 << 40, 1 << 42), Ok(()));
+    assert_eq!(validate(unreserved(0.01, 100, 2), 1 << 40, 1 << 40), Err(ScaleError::TooLarge));
+    // Without items beyond its capacity a filter is its layer.
+    let size_bytes = plain(scaling(100, 2)).size_bytes();
+    assert_eq!(validate(scaling(100, 2), 100, size_bytes), Ok(()));
+    assert_eq!(validate(scaling(100, 2), 100, size_bytes - 1), Err(ScaleError::TooLarge));
+    assert_eq!(validate(scaling(100, 2), 101, size_bytes), Err(ScaleError::TooLarge));
+}
+
+/// A table alone, or none: every other filter has layers.
+#[test]
+fn a_filter_without_layers_is_a_table() {
+    let of_layers = |growth: Promise, layers| Filter::from_parts(Policy::Promise(growth), layers, None);
+    assert_eq!(of_layers(promise(0.01, 100, 2), Vec::new()).err(), Some("layer count"));
+    assert_eq!(of_layers(unreserved(0.01, 100, 2), Vec::new()).err(), Some("layer count"));
+    for (promise, is_valid) in [(unreserved(0.01, 100, 2), true), (promise(0.01, 100, 2), false)] {
+        let table = Table::try_new(Policy::Promise(promise).table()).unwrap();
+        let made = Filter::from_parts(Policy::Promise(promise), Vec::new(), Some((table, Hash::Murmur3)));
+        assert_eq!(made.is_ok(), is_valid, "{promise:?}");
+    }
+}
+
+#[test]
+fn every_error_has_its_text() {
+    let too_large = ReserveError::TooLarge { needed_bytes: 9, limit: 8.into() };
+    let errors: [(&dyn Error, &str); 7] = [
+        (&OutOfMemory, "out of memory"),
+        (&too_large, "the filter would take 9 bytes, more than 8"),
+        (&AddError::Full, "the filter is fixed and full"),
+        (&AddError::CannotGrow(too_large), "the filter is full and cannot grow"),
+        (&AddError::TooOften, "the item was added too often to be counted"),
+        (&AddError::NotEncodable(ItemEncoding::Int32Le), "the item is not a decimal integer of 32 bits"),
+        (&ScaleError::Fixed, "the filter is fixed"),
+    ];
+    for (error, text) in errors {
+        assert_eq!(error.to_string(), text);
+    }
+    assert_eq!(AddError::CannotGrow(too_large).source().unwrap().to_string(), too_large.to_string());
+}

@@ -1,0 +1,166 @@
+//! Compares filters of everbloom's own format with a `HashSet` while they grow: no added item is missing, counts are
+//! correct, the parts are those that the parameters ask for, and a refusal changes nothing.
+
+mod blocks;
+mod limits;
+mod saturation;
+
+use std::collections::HashSet;
+
+use everbloom::bloom::filter::size::validate_scale_to;
+use everbloom::bloom::{
+    AddError, Added, Depth, Filter, Growth, Hash, NoPrefetch, Policy, Promise, ReserveError, ScaleError,
+    Spec, UnknownMemory,
+};
+use proptest::prelude::*;
+
+use crate::support::make::{add, contains, plain};
+use crate::support::saved::digested;
+
+/// Returns filters of every growth. Those with the lowest rates have no false positives in a test's few thousand
+/// lookups.
+fn parameters() -> impl Strategy<Value = Promise> {
+    let error_rate = prop_oneof![Just(0.5), Just(0.01), Just(1e-3), Just(1e-12)];
+    let growths = [Growth::Fixed, Growth::default(), Growth::default().unreserved()];
+    (error_rate, 1..60u64, proptest::sample::select(growths.to_vec()))
+        .prop_map(|(error_rate, capacity_items, growth)| Promise { error_rate, capacity_items, growth })
+}
+
+/// Returns items with repetitions, including the empty item and items with long common prefixes.
+fn items() -> impl Strategy<Value = Vec<Vec<u8>>> {
+    let item = prop_oneof![
+        (0..400u32).prop_map(|number| format!("a common prefix of thirty-two bytes {number}").into_bytes()),
+        proptest::collection::vec(any::<u8>(), 0..20),
+    ];
+    proptest::collection::vec(item, 0..600)
+}
+
+/// Returns a filter with a size limit.
+fn reserve(parameters: Promise, limit_bytes: u64) -> Result<Filter, ReserveError> {
+    let spec = Spec { policy: Policy::Promise(parameters), hash: Hash::Murmur3 };
+    Filter::reserve(spec, &limit_bytes)
+}
+
+/// Returns whether such a filter can grow to this number of items within a limit.
+fn validate(parameters: Promise, target_items: u64, limit_bytes: u64) -> Result<(), ScaleError> {
+    validate_scale_to(&Policy::Promise(parameters), Hash::Murmur3, target_items, limit_bytes)
+}
+
+/// Adds numbers until the filter has `items` items. Returns the error of the first that is refused.
+fn fill(filter: &mut Filter, items: u64, limit_bytes: u64) -> Result<(), AddError> {
+    let mut next = filter.items();
+    while filter.items() < items {
+        filter.add(&next.to_le_bytes(), &limit_bytes, NoPrefetch)?;
+        next += 1;
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
+
+    #[test]
+    fn a_filter_agrees_with_a_set(parameters in parameters(), items in items()) {
+        let mut filter = plain(parameters);
+        let mut oracle = HashSet::new();
+        let mut counted = 0;
+        for item in &items {
+            let known = contains(&filter, item);
+            prop_assert!(known || !oracle.contains(item), "an added item is missed");
+            let before = digested(&filter);
+            match add(&mut filter, item) {
+                Ok(Added::New) => {
+                    prop_assert!(!known);
+                    counted += 1;
+                    oracle.insert(item.clone());
+                }
+                Ok(Added::Again) => prop_assert!(false, "counted without counts"),
+                Ok(Added::Present) => {
+                    prop_assert!(known && before == digested(&filter));
+                    if parameters.error_rate < 1e-9 {
+                        prop_assert!(oracle.contains(item), "a false positive at 1e-12");
+                    }
+                    oracle.insert(item.clone());
+                }
+                Err(error) => {
+                    prop_assert_eq!((error, parameters.growth), (AddError::Full, Growth::Fixed));
+                    prop_assert!(filter.items() == parameters.capacity_items && before == digested(&filter));
+                }
+            }
+            prop_assert_eq!(filter.items(), counted);
+            prop_assert_eq!(filter.internal_validate(Depth::Parts), Ok(()));
+        }
+        prop_assert_eq!(filter.internal_validate(Depth::Contents), Ok(()));
+        if parameters.error_rate < 1e-9 {
+            prop_assert_eq!(counted, oracle.len() as u64);
+        }
+        let copy = filter.try_clone(UnknownMemory).unwrap();
+        prop_assert_eq!(digested(&copy), digested(&filter));
+        for item in &oracle {
+            prop_assert!(contains(&filter, item) && contains(&copy, item));
+        }
+        let capacity_items = parameters.capacity_items;
+        let outgrown = counted > capacity_items;
+        let parts = (filter.layer_count(), filter.table().is_some());
+        let expected = match parameters.growth {
+            Growth::Unreserved { .. } => (0, true),
+            _ => (1, outgrown),
+        };
+        prop_assert_eq!(parts, expected, "a table was added before the layer was full, or for nothing");
+        prop_assert_eq!(filter.capacity_items(), counted.max(capacity_items));
+    }
+
+    #[test]
+    fn a_validated_filter_grows_within_its_limit(
+        error_rate in 1e-9..0.9f64,
+        capacity_items in 1..5_000u64,
+        is_unreserved in any::<bool>(),
+        target_items in 1..20_000u64,
+    ) {
+        let growth = Growth::default();
+        let growth = if is_unreserved { growth.unreserved() } else { growth };
+        let parameters = Promise { error_rate, capacity_items, growth };
+        let mut filter = plain(parameters);
+        fill(&mut filter, target_items, u64::MAX).unwrap();
+        // The least limit that is validated, to a few bytes.
+        let (mut least, mut most) = (0, 1 << 24);
+        while least + 1 < most {
+            let middle = u64::midpoint(least, most);
+            let is_enough = validate(parameters, target_items, middle).is_ok();
+            *if is_enough { &mut most } else { &mut least } = middle;
+        }
+        prop_assert_eq!(validate(parameters, target_items, most - 1), Err(ScaleError::TooLarge));
+        // The size of a table is expected, not exact.
+        let limit = most + most / 32;
+        let mut again = reserve(parameters, limit).unwrap();
+        prop_assert_eq!(fill(&mut again, target_items, limit), Ok(()), "{} and {}", most, filter.size_bytes());
+        let real = filter.size_bytes();
+        prop_assert!(most < real + real / 3 + 200, "{} for {}", most, real);
+    }
+
+    #[test]
+    fn growth_above_the_limit_is_refused_and_changes_nothing(
+        capacity_items in 1..2_000u64,
+        spare in 0..4_000u64,
+        is_unreserved in any::<bool>(),
+    ) {
+        let parameters = Promise { capacity_items, ..Promise::default() };
+        let growth = if is_unreserved { parameters.growth.unreserved() } else { parameters.growth };
+        let mut filter = plain(Promise { growth, ..parameters });
+        let limit_bytes = filter.size_bytes() + spare;
+        let (mut offered, mut refused) = (0u64, None);
+        while refused.is_none() && offered < 20_000 {
+            let before = digested(&filter);
+            refused = filter.add(&offered.to_le_bytes(), &limit_bytes, NoPrefetch).err();
+            prop_assert!(refused.is_none() || before == digested(&filter));
+            offered += 1;
+        }
+        prop_assert_eq!(filter.internal_validate(Depth::Contents), Ok(()));
+        prop_assert!(filter.size_bytes() <= limit_bytes);
+        let Some(AddError::CannotGrow(ReserveError::TooLarge { needed_bytes, limit })) = refused else {
+            panic!("{refused:?}");
+        };
+        prop_assert!(needed_bytes > limit_bytes && limit == limit_bytes.into());
+        prop_assert!((0..offered - 1).all(|item| contains(&filter, &item.to_le_bytes())));
+    }
+}

@@ -1,0 +1,99 @@
+//! Random operations on whole filters, compared with a set, a multiset and a map of times: adds, deletions and lookups,
+//! one by one and in batches, while the tables grow and shrink; in between restarts, copies, merges and dumps.
+//!
+//! `ORACLE_OPERATIONS=10000000 cargo test --no-default-features --test pure oracles` does as many for each kind.
+
+mod counting;
+mod plain;
+mod window;
+
+use everbloom::bloom::{Depth, Filter, NoPrefetch, UnknownMemory};
+use everbloom::format::chunks::Trust;
+use everbloom::format::filter::{chunk, from_header, load_chunk};
+
+use crate::support::Random;
+use crate::support::make::{ANY, contains};
+use crate::support::saved::{digested, from_chunks, loaded, rewritten, saved};
+
+/// Returns how many operations an oracle does.
+fn operations() -> u64 {
+    std::env::var("ORACLE_OPERATIONS").map_or(300_000, |operations| operations.parse().unwrap())
+}
+
+/// Returns the bytes of an item that is a number.
+fn item(number: u64) -> [u8; 8] {
+    number.to_le_bytes()
+}
+
+/// No numbers.
+const NONE: [u64; 0] = [];
+
+/// Looks up numbers in one batch. Returns those that are not found.
+fn missing(filter: &Filter, numbers: impl Iterator<Item = u64>) -> Vec<u64> {
+    let numbers: Vec<u64> = numbers.collect();
+    let items: Vec<[u8; 8]> = numbers.iter().copied().map(item).collect();
+    let slices: Vec<&[u8]> = items.iter().map(<[u8; 8]>::as_slice).collect();
+    let (mut missing, mut next) = (Vec::new(), 0);
+    filter.contains_many(&slices, NoPrefetch, |found| {
+        if !found {
+            missing.push(numbers[next]);
+        }
+        next += 1;
+    });
+    missing
+}
+
+/// Asserts every rule of a filter, and that absent items are found at most as often as its statistics say.
+fn assert_valid(filter: &Filter, context: &str) {
+    assert_eq!(filter.internal_validate(Depth::Contents), Ok(()), "{context}");
+    let (.., stats) = filter.stats();
+    let promised = filter.error_rate_max().unwrap();
+    assert!(stats.error_rate <= promised * 1.0001, "{context}: {} of {promised}", stats.error_rate);
+    let probes = 4_000u64;
+    let found = (0..probes).filter(|probe| contains(filter, &item(u64::MAX - probe))).count();
+    let most = stats.error_rate * probes as f64;
+    assert!(found as f64 <= most + 6.0 * most.sqrt() + 2.0, "{context}: {found} of {probes}, {stats:?}");
+}
+
+/// Replaces a filter by one with the same digest: from a snapshot, a dump or a rewritten file, or a copy.
+fn restart(filter: &mut Filter, random: &mut Random, context: &str) {
+    let (before, counts) = (digested(filter), (filter.items(), filter.distinct_items()));
+    let moment = filter.window().map(|window| window.now_ms());
+    let way = random.below(4);
+    *filter = match way {
+        0 => loaded(&saved(filter), ANY).unwrap(),
+        1 => {
+            filter.begin_dump(random.next());
+            from_chunks(filter)
+        }
+        2 => rewritten(filter),
+        _ => filter.try_clone(UnknownMemory).unwrap(),
+    };
+    if let Some(now_ms) = moment {
+        filter.set_now(now_ms);
+    }
+    let after = (filter.items(), filter.distinct_items());
+    assert!(digested(filter) == before && after == counts, "{context}, way {way}: {after:?}, {counts:?}");
+}
+
+/// A dump that is loaded into another filter, chunk by chunk, while the dumped filter changes.
+struct Dump {
+    iterator: u64,
+    copy: Filter,
+}
+
+impl Dump {
+    fn begin(filter: &mut Filter, random: &mut Random) -> Self {
+        filter.begin_dump(random.next());
+        let header = chunk(filter, 0).unwrap().unwrap();
+        Self { iterator: header.next_iterator, copy: from_header(&header.data, &ANY).unwrap() }
+    }
+
+    /// Loads the next chunk. Returns whether it was the last one; `None` if the dump has ended early.
+    fn go_on(&mut self, filter: &Filter) -> Option<bool> {
+        let Some(chunk) = chunk(filter, self.iterator).ok()? else { return Some(true) };
+        self.iterator = chunk.next_iterator;
+        load_chunk(&mut self.copy, self.iterator, &chunk.data, Trust::DumpId, &ANY).unwrap();
+        Some(false)
+    }
+}

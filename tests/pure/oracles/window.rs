@@ -1,0 +1,294 @@
+//! Filters whose items expire, compared with a map of each item's last generation: random clocks that jump and run
+//! backwards, bursts, pauses, and items that come late.
+
+use std::collections::HashMap;
+
+use everbloom::bloom::generation::{Span, is_live};
+use everbloom::bloom::{AddError, Added, Filter, NoPrefetch, UnknownMemory, Window};
+
+use super::{Dump, NONE, assert_valid, item, missing, operations, restart};
+use crate::support::Random;
+use crate::support::make::{ANY, START_MS, add, contains, keyed_windowed, promise, set_time, windowed};
+use crate::support::saved::digested;
+
+const DAY_MS: u64 = 86_400_000;
+
+/// Returns the blocks of the table.
+fn blocks(filter: &Filter) -> usize {
+    let counts = filter.table().unwrap().counts();
+    counts.segments << counts.blocks_log
+}
+
+struct Oracle {
+    make: fn(Window) -> Filter,
+    window: Window,
+    filter: Filter,
+    /// The generation of each item.
+    last: HashMap<u64, u64>,
+    now_ms: u64,
+    random: Random,
+    universe: u64,
+    /// Expired items that were looked up, and those that were found.
+    expired: (u64, u64),
+    refused: u64,
+}
+
+impl Oracle {
+    /// Moves the clock: mostly a small part of the window, sometimes far, sometimes back.
+    fn tick(&mut self) {
+        let window_ms = self.window.span.ms();
+        let mut part = |of: u64| self.random.next() % (of + 1);
+        self.now_ms = match part(40) {
+            0 => self.now_ms + 49 * DAY_MS,
+            1 => self.now_ms + part(window_ms * 20),
+            2 => self.now_ms - part(window_ms / 7).min(self.now_ms / 2),
+            3 => self.now_ms - part(window_ms * 2).min(self.now_ms / 2),
+            4 | 5 => self.now_ms + part(window_ms * 2),
+            6..=15 => self.now_ms,
+            _ => self.now_ms + part(window_ms / 20),
+        };
+        set_time(&mut self.filter, self.now_ms);
+    }
+
+    /// Notes that an item was added in a generation.
+    fn note(&mut self, number: u64, generation: u64, outcome: Result<Added, AddError>, context: &str) {
+        let is_known = self.last.get(&number).is_some_and(|last| is_live(*last, self.filter.now()));
+        match outcome {
+            Ok(Added::New) => assert!(!is_known, "{context}: {number}"),
+            // A false positive, or an item that keeps its time.
+            Ok(_) if self.window.no_refresh => return,
+            Ok(_) => {}
+            Err(AddError::Full) => {
+                let promise = self.window.promise;
+                assert!(promise.growth.is_fixed_size(), "{context}");
+                assert_eq!(self.filter.items(), promise.capacity_items, "{context}");
+                assert!(!is_known, "{context}");
+                self.refused += 1;
+                return;
+            }
+            Err(error) => panic!("{context}: {error}"),
+        }
+        let last = self.last.entry(number).or_default();
+        *last = generation.max(*last);
+    }
+
+    fn add(&mut self, context: &str) {
+        let number = self.random.next() % self.universe;
+        // Some items come late.
+        let is_late = self.random.below(8) == 0;
+        if is_late {
+            let at_ms = self.now_ms - (self.random.next() % self.window.span.ms()).min(self.now_ms / 2);
+            let _ = self.filter.set_event(at_ms);
+        }
+        let generation = self.filter.window().unwrap().moment().added;
+        let was_found = contains(&self.filter, &item(number));
+        let before = blocks(&self.filter);
+        let outcome = add(&mut self.filter, &item(number));
+        // A join may have cut an entry so that it matches.
+        let is_joined = blocks(&self.filter) < before;
+        let is_expected = was_found == (outcome != Ok(Added::New)) || !was_found && is_joined;
+        assert!(outcome.is_err() || is_expected, "{context}: {outcome:?}");
+        self.note(number, generation, outcome, context);
+        set_time(&mut self.filter, self.now_ms);
+    }
+
+    fn batch(&mut self, context: &str) {
+        // Sometimes the items of a window at once.
+        let most = if self.random.below(30) == 0 { self.window.promise.capacity_items as usize } else { 100 };
+        let numbers: Vec<u64> =
+            (0..self.random.below(most)).map(|_| self.random.next() % self.universe).collect();
+        let items: Vec<_> = numbers.iter().copied().map(item).collect();
+        let slices: Vec<&[u8]> = items.iter().map(<[u8; 8]>::as_slice).collect();
+        let mut outcomes = Vec::new();
+        self.filter.add_many(&slices, &ANY, NoPrefetch, |outcome| {
+            outcomes.push(outcome);
+            outcome.is_ok()
+        });
+        let now = self.filter.now();
+        for (number, outcome) in numbers.into_iter().zip(outcomes) {
+            // What was new at its place in the batch is known after it.
+            if outcome == Ok(Added::New) {
+                let before = self.last.insert(number, now);
+                assert!(before.is_none_or(|before| !is_live(before, now)), "{context}");
+            } else {
+                self.note(number, now, outcome, context);
+            }
+        }
+    }
+
+    /// Merges a filter of a random size into this one.
+    fn merge(&mut self, context: &str) {
+        let promise = promise(self.window.promise.error_rate / 100.0, 1 + self.random.next() % 5_000, 2);
+        let mut source = (self.make)(Window::new(promise, self.window.span, false));
+        let mut numbers = Vec::new();
+        for _ in 0..self.random.magnitude(1.0, 1_000.0) as u64 {
+            let at_ms = self.now_ms - (self.random.next() % self.window.span.ms()).min(self.now_ms / 2);
+            set_time(&mut source, at_ms);
+            let number = self.random.next() % self.universe;
+            add(&mut source, &item(number)).unwrap();
+            numbers.push((number, source.now()));
+        }
+        set_time(&mut self.filter, self.now_ms);
+        self.filter.merge(&[&source], true, &ANY, UnknownMemory).unwrap();
+        for (number, generation) in numbers {
+            let last = self.last.entry(number).or_default();
+            *last = generation.max(*last);
+        }
+        assert!(self.filter.now() >= source.newest_generation(), "{context}");
+    }
+
+    /// Asserts that live items are found, and counts the expired ones that are.
+    fn look_up(&mut self, context: &str) {
+        let now = self.filter.now();
+        for _ in 0..20 {
+            let number = self.random.next() % self.universe;
+            let is_found = contains(&self.filter, &item(number));
+            match self.last.get(&number) {
+                Some(last) if is_live(*last, now) => {
+                    assert!(is_found, "{context}: {number} of {last} at {now}")
+                }
+                _ => self.expired = (self.expired.0 + 1, self.expired.1 + u64::from(is_found)),
+            }
+        }
+    }
+
+    fn live(&self) -> Vec<u64> {
+        let now = self.filter.now();
+        self.last.iter().filter(|(_, last)| is_live(**last, now)).map(|(number, _)| *number).collect()
+    }
+
+    fn check(&self, context: &str) {
+        let live = self.live();
+        assert_eq!(missing(&self.filter, live.iter().copied()), NONE, "{context}");
+        assert_valid(&self.filter, context);
+    }
+
+    /// Adds without room for more. What is refused changes nothing. A filter without live items refuses nothing.
+    fn add_without_room(&mut self, context: &str) {
+        let limit = self.filter.size_bytes();
+        for _ in 0..100 {
+            let number = self.random.next() % self.universe;
+            let (before, counts) = (digested(&self.filter), self.filter.table().unwrap().counts());
+            let outcome = self.filter.add(&item(number), &limit, NoPrefetch);
+            assert!(self.filter.size_bytes() <= limit, "{context}");
+            if matches!(outcome, Err(AddError::CannotGrow(_))) {
+                assert!(digested(&self.filter) == before, "{context}");
+                assert_eq!(self.filter.table().unwrap().counts(), counts, "{context}");
+                return;
+            }
+            let generation = self.filter.now();
+            self.note(number, generation, outcome, context);
+        }
+    }
+}
+
+fn run(name: &str, make: fn(Window) -> Filter, window: Window, seed: u64, operations: u64) {
+    let (filter, last, random) = (make(window), HashMap::new(), Random(seed));
+    let universe = window.promise.capacity_items * 8;
+    let (now_ms, expired, refused) = (START_MS, (0, 0), 0);
+    let mut oracle = Oracle { make, window, filter, last, now_ms, random, universe, expired, refused };
+    set_time(&mut oracle.filter, now_ms);
+    let (mut done, mut checked, mut dumps) = (0u64, 0, 0);
+    let mut dump = None::<(Dump, HashMap<u64, u64>)>;
+    while done < operations {
+        let context = format!("{name}, seed {seed}, operation {done}");
+        done += match oracle.random.below(10_000) {
+            0 => {
+                restart(&mut oracle.filter, &mut oracle.random, &context);
+                1
+            }
+            1 if !window.promise.growth.is_fixed_size() => {
+                oracle.merge(&context);
+                1
+            }
+            2 => {
+                oracle.add_without_room(&context);
+                100
+            }
+            3 | 4 if dump.is_none() => {
+                dump = Some((Dump::begin(&mut oracle.filter, &mut oracle.random), oracle.last.clone()));
+                1
+            }
+            5..50 => {
+                oracle.batch(&context);
+                100
+            }
+            50..70 => {
+                oracle.tick();
+                1
+            }
+            70..400 => {
+                oracle.look_up(&context);
+                20
+            }
+            _ => {
+                oracle.add(&context);
+                1
+            }
+        };
+        if done % 200 == 0
+            && let Some((mut running, at_start)) = dump.take()
+        {
+            match running.go_on(&oracle.filter) {
+                Some(false) => dump = Some((running, at_start)),
+                Some(true) => {
+                    running.copy.set_now(oracle.now_ms);
+                    let now = running.copy.now();
+                    let live =
+                        at_start.iter().filter(|(_, last)| is_live(**last, now)).map(|(number, _)| *number);
+                    assert_eq!(missing(&running.copy, live), NONE, "{context}");
+                    assert_valid(&running.copy, &context);
+                    dumps += 1;
+                }
+                None => {}
+            }
+        }
+        if done >= operations * checked / 10 {
+            checked += 1;
+            oracle.check(&context);
+        }
+    }
+    oracle.check(name);
+    let (asked, found) = oracle.expired;
+    println!(
+        "{name}, seed {seed}: {done} operations, {dumps} dumps, {} items, {} refused, {found} of {asked} expired or \
+         absent items found",
+        oracle.filter.items(),
+        oracle.refused
+    );
+    let most = window.promise.error_rate * asked as f64;
+    assert!(found as f64 <= most + 6.0 * most.sqrt() + 2.0, "{name}: {found} of {asked}");
+    let live = oracle.filter.items();
+    // When all have expired, nothing is refused for its bytes, and the memory follows.
+    oracle.now_ms += 10 * DAY_MS + 20 * window.span.ms();
+    set_time(&mut oracle.filter, oracle.now_ms);
+    // Segments are not equally full.
+    let limit = oracle.filter.size_bytes() / 16 * 17;
+    for number in 0..live / 4 * 3 {
+        let outcome = oracle.filter.add(&item(number | 1 << 50), &limit, NoPrefetch);
+        assert!(outcome.is_ok(), "{name}: {outcome:?} of an empty filter");
+    }
+}
+
+/// The name of a case, what creates its filter, and its window.
+type Case = (&'static str, fn(Window) -> Filter, Window);
+
+#[test]
+fn items_are_found_until_they_expire_and_then_no_more() {
+    let window = |error_rate, items, expansion, window_ms, no_refresh| {
+        Window::new(promise(error_rate, items, expansion), Span::new(window_ms), no_refresh)
+    };
+    let cases: [Case; 8] = [
+        ("a day", windowed, window(0.01, 10_000, 2, DAY_MS, false)),
+        ("100 ms", windowed, window(0.01, 1_000, 2, 100, false)),
+        ("101 ms", windowed, window(0.01, 100, 2, 101, false)),
+        ("no refresh", windowed, window(0.01, 5_000, 2, 1_000, true)),
+        ("fixed", windowed, window(0.01, 300, 0, DAY_MS, false)),
+        ("0.1 %", windowed, window(0.001, 5_000, 2, 3 * 3_600_000, false)),
+        ("30 %", windowed, window(0.3, 3_000, 2, 49 * DAY_MS, false)),
+        ("keyed", keyed_windowed, window(0.01, 20, 1, 3653 * DAY_MS, false)),
+    ];
+    for (seed, (name, make, window)) in (1..).zip(cases) {
+        run(name, make, window, seed, operations() / 8);
+    }
+}

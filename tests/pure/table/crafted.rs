@@ -1,0 +1,75 @@
+//! Items that were crafted to fall into one bucket, block or segment.
+
+use everbloom::bloom::table::{Addition, EntryKind, Table};
+use everbloom::bloom::{AddError, Added, ItemHash, NoPrefetch};
+
+use super::{add, addition, any, counted, has, plain, timed};
+use crate::support::Random;
+
+/// Crafts hashes: `bits` low bits of the first word are those of `like`, and the bucket too if `same_bucket`.
+fn crafted(random: &mut Random, bits: u32, same_bucket: bool) -> ItemHash {
+    let h1 = random.next() >> bits << bits | 0x5a5a_5a5a & ((1 << bits) - 1);
+    let h2 = if same_bucket { random.next() >> 6 | 7 << 58 } else { random.next() };
+    ItemHash { h1, h2 }
+}
+
+fn attack(table: &mut Table, bits: u32, same_bucket: bool) {
+    let mut random = Random(u64::from(bits) + 1);
+    let before = table.size_bytes();
+    let (mut refused, mut new) = (0u64, 0u64);
+    for _ in 0..200_000 {
+        let hash = crafted(&mut random, bits, same_bucket);
+        let addition = Addition { hash, ..addition(20) };
+        match table.add(addition, &any(), NoPrefetch) {
+            Ok(outcome) => {
+                assert!(table.contains(hash, 20, NoPrefetch));
+                new += u64::from(outcome == Added::New);
+            }
+            Err(AddError::TooOften) => refused += 1,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    assert_eq!(table.internal_validate(), Ok(()), "{bits}");
+    let after = table.size_bytes();
+    println!("{bits} {same_bucket}: {new} new, {refused} refused, {before} to {after} bytes");
+    assert!(after < before + before / 2 + 100_000, "{bits}: {before} to {after} bytes");
+}
+
+#[test]
+fn they_take_bounded_memory_and_leave_the_other_items_alone() {
+    for (bits, same_bucket) in [(18, true), (18, false), (12, false), (6, true)] {
+        for kind in [EntryKind::Plain, EntryKind::Counted, EntryKind::Timed] {
+            let mut table = match kind {
+                EntryKind::Plain => plain(0.01),
+                EntryKind::Counted => counted(0.01),
+                EntryKind::Timed => timed(0.01, 100_000),
+            };
+            for item in 0..100_000 {
+                let addition = Addition { hash: super::hash(item), ..addition(20) };
+                table.add(addition, &any(), NoPrefetch).unwrap();
+            }
+            attack(&mut table, bits, same_bucket);
+            assert!(
+                (0..100_000).all(|item| table.contains(super::hash(item), 20, NoPrefetch)),
+                "{bits} {kind:?}"
+            );
+            // Others than those of the slice that was attacked keep their rate.
+            let others = (0..100_000u64).map(|probe| super::hash(probe + (1 << 50)));
+            let others: Vec<_> = others.filter(|hash| hash.h1 & 63 != 0x5a5a_5a5a & 63).collect();
+            let found = others.iter().filter(|hash| table.contains(**hash, 20, NoPrefetch)).count();
+            assert!((found as f64) < 0.011 * others.len() as f64, "{bits} {kind:?}: {found}");
+        }
+    }
+}
+
+#[test]
+fn a_small_table_survives_them() {
+    for bits in [0, 3, 20, 60] {
+        let mut table = plain(0.01);
+        attack(&mut table, bits, true);
+        (0..1_000).for_each(|item| {
+            let _ = add(&mut table, item);
+        });
+        assert!((0..1_000).all(|item| has(&table, item)));
+    }
+}

@@ -1,0 +1,183 @@
+//! Dumps and merges of parts: what was there all the time is in the copy, whatever splits and joins happen meanwhile.
+
+use std::collections::BTreeMap;
+
+use everbloom::bloom::table::{EntryKind, POSITIONS, Table, TablePart};
+use everbloom::bloom::{Added, NoPrefetch};
+
+use super::{add_kind, any, bytes, has_at, hash, of_kind};
+use crate::support::Random;
+
+const KINDS: [EntryKind; 3] = [EntryKind::Plain, EntryKind::Counted, EntryKind::Timed];
+
+/// Returns an empty table into which a dump of this one is loaded.
+fn target(table: &Table) -> Table {
+    let mut target = Table::try_of_counts(table.kind(), table.counts(), &any()).unwrap();
+    target.begin_loading(table.used_slots());
+    target
+}
+
+/// Returns the parts of a table at rest, with the positions after them.
+fn parts(table: &Table) -> Vec<(TablePart, u64)> {
+    let (mut position, mut parts) = (0, Vec::new());
+    while position < POSITIONS {
+        let (part, end) = table.part_at(position).unwrap().unwrap();
+        parts.push((part, end));
+        position = end;
+    }
+    parts
+}
+
+/// Adds a part to a table, and ends the load after the last position.
+fn load(table: &mut Table, (part, end): (TablePart, u64)) {
+    table.add_parts(vec![part], &any()).unwrap();
+    if end == POSITIONS {
+        table.end_loading();
+    }
+}
+
+/// A table and the items in it; of counted ones with their counts, of timed ones with their generations.
+struct Changing {
+    table: Table,
+    items: BTreeMap<u64, u64>,
+    now: u64,
+    next: u64,
+    random: Random,
+}
+
+impl Changing {
+    fn new(kind: EntryKind, items: u64) -> Self {
+        let (items_of, random) = (BTreeMap::new(), Random(items));
+        let mut changing =
+            Self { table: of_kind(kind, 0.01, 2_000), items: items_of, now: 100, next: 0, random };
+        changing.add(items);
+        changing
+    }
+
+    fn add(&mut self, items: u64) {
+        for item in self.next..self.next + items {
+            add_kind(&mut self.table, item, self.now);
+            self.items.insert(item, if self.table.kind() == EntryKind::Timed { self.now } else { 1 });
+        }
+        self.next += items;
+    }
+
+    /// Adds items, and removes about as many or twice as many of the others.
+    fn change(&mut self, adds: u64, removals: u64) {
+        self.add(adds);
+        match self.table.kind() {
+            EntryKind::Plain => {}
+            EntryKind::Counted => {
+                for _ in 0..removals.min(self.items.len() as u64) {
+                    let from = self.random.next() % self.next;
+                    let item = self.items.range(from..).next().or(self.items.iter().next());
+                    let item = *item.unwrap().0;
+                    assert_eq!(self.table.remove(hash(item), NoPrefetch), Ok(true));
+                    self.items.remove(&item);
+                }
+            }
+            EntryKind::Timed => {
+                self.now += 1 + removals / 500;
+                let now = self.now;
+                self.items.retain(|_, generation| now - *generation < 15);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_dump_misses_nothing_while_segments_are_split_and_joined() {
+    for kind in KINDS {
+        let traffic =
+            [(100u64, 3_000u64, 0u64), (20_000, 100, 0), (5_000, 20_000, 100), (150_000, 6_000, 1_000)];
+        let joins =
+            [(150_000, 100, 12_000), (60_000, 1_000, 4_000), (9_000, 10, 2_000), (60_000, 5_000, 5_000)];
+        for (items, adds, removals) in traffic.into_iter().chain(joins) {
+            let mut source = Changing::new(kind, items);
+            let before = source.items.clone();
+            let mut copy = target(&source.table);
+            let segments = copy.segment_count();
+            let mut position = 0;
+            while position < POSITIONS {
+                let (part, end) = source.table.part_at(position).unwrap().unwrap();
+                assert!(end > position);
+                load(&mut copy, (part.clone(), end));
+                assert!(
+                    end == POSITIONS || copy.segment_count() >= segments,
+                    "no joins before the last part"
+                );
+                // A part that comes again changes nothing.
+                let (loaded, counts) = (bytes(&copy), copy.counts());
+                load(&mut copy, (part, end));
+                assert!(bytes(&copy) == loaded && copy.counts() == counts, "{kind:?}, {items}");
+                position = end;
+                source.change(adds, removals);
+            }
+            assert_eq!(copy.internal_validate(), Ok(()), "{kind:?}, {items}");
+            let stayed = before.keys().filter(|item| source.items.contains_key(*item));
+            let missing = stayed.clone().find(|item| !has_at(&copy, **item, source.now));
+            assert_eq!(missing, None, "{kind:?}: {items}, {adds}, {removals}");
+            assert_eq!(source.table.internal_validate(), Ok(()));
+            if kind == EntryKind::Counted {
+                // What was in the copy can be removed from it.
+                stayed.for_each(|item| assert_eq!(copy.remove(hash(*item), NoPrefetch), Ok(true)));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_dump_of_a_table_at_rest_makes_the_same_table_in_any_order_of_its_parts() {
+    for kind in KINDS {
+        for items in [0, 50, 1_000, 7_000, 100_000] {
+            let source = Changing::new(kind, items);
+            let mut in_order = target(&source.table);
+            parts(&source.table).into_iter().for_each(|part| load(&mut in_order, part));
+            assert!(bytes(&in_order) == bytes(&source.table), "{kind:?}, {items}");
+            assert_eq!(in_order.counts(), source.table.counts(), "{kind:?}, {items}");
+            assert_eq!(in_order.error_rate(0), source.table.error_rate(0), "{kind:?}, {items}");
+            let mut reversed = target(&source.table);
+            let twice = parts(&source.table).into_iter().rev().chain(parts(&source.table));
+            twice.for_each(|part| load(&mut reversed, part));
+            assert!(bytes(&reversed) == bytes(&source.table), "{kind:?}, {items}");
+            assert_eq!(reversed.items(source.now), source.table.items(source.now), "{kind:?}, {items}");
+            assert_eq!(reversed.internal_validate(), Ok(()), "{kind:?}, {items}");
+            // Both continue alike.
+            let mut again = source.table.try_clone().unwrap();
+            for item in items..items + 500 {
+                let outcome = add_kind(&mut again, item, 105);
+                assert_eq!(add_kind(&mut in_order, item, 105), outcome);
+            }
+            assert!(bytes(&again) == bytes(&in_order), "{kind:?}, {items}");
+        }
+    }
+}
+
+/// A part of a table with other parameters is refused before anything changes.
+#[test]
+fn parts_of_other_tables_are_refused() {
+    for kind in KINDS {
+        let source = Changing::new(kind, 30_000);
+        let (part, _) = parts(&source.table).remove(1);
+        let mut table = of_kind(kind, 1e-6, 2_000);
+        assert_eq!(add_kind(&mut table, 1, 100), Added::New);
+        let before = (bytes(&table), table.counts());
+        assert!(table.add_parts(vec![part.clone()], &any()).is_err());
+        for wrong in [
+            TablePart { number: part.number + (1 << part.depth), ..part.clone() },
+            TablePart { depth: 31, ..part.clone() },
+            TablePart { blocks_log: 5, ..part.clone() },
+            TablePart { words: part.words[1..].into(), ..part.clone() },
+            TablePart { words: part.words.iter().map(|word| !word).collect(), ..part.clone() },
+        ] {
+            assert!(table.add_parts(vec![wrong], &any()).is_err());
+        }
+        assert_eq!((bytes(&table), table.counts()), before);
+        // Without room nothing of several parts is added.
+        let mut copy = target(&source.table);
+        let all: Vec<_> = parts(&source.table).into_iter().map(|(part, _)| part).collect();
+        let limit = source.table.size_bytes() - 1;
+        assert!(copy.add_parts(all, &everbloom::bloom::Room::new(&limit)).is_err());
+        assert_eq!(copy.used_slots(), 0);
+    }
+}

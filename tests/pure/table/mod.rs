@@ -1,0 +1,83 @@
+//! The expandable table, against sets, multisets and maps of times.
+
+mod counted;
+mod crafted;
+mod directory;
+mod dumped;
+mod merged;
+mod oracle;
+mod rates;
+mod replicas;
+mod timed;
+
+use everbloom::bloom::hash::murmur3::hash128;
+use everbloom::bloom::table::{Addition, EntryKind, Table, TableSpec};
+use everbloom::bloom::{AddError, Added, ItemHash, NoPrefetch, Room};
+
+/// Returns the room of a command without a limit.
+fn any() -> Room<'static> {
+    Room::new(&u64::MAX)
+}
+
+/// Returns an addition without a hash, in generation `now`.
+fn addition(now: u64) -> Addition {
+    Addition { hash: ItemHash::default(), added: now, now, keeps_generation: false, most_items: u64::MAX }
+}
+
+/// Returns an empty table of plain entries.
+fn plain(error_rate: f64) -> Table {
+    Table::try_new(TableSpec { error_rate, kind: EntryKind::Plain, items: 0 }).unwrap()
+}
+
+/// Returns an empty table of counted entries.
+fn counted(error_rate: f64) -> Table {
+    Table::try_new(TableSpec { error_rate, kind: EntryKind::Counted, items: 0 }).unwrap()
+}
+
+/// Returns an empty table of timed entries for `items` live items.
+fn timed(error_rate: f64, items: u64) -> Table {
+    Table::try_new(TableSpec { error_rate, kind: EntryKind::Timed, items }).unwrap()
+}
+
+/// Returns an empty table of a kind, if its entries are timed for `items` live items.
+fn of_kind(kind: EntryKind, error_rate: f64, items: u64) -> Table {
+    Table::try_new(TableSpec { error_rate, kind, items: if kind == EntryKind::Timed { items } else { 0 } })
+        .unwrap()
+}
+
+/// Returns the hash of an item that is a number.
+fn hash(item: u64) -> ItemHash {
+    hash128(&item.to_le_bytes())
+}
+
+/// Adds an item to plain or counted entries.
+fn add(table: &mut Table, item: u64) -> Result<Added, AddError> {
+    table.add(Addition { hash: hash(item), ..addition(0) }, &any(), NoPrefetch)
+}
+
+/// Adds an item in generation `now`, if entries are timed.
+fn add_kind(table: &mut Table, item: u64, now: u64) -> Added {
+    table.add(Addition { hash: hash(item), ..addition(now) }, &any(), NoPrefetch).unwrap()
+}
+
+/// Returns whether a table has an item at `now`.
+fn has_at(table: &Table, item: u64, now: u64) -> bool {
+    table.contains(hash(item), now, NoPrefetch)
+}
+
+/// Returns whether a table without generations has an item.
+fn has(table: &Table, item: u64) -> bool {
+    table.contains(hash(item), 0, NoPrefetch)
+}
+
+/// Returns the share of `probes` absent items that are found at `now`.
+fn measured_rate(table: &Table, now: u64, probes: u64) -> f64 {
+    let found = (0..probes).filter(|probe| table.contains(hash(probe + (1 << 60)), now, NoPrefetch)).count();
+    found as f64 / probes as f64
+}
+
+/// Returns the bytes of all segments.
+fn bytes(table: &Table) -> Vec<u64> {
+    let segments = 0..table.counts().segments;
+    segments.flat_map(|number| table.segment(number).unwrap().0.to_vec()).collect()
+}

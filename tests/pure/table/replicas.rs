@@ -1,0 +1,162 @@
+//! What changes a table: only adds and removals that are accepted, so that replicas have the same bytes.
+
+use everbloom::bloom::table::{Addition, EntryKind, PortableSelect, Select, Table, Task};
+use everbloom::bloom::{AddError, Added, NoPrefetch, Prefetch, Room};
+
+use super::{addition, any, bytes, counted, hash, of_kind, plain, timed};
+use crate::support::Random;
+
+const KINDS: [EntryKind; 3] = [EntryKind::Plain, EntryKind::Counted, EntryKind::Timed];
+
+/// Selects without the instructions of the processor, and in another way than the portable code.
+#[derive(Clone, Copy)]
+struct Slow;
+
+impl Select for Slow {
+    fn select(self, word: u64, rank: u32) -> u32 {
+        (0..rank).fold(word, |word, _| word & word.wrapping_sub(1)).trailing_zeros()
+    }
+}
+
+#[derive(Clone, Copy)]
+struct SlowProcessor;
+
+impl Prefetch for SlowProcessor {
+    fn prefetch(self, _: &u64) {}
+
+    fn run<T: Task>(self, task: T) -> T::Output {
+        task.run(Slow)
+    }
+}
+
+/// A primary whose room is sometimes too small, and a replica with another processor, without a limit, that gets only
+/// what the primary has accepted.
+#[test]
+fn replicas_with_other_limits_and_processors_have_the_same_bytes() {
+    for kind in KINDS {
+        let (mut primary, mut replica) = (of_kind(kind, 0.01, 5_000), of_kind(kind, 0.01, 5_000));
+        let (mut random, mut refused, mut unchanged, mut now) = (Random(7), 0, 0, 100);
+        let mut limit = 1_000u64;
+        for step in 0..150_000u64 {
+            let item = random.next() % 40_000;
+            now += u64::from(random.below(1_000) == 0);
+            if kind == EntryKind::Counted && random.below(3) == 0 {
+                let removed = primary.remove(hash(item), NoPrefetch).unwrap();
+                if removed {
+                    assert_eq!(replica.remove(hash(item), SlowProcessor), Ok(true));
+                }
+                continue;
+            }
+            let late = if random.below(4) == 0 { random.next() % 15 } else { 0 };
+            let addition = Addition { hash: hash(item), added: now - late, ..addition(now) };
+            let before = (primary.counts(), primary.used_slots(), primary.size_bytes());
+            let outcome = primary.add(addition, &Room::new(&limit), NoPrefetch);
+            match outcome {
+                Ok(Added::Present) | Err(_) => {
+                    assert_eq!(
+                        (primary.counts(), primary.used_slots(), primary.size_bytes()),
+                        before,
+                        "{kind:?}"
+                    );
+                    unchanged += 1;
+                }
+                Ok(_) => {
+                    assert_eq!(replica.add(addition, &any(), SlowProcessor), outcome, "{kind:?}, {step}")
+                }
+            }
+            if matches!(outcome, Err(AddError::CannotGrow(_))) {
+                refused += 1;
+                limit += limit / 50;
+            }
+            if step % 10_000 == 0 {
+                assert!(bytes(&primary) == bytes(&replica), "{kind:?}, {step}");
+                assert!((0..40_000).step_by(7).all(|item| {
+                    primary.contains(hash(item), now, NoPrefetch)
+                        == replica.contains(hash(item), now, SlowProcessor)
+                }));
+            }
+        }
+        assert!(bytes(&primary) == bytes(&replica) && primary.counts() == replica.counts(), "{kind:?}");
+        assert!(refused > 50 && unchanged >= refused, "{kind:?}: {refused}, {unchanged}");
+        let _ = PortableSelect;
+    }
+}
+
+/// A join cuts remainders, so an item may match an entry afterwards. Its add has changed the table all the same.
+#[test]
+fn an_add_that_is_present_has_changed_nothing() {
+    let mut after_joins = 0;
+    for seed in 0..4 {
+        let (mut table, mut random, mut now) = (timed(0.5, 400), Random(seed), 100);
+        for round in 0..100u64 {
+            let adds = if round % 25 == 0 { 20_000 } else { 600 };
+            for _ in 0..adds {
+                let hash = hash(random.next());
+                let before = (table.counts(), table.used_slots(), table.size_bytes());
+                let outcome = table.add(Addition { hash, ..addition(now) }, &any(), NoPrefetch).unwrap();
+                let after = (table.counts(), table.used_slots(), table.size_bytes());
+                assert!(outcome != Added::Present || before == after, "{round}: {before:?} {after:?}");
+                after_joins += u32::from(after.0.segments < before.0.segments);
+            }
+            now += 1;
+        }
+        assert_eq!(table.internal_validate(), Ok(()));
+    }
+    assert!(after_joins > 20, "{after_joins}");
+}
+
+/// Between growing and shrinking there is a gap, or adds and removals at the boundary would split and join in turn.
+#[test]
+fn adds_and_removals_at_the_boundary_do_not_split_and_join_in_turn() {
+    for items in [70u64, 300, 3_000, 9_000, 40_000] {
+        let mut table = counted(0.01);
+        let mut next = 0;
+        let mut add = |table: &mut Table| {
+            let _ = table.add(Addition { hash: hash(next), ..addition(0) }, &any(), NoPrefetch).unwrap();
+            next += 1;
+        };
+        let size = |table: &Table| (table.segment_count(), table.counts().blocks_log);
+        (0..items).for_each(|_| add(&mut table));
+        // To the next growth.
+        let before = size(&table);
+        while size(&table) == before {
+            add(&mut table);
+        }
+        let (grown, mut removed, used) = (size(&table), 0, table.used_slots());
+        // A twentieth of the items goes and comes again.
+        for _ in 0..5 {
+            for _ in 0..used / 20 {
+                assert_eq!(table.remove(hash(removed), NoPrefetch), Ok(true));
+                removed += 1;
+                assert_eq!(size(&table), grown, "{items}");
+            }
+            (0..used / 20).for_each(|_| add(&mut table));
+            assert_eq!(size(&table), grown, "{items}");
+        }
+        // Less than 0.7 of them make it smaller again.
+        while table.used_slots() > used * 6 / 10 {
+            assert_eq!(table.remove(hash(removed), NoPrefetch), Ok(true));
+            removed += 1;
+        }
+        assert!(size(&table) < grown, "{items}");
+    }
+}
+
+/// Expired entries make room without growth, also after a refusal.
+#[test]
+fn an_add_to_a_segment_with_expired_entries_is_never_refused() {
+    for items in [200u64, 5_000, 60_000] {
+        let mut table = timed(0.01, items);
+        let add = |table: &mut Table, item: u64, now: u64, limit: u64| {
+            table.add(Addition { hash: hash(item), ..addition(now) }, &Room::new(&limit), NoPrefetch)
+        };
+        (0..items * 2).for_each(|item| _ = add(&mut table, item, 100, u64::MAX).unwrap());
+        let limit = table.size_bytes();
+        for item in items * 2..items * 5 / 2 {
+            assert!(add(&mut table, item, 115, limit).is_ok(), "{items}: {item}");
+        }
+        assert!(table.size_bytes() <= limit);
+        assert_eq!(table.internal_validate(), Ok(()));
+    }
+    let _ = plain(0.01);
+}
