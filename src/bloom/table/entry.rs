@@ -267,9 +267,9 @@ impl Table {
                 }
             };
             let is_stale = self.kind() == EntryKind::Timed && self.is_stale(segment, now);
-            let needs_room = change.slots() > 0 && self.needs_room(segment, change.slots());
-            if !is_room_made && (is_stale || needs_room) {
-                self.make_room(place.segment, change.slots(), now, room).map_err(AddError::CannotGrow)?;
+            let is_full = segment.used().saturating_add(change.slots()) > segment.used_max();
+            if !is_room_made && (is_stale || is_full) {
+                self.widen(place.segment, change.slots(), now, room).map_err(AddError::CannotGrow)?;
                 is_room_made = true;
                 continue;
             }

@@ -108,8 +108,23 @@ impl Table {
         {
             return Err(error);
         }
-        let planned = self.plan_room(number, slots, now, room);
+        let planned = self.plan_room(number, slots, now, true, room);
         planned.and_then(|plan| Ok(plan.commit(self)?)).inspect_err(|error| room.refuse(*error))
+    }
+
+    /// Makes room for `slots` more slots in a segment, without splits. Entries of another table are added like this:
+    /// a split for each of them would copy the void ones again and again. O(slots of a segment).
+    ///
+    /// # Errors
+    /// [`ReserveError`]; nothing changed.
+    pub(super) fn widen(
+        &mut self,
+        number: usize,
+        slots: usize,
+        now: Generation,
+        room: &Room<'_>,
+    ) -> Result<(), ReserveError> {
+        Ok(self.plan_room(number, slots, now, false, room)?.commit(self)?)
     }
 
     fn plan_room(
@@ -117,6 +132,7 @@ impl Table {
         number: usize,
         slots: usize,
         now: Generation,
+        may_grow: bool,
         room: &Room<'_>,
     ) -> Result<Plan, ReserveError> {
         let mut plan = Plan::new(self);
@@ -124,7 +140,8 @@ impl Table {
         self.plan_expiry(&mut plan, number, slots, now)?;
         let Some(segment) = plan.segment(self, number) else { return Ok(plan) };
         let (count, blocks_log) = (self.directory.len(), segment.blocks_log());
-        let must_grow = plan.used.saturating_add(slots as u64) > used_before_growth(count, blocks_log);
+        let must_grow =
+            may_grow && plan.used.saturating_add(slots as u64) > used_before_growth(count, blocks_log);
         let divided = if must_grow { Some(self.plan_growth(&mut plan, slots, now, room)?) } else { None };
         if divided != Some(number)
             && let Some(segment) = plan.segment(self, number)

@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use super::build::selected;
 use super::directory::{Directory, Leftovers};
-use super::entry::Counting;
+use super::entry::{Counting, Entry};
 use super::grow::used_before_growth;
 use super::lookup::{Counts, Place, depth_of};
 use super::schedule::Schedule;
@@ -34,7 +34,7 @@ const SPLIT_MAX_BYTES: u64 = 64 << 10;
 const PLACES_MAX: usize = 1 << 12;
 const PLACES_GROWTH_MAX: usize = 16;
 /// Most further copies of the entries of a call that know less of the hash than the addresses of the table: as many as
-/// a large chunk has entries.
+/// a large chunk has entries. A table of 10^9 items can take any honest one.
 const COPIES_MAX: u64 = 1 << 22;
 
 /// Slots in use of a segment from which on it is too full for a load: some less than there can be.
@@ -312,14 +312,30 @@ impl Table {
     /// Returns how many further entries the table will have because entries of a part know less of the hash than its
     /// addresses.
     fn further_copies(&self, part: &CheckedPart) -> u64 {
-        let (segments, blocks_log) = self.size();
-        let address_bits = depth_of(segments, 0).wrapping_add(blocks_log);
         let mut copies = 0u64;
         self.visit_entries(&part.segment, part.number, part.depth, &mut |entry| {
-            let missing_bits = address_bits.saturating_sub(entry.known_bits.into());
-            copies = copies.saturating_add((1u64 << missing_bits.min(63)).wrapping_sub(1));
+            copies = copies.saturating_add(self.copies_besides(&entry));
         });
         copies
+    }
+
+    /// Returns whether the entries of another table can be added in bounded time: those that know less of the hash than
+    /// the addresses of this one have a copy at each. O(entries).
+    #[must_use]
+    pub fn can_take(&self, source: &Self) -> bool {
+        let mut copies = 0u64;
+        for number in 0..source.segment_count() {
+            source.visit_segment(number, |entry| copies = copies.saturating_add(self.copies_besides(&entry)));
+        }
+        copies <= COPIES_MAX
+    }
+
+    /// Returns how many addresses an entry is of, besides the first.
+    fn copies_besides(&self, entry: &Entry) -> u64 {
+        let (segments, blocks_log) = self.size();
+        let address_bits = depth_of(segments, 0).wrapping_add(blocks_log);
+        let missing_bits = address_bits.saturating_sub(entry.known_bits.into());
+        (1u64 << missing_bits.min(63)).wrapping_sub(1)
     }
 
     fn add_part(&mut self, part: CheckedPart) -> Result<(), PartsError> {

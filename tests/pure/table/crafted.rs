@@ -1,6 +1,6 @@
 //! Items that were crafted to fall into one bucket, block or segment.
 
-use everbloom::bloom::table::{Addition, EntryKind, Table};
+use everbloom::bloom::table::{Addition, Counting, Entry, EntryKind, Table};
 use everbloom::bloom::{AddError, Added, ItemHash, NoPrefetch};
 
 use super::{add, addition, any, counted, has, plain, timed};
@@ -72,4 +72,25 @@ fn a_small_table_survives_them() {
         });
         assert!((0..1_000).all(|item| has(&table, item)));
     }
+}
+
+#[test]
+fn a_table_of_void_entries_is_not_merged_into_a_large_one() {
+    let mut source = plain(0.01);
+    for bucket in 0..64 {
+        for known in 0..2 {
+            let entry = Entry { bucket, known_bits: 1, known, count: 1, generation: 0 };
+            source.add_entry(entry, Counting::Sum, 0, &any()).unwrap();
+        }
+    }
+    assert_eq!(source.internal_validate(), Ok(()));
+    let mut table = plain(0.01);
+    for item in 0..13_000_000 {
+        let _ = add(&mut table, item);
+        if item == 300_000 {
+            assert!(table.can_take(&source));
+        }
+    }
+    // Their copies would take more memory than the table, and seconds.
+    assert!(!table.can_take(&source));
 }

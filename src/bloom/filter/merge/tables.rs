@@ -111,6 +111,9 @@ impl Filter {
         }
         let mut is_changed = false;
         for source in tables() {
+            if !table.can_take(source) {
+                return Err(MergeError::Mismatch);
+            }
             let Some(lacking) = table.lacking_slots(source, now) else { continue };
             table.grow_for(lacking, now, &room)?;
             for number in 0..source.segment_count() {
