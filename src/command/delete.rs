@@ -37,8 +37,10 @@ pub(super) fn del<'a>(
     }
     reply.array(items.len());
     results.iter().for_each(|is_deleted| reply.boolean(*is_deleted));
-    let no_memory = CommandError::OutOfMemory.to_string();
-    (0..items_kept).for_each(|_| reply.error(&no_memory));
+    if items_kept > 0 {
+        let no_memory = CommandError::OutOfMemory.to_string();
+        (0..items_kept).for_each(|_| reply.error(&no_memory));
+    }
     let items_deleted = results.iter().map(|is_deleted| u64::from(*is_deleted)).sum();
     if items_deleted == 0 {
         return Ok(Effects::default());
