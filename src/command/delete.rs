@@ -29,7 +29,6 @@ pub(super) fn del<'a>(
     // Allocated before the filter changes, because the command cannot be refused afterwards.
     let buffer = argument_buffer(items.len())?;
     let filter = open.slot().required()?;
-    let (items_before, capacity_before_items) = (filter.items(), filter.capacity_items());
     let results = delete(filter, items, keyspace.prefetch())?;
     let items_kept = items.len().saturating_sub(results.len());
     if items_kept > 0 && keyspace.must_succeed() {
@@ -45,7 +44,7 @@ pub(super) fn del<'a>(
     if items_deleted == 0 {
         return Ok(Effects::default());
     }
-    open.altered(items_before, capacity_before_items);
+    open.changed(0);
     let replication = if items_deleted == items.len() as u64 {
         Replication::Verbatim
     } else {

@@ -199,8 +199,8 @@ pub trait OpenKey {
     /// Returns the number of parts that it has gained.
     fn changed(&mut self, items_added: u64) -> u32;
 
-    /// Updates the statistics after items were deleted or other filters merged into the filter, which had
-    /// `items_before` and `capacity_before_items` before.
+    /// Updates the statistics after other filters were merged into the filter, which had `items_before` and
+    /// `capacity_before_items` before.
     fn altered(&mut self, items_before: u64, capacity_before_items: u64);
 
     /// Puts a filter under the key, in place of its value.

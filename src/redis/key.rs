@@ -211,7 +211,8 @@ impl OpenKey for Key<'_> {
     #[inline(always)]
     fn changed(&mut self, items_added: u64) -> u32 {
         let before = self.counts;
-        self.stored().map_or(0, |stored| stored.changed(&before, items_added))
+        let Some(stored) = self.stored() else { return 0 };
+        stored.changed(&before, items_added)
     }
 
     fn altered(&mut self, items_before: u64, capacity_before_items: u64) {

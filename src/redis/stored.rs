@@ -42,8 +42,8 @@ impl Stored {
     }
 
     /// Updates the statistics after a command has added `items_added` items, or, with 0, has changed the filter in
-    /// another way. `before` is from [`Filter::counts_since`] before the command. Returns the number of parts that the
-    /// filter has gained. O(1); O(layers) for a filter whose memory has changed.
+    /// another way, except by a merge. `before` is from [`Filter::counts_since`] before the command. Returns the
+    /// number of parts that the filter has gained. O(1); O(layers) for a filter whose memory has changed.
     #[inline(always)]
     pub(super) fn changed(&mut self, before: &Counts, items_added: u64) -> u32 {
         let parts_before = self.counted.parts();
@@ -71,8 +71,8 @@ impl Stored {
         self.counted.recount(&self.filter, self.filter.counted_items(), self.filter.capacity_items());
     }
 
-    /// Updates the totals after a command has deleted items or merged other filters into the filter. It had
-    /// `items_before` and `capacity_before_items` before. O(layers).
+    /// Updates the totals after a command has merged other filters into the filter. It had `items_before` and
+    /// `capacity_before_items` before. O(layers).
     pub(super) fn altered(&mut self, items_before: u64, capacity_before_items: u64) {
         let parts_before = self.counted.parts();
         let counted_before = if self.filter.window().is_some() { 0 } else { items_before };

@@ -132,11 +132,16 @@ impl Table {
     ///
     /// # Errors
     /// [`OutOfMemory`]; nothing changed.
-    pub(super) fn remove_counted(&mut self, hash: ItemHash) -> Result<bool, OutOfMemory> {
+    #[inline(always)]
+    pub(super) fn remove_counted(
+        &mut self,
+        hash: ItemHash,
+        select: impl Select,
+    ) -> Result<bool, OutOfMemory> {
         let mut is_smaller = false;
         loop {
             let Some((place, segment)) = self.locate(hash) else { return Ok(false) };
-            let run = segment.run(&place, PortableSelect);
+            let run = segment.run(&place, select);
             let mut values = segment.values(run);
             let matching = Found::all(&values).filter(|found| matches(found.entry, place.key));
             let Some(found) = matching.max_by_key(|found| found.entry) else { return Ok(false) };

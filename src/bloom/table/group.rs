@@ -93,7 +93,7 @@ impl Table {
     /// [`OutOfMemory`]; nothing changed.
     pub fn remove(&mut self, hash: ItemHash, prefetch: impl Prefetch) -> Result<bool, OutOfMemory> {
         self.prefetch_change(hash, prefetch);
-        self.remove_counted(hash)
+        prefetch.run(Remove { table: self, hash })
     }
 
     /// Does [`remove`](Self::remove) for each item in order, until `reply` returns false. O(items).
@@ -106,7 +106,7 @@ impl Table {
         for step in hashes.chunks(STEP_ITEMS) {
             step.iter().for_each(|hash| self.prefetch_change(*hash, prefetch));
             for hash in step {
-                if !reply(self.remove_counted(*hash)) {
+                if !reply(prefetch.run(Remove { table: self, hash: *hash })) {
                     return;
                 }
             }
@@ -160,6 +160,20 @@ impl Task for Add<'_, '_> {
     #[inline(always)]
     fn run(self, select: impl Select) -> Self::Output {
         self.table.add_item(self.addition, self.room, select)
+    }
+}
+
+struct Remove<'t> {
+    table: &'t mut Table,
+    hash: ItemHash,
+}
+
+impl Task for Remove<'_> {
+    type Output = Result<bool, OutOfMemory>;
+
+    #[inline(always)]
+    fn run(self, select: impl Select) -> Self::Output {
+        self.table.remove_counted(self.hash, select)
     }
 }
 

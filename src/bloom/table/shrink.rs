@@ -3,9 +3,9 @@
 //! A table shrinks when it has less than 0.7 of the slots in use with which it grew to its size, so that adds and
 //! removals at the boundary do not make it grow and shrink in turn.
 
-use super::add::weight;
 use smallvec::SmallVec;
 
+use super::add::weight;
 use super::build::{Lengths, rebuilt, sum, with_lengths};
 use super::directory::Leftovers;
 use super::grow::used_before_growth;
@@ -22,20 +22,21 @@ impl Table {
     /// # Errors
     /// [`OutOfMemory`]; nothing changed.
     pub(super) fn make_smaller(&mut self, number: usize, slots: usize) -> Result<bool, OutOfMemory> {
+        if self.is_too_large(self.used_slots().saturating_sub(slots as u64)) {
+            let mut plan = Plan::new(self);
+            let is_joined = self.plan_join(&mut plan)?;
+            if is_joined {
+                plan.commit(self)?;
+            }
+            return Ok(is_joined);
+        }
+        let Some(segment) = self.directory.get(number) else { return Ok(false) };
+        let used = segment.used();
+        let Some(shape) = segment.smaller_shape(used.saturating_sub(slots), used) else { return Ok(false) };
         let mut plan = Plan::new(self);
-        let mut is_changed = false;
-        if self.is_too_large(plan.used.saturating_sub(slots as u64)) {
-            is_changed = self.plan_join(&mut plan)?;
-        } else if let Some(segment) = self.directory.get(number)
-            && let Some(shape) = segment.smaller_shape(segment.used().saturating_sub(slots), segment.used())
-        {
-            plan.replace(self, number, rebuilt(segment, shape)?);
-            is_changed = true;
-        }
-        if is_changed {
-            plan.commit(self)?;
-        }
-        Ok(is_changed)
+        plan.replace(self, number, rebuilt(segment, shape)?);
+        plan.commit(self)?;
+        Ok(true)
     }
 
     /// Returns whether the table is larger than it must be for this number of slots in use.
