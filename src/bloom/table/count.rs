@@ -11,7 +11,7 @@ use super::add::{Addition, RUN_MAX};
 use super::lookup::{Counts, Place, Run, matches, remainder_bits};
 use super::schedule::COUNTED_BASE_MIN;
 use super::segment::{BLOCKS_LOG_MAX, Segment, USED_MAX};
-use super::select::{PortableSelect, Select};
+use super::select::Select;
 use super::{Table, Tally};
 use crate::bloom::hash::ItemHash;
 use crate::bloom::memory::OutOfMemory;

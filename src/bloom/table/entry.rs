@@ -267,9 +267,18 @@ impl Table {
                 }
             };
             let is_stale = self.kind() == EntryKind::Timed && self.is_stale(segment, now);
-            let is_full = segment.used().saturating_add(change.slots()) > segment.used_max();
-            if !is_room_made && (is_stale || is_full) {
-                self.widen(place.segment, change.slots(), now, room).map_err(AddError::CannotGrow)?;
+            let more = change.slots();
+            // How many slots counts will take is not known before. Other entries need no split.
+            let may_grow = self.kind() == EntryKind::Counted;
+            let is_full = segment.used().saturating_add(more) > segment.used_max();
+            let needs_room = more > 0 && if may_grow { self.needs_room(segment, more) } else { is_full };
+            if !is_room_made && (is_stale || needs_room) {
+                let made = if may_grow {
+                    self.make_room(place.segment, more, now, room)
+                } else {
+                    self.widen(place.segment, more, now, room)
+                };
+                made.map_err(AddError::CannotGrow)?;
                 is_room_made = true;
                 continue;
             }
