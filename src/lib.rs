@@ -21,11 +21,11 @@
 //!
 //! The code has four modules, each of which imports only those above it; docs/architecture.md is the map:
 //!
-//! * `bloom`, the filters: hashing, layout of probes, cells, sizes, growth. No I/O, no server.
+//! * `bloom`, the filters: hashing, bits, the expandable table, sizes, growth. No I/O, no server.
 //! * `format`, serialization: how a filter is written and read.
 //! * `command`, the `BF.*` commands: arguments in, replies and effects out.
 //! * `redis`, the adapter to the server (feature `server`): the only code that uses the module API, and the only
-//!   unsafe code besides one line of `prefetch`.
+//!   unsafe code besides the processor's instructions in `prefetch`.
 //!
 //! The first three have no clock, no randomness, no globals and no log, and forbid unsafe code.
 

@@ -4,7 +4,7 @@
 //! Environment variables, of which only `MODULE` is required:
 //!
 //! * `MODULE`: our module.
-//! * `BASELINE`: our module built with the files of benches/baseline.
+//! * `BASELINE`: a module to compare with, whose filters have the format `redisbloom`. Optional.
 //! * `NOOP`: the module of benches/noop.rs.
 //! * `SERVER`: the server.
 //! * `PEERS`: other modules, as `name=/path/to/module.so argument ... name=...`.

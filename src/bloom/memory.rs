@@ -13,7 +13,7 @@ pub struct OutOfMemory;
 /// Information about memory. The server queries the system; tests and the library have none.
 pub trait Memory: Copy {
     /// Calls `visit` with the parts of `words`, by index and in order, that may contain anything but zeros. This is a
-    /// hint: callers count the set cells of these parts to check it. O(pages).
+    /// hint: callers count the set bits of these parts to check it. O(pages).
     fn written_parts(self, words: &[u64], visit: &mut dyn FnMut(Range<usize>));
 }
 

@@ -296,7 +296,7 @@ fn filters_of_many_layers_or_segments_have_a_large_effort(site: &Site) {
     }
 }
 
-/// Creates a filter that is a table of at least so many segments under a key. It has a high error rate, so that it
+/// Creates a filter that is a table of at least `least` segments under a key. It has a high error rate, so that it
 /// takes a few megabytes only.
 fn table_of_segments(client: &mut Client, key: &str, least: u64) {
     assert_eq!(client.say(&format!("BF.INSERT {key} ERROR 0.5 ITEMS first")), "[1]");

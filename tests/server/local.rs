@@ -178,7 +178,7 @@ fn a_filter_that_grows_is_copied_while_it_is_written(site: &Site) {
             let (mut client, mut connection) = (server.client(), connect(&server));
             let copy = LocalFilter::new(format, EVER);
             let mut rounds = 0;
-            // So many items make each of the filters grow several times.
+            // The items make each of the filters grow several times.
             while rounds < 50 || added.load(Ordering::Relaxed) < 10_000 {
                 client.say(&format!("BF.ADD {format} before"));
                 copy.refresh(&mut connection).expect("a copy of what is written to");

@@ -12,7 +12,7 @@ use crate::format::stream::{DecodeError, Sink, Source, UnsignedOrBytes};
 const BLOCK_BYTES: usize = 4096;
 
 /// Writes a filter in the newest encoding. O(bytes). A layer is one string that begins with a header, which is
-/// written to the space before its cells.
+/// written to the space before its bits.
 pub fn save(policy: &ValkeyBloom, layers: &mut [Layer], sink: &mut impl Sink) {
     let seed = seed_of(layers);
     sink.unsigned(layers.len() as u64);

@@ -111,7 +111,7 @@ impl Oracle {
         let before = digested(&self.filter);
         match self.filter.merge(&[&source], false, &ANY, UnknownMemory) {
             Ok(_) => numbers.into_iter().for_each(|number| self.expected.add(number)),
-            // A bucket has only so many slots, which items that are added often at several sizes of the table may fill.
+            // Items that are added often at several sizes of the table may fill the slots of a bucket.
             Err(MergeError::TooOften | MergeError::ErrorRate { .. }) => {
                 assert!(digested(&self.filter) == before, "{context}");
             }
