@@ -73,7 +73,7 @@ impl Directory {
     #[inline(always)]
     pub(super) fn get(&self, number: usize) -> Option<&Segment> {
         match self {
-            Self::One(segment) => Some(segment),
+            Self::One(segment) => (number == 0).then_some(segment),
             Self::Many(many) => many.pieces.get(number >> PIECE_LOG)?.get(number % PIECE_SEGMENTS),
         }
     }
@@ -83,7 +83,7 @@ impl Directory {
     #[inline(always)]
     pub(super) fn get_mut(&mut self, number: usize) -> Option<&mut Segment> {
         match self {
-            Self::One(segment) => Some(segment),
+            Self::One(segment) => (number == 0).then_some(segment),
             Self::Many(many) => many.pieces.get_mut(number >> PIECE_LOG)?.get_mut(number % PIECE_SEGMENTS),
         }
     }

@@ -133,7 +133,10 @@ impl Table {
         if self.is_too_large(plan.used) {
             let last = segments.wrapping_sub(1);
             self.plan_compaction(plan, last, slots, now, stale)?;
-            self.plan_compaction(plan, last.wrapping_sub(1 << depth(last)), slots, now, stale)?;
+            // The only segment has none to be joined with.
+            if let Some(low) = last.checked_sub(1 << depth(last)) {
+                self.plan_compaction(plan, low, slots, now, stale)?;
+            }
             self.plan_join(plan)?;
         } else {
             let swept = stored / SWEEP_ENTRIES % segments as u64;

@@ -190,3 +190,17 @@ fn the_union_keeps_the_newest_generation() {
     assert!(expired < 60, "{expired}");
     assert!((0..9_000).filter(|item| table.contains(hash(*item), 122, NoPrefetch)).count() < 200);
 }
+
+#[test]
+fn a_sweep_of_the_only_segment_counts_its_expired_entries_once() {
+    let mut table = timed(0.01, 1_000);
+    let mut items = 0..;
+    while table.counts().tally < 5_000 || table.counts().tally % 256 != 255 {
+        add_at(&mut table, items.next().unwrap(), 100, 100);
+    }
+    assert_eq!(table.segment_count(), 1);
+    // This entry is stored when a sweep is due, and all others have expired.
+    add_at(&mut table, items.next().unwrap(), 1_000, 1_000);
+    assert_eq!(table.internal_validate(), Ok(()));
+    assert_eq!(table.items(1_000), 1);
+}
