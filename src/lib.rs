@@ -37,22 +37,20 @@ compile_error!(
 // The feature `internals` opens the modules to the tests and benchmarks of this repository. For other programs the
 // library is what is exported below.
 #[cfg(not(feature = "internals"))]
-#[allow(dead_code, unused_imports, unreachable_pub, reason = "the tests use the rest")]
+#[cfg_attr(not(feature = "server"), allow(dead_code, unused_imports, reason = "the module uses the rest"))]
 mod bloom;
 #[cfg(feature = "internals")]
 pub mod bloom;
-#[cfg(not(feature = "internals"))]
-#[allow(dead_code, unused_imports, unreachable_pub, reason = "the tests use the rest")]
+#[cfg(all(feature = "server", not(feature = "internals")))]
 mod command;
 #[cfg(feature = "internals")]
 pub mod command;
 #[cfg(not(feature = "internals"))]
-#[allow(dead_code, unused_imports, unreachable_pub, reason = "the tests use the rest")]
+#[cfg_attr(not(feature = "server"), allow(dead_code, unused_imports, reason = "the module uses the rest"))]
 mod format;
 #[cfg(feature = "internals")]
 pub mod format;
 #[cfg(all(feature = "prefetch", not(feature = "internals")))]
-#[allow(unreachable_pub, reason = "the benchmarks use it")]
 mod prefetch;
 #[cfg(all(feature = "prefetch", feature = "internals"))]
 pub mod prefetch;
