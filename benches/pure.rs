@@ -10,7 +10,9 @@ use std::time::Duration;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use everbloom::bloom::bits::sizing::Shape;
 use everbloom::bloom::hash::murmur3::hash128;
-use everbloom::bloom::{Added, Filter, Growth, Hash, LayerCounts, Policy, Promise, Spec, UnknownMemory};
+use everbloom::bloom::{
+    Added, Filter, FilterSpec, Growth, Hash, LayerCounts, Policy, Promise, UnknownMemory,
+};
 use everbloom::prefetch::Processor;
 
 /// Items per batch, and per step of the loops over single items.
@@ -58,8 +60,8 @@ fn sizing(criterion: &mut Criterion) {
 
 /// Returns a filter of one layer at half its capacity, so that the processor cannot predict the value of a bit.
 fn half_full(capacity_items: u64, error_rate: f64) -> Filter {
-    let policy = Policy::Promise(Promise { error_rate, capacity_items, growth: Growth::Fixed });
-    let spec = Spec { policy, hash: Hash::Murmur3 };
+    let policy = Policy::Everbloom(Promise { error_rate, capacity_items, growth: Growth::Fixed });
+    let spec = FilterSpec { policy, hash: Hash::Murmur3 };
     let mut filter = Filter::reserve(spec, &u64::MAX).unwrap();
     let known = items("known", 0, capacity_items / 2);
     let mut new = 0;

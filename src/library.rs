@@ -17,8 +17,8 @@ use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
 use thiserror::Error;
 
 use crate::bloom::{
-    AddError, Added, Depth, Filter, Format, Growth, Layer, OutOfMemory, Policy, Promise, ReserveError, Spec,
-    Table, UnknownMemory,
+    AddError, Added, Filter, FilterSpec, Format, Growth, Layer, OutOfMemory, Policy, Promise, ReserveError,
+    Table, UnknownMemory, Validation,
 };
 use crate::format::chunks::{ChunkError, DumpError, Trust};
 use crate::format::filter as encoding;
@@ -123,8 +123,8 @@ impl BloomFilter {
     /// # Errors
     /// [`CreateError`].
     pub fn new(options: Options) -> Result<Self, CreateError> {
-        let policy = Policy::Promise(options.promise()?);
-        let spec = Spec { policy, hash: crate::bloom::Hash::Murmur3 };
+        let policy = Policy::Everbloom(options.promise()?);
+        let spec = FilterSpec { policy, hash: crate::bloom::Hash::Murmur3 };
         Filter::reserve(spec, &NO_LIMIT).map(Self).map_err(CreateError::Reserve)
     }
 
@@ -252,7 +252,7 @@ impl BloomFilter {
     /// The rule that is broken, because of a bug in this crate.
     #[doc(hidden)]
     pub fn internal_validate(&self) -> Result<(), &'static str> {
-        self.0.internal_validate(Depth::Contents)
+        self.0.internal_validate(Validation::Contents)
     }
 
     /// Returns the data format of the filter.

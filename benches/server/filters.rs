@@ -4,7 +4,7 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use everbloom::bloom::{Filter, Growth, Hash, Policy, Promise, Spec};
+use everbloom::bloom::{Filter, FilterSpec, Growth, Hash, Policy, Promise};
 use everbloom::format::filter::chunk;
 
 use super::client::{Client, Requests, Value, encode_argument, encode_head, pipeline};
@@ -118,8 +118,8 @@ pub(crate) fn load_other_half(client: &mut Client, key: &str, size: &Size) -> Re
 /// bytes of its bits.
 fn load_own(client: &mut Client, key: &str, size: &Size, noise: &[u8]) -> Result<usize, Failure> {
     let (error_rate, capacity_items) = (size.error_rate, size.capacity_items());
-    let policy = Policy::Promise(Promise { error_rate, capacity_items, growth: Growth::Fixed });
-    let spec = Spec { policy, hash: Hash::Murmur3 };
+    let policy = Policy::Everbloom(Promise { error_rate, capacity_items, growth: Growth::Fixed });
+    let spec = FilterSpec { policy, hash: Hash::Murmur3 };
     let mut filter = Filter::reserve(spec, &u64::MAX).map_err(|error| format!("{error:?}"))?;
     let mut size_bytes = 0;
     for layer in filter.layers_mut() {

@@ -7,7 +7,7 @@ use everbloom::bloom::filter::policy::redisbloom;
 use everbloom::bloom::filter::policy::valkeybloom::TIGHTENING_RATIO_DEFAULT;
 use everbloom::bloom::filter::policy::{RedisBloom, ValkeyBloom};
 use everbloom::bloom::hash::siphash::Seed;
-use everbloom::bloom::{Added, Filter, Growth, Hash, NoPrefetch, Policy, Promise, Spec};
+use everbloom::bloom::{Added, Filter, FilterSpec, Growth, Hash, NoPrefetch, Policy, Promise};
 use everbloom::{Format, Options, filter_size};
 
 use super::failure::Failure;
@@ -40,17 +40,21 @@ fn full_chains() -> impl Iterator<Item = u64> {
 }
 
 /// Returns the spec of an unreserved filter of each kind.
-fn unreserved() -> [Spec; 3] {
+fn unreserved() -> [FilterSpec; 3] {
     let (error_rate, capacity_items) = (ERROR_RATE, CAPACITY_ITEMS);
     let own = Promise { error_rate, capacity_items, growth: GROWTH.unreserved() };
     let tightening_ratio = TIGHTENING_RATIO_DEFAULT;
     let valkeybloom = ValkeyBloom { error_rate, tightening_ratio, capacity_items, growth: GROWTH };
-    let redisbloom = RedisBloom::new(error_rate, capacity_items, redisbloom::Options::SCALING, EXPANSION);
+    let redisbloom =
+        RedisBloom::new(error_rate, capacity_items, redisbloom::RedisBloomOptions::SCALING, EXPANSION);
     let hash = Hash::RedisBloom(redisbloom.hash());
     [
-        Spec { policy: Policy::Promise(own), hash: Hash::Murmur3 },
-        Spec { policy: Policy::RedisBloom(Box::new(redisbloom)), hash },
-        Spec { policy: Policy::ValkeyBloom(Box::new(valkeybloom)), hash: Hash::ValkeyBloom(Seed::FIXED) },
+        FilterSpec { policy: Policy::Everbloom(own), hash: Hash::Murmur3 },
+        FilterSpec { policy: Policy::RedisBloom(Box::new(redisbloom)), hash },
+        FilterSpec {
+            policy: Policy::ValkeyBloom(Box::new(valkeybloom)),
+            hash: Hash::ValkeyBloom(Seed::FIXED),
+        },
     ]
 }
 
@@ -89,7 +93,12 @@ pub(crate) fn error_rates(items_max: u64, filters: u64, probes: u64) -> Result<V
         .collect()
 }
 
-fn measured(spec: &Spec, items_max: u64, filters: u64, probes: u64) -> Result<Vec<(u64, f64)>, Failure> {
+fn measured(
+    spec: &FilterSpec,
+    items_max: u64,
+    filters: u64,
+    probes: u64,
+) -> Result<Vec<(u64, f64)>, Failure> {
     let mut found: BTreeMap<u64, u64> = BTreeMap::new();
     for number_of_filter in 0..filters {
         let item = |number: u64| mix(mix(number_of_filter) ^ number).to_le_bytes();

@@ -3,7 +3,7 @@
 use everbloom::bloom::hash::murmur2::Murmur2;
 use everbloom::bloom::hash::murmur3::hash128;
 use everbloom::bloom::table::Loading;
-use everbloom::bloom::{AddError, Depth, Filter, Hash, NoPrefetch, Policy, UnknownMemory};
+use everbloom::bloom::{AddError, Filter, Hash, NoPrefetch, Policy, UnknownMemory, Validation};
 use everbloom::command::Settings;
 use everbloom::format::chunks::Rewritten;
 use everbloom::format::chunks::Trust;
@@ -43,7 +43,7 @@ pub(crate) fn exercise(mut filter: Filter, input: &mut Input<'_>, limit_bytes: u
 
 /// Checks every rule that a filter must satisfy.
 pub(crate) fn validate(filter: &Filter) {
-    assert_eq!(filter.internal_validate(Depth::Contents), Ok(()));
+    assert_eq!(filter.internal_validate(Validation::Contents), Ok(()));
 }
 
 /// Looks up the items one at a time and in one batch. Both must give the same results.

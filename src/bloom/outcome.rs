@@ -8,7 +8,7 @@ use super::hash::scheme::{ItemEncoding, NotEncodable};
 use super::limits::LAYER_MAX_BYTES;
 use super::memory::OutOfMemory;
 
-/// The most bytes of a filter, structs, bits and table: [`Extent::needed_bytes`](crate::bloom::Extent::needed_bytes).
+/// The most bytes of a filter, structs, bits and table: `Footprint::needed_bytes`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
     /// Number of bytes.

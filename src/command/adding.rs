@@ -9,7 +9,7 @@ use super::options::CreationOptions;
 use super::outcomes::Outcomes;
 use super::replicated::{ArgumentList, Creation, ReplicatedCommand};
 use super::window::Timing;
-use crate::bloom::{AddError, Filter, Items, Prefetch};
+use crate::bloom::{AddError, Filter, ItemSource, Prefetch};
 
 /// The items of a command: one argument each, or packed in one.
 pub(super) trait Adds<'a> {
@@ -22,7 +22,7 @@ pub(super) trait Adds<'a> {
     fn count(&self) -> usize;
 
     /// Returns the items in order.
-    fn items(&self) -> impl Items<'a>;
+    fn items(&self) -> impl ItemSource<'a>;
 
     /// Returns an empty buffer for the replicated commands. It is allocated before the filter changes, because the
     /// command cannot be refused afterwards.
@@ -67,7 +67,7 @@ impl<'a> Adds<'a> for &[&'a [u8]] {
         self.len()
     }
 
-    fn items(&self) -> impl Items<'a> {
+    fn items(&self) -> impl ItemSource<'a> {
         *self
     }
 

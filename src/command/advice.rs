@@ -3,7 +3,7 @@
 use super::error::quotable;
 use super::facts::decimal_of;
 use crate::bloom::bits::sizing::Shape;
-use crate::bloom::filter::policy::redisbloom::{self, Options};
+use crate::bloom::filter::policy::redisbloom::{self, RedisBloomOptions};
 use crate::bloom::filter::policy::{RedisBloom, ValkeyBloom};
 use crate::bloom::{Filter, Policy, ReserveError};
 
@@ -36,7 +36,7 @@ pub(super) fn advice(key: &[u8], filter: &Filter) -> Option<String> {
 /// Returns the capacity for which a filter with bits was created; `None` if there is none.
 fn reserved_items(filter: &Filter) -> Option<u64> {
     match filter.policy() {
-        Policy::Promise(promise) if !promise.growth.is_unreserved() => Some(promise.capacity_items),
+        Policy::Everbloom(promise) if !promise.growth.is_unreserved() => Some(promise.capacity_items),
         Policy::Merged(promise) if !promise.growth.is_unreserved() => Some(promise.capacity_items),
         Policy::RedisBloom(_) | Policy::ValkeyBloom(_) => Some(filter.layers().first()?.capacity_items()),
         _ => None,
@@ -53,7 +53,7 @@ fn reservation(filter: &Filter, capacity_items: u64) -> Option<(String, u64)> {
         Ok(layer.size_bits.div_ceil(8))
     };
     let (error_rate, capacity_items, size_bytes) = match filter.policy() {
-        Policy::Promise(_) | Policy::Merged(_) => {
+        Policy::Everbloom(_) | Policy::Merged(_) => {
             let promise = filter.policy().promise()?;
             let layer = Shape::sized(capacity_items, promise.bits_error_rate()).spec(hash);
             (promise.error_rate, capacity_items, layer.size_bits.div_ceil(8))
@@ -63,7 +63,7 @@ fn reservation(filter: &Filter, capacity_items: u64) -> Option<(String, u64)> {
             let (error_rate, _) = policy.reserve_parameters()?;
             let capacity_items = capacity_items.min(redisbloom::COMMAND_CAPACITY_MAX_ITEMS);
             let growth = redisbloom::RESERVED_GROWTH;
-            let policy = RedisBloom::new(error_rate, capacity_items, Options::SCALING, growth);
+            let policy = RedisBloom::new(error_rate, capacity_items, RedisBloomOptions::SCALING, growth);
             (error_rate, capacity_items, layer(Policy::RedisBloom(Box::new(policy))).ok()?)
         }
         Policy::ValkeyBloom(policy) => {
@@ -71,7 +71,7 @@ fn reservation(filter: &Filter, capacity_items: u64) -> Option<(String, u64)> {
             let size_bytes = layer(Policy::ValkeyBloom(Box::new(policy))).ok()?;
             (decimal_of(policy.error_rate), capacity_items, size_bytes)
         }
-        Policy::United(_) | Policy::Counting(_) | Policy::Window(_) | Policy::Imported(_) => return None,
+        Policy::Union(_) | Policy::Counting(_) | Policy::Window(_) | Policy::Imported(_) => return None,
     };
     Some((format!("{error_rate} {capacity_items}{options}"), size_bytes))
 }

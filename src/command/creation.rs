@@ -4,14 +4,14 @@
 use super::error::CommandError;
 use super::keyspace::{Host, Settings};
 use super::options::CreationOptions;
-use crate::bloom::filter::policy::redisbloom::{self, Options};
+use crate::bloom::filter::policy::redisbloom::{self, RedisBloomOptions};
 use crate::bloom::filter::policy::valkeybloom::TIGHTENING_RATIO_DEFAULT;
 use crate::bloom::filter::policy::{RedisBloom, ValkeyBloom};
 use crate::bloom::filter::size::validate_scale_to;
 use crate::bloom::generation::Span;
 use crate::bloom::hash::siphash::{HashKey, Seed};
 use crate::bloom::limits::{CAPACITY_DEFAULT_ITEMS, CAPACITY_MAX_ITEMS};
-use crate::bloom::{Filter, Format, Growth, Hash, Kind, Policy, Promise, ScaleError, Spec, Window};
+use crate::bloom::{Filter, FilterSpec, Format, Growth, Hash, Kind, Policy, Promise, ScaleError, Window};
 
 impl CreationOptions {
     /// Returns the largest capacity that a client may request for the options' format. A primary may request more:
@@ -223,7 +223,7 @@ impl CreationOptions {
 ///
 /// # Errors
 /// Options that cannot be combined, or a filter that cannot grow to VALIDATESCALETO.
-pub(super) fn spec(options: &CreationOptions, host: &dyn Host) -> Result<Spec, CommandError> {
+pub(super) fn spec(options: &CreationOptions, host: &dyn Host) -> Result<FilterSpec, CommandError> {
     options.validate(host)?;
     let spec = match options.resolved_format(&host.settings()) {
         Format::Everbloom => own_spec(options, host),
@@ -237,7 +237,7 @@ pub(super) fn spec(options: &CreationOptions, host: &dyn Host) -> Result<Spec, C
     Ok(spec)
 }
 
-fn own_spec(options: &CreationOptions, host: &dyn Host) -> Spec {
+fn own_spec(options: &CreationOptions, host: &dyn Host) -> FilterSpec {
     let settings = host.settings();
     let (growth, is_unreserved) = (options.growth(host), options.is_unreserved(&settings));
     // A replica may have another setting.
@@ -253,14 +253,18 @@ fn own_spec(options: &CreationOptions, host: &dyn Host) -> Spec {
             Policy::Window(Box::new(Window::new(promise, Span::new(window_ms), options.no_refresh)))
         }
         None if options.is_counting => Policy::Counting(Box::new(promise)),
-        None => Policy::Promise(promise),
+        None => Policy::Everbloom(promise),
     };
-    Spec { policy, hash }
+    FilterSpec { policy, hash }
 }
 
-fn redisbloom_spec(options: &CreationOptions, host: &dyn Host) -> Spec {
+fn redisbloom_spec(options: &CreationOptions, host: &dyn Host) -> FilterSpec {
     let settings = host.settings();
-    let rules = if options.growth(host).is_fixed_size() { Options::FIXED } else { Options::SCALING };
+    let rules = if options.growth(host).is_fixed_size() {
+        RedisBloomOptions::FIXED
+    } else {
+        RedisBloomOptions::SCALING
+    };
     let error_rate = options.error_rate.unwrap_or(settings.error_rate);
     let policy = RedisBloom::new(
         error_rate.min(redisbloom::COMMAND_ERROR_RATE_MAX),
@@ -269,7 +273,7 @@ fn redisbloom_spec(options: &CreationOptions, host: &dyn Host) -> Spec {
         written_growth(options, host),
     );
     let hash = Hash::RedisBloom(policy.hash());
-    Spec { policy: Policy::RedisBloom(Box::new(policy)), hash }
+    FilterSpec { policy: Policy::RedisBloom(Box::new(policy)), hash }
 }
 
 /// Returns the growth factor that RedisBloom saves, even for a fixed filter, which never uses it: that of EXPANSION,
@@ -282,7 +286,7 @@ fn written_growth(options: &CreationOptions, host: &dyn Host) -> u32 {
     }
 }
 
-fn valkeybloom_spec(options: &CreationOptions, host: &dyn Host) -> Spec {
+fn valkeybloom_spec(options: &CreationOptions, host: &dyn Host) -> FilterSpec {
     let settings = host.settings();
     let policy = ValkeyBloom {
         error_rate: options.error_rate.unwrap_or(settings.error_rate),
@@ -291,5 +295,5 @@ fn valkeybloom_spec(options: &CreationOptions, host: &dyn Host) -> Spec {
         growth: options.growth(host),
     };
     let hash = Hash::ValkeyBloom(options.seed.map_or_else(|| Seed::new(host.random_seed()), Seed::new));
-    Spec { policy: Policy::ValkeyBloom(Box::new(policy)), hash }
+    FilterSpec { policy: Policy::ValkeyBloom(Box::new(policy)), hash }
 }

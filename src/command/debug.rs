@@ -41,7 +41,7 @@ pub(super) fn run<'a>(
 /// words keep their meaning.
 fn line(filter: &Filter, index: usize, layer: &Layer) -> String {
     match (filter.policy(), layer.layout()) {
-        (Policy::United(_), _) => united_line(layer),
+        (Policy::Union(_), _) => united_line(layer),
         (Policy::RedisBloom(policy), _) => redisbloom_line(policy, layer),
         (_, Layout::Scattered(_) | Layout::Paged(_)) => own_line(filter, index, layer),
         (_, Layout::Scheme(layout)) => scheme_line(filter, &layout, layer),

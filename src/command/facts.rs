@@ -170,7 +170,7 @@ pub(super) fn order_word(order: BitOrder) -> &'static str {
 
 /// Returns the word for the layout of a layer; in a union, the word for its hash.
 pub(super) fn placement(filter: &Filter, layer: &Layer) -> &'static str {
-    if let Policy::United(_) = filter.policy() {
+    if let Policy::Union(_) = filter.policy() {
         return owner(layer);
     }
     match layer.layout() {
@@ -191,11 +191,11 @@ pub(super) fn owner(layer: &Layer) -> &'static str {
 pub(super) fn sized_rate(filter: &Filter, index: usize) -> Option<f64> {
     match filter.policy() {
         Policy::Merged(_)
-        | Policy::United(_)
+        | Policy::Union(_)
         | Policy::Counting(_)
         | Policy::Window(_)
         | Policy::Imported(_) => None,
-        Policy::Promise(promise) => Some(promise.bits_error_rate()),
+        Policy::Everbloom(promise) => Some(promise.bits_error_rate()),
         Policy::RedisBloom(_) => match filter.layers().get(index)?.layout() {
             Layout::Modulo(layout) => Some(layout.error_rate()),
             _ => None,

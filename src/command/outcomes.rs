@@ -11,7 +11,7 @@ use super::keyspace::Host;
 use super::reply::Reply;
 use super::table::Command;
 use crate::bloom::hash::scheme::ItemEncoding;
-use crate::bloom::{AddError, Added, ItemSet, Run};
+use crate::bloom::{AddError, AddOutcomes, Added, ItemSet};
 
 /// The item was new.
 pub(super) const NEW: u8 = b'1';
@@ -51,9 +51,9 @@ impl Outcomes {
 
     /// Appends the outcomes of a run.
     #[inline(always)]
-    pub(super) fn extend(&mut self, run: Run) {
+    pub(super) fn extend(&mut self, run: AddOutcomes) {
         self.items_added += run.items_added();
-        let Run { items, new, again, refused, error } = run;
+        let AddOutcomes { items, new, again, refused, error } = run;
         if again | refused == 0 {
             self.codes.extend((0..items).map(|index| PRESENT | u8::from(new >> index & 1 == 1)));
             return;

@@ -87,9 +87,9 @@ impl Creation {
         match filter.policy() {
             Policy::RedisBloom(policy) => Self::of_redisbloom(policy, filter),
             Policy::ValkeyBloom(policy) => Self::of_valkeybloom(policy, filter),
-            Policy::Promise(_)
+            Policy::Everbloom(_)
             | Policy::Merged(_)
-            | Policy::United(_)
+            | Policy::Union(_)
             | Policy::Counting(_)
             | Policy::Window(_)
             | Policy::Imported(_) => Self::of_everbloom(filter),

@@ -40,9 +40,9 @@ pub fn save(filter: &mut Filter, sink: &mut impl Sink, memory: impl Memory) {
             let policy = **policy;
             valkeybloom::save(&policy, filter.layers_mut(), sink);
         }
-        Policy::Promise(_)
+        Policy::Everbloom(_)
         | Policy::Merged(_)
-        | Policy::United(_)
+        | Policy::Union(_)
         | Policy::Counting(_)
         | Policy::Window(_)
         | Policy::Imported(_) => {
@@ -105,9 +105,9 @@ pub fn rewrite(
                 return Ok(());
             }
         }
-        Policy::Promise(_)
+        Policy::Everbloom(_)
         | Policy::Merged(_)
-        | Policy::United(_)
+        | Policy::Union(_)
         | Policy::Counting(_)
         | Policy::Window(_)
         | Policy::Imported(_) => {}

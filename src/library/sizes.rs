@@ -1,8 +1,8 @@
 //! The sizes that filters of each format will have.
 
-use super::{CreateError, Options as Reserved};
+use super::{CreateError, Options};
 use crate::bloom::filter::PartSpec;
-use crate::bloom::filter::policy::redisbloom::{Options, RESERVED_GROWTH};
+use crate::bloom::filter::policy::redisbloom::{RESERVED_GROWTH, RedisBloomOptions};
 use crate::bloom::filter::policy::valkeybloom::TIGHTENING_RATIO_DEFAULT;
 use crate::bloom::filter::policy::{RedisBloom, ValkeyBloom};
 use crate::bloom::hash::siphash::Seed;
@@ -56,7 +56,7 @@ pub struct LayerSize {
 ///
 /// # Errors
 /// [`CreateError`], also where the filter would refuse some of the items.
-pub fn filter_size(format: Format, reserved: Reserved, items: u64) -> Result<FilterSize, CreateError> {
+pub fn filter_size(format: Format, reserved: Options, items: u64) -> Result<FilterSize, CreateError> {
     let promise = reserved.promise()?;
     let (policy, hash) = policy_of(format, promise);
     let size = match format {
@@ -78,7 +78,7 @@ pub fn filter_size(format: Format, reserved: Reserved, items: u64) -> Result<Fil
 ///
 /// # Errors
 /// [`CreateError`], also where the filter would refuse some of the items.
-pub fn counting_size(reserved: Reserved, items: u64) -> Result<FilterSize, CreateError> {
+pub fn counting_size(reserved: Options, items: u64) -> Result<FilterSize, CreateError> {
     table_size(EntryKind::Counted, reserved, items)
 }
 
@@ -96,11 +96,11 @@ pub fn counting_size(reserved: Reserved, items: u64) -> Result<FilterSize, Creat
 ///
 /// # Errors
 /// [`CreateError`], also where the filter would refuse some of the items.
-pub fn window_size(reserved: Reserved, items: u64) -> Result<FilterSize, CreateError> {
+pub fn window_size(reserved: Options, items: u64) -> Result<FilterSize, CreateError> {
     table_size(EntryKind::Timed, reserved, items)
 }
 
-fn table_size(kind: EntryKind, reserved: Reserved, items: u64) -> Result<FilterSize, CreateError> {
+fn table_size(kind: EntryKind, reserved: Options, items: u64) -> Result<FilterSize, CreateError> {
     let Promise { error_rate, capacity_items, growth } = reserved.promise()?;
     if growth.is_fixed_size() && items > capacity_items {
         return Err(CreateError::Reserve(ReserveError::TooLong));
@@ -153,11 +153,11 @@ fn size_of(layer: &LayerSpec) -> LayerSize {
 fn policy_of(format: Format, promise: Promise) -> (Policy, Hash) {
     let Promise { error_rate, capacity_items, growth } = promise;
     match format {
-        Format::Everbloom => (Policy::Promise(promise), Hash::Murmur3),
+        Format::Everbloom => (Policy::Everbloom(promise), Hash::Murmur3),
         Format::RedisBloom => {
             let (options, expansion) = match growth.is_fixed_size() {
-                true => (Options::FIXED, RESERVED_GROWTH),
-                false => (Options::SCALING, growth.expansion()),
+                true => (RedisBloomOptions::FIXED, RESERVED_GROWTH),
+                false => (RedisBloomOptions::SCALING, growth.expansion()),
             };
             let policy = RedisBloom::new(error_rate, capacity_items, options, expansion);
             (Policy::RedisBloom(Box::new(policy)), Hash::RedisBloom(options.hash()))

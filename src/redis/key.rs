@@ -13,7 +13,7 @@ use super::datatype;
 use super::log::{self, Topic};
 use super::server;
 use super::stored::{self, Stored};
-use crate::bloom::{Counts, Filter};
+use crate::bloom::{Filter, FilterCounts};
 use crate::command::table::KeyAccess;
 use crate::command::{CommandError, OpenKey, Slot};
 
@@ -100,7 +100,7 @@ pub(super) struct Key<'k> {
     /// The filter of the key, after it was looked up. If it may be changed, `counts` are those that
     /// [`Filter::counts_since`] returned then.
     stored: Option<NonNull<Stored>>,
-    counts: Counts,
+    counts: FilterCounts,
     context: Context,
     access: KeyAccess,
 }
@@ -125,13 +125,13 @@ impl<'k> Key<'k> {
         let key = api!(RedisModule_OpenKey)
             // SAFETY: context and name are alive by the caller's contract; the mode is one the API defines.
             .and_then(|open_key| NonNull::new(unsafe { open_key(context, name, mode.cast_signed()) }));
-        Self { key, claim: Some(claim), stored: None, counts: Counts::default(), context, access }
+        Self { key, claim: Some(claim), stored: None, counts: FilterCounts::default(), context, access }
     }
 
     /// Returns a key that could not be opened. It behaves like a key of another type.
     pub(super) fn none() -> Self {
         let (context, access) = (ptr::null_mut(), KeyAccess::ReadOnly);
-        Self { key: None, claim: None, stored: None, counts: Counts::default(), context, access }
+        Self { key: None, claim: None, stored: None, counts: FilterCounts::default(), context, access }
     }
 
     /// Records that the key may have changed.

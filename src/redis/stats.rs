@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::bloom::filter::kind::KIND_COUNT;
 use crate::bloom::limits::LAYERS_MAX;
-use crate::bloom::{Counts, Filter};
+use crate::bloom::{Filter, FilterCounts};
 use crate::command::table::KeyAccess;
 use crate::command::{Command, Effects};
 
@@ -162,7 +162,7 @@ impl Footprint {
 
     /// Adds the difference of the items and of the capacity of some parts of the filter.
     #[inline(always)]
-    pub(super) fn recount_items(&self, before: &Counts, after: &Counts) {
+    pub(super) fn recount_items(&self, before: &FilterCounts, after: &FilterCounts) {
         let totals = self.totals();
         totals.items.add(after.items.wrapping_sub(before.items));
         totals.capacity_items.add_some(after.capacity_items.wrapping_sub(before.capacity_items));

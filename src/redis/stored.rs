@@ -5,7 +5,7 @@ use super::huge_pages::LargePages;
 use super::memory::is_short;
 use super::stats::Footprint;
 use super::worker::Worker;
-use crate::bloom::{BlockVisitor, Counts, Filter};
+use crate::bloom::{BlockVisitor, Filter, FilterCounts};
 
 /// A value of one of the data types. The server holds it as the bare pointer of a box.
 pub(super) struct Stored {
@@ -45,7 +45,7 @@ impl Stored {
     /// another way, except by a merge. `before` is from [`Filter::counts_since`] before the command. Returns the
     /// number of parts that the filter has gained. O(1); O(layers) for a filter whose memory has changed.
     #[inline(always)]
-    pub(super) fn changed(&mut self, before: &Counts, items_added: u64) -> u32 {
+    pub(super) fn changed(&mut self, before: &FilterCounts, items_added: u64) -> u32 {
         let parts_before = self.counted.parts();
         let counts = self.filter.counts_since(parts_before);
         self.counted.recount_items(before, &counts);

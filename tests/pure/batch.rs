@@ -8,7 +8,7 @@ use crate::support::make::{
 };
 use crate::support::saved::saved;
 use everbloom::bloom::filter::policy::ValkeyBloom;
-use everbloom::bloom::filter::policy::redisbloom::Options;
+use everbloom::bloom::filter::policy::redisbloom::RedisBloomOptions;
 use everbloom::bloom::hash::siphash::Seed;
 use everbloom::bloom::{Filter, Growth, Kind, NoPrefetch};
 
@@ -22,7 +22,9 @@ const KINDS: [(&str, Make); 10] = [
     ("keyed", |rate, items, expansion| keyed(promise(rate, items, expansion))),
     ("unreserved", |rate, items, expansion| plain(unreserved(rate, items, expansion))),
     ("keyed and unreserved", |rate, items, expansion| keyed(unreserved(rate, items, expansion))),
-    ("redisbloom", |rate, items, expansion| redisbloom(rate, items, Options::SCALING, expansion.max(1))),
+    ("redisbloom", |rate, items, expansion| {
+        redisbloom(rate, items, RedisBloomOptions::SCALING, expansion.max(1))
+    }),
     ("valkey-bloom", |error_rate, capacity_items, expansion| {
         let growth = Growth::from_expansion(expansion);
         valkeybloom(ValkeyBloom { error_rate, tightening_ratio: 0.5, capacity_items, growth }, Seed::FIXED)

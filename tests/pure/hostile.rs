@@ -2,7 +2,7 @@
 //! bytes must still do.
 
 use everbloom::bloom::limits::LAYERS_MAX;
-use everbloom::bloom::{Depth, Filter, Kind, NoPrefetch, UnknownMemory};
+use everbloom::bloom::{Filter, Kind, NoPrefetch, UnknownMemory, Validation};
 use everbloom::format::DecodeError;
 use everbloom::format::filter::{chunk, from_header};
 
@@ -99,7 +99,7 @@ impl Outcomes {
 /// and can be saved and loaded.
 fn assert_behaves(mut filter: Filter, context: &dyn Fn() -> String) {
     assert!((1..=LAYERS_MAX + 1).contains(&filter.part_count()), "{}", context());
-    assert_eq!(filter.internal_validate(Depth::Contents), Ok(()), "{}", context());
+    assert_eq!(filter.internal_validate(Validation::Contents), Ok(()), "{}", context());
     let limit_bytes = filter.size_bytes() + (1 << 17);
     let times = [0, 1, START_MS, START_MS + 9_000_000, u64::MAX];
     for now_ms in &times[..if filter.window().is_some() { 5 } else { 1 }] {
@@ -113,7 +113,7 @@ fn assert_behaves(mut filter: Filter, context: &dyn Fn() -> String) {
             }
         }
         let _ = (filter.items(), filter.stats(), filter.error_rate_max());
-        assert_eq!(filter.internal_validate(Depth::Parts), Ok(()), "{}", context());
+        assert_eq!(filter.internal_validate(Validation::Parts), Ok(()), "{}", context());
     }
     let record = saved(&filter);
     let again = loaded_as(filter.format(), None, &record, ANY);

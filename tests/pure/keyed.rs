@@ -3,7 +3,7 @@
 use everbloom::bloom::generation::Span;
 use everbloom::bloom::hash::murmur3::hash128;
 use everbloom::bloom::hash::siphash::HashKey;
-use everbloom::bloom::{Filter, Hash, ItemHash, Policy, Promise, Spec, Window};
+use everbloom::bloom::{Filter, FilterSpec, Hash, ItemHash, Policy, Promise, Window};
 
 use crate::support::make::{self, ANY, START_MS, add, contains, promise, saturating, set_time, unreserved};
 
@@ -12,7 +12,7 @@ const KEY: [u8; 16] = *b"0123456789abcdef";
 /// Returns an empty filter that is keyed, and one that is not.
 fn both(policy: Policy) -> (Filter, Filter) {
     let made = |hash| {
-        let mut filter = Filter::reserve(Spec { policy: policy.clone(), hash }, &ANY).unwrap();
+        let mut filter = Filter::reserve(FilterSpec { policy: policy.clone(), hash }, &ANY).unwrap();
         set_time(&mut filter, START_MS);
         filter
     };
@@ -70,7 +70,7 @@ fn crafted_items_do_not_collide_in_a_keyed_filter() {
     // Scattered bits, paged bits, and a table.
     let promises = [promise(1e-6, 1000, 2), promise(1e-6, 3_000_000, 2), unreserved(1e-6, 100, 2)];
     for (kind, promise) in promises.into_iter().enumerate() {
-        let (mut secret, mut plain) = both(Policy::Promise(promise));
+        let (mut secret, mut plain) = both(Policy::Everbloom(promise));
         for filter in [&mut plain, &mut secret] {
             add(filter, b"victim").unwrap();
         }
@@ -114,11 +114,11 @@ fn two_keys_have_different_false_positives() {
 fn a_keyed_filter_differs_from_a_plain_one_only_by_its_hash() {
     let window = Window::new(promise(0.01, 20, 2), Span::new(60_000), false);
     for policy in [
-        Policy::Promise(promise(0.01, 100, 2)),
-        Policy::Promise(promise(0.001, 10, 2)),
-        Policy::Promise(saturating(0.01, 60)),
-        Policy::Promise(promise(0.01, 3_000_000, 0)),
-        Policy::Promise(unreserved(0.01, 100, 2)),
+        Policy::Everbloom(promise(0.01, 100, 2)),
+        Policy::Everbloom(promise(0.001, 10, 2)),
+        Policy::Everbloom(saturating(0.01, 60)),
+        Policy::Everbloom(promise(0.01, 3_000_000, 0)),
+        Policy::Everbloom(unreserved(0.01, 100, 2)),
         Policy::Counting(Box::new(promise(0.01, 20, 2))),
         Policy::Window(Box::new(window)),
     ] {

@@ -1,11 +1,11 @@
 //! Making room: a command asks for the limit once, and after a refusal the filter grows no more for its other items.
 
 use everbloom::bloom::filter::policy::ValkeyBloom;
-use everbloom::bloom::filter::policy::redisbloom::Options;
+use everbloom::bloom::filter::policy::redisbloom::RedisBloomOptions;
 use everbloom::bloom::generation::Span;
 use everbloom::bloom::hash::siphash::Seed;
 use everbloom::bloom::{
-    AddError, Added, Depth, Filter, Growth, Kind, NoPrefetch, ReserveError, UnknownMemory, Window,
+    AddError, Added, Filter, Growth, Kind, NoPrefetch, ReserveError, UnknownMemory, Validation, Window,
 };
 
 use crate::support::Random;
@@ -46,7 +46,7 @@ fn filters() -> Vec<(&'static str, Filter)> {
         ("keyed counting", keyed_counting(promise(0.001, 100, 2))),
         ("window", window(promise(0.001, 100, 2), 14_000)),
         ("window without refresh", no_refresh()),
-        ("redisbloom", redisbloom(0.001, 100, Options::SCALING, 2)),
+        ("redisbloom", redisbloom(0.001, 100, RedisBloomOptions::SCALING, 2)),
         ("valkey-bloom", valkey()),
         ("merged", merged(true)),
         ("united", merged(false)),
@@ -92,7 +92,7 @@ fn a_command_asks_for_the_limit_once_and_grows_no_more_after_a_refusal() {
                 true
             });
             assert!(limit.asked.get() <= 1, "{name}: asked {} times", limit.asked.get());
-            assert_eq!(batched.internal_validate(Depth::Contents), Ok(()), "{name}");
+            assert_eq!(batched.internal_validate(Validation::Contents), Ok(()), "{name}");
             assert!(batched.size_bytes() <= bytes.max(size_bytes), "{name}");
             // Until the first refusal, all is as with one command for each item.
             let accepted = outcomes.iter().take_while(|outcome| outcome.is_ok()).count();

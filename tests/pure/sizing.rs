@@ -270,7 +270,7 @@ fn random_item(random: &mut Random) -> [u8; 16] {
 fn full_filter(shape: Shape, random: &mut Random) -> Filter {
     let promise = Promise { error_rate: 0.01, capacity_items: shape.capacity_items, growth: Growth::Fixed };
     let layer = Layer::try_new(shape.spec(Hash::Murmur3)).unwrap();
-    let mut filter = Filter::from_parts(Policy::Promise(promise), vec![layer], None).unwrap();
+    let mut filter = Filter::from_parts(Policy::Everbloom(promise), vec![layer], None).unwrap();
     while !filter.layers()[0].is_full() {
         add(&mut filter, &random_item(random)).unwrap();
     }

@@ -1,7 +1,7 @@
 //! Statistics compared with the truth: the number of distinct items and the error rate.
 
 use everbloom::bloom::bits::layout::SchemeLayout;
-use everbloom::bloom::filter::policy::redisbloom::Options;
+use everbloom::bloom::filter::policy::redisbloom::RedisBloomOptions;
 use everbloom::bloom::filter::policy::{BitOrder, StringForm, ValkeyBloom};
 use everbloom::bloom::hash::scheme::{ItemEncoding, Scheme, SchemeParameters};
 use everbloom::bloom::hash::siphash::Seed;
@@ -45,7 +45,7 @@ fn kinds() -> Vec<(&'static str, u64, Filter)> {
         ("eight lines", 300_000, fixed(1e-9, 300_000)),
         ("keyed", 100_000, keyed(promise(0.01, 100_000, 0))),
         ("keyed in pages", 1_000_000, keyed(promise(0.01, 1_000_000, 0))),
-        ("redisbloom", 400_000, redisbloom(error_rate, 400_000, Options::FIXED, 2)),
+        ("redisbloom", 400_000, redisbloom(error_rate, 400_000, RedisBloomOptions::FIXED, 2)),
         ("valkey-bloom", 400_000, valkeybloom(valkey, Seed::FIXED)),
         ("imported", 400_000, client.unwrap()),
     ]

@@ -2,12 +2,12 @@
 
 use std::cell::Cell;
 
-use everbloom::bloom::filter::policy::redisbloom::Options;
+use everbloom::bloom::filter::policy::redisbloom::RedisBloomOptions;
 use everbloom::bloom::filter::policy::{Imported, RedisBloom, StringForm, ValkeyBloom};
 use everbloom::bloom::generation::Span;
 use everbloom::bloom::hash::siphash::{HashKey, Seed};
 use everbloom::bloom::{
-    AddError, Added, ByteLimit, Filter, Growth, Hash, Limit, NoPrefetch, Policy, Promise, Spec, Window,
+    AddError, Added, ByteLimit, Filter, FilterSpec, Growth, Hash, Limit, NoPrefetch, Policy, Promise, Window,
 };
 
 /// A limit that no filter exceeds.
@@ -74,7 +74,7 @@ pub fn keyed_counting(promise: Promise) -> Filter {
 
 /// Returns an empty filter of everbloom's own format that neither counts nor expires.
 pub fn own(promise: Promise, hash: Hash) -> Filter {
-    reserve(Policy::Promise(promise), hash)
+    reserve(Policy::Everbloom(promise), hash)
 }
 
 /// Returns an empty filter with a window of this length.
@@ -98,7 +98,7 @@ pub fn keyed_windowed(window: Window) -> Filter {
 }
 
 /// Returns an empty filter of RedisBloom's format.
-pub fn redisbloom(error_rate: f64, capacity_items: u64, options: Options, growth: u32) -> Filter {
+pub fn redisbloom(error_rate: f64, capacity_items: u64, options: RedisBloomOptions, growth: u32) -> Filter {
     let policy = RedisBloom::new(error_rate, capacity_items, options, growth);
     reserve(Policy::RedisBloom(Box::new(policy)), Hash::RedisBloom(policy.hash()))
 }
@@ -114,7 +114,7 @@ pub fn imported(form: StringForm, error_rate: f64, growth: Growth) -> Imported {
 }
 
 fn reserve(policy: Policy, hash: Hash) -> Filter {
-    Filter::reserve(Spec { policy, hash }, &ANY).unwrap()
+    Filter::reserve(FilterSpec { policy, hash }, &ANY).unwrap()
 }
 
 /// Adds an item without a limit.

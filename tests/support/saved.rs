@@ -1,6 +1,6 @@
 //! Saves and loads filters in every way.
 
-use everbloom::bloom::{Depth, Filter, Format, UnknownMemory};
+use everbloom::bloom::{Filter, Format, UnknownMemory, Validation};
 use everbloom::format::DecodeError;
 use everbloom::format::chunks::Rewritten;
 use everbloom::format::chunks::Trust;
@@ -38,7 +38,7 @@ pub fn loaded_as(
 
 /// Returns the filter, after a check of all rules.
 pub fn validated(filter: Filter) -> Filter {
-    assert_eq!(filter.internal_validate(Depth::Contents), Ok(()));
+    assert_eq!(filter.internal_validate(Validation::Contents), Ok(()));
     filter
 }
 

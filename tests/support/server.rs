@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use everbloom::bloom::{ByteLimit, Depth, Filter, Limit, Memory, NoPrefetch, Prefetch, UnknownMemory};
+use everbloom::bloom::{ByteLimit, Filter, Limit, Memory, NoPrefetch, Prefetch, UnknownMemory, Validation};
 use everbloom::command::table::KeyAccess;
 use everbloom::command::{
     COMMANDS, Command, CommandError, Effects, Host, Keyspace, Name, OpenKey, Protocol, Refusals,
@@ -447,7 +447,7 @@ impl Server {
         self.keys = keyspace.filters.into_inner();
         for (key, filter) in argv.iter().filter_map(|key| Some((key, self.keys.get(*key)?))) {
             let is_small = filter.size_bytes() <= VALIDATED_MAX_BYTES;
-            let depth = if is_small { Depth::Contents } else { Depth::Parts };
+            let depth = if is_small { Validation::Contents } else { Validation::Parts };
             assert_eq!(filter.internal_validate(depth), Ok(()), "{} after {line}", key.escape_ascii());
         }
         self.expiries.extend(keyspace.expiries.into_inner());

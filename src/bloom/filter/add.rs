@@ -3,9 +3,9 @@
 use super::Filter;
 use super::digest::{Digests, Group};
 use super::growth::Growth;
-use super::items::Items;
+use super::items::ItemSource;
 use super::lookup::{PARTS_IN_CHAIN, contains_in_layer, is_cached, items_per_step};
-use super::run::Run;
+use super::run::AddOutcomes;
 use crate::bloom::bits::Layer;
 use crate::bloom::bits::engine::AddRequest;
 use crate::bloom::group::{self, ItemSet, first_of, from, in_steps};
@@ -31,10 +31,10 @@ impl Filter {
     /// continue. O(items * layers * probes).
     pub fn add_items(
         &mut self,
-        items: &mut dyn Items<'_>,
+        items: &mut dyn ItemSource<'_>,
         limit: &dyn ByteLimit,
         prefetch: impl Prefetch,
-        reply: &mut dyn FnMut(Run) -> bool,
+        reply: &mut dyn FnMut(AddOutcomes) -> bool,
     ) {
         let (mut digests, room) = (Digests::default(), Room::new(limit));
         loop {
@@ -51,11 +51,11 @@ impl Filter {
         group: &mut Group<'_, '_>,
         room: &Room<'_>,
         prefetch: impl Prefetch,
-        reply: &mut dyn FnMut(Run) -> bool,
+        reply: &mut dyn FnMut(AddOutcomes) -> bool,
     ) -> bool {
         let admitted = self.admitted(group);
         let mut wanted = admitted & !self.known(group, admitted, prefetch);
-        let (mut run, mut start, mut next) = (Run::default(), 0, 0);
+        let (mut run, mut start, mut next) = (AddOutcomes::default(), 0, 0);
         while next < group.len() {
             // The next item that this filter cannot take.
             let end = first_of(!admitted & from(next)).min(group.len());

@@ -6,12 +6,12 @@ use crate::bloom::outcome::{AddError, Added, ByteLimit};
 use crate::bloom::prefetch::Prefetch;
 
 /// Returns items in order, a few at a time: a list of all items could take more memory than their batch.
-pub trait Items<'i> {
+pub trait ItemSource<'i> {
     /// Returns the next items, at most [`GROUP_ITEMS`]; none at the end.
     fn next_few(&mut self) -> &[&'i [u8]];
 }
 
-impl<'i> Items<'i> for &[&'i [u8]] {
+impl<'i> ItemSource<'i> for &[&'i [u8]] {
     #[inline]
     fn next_few(&mut self) -> &[&'i [u8]] {
         let (few, rest) = self.split_at(self.len().min(GROUP_ITEMS));

@@ -25,7 +25,7 @@ impl Format {
 
     /// Returns the row of filters that are reserved in this format without other options.
     #[must_use]
-    pub fn plain_kind(self) -> &'static Row {
+    pub fn plain_kind(self) -> &'static KindRow {
         match self {
             Self::Everbloom => Kind::Everbloom.row(),
             Self::RedisBloom => Kind::RedisBloom.row(),
@@ -47,7 +47,7 @@ pub enum Kind {
     /// A client's filter, imported into everbloom's own format.
     Imported,
     /// Bits of several kinds.
-    United,
+    Union,
     /// Items can be deleted.
     Counting,
     /// Everbloom's own with a keyed hash.
@@ -58,7 +58,7 @@ pub enum Kind {
 
 /// The names and limits of a kind.
 #[derive(Clone, Copy, Debug)]
-pub struct Row {
+pub struct KindRow {
     /// The kind.
     pub kind: Kind,
     /// Its name in BF.STATS and BF.INFO.
@@ -77,15 +77,15 @@ pub struct Row {
 pub const KIND_COUNT: usize = 8;
 
 /// The kinds, in the order of their numbers.
-pub static KINDS: [Row; KIND_COUNT] = [
+pub static KINDS: [KindRow; KIND_COUNT] = [
     row(Kind::Everbloom, "everbloom", "everbloom", Format::Everbloom, Some("")),
-    Row {
+    KindRow {
         capacity_max_items: redisbloom::COMMAND_CAPACITY_MAX_ITEMS,
         ..row(Kind::RedisBloom, "redisbloom", "redisbloom", Format::RedisBloom, Some(" FORMAT redisbloom"))
     },
     row(Kind::ValkeyBloom, "valkey-bloom", "valkey_bloom", Format::ValkeyBloom, Some(" FORMAT valkey-bloom")),
     row(Kind::Imported, "imported", "imported", Format::Everbloom, None),
-    row(Kind::United, "union", "union", Format::Everbloom, None),
+    row(Kind::Union, "union", "union", Format::Everbloom, None),
     row(Kind::Counting, "counting", "counting", Format::Everbloom, Some(" COUNTING")),
     row(Kind::Keyed, "keyed", "keyed", Format::Everbloom, Some(" KEYED")),
     row(Kind::Window, "window", "window", Format::Everbloom, None),
@@ -97,15 +97,15 @@ const fn row(
     info_name: &'static str,
     format: Format,
     words: Option<&'static str>,
-) -> Row {
-    Row { kind, name, info_name, format, words, capacity_max_items: CAPACITY_MAX_ITEMS }
+) -> KindRow {
+    KindRow { kind, name, info_name, format, words, capacity_max_items: CAPACITY_MAX_ITEMS }
 }
 
 impl Kind {
     /// Returns the row of the kind.
     #[must_use]
     #[expect(clippy::indexing_slicing, reason = "there is a row for every kind")]
-    pub fn row(self) -> &'static Row {
+    pub fn row(self) -> &'static KindRow {
         &KINDS[self as usize]
     }
 }
@@ -115,10 +115,10 @@ impl Filter {
     #[must_use]
     pub fn kind(&self) -> Kind {
         match self.policy() {
-            Policy::Promise(_) | Policy::Merged(_) if matches!(self.hash(), Hash::Keyed(_)) => Kind::Keyed,
-            Policy::Promise(_) | Policy::Merged(_) => Kind::Everbloom,
+            Policy::Everbloom(_) | Policy::Merged(_) if matches!(self.hash(), Hash::Keyed(_)) => Kind::Keyed,
+            Policy::Everbloom(_) | Policy::Merged(_) => Kind::Everbloom,
             Policy::Counting(_) => Kind::Counting,
-            Policy::United(_) => Kind::United,
+            Policy::Union(_) => Kind::Union,
             Policy::Window(_) => Kind::Window,
             Policy::RedisBloom(_) => Kind::RedisBloom,
             Policy::ValkeyBloom(_) => Kind::ValkeyBloom,

@@ -6,7 +6,7 @@
 
 use super::Filter;
 use super::digest::{Digests, Group};
-use super::items::Items;
+use super::items::ItemSource;
 use crate::bloom::bits::Layer;
 use crate::bloom::group::ItemSet;
 use crate::bloom::limits::CACHED_MAX_WORDS;
@@ -32,7 +32,7 @@ impl Filter {
     /// items that were looked up. O(items * layers * probes).
     pub fn contains_items(
         &self,
-        items: &mut dyn Items<'_>,
+        items: &mut dyn ItemSource<'_>,
         prefetch: impl Prefetch,
         reply: &mut dyn FnMut(ItemSet, usize),
     ) {

@@ -9,8 +9,8 @@ impl Filter {
     /// and of the table. O(layers + segments).
     pub fn visit_blocks(&self, visitor: &mut impl BlockVisitor) {
         match &self.policy {
-            Policy::Promise(_) => {}
-            Policy::Merged(policy) | Policy::United(policy) | Policy::Counting(policy) => {
+            Policy::Everbloom(_) => {}
+            Policy::Merged(policy) | Policy::Union(policy) | Policy::Counting(policy) => {
                 visit_box(&**policy, visitor);
             }
             Policy::Window(policy) => visit_box(&**policy, visitor),
@@ -24,8 +24,8 @@ impl Filter {
     /// Moves the blocks that the struct owns, except those of bits and of segments.
     pub fn move_structs(&mut self, mover: &impl BlockMover) {
         match &mut self.policy {
-            Policy::Promise(_) => {}
-            Policy::Merged(policy) | Policy::United(policy) | Policy::Counting(policy) => {
+            Policy::Everbloom(_) => {}
+            Policy::Merged(policy) | Policy::Union(policy) | Policy::Counting(policy) => {
                 mover.move_box(policy)
             }
             Policy::Window(policy) => mover.move_box(policy),

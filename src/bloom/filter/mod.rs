@@ -34,8 +34,8 @@ use digest::Group;
 use dumps::Dumps;
 use growth::Growth;
 use policy::{Policy, Window};
-use size::Extent;
-use validate::Depth;
+use size::Footprint;
+use validate::Validation;
 
 /// A filter: layers of [bits](super::bits), at most one [table](super::table), and a policy.
 ///
@@ -53,7 +53,7 @@ const _: () = assert!(size_of::<Layer>() == 56 && size_of::<Filter>() == 112);
 
 /// The parameters of a filter to create.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Spec {
+pub struct FilterSpec {
     /// The promise of the filter and its growth.
     pub policy: Policy,
     /// The hash of its items.
@@ -62,7 +62,7 @@ pub struct Spec {
 
 /// The counts of those parts of a filter that adds can change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct FilterCounts {
     /// The number of all parts: layers, and the table.
     pub parts: usize,
     /// [Items that only commands change](Filter::counted_items).
@@ -87,8 +87,8 @@ impl Filter {
     ///
     /// # Errors
     /// If its first part is larger than `limit` or than the available memory.
-    pub fn reserve(spec: Spec, limit: &dyn ByteLimit) -> Result<Self, ReserveError> {
-        let Spec { policy, hash } = spec;
+    pub fn reserve(spec: FilterSpec, limit: &dyn ByteLimit) -> Result<Self, ReserveError> {
+        let FilterSpec { policy, hash } = spec;
         let part = policy.first_part(hash)?;
         let mut filter = Self { body: Body::default(), policy, dumps: None };
         filter.push(part, limit)?;
@@ -106,14 +106,14 @@ impl Filter {
     ) -> Result<Self, &'static str> {
         let table = table.map(|(table, hash)| HashedTable { table, hash });
         let filter = Self { body: Body::of(layers, table), policy, dumps: None };
-        filter.internal_validate(Depth::Parts)?;
+        filter.internal_validate(Validation::Parts)?;
         Ok(filter)
     }
 
     /// Returns the parameters of the filter.
     #[must_use]
-    pub fn spec(&self) -> Spec {
-        Spec { policy: self.policy.emptied(), hash: self.hash() }
+    pub fn spec(&self) -> FilterSpec {
+        FilterSpec { policy: self.policy.emptied(), hash: self.hash() }
     }
 
     /// Returns the policy: the promise of the filter and its growth.
@@ -199,10 +199,10 @@ impl Filter {
     /// layer was added since.
     #[must_use]
     #[inline(always)]
-    pub fn counts_since(&self, parts: usize) -> Counts {
+    pub fn counts_since(&self, parts: usize) -> FilterCounts {
         let layers = self.layers();
         let changed = layers.get(parts.min(layers.len()).saturating_sub(1)..).unwrap_or_default();
-        let mut counts = Counts { parts: self.part_count(), ..Counts::default() };
+        let mut counts = FilterCounts { parts: self.part_count(), ..FilterCounts::default() };
         for layer in changed {
             counts.items = counts.items.saturating_add(layer.counts().items);
             counts.capacity_items = counts.capacity_items.saturating_add(layer.capacity_items());
@@ -253,13 +253,13 @@ impl Filter {
     /// Returns the memory of the filter in bytes: its structs, bits and table. O(layers).
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
-        self.extent().needed_bytes()
+        self.footprint().needed_bytes()
     }
 
     /// Returns the size of all parts. O(layers).
     #[must_use]
-    pub fn extent(&self) -> Extent {
-        Extent::of(self.layers()).with_table(self.table().map_or(0, Table::size_bytes))
+    pub fn footprint(&self) -> Footprint {
+        Footprint::of(self.layers()).with_table(self.table().map_or(0, Table::size_bytes))
     }
 
     /// Returns the bytes of the filter without those of its table. O(layers).
@@ -267,7 +267,7 @@ impl Filter {
     fn bytes_besides_table(&self) -> u64 {
         match &self.body {
             Body::Table(_) => size_of::<Self>() as u64,
-            _ => Extent::of(self.layers()).needed_bytes(),
+            _ => Footprint::of(self.layers()).needed_bytes(),
         }
     }
 
@@ -297,10 +297,10 @@ impl Filter {
     pub fn try_emptied(&self, limit: &dyn ByteLimit) -> Result<Self, ReserveError> {
         match &self.policy {
             // The first layer may be from a filter that was merged into this one.
-            Policy::Promise(_) | Policy::Merged(_) | Policy::Counting(_) | Policy::Window(_) => {
+            Policy::Everbloom(_) | Policy::Merged(_) | Policy::Counting(_) | Policy::Window(_) => {
                 Self::reserve(self.spec(), limit)
             }
-            Policy::United(_) => Self::reserve(Spec { hash: Hash::Murmur3, ..self.spec() }, limit),
+            Policy::Union(_) => Self::reserve(FilterSpec { hash: Hash::Murmur3, ..self.spec() }, limit),
             // A loaded layer may have parameters that no new layer would have.
             Policy::RedisBloom(_) | Policy::ValkeyBloom(_) | Policy::Imported(_) => {
                 let first = self.layers().first().ok_or(ReserveError::TooLong)?;
@@ -386,13 +386,13 @@ impl Filter {
     fn push(&mut self, part: PartSpec, limit: &dyn ByteLimit) -> Result<(), ReserveError> {
         match part {
             PartSpec::Layer(spec) => {
-                self.extent().with_layer_spec(&spec).check(limit)?;
+                self.footprint().with_layer_spec(&spec).check(limit)?;
                 self.body.try_reserve_layers(1)?;
                 self.body.push_layer(Layer::try_new(spec)?);
             }
             PartSpec::Table(spec, hash) => {
                 let table = Table::try_new(spec)?;
-                self.extent().with_table(table.size_bytes()).check(limit)?;
+                self.footprint().with_table(table.size_bytes()).check(limit)?;
                 self.body.set_table(HashedTable { table, hash });
             }
         }

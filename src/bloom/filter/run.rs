@@ -5,7 +5,7 @@ use crate::bloom::outcome::{AddError, Added};
 
 /// The outcomes of consecutive items of a group. A run ends at the first item that is refused for a new reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Run {
+pub struct AddOutcomes {
     /// How many items there are.
     pub items: usize,
     /// Items that were not in the filter before.
@@ -18,7 +18,7 @@ pub struct Run {
     pub error: Option<AddError>,
 }
 
-impl Run {
+impl AddOutcomes {
     /// Sets the outcome of the item with this index.
     pub(super) fn set(&mut self, index: usize, outcome: Result<Added, AddError>) {
         let item = ItemSet::from(true) << index;

@@ -13,7 +13,7 @@ use crate::bloom::outcome::{ByteLimit, Limit, ReserveError};
 
 /// The size of all parts of a filter together, existing or planned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Extent {
+pub struct Footprint {
     layers: usize,
     /// Probes of an item over all layers.
     probes: u64,
@@ -25,26 +25,26 @@ pub struct Extent {
     largest_bytes: u64,
 }
 
-impl Extent {
-    /// Returns the extent of layers. O(layers).
+impl Footprint {
+    /// Returns the footprint of layers. O(layers).
     #[must_use]
     pub fn of(layers: &[Layer]) -> Self {
         layers.iter().fold(Self::default(), Self::with_layer)
     }
 
-    /// Returns the extent with another layer.
+    /// Returns the footprint with another layer.
     #[must_use]
     pub fn with_layer(self, layer: &Layer) -> Self {
         self.and_layer(layer.bits().size_bytes(), layer.layout().probes())
     }
 
-    /// Returns the extent with another planned layer.
+    /// Returns the footprint with another planned layer.
     #[must_use]
     pub fn with_layer_spec(self, spec: &LayerSpec) -> Self {
         self.and_layer(spec.size_bits.div_ceil(8), spec.placement.layout().probes())
     }
 
-    /// Returns the extent with another layer of this size and this number of probes per item.
+    /// Returns the footprint with another layer of this size and this number of probes per item.
     #[must_use]
     pub fn and_layer(self, size_bytes: u64, probes: u32) -> Self {
         Self {
@@ -56,7 +56,7 @@ impl Extent {
         }
     }
 
-    /// Returns the extent with a table of this size.
+    /// Returns the footprint with a table of this size.
     #[must_use]
     pub const fn with_table(self, table_bytes: u64) -> Self {
         Self { table_bytes, ..self }
@@ -77,7 +77,7 @@ impl Extent {
         self.bits_bytes.saturating_add(self.table_bytes).saturating_add(structs as u64)
     }
 
-    /// Checks that a filter may have this extent.
+    /// Checks that a filter may have this footprint.
     ///
     /// # Errors
     /// [`ReserveError::TooLong`] or [`ReserveError::TooLarge`].
@@ -138,24 +138,24 @@ pub fn validate_scale_to(
         return Err(ScaleError::Fixed);
     }
     if let Some(promise) = policy.promise() {
-        let mut extent = Extent::default();
+        let mut footprint = Footprint::default();
         let mut table_items = target_items;
-        if let (Policy::Promise(_), Growth::Scaling { .. }) = (policy, promise.growth) {
+        if let (Policy::Everbloom(_), Growth::Scaling { .. }) = (policy, promise.growth) {
             let layer = Shape::sized(promise.capacity_items, promise.bits_error_rate()).spec(hash);
-            extent = extent.with_layer_spec(&layer);
+            footprint = footprint.with_layer_spec(&layer);
             table_items = target_items.saturating_sub(promise.capacity_items);
         }
         if table_items > 0 {
             let expected = policy.table().expected_bytes(table_items);
-            extent = extent.with_table(expected.saturating_add(expected / TABLE_SPARE));
+            footprint = footprint.with_table(expected.saturating_add(expected / TABLE_SPARE));
         }
-        return Ok(extent.check(&limit_bytes)?);
+        return Ok(footprint.check(&limit_bytes)?);
     }
-    let (mut extent, mut total_items, mut before) = (Extent::default(), 0u64, None);
+    let (mut footprint, mut total_items, mut before) = (Footprint::default(), 0u64, None);
     for index in 0.. {
         let layer = policy.sized_layer(policy.layer_parameters(index, before)?, hash)?;
-        extent = extent.with_layer_spec(&layer);
-        extent.check(&limit_bytes)?;
+        footprint = footprint.with_layer_spec(&layer);
+        footprint.check(&limit_bytes)?;
         total_items = total_items.saturating_add(layer.capacity_items);
         if total_items >= target_items {
             break;

@@ -6,7 +6,7 @@
 use super::Filter;
 use super::growth::Growth;
 use super::policy::{Imported, Policy};
-use super::size::Extent;
+use super::size::Footprint;
 use crate::bloom::bits::estimate::clients_items;
 use crate::bloom::bits::layout::Modulo;
 use crate::bloom::bits::{Layer, Layout};
@@ -16,7 +16,7 @@ use crate::bloom::table::{EntryKind, Table};
 
 /// How much of a filter is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Depth {
+pub enum Validation {
     /// All but bits and entries: O(layers).
     Parts,
     /// Bits and entries too: O(bytes).
@@ -28,8 +28,8 @@ impl Filter {
     ///
     /// # Errors
     /// The name of the part that breaks a rule.
-    pub fn internal_validate(&self, depth: Depth) -> Result<(), &'static str> {
-        if !Extent::of(self.layers()).is_countable() {
+    pub fn internal_validate(&self, depth: Validation) -> Result<(), &'static str> {
+        if !Footprint::of(self.layers()).is_countable() {
             return Err("layer count");
         }
         self.layers().iter().try_for_each(Layer::validate)?;
@@ -42,8 +42,8 @@ impl Filter {
             _ => self.validate_bits()?,
         }
         match depth {
-            Depth::Parts => Ok(()),
-            Depth::Contents => {
+            Validation::Parts => Ok(()),
+            Validation::Contents => {
                 self.layers().iter().try_for_each(|layer| layer.bits().validate())?;
                 self.table().map_or(Ok(()), Table::internal_validate)
             }
@@ -78,7 +78,7 @@ impl Filter {
             return Err("layer count");
         }
         match &self.policy {
-            Policy::Promise(_) | Policy::Merged(_) => {
+            Policy::Everbloom(_) | Policy::Merged(_) => {
                 let is_own = |layer: &Layer| layer.shape().is_some() && Some(layer.hash()) == hash;
                 if !layers.iter().all(is_own) {
                     return Err("layers");
@@ -90,7 +90,7 @@ impl Filter {
                 if growth == Growth::Saturating { Ok(()) } else { within_capacity(layers) }
             }
             // The part that takes new items must be able to hash all of them.
-            Policy::United(_) => {
+            Policy::Union(_) => {
                 let last = of_table.or(layers.last().map(Layer::hash));
                 if last.is_some_and(Hash::takes_all_items) { Ok(()) } else { Err("last layer") }
             }

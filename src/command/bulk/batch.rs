@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use memchr::memchr_iter;
 
 use super::newlines::Lines;
-use crate::bloom::{GROUP_ITEMS, Items};
+use crate::bloom::{GROUP_ITEMS, ItemSource};
 use crate::command::arguments::Arguments;
 use crate::command::error::CommandError;
 use crate::command::number::parse_integer;
@@ -165,7 +165,7 @@ pub(super) struct Groups<'a> {
     places: [&'a [u8]; GROUP_ITEMS],
 }
 
-impl<'a> Items<'a> for Groups<'a> {
+impl<'a> ItemSource<'a> for Groups<'a> {
     fn next_few(&mut self) -> &[&'a [u8]] {
         let count = self.rest.next_few(&mut self.places);
         self.places.get(..count).unwrap_or_default()

@@ -18,7 +18,7 @@ use super::outcomes::Outcomes;
 use super::replicated::{Creation, ReplicatedCommand};
 use super::reply::Reply;
 use super::table::{Command, KeyAccess};
-use crate::bloom::Items;
+use crate::bloom::ItemSource;
 
 /// BF.BULKADD: `key [NOCREATE] [COUNT] LINES data | FIXED bytes data | PREFIXED data`. O(bytes + items * layers *
 /// probes).
@@ -93,7 +93,7 @@ impl<'a> Adds<'a> for Batch<'a> {
         self.item_count()
     }
 
-    fn items(&self) -> impl Items<'a> {
+    fn items(&self) -> impl ItemSource<'a> {
         self.groups()
     }
 

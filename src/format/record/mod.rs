@@ -14,7 +14,7 @@ use table::{PlannedTable, TableRecord, used_slots};
 use super::client::GuavaHeader;
 use super::stream::DecodeError;
 use crate::bloom::filter::policy::BitOrder;
-use crate::bloom::{ByteLimit, Extent, Filter, Layer, LayerSpec, Policy, Room, Table};
+use crate::bloom::{ByteLimit, Filter, Footprint, Layer, LayerSpec, Policy, Room, Table};
 
 pub use layer::LAYER_BYTES;
 pub use policy::POLICY_BYTES;
@@ -64,12 +64,12 @@ struct PlannedLayer {
 pub fn decode(bytes: &[u8], limit: &dyn ByteLimit) -> Result<Record, DecodeError> {
     let (part, mut rest) = PolicyPart::read(bytes)?;
     let layer_count = part.layer_count()?;
-    let (mut planned, mut extent) = (Vec::with_capacity(layer_count), Extent::default());
+    let (mut planned, mut footprint) = (Vec::with_capacity(layer_count), Footprint::default());
     for _ in 0..layer_count {
         let layer = LayerPart::read(&mut rest, part.has_heads())?;
         let LayerSpec { placement, size_bits, .. } = &layer.spec;
-        extent = extent.and_layer(size_bits.div_ceil(8), placement.layout().probes());
-        extent.check(limit)?;
+        footprint = footprint.and_layer(size_bits.div_ceil(8), placement.layout().probes());
+        footprint.check(limit)?;
         planned.push(layer);
     }
     let policy = part.policy()?;
@@ -91,7 +91,7 @@ pub fn decode(bytes: &[u8], limit: &dyn ByteLimit) -> Result<Record, DecodeError
     let (table, used_slots) = match table {
         Some(PlannedTable { hash, counts, used_slots }) => {
             let room = Room::new(limit);
-            room.set_other_bytes(extent.needed_bytes());
+            room.set_other_bytes(footprint.needed_bytes());
             (Some((Table::try_of_counts(policy.table().kind, counts, &room)?, hash)), used_slots)
         }
         None => (None, 0),

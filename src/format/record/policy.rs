@@ -77,9 +77,9 @@ impl PolicyPart {
             ..common
         };
         match filter.policy() {
-            Policy::Promise(promise) => promised(PROMISE, promise),
+            Policy::Everbloom(promise) => promised(PROMISE, promise),
             Policy::Merged(promise) => promised(MERGED, promise),
-            Policy::United(promise) => promised(UNITED, promise),
+            Policy::Union(promise) => promised(UNITED, promise),
             Policy::Counting(promise) => promised(COUNTING, promise),
             Policy::Window(window) => Self {
                 flags: common.flags | flag(window.no_refresh, NO_REFRESH),
@@ -159,9 +159,9 @@ impl PolicyPart {
         };
         let promise = Promise { error_rate, capacity_items, growth };
         Ok(match self.policy {
-            PROMISE => Policy::Promise(promise),
+            PROMISE => Policy::Everbloom(promise),
             MERGED => Policy::Merged(Box::new(promise)),
-            UNITED => Policy::United(Box::new(promise)),
+            UNITED => Policy::Union(Box::new(promise)),
             COUNTING => Policy::Counting(Box::new(promise)),
             WINDOW => {
                 let window = Window::new(promise, Span::new(self.length), flags & NO_REFRESH != 0);

@@ -16,9 +16,9 @@ use super::segments::{chunk_at, locate};
 use super::stream::DecodeError;
 use crate::bloom::bits::layout::{LayerParameters, Modulo};
 use crate::bloom::filter::policy::RedisBloom;
-use crate::bloom::filter::policy::redisbloom::Options;
+use crate::bloom::filter::policy::redisbloom::RedisBloomOptions;
 use crate::bloom::limits::LAYERS_MAX;
-use crate::bloom::{ByteLimit, Extent, Filter, Hash, Layer, LayerSpec, Layout, Placement, Policy};
+use crate::bloom::{ByteLimit, Filter, Footprint, Hash, Layer, LayerSpec, Layout, Placement, Policy};
 
 /// RedisBloom's data type, in the encoding of its newest release.
 pub(super) const DATA_TYPE: DataType =
@@ -73,23 +73,28 @@ fn checked_layers(layers: u64) -> Result<usize, DecodeError> {
 }
 
 /// Returns the options, if all of their bits are known.
-fn checked_options(bits: u64) -> Result<Options, DecodeError> {
-    Options::from_bits(bits).ok_or(DecodeError::Unsupported { what: "options", got: bits })
+fn checked_options(bits: u64) -> Result<RedisBloomOptions, DecodeError> {
+    RedisBloomOptions::from_bits(bits).ok_or(DecodeError::Unsupported { what: "options", got: bits })
 }
 
 /// The sums over the layers that were read so far.
 #[derive(Default)]
 struct Totals {
     items: u64,
-    extent: Extent,
+    footprint: Footprint,
 }
 
 impl Totals {
-    /// Returns the extent with one more layer, if the limits permit it.
-    fn with_layer(&self, size_bytes: u64, probes: u32, limit: &dyn ByteLimit) -> Result<Extent, DecodeError> {
-        let extent = self.extent.and_layer(size_bytes, probes);
-        extent.check(limit)?;
-        Ok(extent)
+    /// Returns the footprint with one more layer, if the limits permit it.
+    fn with_layer(
+        &self,
+        size_bytes: u64,
+        probes: u32,
+        limit: &dyn ByteLimit,
+    ) -> Result<Footprint, DecodeError> {
+        let footprint = self.footprint.and_layer(size_bytes, probes);
+        footprint.check(limit)?;
+        Ok(footprint)
     }
 
     /// Adds a layer with its items, if the limits permit it. Returns its items, at most as many as it can hold.
@@ -100,7 +105,7 @@ impl Totals {
         items: u64,
         limit: &dyn ByteLimit,
     ) -> Result<u64, DecodeError> {
-        self.extent = self.with_layer(size_bytes, probes, limit)?;
+        self.footprint = self.with_layer(size_bytes, probes, limit)?;
         let sum = self.items.checked_add(items).filter(|sum| *sum <= Modulo::ITEMS_MAX);
         self.items = sum.ok_or(DecodeError::Invalid("items of the layers"))?;
         // Each item has set a clear bit. RedisBloom does not check this, so its dumps and snapshots may have larger
@@ -118,7 +123,7 @@ impl Totals {
 fn layer_spec(
     parameters: &LayerParameters,
     size_bytes: u64,
-    options: Options,
+    options: RedisBloomOptions,
 ) -> Result<LayerSpec, DecodeError> {
     let layout = parameters.layout(size_bytes).map_err(DecodeError::Invalid)?;
     Ok(LayerSpec {
@@ -130,7 +135,7 @@ fn layer_spec(
 }
 
 /// Returns the filter of these layers.
-fn filter_of(options: Options, growth: u32, layers: Vec<Layer>) -> Result<Filter, DecodeError> {
+fn filter_of(options: RedisBloomOptions, growth: u32, layers: Vec<Layer>) -> Result<Filter, DecodeError> {
     let policy = layers.first().and_then(|first| RedisBloom::of_first_layer(options, growth, first));
     let policy = policy.ok_or(DecodeError::Invalid("layers"))?;
     Filter::from_parts(Policy::RedisBloom(Box::new(policy)), layers, None).map_err(DecodeError::Invalid)

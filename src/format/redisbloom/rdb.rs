@@ -3,7 +3,7 @@
 use super::{Totals, checked_layers, checked_options, filter_of, layer_spec};
 use crate::bloom::bits::layout::LayerParameters;
 use crate::bloom::filter::policy::RedisBloom;
-use crate::bloom::filter::policy::redisbloom::Options;
+use crate::bloom::filter::policy::redisbloom::RedisBloomOptions;
 use crate::bloom::filter::policy::redisbloom::sizing::unrounded_bits;
 use crate::bloom::{ByteLimit, Filter, Layer};
 use crate::format::stream::{DecodeError, Sink, Source};
@@ -53,7 +53,7 @@ pub fn load(
     let items = source.unsigned()?;
     let layer_count = checked_layers(source.unsigned()?)?;
     let options = match encoding_version {
-        ..WITH_OPTIONS => Options::OLDEST,
+        ..WITH_OPTIONS => RedisBloomOptions::OLDEST,
         _ => checked_options(source.unsigned()?)?,
     };
     let growth = match encoding_version {
@@ -72,7 +72,7 @@ pub fn load(
 /// Reads the layers of one filter.
 struct LayerReader<'a> {
     encoding_version: i32,
-    options: Options,
+    options: RedisBloomOptions,
     limit: &'a dyn ByteLimit,
     totals: Totals,
 }

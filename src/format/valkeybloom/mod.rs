@@ -25,7 +25,7 @@ use crate::bloom::bits::layout::Prime;
 use crate::bloom::filter::policy::ValkeyBloom;
 use crate::bloom::hash::siphash::{SEED_BYTES, Seed};
 use crate::bloom::limits::{LAYER_MAX_BYTES, LAYERS_MAX};
-use crate::bloom::{ByteLimit, Extent, Filter, Growth, Hash, Layer, LayerSpec, Layout, Placement, Policy};
+use crate::bloom::{ByteLimit, Filter, Footprint, Growth, Hash, Layer, LayerSpec, Layout, Placement, Policy};
 
 pub use blob::{decode as decode_blob, encode as encode_blob};
 pub use rdb::{load, save};
@@ -121,7 +121,7 @@ struct Builder<'l> {
     growth: Growth,
     seed: Option<Seed>,
     layers: Vec<Layer>,
-    extent: Extent,
+    footprint: Footprint,
     limit: &'l dyn ByteLimit,
 }
 
@@ -138,7 +138,7 @@ impl<'l> Builder<'l> {
             growth: Growth::from_expansion(expansion),
             seed: None,
             layers: Vec::new(),
-            extent: Extent::default(),
+            footprint: Footprint::default(),
             limit,
         };
         builder.policy(1).validate().map_err(DecodeError::Invalid)?;
@@ -191,8 +191,8 @@ impl<'l> Builder<'l> {
         let size_bits = size_bytes.checked_mul(8).filter(|_| (1..=LAYER_MAX_BYTES).contains(&size_bytes));
         let size_bits = size_bits.ok_or(DecodeError::Invalid("length of a layer"))?;
         let layout = Layout::Prime(Prime::new(probes, size_bits).ok_or(DecodeError::Invalid("probes"))?);
-        self.extent = self.extent.and_layer(size_bytes, probes);
-        self.extent.check(self.limit)?;
+        self.footprint = self.footprint.and_layer(size_bytes, probes);
+        self.footprint.check(self.limit)?;
         let placement = Placement::new(Hash::ValkeyBloom(seed), layout);
         Ok(LayerSpec { placement, size_bits, capacity_items, has_head: true })
     }

@@ -2,7 +2,9 @@
 
 use std::ops::Range;
 
-use everbloom::bloom::{Depth, Filter, Growth, Hash, NoPrefetch, Policy, Promise, Spec, UnknownMemory};
+use everbloom::bloom::{
+    Filter, FilterSpec, Growth, Hash, NoPrefetch, Policy, Promise, UnknownMemory, Validation,
+};
 use everbloom::format::filter::digest;
 
 use crate::support::Random;
@@ -134,7 +136,7 @@ fn a_large_table_is_dumped_while_adds_go_on() {
     // A round of splits begins with a few more.
     const ITEMS: u64 = 2_900_000;
     let promise = Promise { error_rate: 1e-15, growth: Growth::default().unreserved(), ..Promise::default() };
-    let spec = Spec { policy: Policy::Promise(promise), hash: Hash::Murmur3 };
+    let spec = FilterSpec { policy: Policy::Everbloom(promise), hash: Hash::Murmur3 };
     let mut filter = Filter::reserve(spec, &u64::MAX).unwrap();
     for item in 0..ITEMS {
         filter.add(&item.to_le_bytes(), &u64::MAX, NoPrefetch).unwrap();
@@ -160,7 +162,7 @@ fn a_large_table_is_dumped_while_adds_go_on() {
     // Some of the items that were added during the dump are in it, and none that was never added.
     let meanwhile = (ITEMS * 2..ITEMS * 2 + chunks * 100_000).step_by(7).filter(|item| has(*item)).count();
     assert!(meanwhile > 0 && (ITEMS * 3..ITEMS * 3 + 50_000).filter(|item| has(*item)).count() == 0);
-    assert_eq!(copy.internal_validate(Depth::Contents), Ok(()));
+    assert_eq!(copy.internal_validate(Validation::Contents), Ok(()));
 }
 
 /// The destination gets the same adds with all chunks before them, between them and after them. It has the same items

@@ -3,9 +3,9 @@
 use std::cell::Cell;
 
 use everbloom::bloom::filter::policy::ValkeyBloom;
-use everbloom::bloom::filter::policy::redisbloom::Options;
+use everbloom::bloom::filter::policy::redisbloom::RedisBloomOptions;
 use everbloom::bloom::hash::siphash::Seed;
-use everbloom::bloom::{BlockMover, BlockVisitor, Depth, Filter, Growth, Hash, Table};
+use everbloom::bloom::{BlockMover, BlockVisitor, Filter, Growth, Hash, Table, Validation};
 
 use crate::support::make::{
     START_MS, add, contains, counting, keyed, keyed_window, plain, promise, redisbloom, set_time, unreserved,
@@ -58,7 +58,7 @@ fn kinds() -> Vec<(&'static str, Filter, usize)> {
         ("outgrown and keyed", keyed(own), 0),
         ("unreserved", plain(unreserved(0.01, 100, 2)), 0),
         ("unreserved and keyed", keyed(unreserved(0.01, 100, 2)), 0),
-        ("redisbloom", redisbloom(0.01, 10, Options::SCALING, 2), 1),
+        ("redisbloom", redisbloom(0.01, 10, RedisBloomOptions::SCALING, 2), 1),
         ("valkey-bloom", valkeybloom(valkey, Seed::FIXED), 1),
         ("counting", counting(own), 1),
         ("window", window(own, 14_000), 1),
@@ -102,7 +102,7 @@ fn every_block_of_every_kind_is_visited_and_moved() {
                 "{name}: {uncounted}"
             );
 
-            let before = (digested(&filter), filter.extent());
+            let before = (digested(&filter), filter.footprint());
             let blocks = Blocks::default();
             filter.move_structs(&blocks);
             let histories = usize::from(filter.window().is_some());
@@ -117,8 +117,8 @@ fn every_block_of_every_kind_is_visited_and_moved() {
                 filter.move_segment(segments, &blocks);
             }
             assert_eq!(blocks.vectors.get(), layers + segments, "{name}");
-            assert_eq!((digested(&filter), filter.extent()), before, "{name}");
-            assert_eq!(filter.internal_validate(Depth::Contents), Ok(()), "{name}");
+            assert_eq!((digested(&filter), filter.footprint()), before, "{name}");
+            assert_eq!(filter.internal_validate(Validation::Contents), Ok(()), "{name}");
             assert!((0..items).all(|item| contains(&filter, &item.to_le_bytes())), "{name}");
         }
     }

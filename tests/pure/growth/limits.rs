@@ -8,7 +8,7 @@ use everbloom::bloom::limits::{
     CAPACITY_MAX_ITEMS, LAYER_MAX_BYTES, LAYERS_MAX, PROBES_MAX, PROBES_TOTAL_MAX,
 };
 use everbloom::bloom::{
-    AddError, Extent, Filter, Hash, Layer, Limit, OutOfMemory, Policy, Promise, ReserveError, ScaleError,
+    AddError, Filter, Footprint, Hash, Layer, Limit, OutOfMemory, Policy, Promise, ReserveError, ScaleError,
     Table,
 };
 
@@ -33,8 +33,8 @@ fn a_filter_above_a_limit_is_refused_before_an_allocation() {
 
 #[test]
 fn every_limit_of_a_filter_is_inclusive() {
-    let check = |extent: Extent| extent.check(&ANY);
-    let layers = |count: usize, probes| (0..count).fold(Extent::default(), |e, _| e.and_layer(8, probes));
+    let check = |footprint: Footprint| footprint.check(&ANY);
+    let layers = |count: usize, probes| (0..count).fold(Footprint::default(), |e, _| e.and_layer(8, probes));
     assert_eq!(check(layers(LAYERS_MAX, 1)), Ok(()));
     assert_eq!(check(layers(LAYERS_MAX + 1, 1)), Err(ReserveError::TooLong));
     let probes = u32::try_from(PROBES_TOTAL_MAX).unwrap();
@@ -42,10 +42,10 @@ fn every_limit_of_a_filter_is_inclusive() {
     assert_eq!(check(layers(2, probes / 2)), Ok(()));
     assert_eq!(check(layers(2, probes / 2).and_layer(8, 1)), Err(ReserveError::TooLong));
     assert_eq!(check(layers(1, probes + 1)), Err(ReserveError::TooLong));
-    let largest = Extent::default().and_layer(LAYER_MAX_BYTES, 7);
+    let largest = Footprint::default().and_layer(LAYER_MAX_BYTES, 7);
     assert_eq!(check(largest.and_layer(LAYER_MAX_BYTES, 7)), Ok(()));
     let Err(ReserveError::TooLarge { needed_bytes, limit }) =
-        check(Extent::default().and_layer(LAYER_MAX_BYTES + 1, 7).and_layer(8, 7))
+        check(Footprint::default().and_layer(LAYER_MAX_BYTES + 1, 7).and_layer(8, 7))
     else {
         panic!("a layer of more than 1 TiB");
     };
@@ -54,9 +54,9 @@ fn every_limit_of_a_filter_is_inclusive() {
     let structs_bytes = (size_of::<Filter>() + 2 * size_of::<Layer>()) as u64;
     assert_eq!(needed_bytes, structs_bytes + LAYER_MAX_BYTES + 9);
     // Sums saturate at the largest number, which exceeds every limit.
-    let endless = Extent::default().and_layer(u64::MAX, u32::MAX).and_layer(u64::MAX, u32::MAX);
+    let endless = Footprint::default().and_layer(u64::MAX, u32::MAX).and_layer(u64::MAX, u32::MAX);
     assert_eq!(check(endless), Err(ReserveError::TooLong));
-    let endless = Extent::default().and_layer(u64::MAX, 1).and_layer(u64::MAX, 1);
+    let endless = Footprint::default().and_layer(u64::MAX, 1).and_layer(u64::MAX, 1);
     assert!(endless.check(&(u64::MAX - 1)).is_err());
 }
 
@@ -97,12 +97,12 @@ fn validation_reports_why_a_filter_cannot_grow() {
 /// A table alone, or none: every other filter has layers.
 #[test]
 fn a_filter_without_layers_is_a_table() {
-    let of_layers = |growth: Promise, layers| Filter::from_parts(Policy::Promise(growth), layers, None);
+    let of_layers = |growth: Promise, layers| Filter::from_parts(Policy::Everbloom(growth), layers, None);
     assert_eq!(of_layers(promise(0.01, 100, 2), Vec::new()).err(), Some("layer count"));
     assert_eq!(of_layers(unreserved(0.01, 100, 2), Vec::new()).err(), Some("layer count"));
     for (promise, is_valid) in [(unreserved(0.01, 100, 2), true), (promise(0.01, 100, 2), false)] {
-        let table = Table::try_new(Policy::Promise(promise).table()).unwrap();
-        let made = Filter::from_parts(Policy::Promise(promise), Vec::new(), Some((table, Hash::Murmur3)));
+        let table = Table::try_new(Policy::Everbloom(promise).table()).unwrap();
+        let made = Filter::from_parts(Policy::Everbloom(promise), Vec::new(), Some((table, Hash::Murmur3)));
         assert_eq!(made.is_ok(), is_valid, "{promise:?}");
     }
 }

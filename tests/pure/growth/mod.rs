@@ -9,8 +9,8 @@ use std::collections::HashSet;
 
 use everbloom::bloom::filter::size::validate_scale_to;
 use everbloom::bloom::{
-    AddError, Added, Depth, Filter, Growth, Hash, NoPrefetch, Policy, Promise, ReserveError, ScaleError,
-    Spec, UnknownMemory,
+    AddError, Added, Filter, FilterSpec, Growth, Hash, NoPrefetch, Policy, Promise, ReserveError, ScaleError,
+    UnknownMemory, Validation,
 };
 use proptest::prelude::*;
 
@@ -37,13 +37,13 @@ fn items() -> impl Strategy<Value = Vec<Vec<u8>>> {
 
 /// Returns a filter with a size limit.
 fn reserve(parameters: Promise, limit_bytes: u64) -> Result<Filter, ReserveError> {
-    let spec = Spec { policy: Policy::Promise(parameters), hash: Hash::Murmur3 };
+    let spec = FilterSpec { policy: Policy::Everbloom(parameters), hash: Hash::Murmur3 };
     Filter::reserve(spec, &limit_bytes)
 }
 
 /// Returns whether such a filter can grow to this number of items within a limit.
 fn validate(parameters: Promise, target_items: u64, limit_bytes: u64) -> Result<(), ScaleError> {
-    validate_scale_to(&Policy::Promise(parameters), Hash::Murmur3, target_items, limit_bytes)
+    validate_scale_to(&Policy::Everbloom(parameters), Hash::Murmur3, target_items, limit_bytes)
 }
 
 /// Adds numbers until the filter has `items` items. Returns the error of the first that is refused.
@@ -88,9 +88,9 @@ proptest! {
                 }
             }
             prop_assert_eq!(filter.items(), counted);
-            prop_assert_eq!(filter.internal_validate(Depth::Parts), Ok(()));
+            prop_assert_eq!(filter.internal_validate(Validation::Parts), Ok(()));
         }
-        prop_assert_eq!(filter.internal_validate(Depth::Contents), Ok(()));
+        prop_assert_eq!(filter.internal_validate(Validation::Contents), Ok(()));
         if parameters.error_rate < 1e-9 {
             prop_assert_eq!(counted, oracle.len() as u64);
         }
@@ -155,7 +155,7 @@ proptest! {
             prop_assert!(refused.is_none() || before == digested(&filter));
             offered += 1;
         }
-        prop_assert_eq!(filter.internal_validate(Depth::Contents), Ok(()));
+        prop_assert_eq!(filter.internal_validate(Validation::Contents), Ok(()));
         prop_assert!(filter.size_bytes() <= limit_bytes);
         let Some(AddError::CannotGrow(ReserveError::TooLarge { needed_bytes, limit })) = refused else {
             panic!("{refused:?}");

@@ -7,7 +7,7 @@ mod counting;
 mod plain;
 mod window;
 
-use everbloom::bloom::{Depth, Filter, NoPrefetch, UnknownMemory};
+use everbloom::bloom::{Filter, NoPrefetch, UnknownMemory, Validation};
 use everbloom::format::chunks::Trust;
 use everbloom::format::filter::{chunk, from_header, load_chunk};
 
@@ -45,7 +45,7 @@ fn missing(filter: &Filter, numbers: impl Iterator<Item = u64>) -> Vec<u64> {
 
 /// Asserts every rule of a filter, and that absent items are found at most as often as its statistics say.
 fn assert_valid(filter: &Filter, context: &str) {
-    assert_eq!(filter.internal_validate(Depth::Contents), Ok(()), "{context}");
+    assert_eq!(filter.internal_validate(Validation::Contents), Ok(()), "{context}");
     let (.., stats) = filter.stats();
     let promised = filter.error_rate_max().unwrap();
     assert!(stats.error_rate <= promised * 1.0001, "{context}: {} of {promised}", stats.error_rate);

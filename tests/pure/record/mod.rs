@@ -7,13 +7,13 @@ mod reader;
 mod tables;
 
 use everbloom::bloom::bits::layout::SchemeLayout;
-use everbloom::bloom::filter::policy::redisbloom::Options;
+use everbloom::bloom::filter::policy::redisbloom::RedisBloomOptions;
 use everbloom::bloom::filter::policy::{BitOrder, StringForm, ValkeyBloom};
 use everbloom::bloom::generation::Span;
 use everbloom::bloom::hash::scheme::{ItemEncoding, Scheme, SchemeParameters};
 use everbloom::bloom::hash::siphash::{HashKey, Seed};
 use everbloom::bloom::{
-    Depth, Filter, Growth, Hash, NoPrefetch, Policy, Promise, Spec, Table, UnknownMemory, Window,
+    Filter, FilterSpec, Growth, Hash, NoPrefetch, Policy, Promise, Table, UnknownMemory, Validation, Window,
 };
 use everbloom::format::filter::{chunk, from_header, header};
 use everbloom::format::record::POLICY_BYTES;
@@ -66,7 +66,7 @@ fn samples() -> Vec<(&'static str, Filter)> {
     let no_refresh = Window::new(promise(0.01, 50, 2), Span::new(WINDOW_MS), true);
     let mut united = filled(plain(promise(0.01, 100, 2)), 60);
     let sources = [
-        filled(redisbloom(0.001, 10, Options::SCALING, 2), 50),
+        filled(redisbloom(0.001, 10, RedisBloomOptions::SCALING, 2), 50),
         filled(valkey(), 50),
         filled(keyed(promise(0.001, 100, 2)), 70),
         filled(guava(10), 50),
@@ -82,7 +82,7 @@ fn samples() -> Vec<(&'static str, Filter)> {
     };
     let keyed_counting = Policy::Counting(Box::new(promise(0.01, 50, 2)));
     let keyed_counting =
-        Filter::reserve(Spec { policy: keyed_counting, hash: Hash::Keyed(KEY) }, &ANY).unwrap();
+        Filter::reserve(FilterSpec { policy: keyed_counting, hash: Hash::Keyed(KEY) }, &ANY).unwrap();
     vec![
         ("empty", plain(promise(0.01, 100, 2))),
         ("few", filled(plain(promise(0.01, 100, 2)), 60)),
@@ -140,7 +140,7 @@ fn assert_same(one: &Filter, other: &Filter, name: &str) {
     assert_eq!(header(one), header(other), "{name}");
     assert_eq!(one.spec(), other.spec(), "{name}");
     assert!(bits_of(one) == bits_of(other) && segments_of(one) == segments_of(other), "{name}");
-    assert_eq!(one.internal_validate(Depth::Contents), Ok(()), "{name}");
+    assert_eq!(one.internal_validate(Validation::Contents), Ok(()), "{name}");
 }
 
 /// Asserts that adds and lookups in both filters continue alike, so the state in memory follows from the bytes.
@@ -193,7 +193,7 @@ fn an_emptied_filter_keeps_its_parameters() {
     for (name, filter) in samples() {
         let emptied = filter.try_emptied(&ANY).unwrap();
         assert!(emptied.is_empty(), "{name}");
-        assert_eq!(emptied.internal_validate(Depth::Contents), Ok(()), "{name}");
+        assert_eq!(emptied.internal_validate(Validation::Contents), Ok(()), "{name}");
         let kind = |filter: &Filter| filter.table().map(Table::kind);
         assert!(kind(&emptied).is_none() || kind(&emptied) == kind(&filter), "{name}");
         assert_same(&emptied, &loaded(&saved(&emptied), ANY).unwrap(), name);

@@ -54,8 +54,8 @@ fn assert_policy(filter: &Filter, fields: &mut Fields<'_>) -> (usize, bool) {
     assert_eq!(flags & 4 == 4, matches!(growth, Growth::Unreserved { .. }));
     let mut no_refresh = false;
     let expected = match filter.policy() {
-        Policy::Promise(promise) => (1, promise.error_rate, promise.capacity_items, 0, 0),
-        Policy::United(promise) => (2, promise.error_rate, promise.capacity_items, 0, 0),
+        Policy::Everbloom(promise) => (1, promise.error_rate, promise.capacity_items, 0, 0),
+        Policy::Union(promise) => (2, promise.error_rate, promise.capacity_items, 0, 0),
         Policy::Window(window) => {
             no_refresh = window.no_refresh;
             (3, window.promise.error_rate, window.promise.capacity_items, window.span.ms(), 0)

@@ -1,8 +1,8 @@
 //! Fields at and above their limits: refused with their name, or accepted and kept as older releases wrote them.
 
-use everbloom::bloom::filter::policy::redisbloom::Options;
+use everbloom::bloom::filter::policy::redisbloom::RedisBloomOptions;
 use everbloom::bloom::limits::{LAYERS_MAX, PROBES_TOTAL_MAX};
-use everbloom::bloom::{AddError, Added, Extent, Filter, ReserveError};
+use everbloom::bloom::{AddError, Added, Filter, Footprint, ReserveError};
 use everbloom::format::DecodeError;
 
 use super::hostile::{LIMIT_BYTES, bases};
@@ -64,7 +64,7 @@ fn values_that_break_redisbloom_are_refused_by_name() {
     assert_eq!(
         refused(&[unsigned(8, 1 << 40)]),
         DecodeError::TooLarge {
-            needed_bytes: Extent::default().and_layer(1 << 37, 5).needed_bytes(),
+            needed_bytes: Footprint::default().and_layer(1 << 37, 5).needed_bytes(),
             limit: LIMIT_BYTES.into()
         }
     );
@@ -177,7 +177,7 @@ fn a_count_never_exceeds_the_bits() {
 /// Returns the filter of BF.RESERVE with the highest error rate, a capacity of 1 and EXPANSION 1, grown as far as
 /// possible.
 fn longest() -> Filter {
-    let mut chain = redisbloom(0.25, 1, Options::SCALING, 1);
+    let mut chain = redisbloom(0.25, 1, RedisBloomOptions::SCALING, 1);
     for item in 0u32.. {
         if let Err(error) = make::add(&mut chain, &item.to_le_bytes()) {
             assert_eq!(error, AddError::CannotGrow(ReserveError::TooLong));

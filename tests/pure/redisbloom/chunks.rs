@@ -1,7 +1,7 @@
 //! Chunks of a dump: their positions, and refusals.
 
 use everbloom::bloom::Filter;
-use everbloom::bloom::filter::policy::redisbloom::Options;
+use everbloom::bloom::filter::policy::redisbloom::RedisBloomOptions;
 use everbloom::format::CHUNK_BYTES;
 use everbloom::format::chunks::ChunkError;
 
@@ -11,7 +11,7 @@ use crate::support::saved::saved;
 
 /// Returns a filter with three layers of 8, 16 and 40 bytes.
 fn small() -> Filter {
-    let mut chain = redisbloom(0.2, 10, Options::SCALING, 2);
+    let mut chain = redisbloom(0.2, 10, RedisBloomOptions::SCALING, 2);
     for i in 0..40 {
         add(&mut chain, format!("{i}").as_bytes());
     }
@@ -74,7 +74,7 @@ fn bytes_of(chain: &Filter) -> Vec<u8> {
 
 #[test]
 fn large_layers_come_in_chunks_of_sixteen_mebibytes() {
-    let mut chain = redisbloom(0.01, 30_000_000, Options::SCALING, 2);
+    let mut chain = redisbloom(0.01, 30_000_000, RedisBloomOptions::SCALING, 2);
     for i in 0..1000 {
         add(&mut chain, format!("{i}").as_bytes());
     }

@@ -1,6 +1,6 @@
 //! Bytes that no release wrote: refused, or a filter that works.
 
-use everbloom::bloom::filter::policy::redisbloom::Options;
+use everbloom::bloom::filter::policy::redisbloom::RedisBloomOptions;
 use everbloom::bloom::limits::LAYERS_MAX;
 use everbloom::bloom::{Filter, Layout};
 use everbloom::format::DecodeError;
@@ -24,7 +24,7 @@ const PROBES_MAX: u32 = 2048;
 pub(crate) fn bases() -> Vec<(i32, Record)> {
     let mut bases = Vec::new();
     for (encoding_version, options) in [(4, 5), (4, 13), (4, 0), (4, 6), (3, 4), (2, 0), (1, 0), (0, 0)] {
-        let mut chain = redisbloom(0.1, 6, Options::from_bits(options).unwrap(), 2);
+        let mut chain = redisbloom(0.1, 6, RedisBloomOptions::from_bits(options).unwrap(), 2);
         // A fixed filter, and one whose capacity is the logarithm of its bits, have only one layer.
         for i in 0..40u8 {
             if add(&mut chain, &[i]).is_err() {

@@ -1,8 +1,8 @@
 //! An oracle that implements the formulas directly: `%`, doubles, one byte per bit, hashes of another crate.
 
 use everbloom::bloom::bits::layout::LayerParameters;
-use everbloom::bloom::filter::policy::redisbloom::Options;
-use everbloom::bloom::{AddError, Added, Depth, Filter, ReserveError};
+use everbloom::bloom::filter::policy::redisbloom::RedisBloomOptions;
+use everbloom::bloom::{AddError, Added, Filter, ReserveError, Validation};
 
 use super::{load, parameters};
 use crate::support::Random;
@@ -130,7 +130,7 @@ fn filters_equal_the_oracle_bit_for_bit() {
         let context =
             format!("round {round}: {error_rate} {capacity_items} growth {growth} options {options}");
         let mut oracle = Oracle::new(error_rate, capacity_items, options, growth);
-        let rules = Options::from_bits(options).unwrap();
+        let rules = RedisBloomOptions::from_bits(options).unwrap();
         let mut chain = redisbloom(error_rate, capacity_items, rules, u32::try_from(growth).unwrap());
         for _ in 0..1500 {
             // Lengths around every word boundary. About one item in ten occurs twice.
@@ -144,9 +144,9 @@ fn filters_equal_the_oracle_bit_for_bit() {
                 other => panic!("{context}: {other:?}"),
             };
             assert_eq!(added, oracle.add(&item), "{context}");
-            assert_eq!(chain.internal_validate(Depth::Parts), Ok(()), "{context}");
+            assert_eq!(chain.internal_validate(Validation::Parts), Ok(()), "{context}");
         }
-        assert_eq!(chain.internal_validate(Depth::Contents), Ok(()), "{context}");
+        assert_eq!(chain.internal_validate(Validation::Contents), Ok(()), "{context}");
         oracle.assert_equals(&chain, &context);
         layers_seen = layers_seen.max(oracle.links.len());
         most_bits = most_bits.max(oracle.links[0].bits.len());
@@ -156,7 +156,7 @@ fn filters_equal_the_oracle_bit_for_bit() {
 
 #[test]
 fn a_filter_whose_rate_reaches_zero_stops_growing() {
-    let mut chain = redisbloom(0.01, 1, Options::SCALING, 1);
+    let mut chain = redisbloom(0.01, 1, RedisBloomOptions::SCALING, 1);
     let mut items = Vec::new();
     let error = (0u32..).find_map(|i| {
         let item = i.to_le_bytes();

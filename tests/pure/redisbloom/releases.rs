@@ -1,7 +1,7 @@
 //! Recorded filters of six releases: they are described and saved as the releases did.
 
 use everbloom::bloom::Filter;
-use everbloom::bloom::filter::policy::redisbloom::{Options, reported_size_bytes};
+use everbloom::bloom::filter::policy::redisbloom::{RedisBloomOptions, reported_size_bytes};
 use everbloom::format::redisbloom::HEADER_ITERATOR;
 use serde_json::Value;
 
@@ -193,7 +193,7 @@ fn new_filters_equal_those_of_current_releases() {
         let mut chain = redisbloom(
             words.first().map_or(0.01, |word| word.parse().unwrap()),
             words.get(1).map_or(100, |word| word.parse().unwrap()),
-            if rest == ["NONSCALING"] { Options::FIXED } else { Options::SCALING },
+            if rest == ["NONSCALING"] { RedisBloomOptions::FIXED } else { RedisBloomOptions::SCALING },
             rest.get(1).map_or(2, |word| word.parse().unwrap()),
         );
         for item in &case.members {

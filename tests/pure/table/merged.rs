@@ -1,7 +1,7 @@
 //! Merges of filters with tables: by their entries, and within the promise.
 
 use everbloom::bloom::filter::merge::MergeError;
-use everbloom::bloom::{Depth, Filter, Growth, Promise, UnknownMemory};
+use everbloom::bloom::{Filter, Growth, Promise, UnknownMemory, Validation};
 
 use crate::support::make::{
     ANY, START_MS, add, contains, counting, keyed, plain, promise, saturating, set_time, unreserved, window,
@@ -17,7 +17,7 @@ fn with(mut filter: Filter, items: std::ops::Range<u64>) -> Filter {
 fn merge(filter: &mut Filter, sources: &[&Filter]) -> Result<bool, MergeError> {
     let before = digested(filter);
     let outcome = filter.merge(sources, false, &ANY, UnknownMemory);
-    assert_eq!(filter.internal_validate(Depth::Contents), Ok(()));
+    assert_eq!(filter.internal_validate(Validation::Contents), Ok(()));
     assert!(outcome == Ok(true) || digested(filter) == before, "{outcome:?}");
     outcome
 }

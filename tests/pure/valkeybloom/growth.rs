@@ -1,7 +1,7 @@
 //! How loaded filters grow.
 
 use everbloom::bloom::filter::policy::ValkeyBloom;
-use everbloom::bloom::filter::policy::valkeybloom::Rounding;
+use everbloom::bloom::filter::policy::valkeybloom::ProbeRounding;
 use everbloom::bloom::filter::size::validate_scale_to;
 use everbloom::bloom::hash::siphash::Seed;
 use everbloom::bloom::limits::PROBES_TOTAL_MAX;
@@ -40,7 +40,7 @@ fn a_filter_of_0_1_0_grows_the_same_after_it_was_saved_as_one_of_1_0() {
             .iter()
             .filter(|layer| {
                 let (size_bits, capacity) = (layer.bits().size_bits(), layer.capacity_items());
-                layer.layout().probes() != probe_count(size_bits, capacity, Rounding::Nearest)
+                layer.layout().probes() != probe_count(size_bits, capacity, ProbeRounding::Nearest)
             })
             .count();
     }

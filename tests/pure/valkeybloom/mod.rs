@@ -7,7 +7,7 @@ mod hostile;
 mod oracle;
 
 use everbloom::bloom::filter::policy::ValkeyBloom;
-use everbloom::bloom::filter::policy::valkeybloom::Rounding;
+use everbloom::bloom::filter::policy::valkeybloom::ProbeRounding;
 use everbloom::bloom::hash::siphash::Seed;
 use everbloom::bloom::{Filter, Format, Growth, OutOfMemory, Policy};
 use everbloom::format::valkeybloom::{self, load};
@@ -24,7 +24,7 @@ fn loaded(record: &Record, version: i32, limit_bytes: u64) -> Result<Filter, Dec
 
 /// Checks the layers of a recorded filter that has grown.
 pub(crate) fn assert_grown(filter: &Filter, encoding_version: i32) {
-    let rounding = if encoding_version == 0 { Rounding::Up } else { Rounding::Nearest };
+    let rounding = if encoding_version == 0 { ProbeRounding::Up } else { ProbeRounding::Nearest };
     oracle::assert_layers_are_as_computed(filter, rounding);
     assert_same(&loaded(&saved(filter), 1, ANY).unwrap(), filter);
 }

@@ -2,9 +2,9 @@
 //! library that valkey-bloom uses.
 
 use everbloom::bloom::filter::policy::ValkeyBloom;
-use everbloom::bloom::filter::policy::valkeybloom::Rounding;
+use everbloom::bloom::filter::policy::valkeybloom::ProbeRounding;
 use everbloom::bloom::hash::siphash::{FIXED_SEED, Seed};
-use everbloom::bloom::{Depth, Filter, Growth};
+use everbloom::bloom::{Filter, Growth, Validation};
 use everbloom::format::valkeybloom::decode_blob;
 use proptest::prelude::*;
 
@@ -14,13 +14,13 @@ use crate::support::make::{ANY, add};
 use crate::support::saved::saved;
 
 /// Returns the probes per item by the formula.
-pub(crate) fn probe_count(size_bits: u64, capacity_items: u64, rounding: Rounding) -> u32 {
+pub(crate) fn probe_count(size_bits: u64, capacity_items: u64, rounding: ProbeRounding) -> u32 {
     let exact = size_bits as f64 / capacity_items as f64 * 2f64.ln();
-    (if rounding == Rounding::Up { exact.ceil() } else { exact.round() }).max(1.0) as u32
+    (if rounding == ProbeRounding::Up { exact.ceil() } else { exact.round() }).max(1.0) as u32
 }
 
 /// Checks capacity, bits and probes of every layer.
-pub(crate) fn assert_layers_are_as_computed(chain: &Filter, rounding: Rounding) {
+pub(crate) fn assert_layers_are_as_computed(chain: &Filter, rounding: ProbeRounding) {
     let parameters = policy(chain);
     for (index, layer) in chain.layers().iter().enumerate() {
         let capacity = parameters.capacity_items * u64::from(parameters.growth.expansion()).pow(index as u32);
@@ -86,8 +86,8 @@ proptest! {
             }
         }
         prop_assert!(!stored.is_empty());
-        prop_assert_eq!(chain.internal_validate(Depth::Contents), Ok(()));
-        assert_layers_are_as_computed(&chain, Rounding::Nearest);
+        prop_assert_eq!(chain.internal_validate(Validation::Contents), Ok(()));
+        assert_layers_are_as_computed(&chain, ProbeRounding::Nearest);
         let record = saved(&chain);
         let slices = record.0.iter().filter_map(|field| match field {
             Field::Bytes(bytes) => Some(bytes),

@@ -3,7 +3,7 @@
 mod rates;
 
 use everbloom::bloom::generation::Span;
-use everbloom::bloom::{AddError, Added, Depth, Filter, NoPrefetch, UnknownMemory, Window};
+use everbloom::bloom::{AddError, Added, Filter, NoPrefetch, UnknownMemory, Validation, Window};
 
 use crate::support::make::{self, START_MS, contains, promise, set_time, windowed};
 
@@ -150,5 +150,5 @@ fn expired_items_take_no_room_from_new_ones() {
         let at_ms = start + window * (window_ms + 100);
         assert_eq!(fill(&mut batches, capacity, at_ms, limit, &mut next), 0, "window {window}");
     }
-    assert_eq!(batches.internal_validate(Depth::Contents), Ok(()));
+    assert_eq!(batches.internal_validate(Validation::Contents), Ok(()));
 }

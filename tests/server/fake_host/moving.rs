@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_ulong, c_void};
 use std::ptr;
 
 use everbloom::bloom::UnknownMemory;
-use everbloom::bloom::filter::policy::redisbloom::Options;
+use everbloom::bloom::filter::policy::redisbloom::RedisBloomOptions;
 use everbloom::format::filter::chunk;
 
 use super::host::{ERR, Host, OK, with};
@@ -122,7 +122,8 @@ pub(super) fn large_blocks_stay_where_they_are(site: &Site) {
 
 /// Returns the header of a union, for BF.LOADCHUNK: with its single key this host cannot merge.
 fn union_header() -> Vec<u8> {
-    let (mut filter, mut other) = (plain(promise(0.01, 100, 2)), redisbloom(0.01, 10, Options::SCALING, 2));
+    let (mut filter, mut other) =
+        (plain(promise(0.01, 100, 2)), redisbloom(0.01, 10, RedisBloomOptions::SCALING, 2));
     for filter in [&mut filter, &mut other] {
         add(filter, b"item").unwrap();
     }

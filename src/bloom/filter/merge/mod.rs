@@ -167,7 +167,7 @@ impl Filter {
         for source in sources {
             planner.plan_source(source, limit, memory)?;
         }
-        let table = self.united_table(sources, planner.extent_with_last(), is_forced, limit)?;
+        let table = self.united_table(sources, planner.footprint_with_last(), is_forced, limit)?;
         if table.is_none() && !planner.has_changes() {
             return Ok(false);
         }
@@ -197,8 +197,8 @@ impl Filter {
     #[must_use]
     pub fn promise(&self) -> Promise {
         match (&self.policy, self.layers().first()) {
-            (Policy::Promise(promise), _) => *promise,
-            (Policy::Merged(promise) | Policy::United(promise) | Policy::Counting(promise), _) => **promise,
+            (Policy::Everbloom(promise), _) => *promise,
+            (Policy::Merged(promise) | Policy::Union(promise) | Policy::Counting(promise), _) => **promise,
             (Policy::Window(window), _) => window.promise,
             (Policy::RedisBloom(policy), Some(first)) => {
                 promise_within_limits(policy.asked_error_rate(), first, policy.growth())
@@ -249,10 +249,10 @@ impl Filter {
         let hash = self.hash();
         let is_alike = |layer: &Layer| *layer.hash() == hash && layer.shape().is_some();
         self.policy = match &self.policy {
-            Policy::Promise(_) | Policy::Merged(_) if added.iter().all(is_alike) => {
+            Policy::Everbloom(_) | Policy::Merged(_) if added.iter().all(is_alike) => {
                 Policy::Merged(Box::new(self.promise()))
             }
-            _ => Policy::United(Box::new(self.promise())),
+            _ => Policy::Union(Box::new(self.promise())),
         };
         let (before, mut table) = self.body.take();
         layers.extend(before);

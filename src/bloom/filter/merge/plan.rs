@@ -7,7 +7,7 @@ use crate::bloom::bits::{BitArray, Layer};
 use crate::bloom::filter::Filter;
 use crate::bloom::filter::growth::BITS_SHARE;
 use crate::bloom::filter::policy::Promise;
-use crate::bloom::filter::size::Extent;
+use crate::bloom::filter::size::Footprint;
 use crate::bloom::hash::Hash;
 use crate::bloom::limits::CAPACITY_MAX_ITEMS;
 use crate::bloom::memory::Memory;
@@ -43,8 +43,8 @@ pub(super) struct Planner<'f, 's: 'f> {
     layers: Vec<Contents<'f>>,
     /// An index of `layers`.
     index: ShapeIndex<'f>,
-    /// The extent of all parts, except a last layer that can be replaced.
-    extent: Extent,
+    /// The footprint of all parts, except a last layer that can be replaced.
+    footprint: Footprint,
     plan: MergePlan<'s>,
 }
 
@@ -54,11 +54,11 @@ impl<'f, 's: 'f> Planner<'f, 's> {
         let layers: Vec<Contents<'f>> = filter.layers().iter().map(Contents::of).collect();
         let mut index = ShapeIndex::default();
         layers.iter().enumerate().for_each(|(number, layer)| index.insert(number, layer));
-        let (extent, plan) = (Extent::default(), MergePlan::default());
-        let mut planner = Self { filter, appends, is_forced, layers, index, extent, plan };
+        let (footprint, plan) = (Footprint::default(), MergePlan::default());
+        let mut planner = Self { filter, appends, is_forced, layers, index, footprint, plan };
         let staying = filter.layer_count().saturating_sub(usize::from(planner.is_last_replaceable()));
-        let extent = Extent::of(filter.layers().get(..staying).unwrap_or_default());
-        planner.extent = extent.with_table(filter.table().map_or(0, Table::size_bytes));
+        let footprint = Footprint::of(filter.layers().get(..staying).unwrap_or_default());
+        planner.footprint = footprint.with_table(filter.table().map_or(0, Table::size_bytes));
         planner
     }
 
@@ -196,7 +196,7 @@ impl<'f, 's: 'f> Planner<'f, 's> {
         memory: impl Memory,
     ) -> Result<(), MergeError> {
         let counted = from.shape.counts().items;
-        self.extend(self.extent.with_layer(from.shape), limit)?;
+        self.extend(self.footprint.with_layer(from.shape), limit)?;
         let mut layer = from.shape.try_clone(memory)?;
         // A saturating layer may have a higher count, which the format permits only in a saturating filter.
         let counted = if from.shape.shape().is_some() { 0 } else { counted };
@@ -210,10 +210,10 @@ impl<'f, 's: 'f> Planner<'f, 's> {
         Ok(())
     }
 
-    /// Sets the extent to one with another layer: checks its limits and reserves memory for the list of layers.
-    fn extend(&mut self, extent: Extent, limit: &dyn ByteLimit) -> Result<(), ReserveError> {
-        self.extent = extent;
-        extent.check(limit)?;
+    /// Sets the footprint to one with another layer: checks its limits and reserves memory for the list of layers.
+    fn extend(&mut self, footprint: Footprint, limit: &dyn ByteLimit) -> Result<(), ReserveError> {
+        self.footprint = footprint;
+        footprint.check(limit)?;
         let reserved = self.plan.added.try_reserve(1).and_then(|()| self.layers.try_reserve(1));
         reserved.map_err(|_| ReserveError::OutOfMemory)
     }
@@ -272,11 +272,11 @@ impl<'f, 's: 'f> Planner<'f, 's> {
                 self.last().map_or(1, |last| last.capacity_items().clamp(1, CAPACITY_MAX_ITEMS));
             let spec =
                 Shape::sized(capacity_items, budget.next_layer_error_rate(closed)).spec(self.next_hash());
-            self.extend(self.extent.with_layer_spec(&spec), limit)?;
+            self.extend(self.footprint.with_layer_spec(&spec), limit)?;
             self.plan.added.push(Layer::try_new(spec)?);
         }
         if self.plan.last != LastLayer::Replaced {
-            self.extend(self.extent_with_last(), limit)?;
+            self.extend(self.footprint_with_last(), limit)?;
         }
         Ok(self.plan)
     }
@@ -290,11 +290,11 @@ impl<'f, 's: 'f> Planner<'f, 's> {
         Err(MergeError::ErrorRate { rate, promised: promise.error_rate, needed })
     }
 
-    /// Returns the extent with a last layer that can be replaced.
-    pub(super) fn extent_with_last(&self) -> Extent {
+    /// Returns the footprint with a last layer that can be replaced.
+    pub(super) fn footprint_with_last(&self) -> Footprint {
         match self.last() {
-            Some(last) if self.is_last_replaceable() => self.extent.with_layer(last.shape),
-            _ => self.extent,
+            Some(last) if self.is_last_replaceable() => self.footprint.with_layer(last.shape),
+            _ => self.footprint,
         }
     }
 

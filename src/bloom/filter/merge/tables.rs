@@ -6,8 +6,8 @@ use crate::bloom::filter::body::HashedTable;
 use crate::bloom::filter::growth::Growth;
 use crate::bloom::filter::kind::Format;
 use crate::bloom::filter::policy::{Policy, Promise, Window};
-use crate::bloom::filter::size::Extent;
-use crate::bloom::filter::{Filter, Spec};
+use crate::bloom::filter::size::Footprint;
+use crate::bloom::filter::{Filter, FilterSpec};
 use crate::bloom::hash::Hash;
 use crate::bloom::limits::CAPACITY_MAX_ITEMS;
 use crate::bloom::outcome::ByteLimit;
@@ -51,7 +51,7 @@ impl Filter {
 
     /// Returns the parameters of a new filter for the entries of several, if all sources are tables: it promises the
     /// sum of their error rates.
-    pub(super) fn spec_of_tables(sources: &[&Self]) -> Option<Spec> {
+    pub(super) fn spec_of_tables(sources: &[&Self]) -> Option<FilterSpec> {
         let first = sources.first()?;
         let promises = sources.iter().map(|source| {
             let is_table = source.layers().is_empty() && first.has_entries_for(source, Appends::Any);
@@ -77,20 +77,20 @@ impl Filter {
             Policy::Window(window) => {
                 Policy::Window(Box::new(Window::new(promise, window.span, window.no_refresh)))
             }
-            _ => Policy::Promise(promise),
+            _ => Policy::Everbloom(promise),
         };
-        Some(Spec { policy, hash: first.hash() })
+        Some(FilterSpec { policy, hash: first.hash() })
     }
 
     /// Returns a table with the entries of this filter's and of all sources; `None` if the sources add nothing.
-    /// `layers` is the extent of the layers beside it. O(entries).
+    /// `layers` is the footprint of the layers beside it. O(entries).
     ///
     /// # Errors
     /// [`MergeError`].
     pub(super) fn united_table(
         &self,
         sources: &[&Self],
-        layers: Extent,
+        layers: Footprint,
         is_forced: bool,
         limit: &dyn ByteLimit,
     ) -> Result<Option<HashedTable>, MergeError> {
@@ -139,7 +139,7 @@ impl Filter {
     /// format becomes a union.
     pub(super) fn set_table(&mut self, table: HashedTable) {
         if self.format() != Format::Everbloom {
-            self.policy = Policy::United(Box::new(self.promise()));
+            self.policy = Policy::Union(Box::new(self.promise()));
         }
         if self.table().is_none() {
             self.end_dumps();

@@ -10,7 +10,7 @@ use crate::bloom::bits::{BitArray, Layer, LayerSpec, Layout, Placement};
 use crate::bloom::filter::Filter;
 use crate::bloom::filter::growth::Growth;
 use crate::bloom::filter::policy::Policy;
-use crate::bloom::filter::size::Extent;
+use crate::bloom::filter::size::Footprint;
 use crate::bloom::hash::Hash;
 use crate::bloom::limits::STRING_MAX_BYTES;
 use crate::bloom::outcome::{ByteLimit, ReserveError};
@@ -50,7 +50,7 @@ pub fn clients_layer(layout: SchemeLayout, capacity_items: u64) -> LayerSpec {
 /// # Errors
 /// [`ReserveError::TooLarge`].
 pub fn check_size(layout: &SchemeLayout, limit: &dyn ByteLimit) -> Result<(), ReserveError> {
-    Extent::default().with_layer_spec(&clients_layer(*layout, 1)).check(limit)
+    Footprint::default().with_layer_spec(&clients_layer(*layout, 1)).check(limit)
 }
 
 impl Filter {

@@ -14,7 +14,7 @@ use crate::bloom::generation::Moment;
 use crate::bloom::hash::Hash;
 use crate::bloom::outcome::{AddError, ReserveError};
 use crate::bloom::table::{EntryKind, TableSpec};
-use valkeybloom::Rounding;
+use valkeybloom::ProbeRounding;
 
 pub use imported::{BitOrder, Imported, StringForm};
 pub use promise::Promise;
@@ -28,11 +28,11 @@ pub use window::Window;
 pub enum Policy {
     /// An error rate. A filter whose capacity was chosen has bits, and a table for what exceeds it; another one has a
     /// table.
-    Promise(Promise),
+    Everbloom(Promise),
     /// The same, with several layers of bits from a merge, all of the same hash.
     Merged(Box<Promise>),
     /// The same, with layers of bits from filters of several kinds.
-    United(Box<Promise>),
+    Union(Box<Promise>),
     /// An error rate over items that can be deleted: a table that counts.
     Counting(Box<Promise>),
     /// An error rate over the items of a sliding window: a table whose entries expire.
@@ -51,8 +51,8 @@ impl Policy {
     #[inline(always)]
     pub fn growth(&self) -> Growth {
         match self {
-            Self::Promise(promise) => promise.growth,
-            Self::Merged(promise) | Self::United(promise) | Self::Counting(promise) => promise.growth,
+            Self::Everbloom(promise) => promise.growth,
+            Self::Merged(promise) | Self::Union(promise) | Self::Counting(promise) => promise.growth,
             Self::Window(window) => window.promise.growth,
             Self::RedisBloom(policy) => policy.growth(),
             Self::ValkeyBloom(policy) => policy.growth,
@@ -66,14 +66,14 @@ impl Policy {
     /// [`ReserveError`] if there can be no such filter.
     pub fn first_part(&self, hash: Hash) -> Result<PartSpec, ReserveError> {
         Ok(match self {
-            Self::Promise(Promise { growth: Growth::Unreserved { .. }, .. })
+            Self::Everbloom(Promise { growth: Growth::Unreserved { .. }, .. })
             | Self::Counting(_)
             | Self::Window(_) => PartSpec::Table(self.table(), hash),
-            Self::Promise(promise) => {
+            Self::Everbloom(promise) => {
                 PartSpec::Layer(Shape::sized(promise.capacity_items, promise.bits_error_rate()).spec(hash))
             }
-            Self::Merged(promise) | Self::United(promise) => {
-                return Self::Promise(**promise).first_part(hash);
+            Self::Merged(promise) | Self::Union(promise) => {
+                return Self::Everbloom(**promise).first_part(hash);
             }
             Self::RedisBloom(_) | Self::ValkeyBloom(_) => {
                 PartSpec::Layer(self.sized_layer(self.layer_parameters(0, None)?, hash)?)
@@ -92,7 +92,7 @@ impl Policy {
             Self::RedisBloom(policy) => policy.next_layer(layers).map(PartSpec::Layer),
             Self::ValkeyBloom(policy) => policy.next_layer(layers, hash).map(PartSpec::Layer),
             _ if self.growth().is_fixed_size() => Err(AddError::Full),
-            Self::United(_) | Self::Imported(_) => Ok(PartSpec::Table(self.table(), Hash::Murmur3)),
+            Self::Union(_) | Self::Imported(_) => Ok(PartSpec::Table(self.table(), Hash::Murmur3)),
             _ => Ok(PartSpec::Table(self.table(), hash)),
         }
     }
@@ -101,10 +101,8 @@ impl Policy {
     #[must_use]
     pub fn table(&self) -> TableSpec {
         let (error_rate, kind, items) = match self {
-            Self::Promise(promise) => (promise.table_error_rate(), EntryKind::Plain, 0),
-            Self::Merged(promise) | Self::United(promise) => {
-                (promise.table_error_rate(), EntryKind::Plain, 0)
-            }
+            Self::Everbloom(promise) => (promise.table_error_rate(), EntryKind::Plain, 0),
+            Self::Merged(promise) | Self::Union(promise) => (promise.table_error_rate(), EntryKind::Plain, 0),
             Self::Counting(promise) => (promise.error_rate, EntryKind::Counted, 0),
             Self::Window(window) => {
                 let promise = &window.promise;
@@ -146,7 +144,7 @@ impl Policy {
         match self {
             Self::RedisBloom(policy) => policy.sized_layer(capacity_items, error_rate, hash),
             Self::ValkeyBloom(_) => {
-                valkeybloom::layer_spec(capacity_items, error_rate, Rounding::Nearest, hash)
+                valkeybloom::layer_spec(capacity_items, error_rate, ProbeRounding::Nearest, hash)
             }
             _ => Err(ReserveError::TooLong),
         }
@@ -161,7 +159,7 @@ impl Policy {
             }
             Self::Imported(policy) => Self::Imported(Box::new(policy.emptied())),
             // Without the merged layers only the promise remains.
-            Self::Merged(promise) | Self::United(promise) => Self::Promise(**promise),
+            Self::Merged(promise) | Self::Union(promise) => Self::Everbloom(**promise),
             policy => policy.clone(),
         }
     }
@@ -170,8 +168,8 @@ impl Policy {
     #[must_use]
     pub fn promise(&self) -> Option<&Promise> {
         match self {
-            Self::Promise(promise) => Some(promise),
-            Self::Merged(promise) | Self::United(promise) | Self::Counting(promise) => Some(promise),
+            Self::Everbloom(promise) => Some(promise),
+            Self::Merged(promise) | Self::Union(promise) | Self::Counting(promise) => Some(promise),
             Self::Window(window) => Some(&window.promise),
             Self::RedisBloom(_) | Self::ValkeyBloom(_) | Self::Imported(_) => None,
         }
@@ -180,13 +178,13 @@ impl Policy {
     /// Returns whether some of the layers came from a merge.
     #[must_use]
     pub const fn has_merged_layers(&self) -> bool {
-        matches!(self, Self::Merged(_) | Self::United(_))
+        matches!(self, Self::Merged(_) | Self::Union(_))
     }
 
     /// Returns whether the parts of the filter may have several hashes.
     #[inline(always)]
     pub(super) const fn has_several_hashes(&self) -> bool {
-        matches!(self, Self::United(_) | Self::Imported(_))
+        matches!(self, Self::Union(_) | Self::Imported(_))
     }
 
     /// Returns the time of the filter.

@@ -89,7 +89,7 @@ impl ValkeyBloom {
 pub(super) fn layer_spec(
     capacity_items: u64,
     error_rate: f64,
-    rounding: Rounding,
+    rounding: ProbeRounding,
     hash: Hash,
 ) -> Result<LayerSpec, ReserveError> {
     let size_bytes = layer_size_bytes(capacity_items, error_rate);
@@ -111,18 +111,18 @@ pub(super) fn layer_spec(
 ///
 /// The encoding has no field for it. The rule depends only on saved values. So a filter of 0.1.0 grows alike on a
 /// primary that loaded the old encoding and on a replica that got the new one, and a filter of 1.0 is never affected.
-fn rounding_of(layers: &[Layer]) -> Rounding {
+fn rounding_of(layers: &[Layer]) -> ProbeRounding {
     let is_rounded_up = |layer: &Layer| {
         let probes_by = |rounding| probes(layer.bits().size_bits(), layer.capacity_items(), rounding);
         let probes = layer.layout().probes();
-        probes == probes_by(Rounding::Up) && probes != probes_by(Rounding::Nearest)
+        probes == probes_by(ProbeRounding::Up) && probes != probes_by(ProbeRounding::Nearest)
     };
-    if layers.iter().any(is_rounded_up) { Rounding::Up } else { Rounding::Nearest }
+    if layers.iter().any(is_rounded_up) { ProbeRounding::Up } else { ProbeRounding::Nearest }
 }
 
 /// How the number of probes is rounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rounding {
+pub enum ProbeRounding {
     /// To the nearest: valkey-bloom 1.0.
     Nearest,
     /// Up: valkey-bloom 0.1.0.
@@ -138,11 +138,11 @@ pub fn layer_size_bytes(capacity_items: u64, error_rate: f64) -> u64 {
 
 /// Returns the probes per item of a layer, at least 1: the classic `m / n * ln 2`. Saturates at `u32::MAX`.
 #[must_use]
-pub fn probes(size_bits: u64, capacity_items: u64, rounding: Rounding) -> u32 {
+pub fn probes(size_bits: u64, capacity_items: u64, rounding: ProbeRounding) -> u32 {
     let probes = size_bits as f64 / capacity_items.max(1) as f64 * LN_2;
     let probes = match rounding {
-        Rounding::Nearest => probes.round(),
-        Rounding::Up => probes.ceil(),
+        ProbeRounding::Nearest => probes.round(),
+        ProbeRounding::Up => probes.ceil(),
     };
     u32::try_from(truncate(probes)).unwrap_or(u32::MAX).max(1)
 }
@@ -283,8 +283,8 @@ mod tests {
             (300, 0.05, 234, 4, 5),
         ] {
             assert_eq!(layer_size_bytes(capacity, error_rate), size_bytes, "{capacity} {error_rate}");
-            assert_eq!(probes(size_bytes * 8, capacity, Rounding::Nearest), nearest);
-            assert_eq!(probes(size_bytes * 8, capacity, Rounding::Up), up);
+            assert_eq!(probes(size_bytes * 8, capacity, ProbeRounding::Nearest), nearest);
+            assert_eq!(probes(size_bytes * 8, capacity, ProbeRounding::Up), up);
         }
     }
 
@@ -292,9 +292,9 @@ mod tests {
     fn extreme_sizes_saturate() {
         assert_eq!(layer_size_bytes(u64::MAX, f64::MIN_POSITIVE), u64::MAX);
         assert_eq!(layer_size_bytes(1, 1.0 - f64::EPSILON), 1);
-        assert_eq!(probes(8, i64::MAX.unsigned_abs(), Rounding::Nearest), 1);
-        assert_eq!(probes(u64::MAX, 0, Rounding::Up), u32::MAX);
-        let smallest = probes(layer_size_bytes(1, 2.3e-308) * 8, 1, Rounding::Up);
+        assert_eq!(probes(8, i64::MAX.unsigned_abs(), ProbeRounding::Nearest), 1);
+        assert_eq!(probes(u64::MAX, 0, ProbeRounding::Up), u32::MAX);
+        let smallest = probes(layer_size_bytes(1, 2.3e-308) * 8, 1, ProbeRounding::Up);
         assert!((1022..crate::bloom::bits::layout::Prime::PROBES_MAX).contains(&smallest));
     }
 

@@ -372,7 +372,7 @@ fn entries_of_small_tables_match_in_large_ones() {
     assert_eq!(found(&mut server, "large", "", 0..200_000), 200_000);
     assert_eq!(found(&mut server, "large", "", 300_000..301_000), 1000);
     let filter = &server.keys[b"large".as_slice()];
-    assert_eq!(filter.internal_validate(everbloom::bloom::Depth::Contents), Ok(()));
+    assert_eq!(filter.internal_validate(everbloom::bloom::Validation::Contents), Ok(()));
     let wrong = found(&mut server, "large", "absent-", 0..20_000) as f64 / 20_000.0;
     let now = number(&mut server, "large", "ERROR-RATE-NOW");
     assert!(wrong <= now * 1.1 + 0.002, "{wrong} measured, {now} computed");

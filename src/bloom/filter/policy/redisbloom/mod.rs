@@ -5,7 +5,7 @@
 
 pub mod sizing;
 
-use self::sizing::{Rounding, layer_spec};
+use self::sizing::{SizeRounding, layer_spec};
 use crate::bloom::bits::layout::LayerParameters;
 use crate::bloom::bits::{Layer, LayerSpec, Layout};
 use crate::bloom::filter::growth::Growth;
@@ -26,7 +26,7 @@ const TIGHTENING: f64 = 0.5;
 /// growth of 0). It stays readable, and each new item is an error.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RedisBloom {
-    options: Options,
+    options: RedisBloomOptions,
     growth: u32,
     first_error_rate: f64,
     first_capacity_items: u64,
@@ -39,14 +39,14 @@ impl RedisBloom {
     /// Returns the filter that BF.RESERVE creates for `capacity_items` at `error_rate`. Fixed filters have a growth
     /// too, which is saved but never used.
     #[must_use]
-    pub fn new(error_rate: f64, capacity_items: u64, options: Options, growth: u32) -> Self {
+    pub fn new(error_rate: f64, capacity_items: u64, options: RedisBloomOptions, growth: u32) -> Self {
         let first_error_rate = error_rate * options.first_share();
         Self { options, growth, first_error_rate, first_capacity_items: capacity_items }
     }
 
     /// Returns the parameters of a filter with this first layer; `None` for a layer of another format.
     #[must_use]
-    pub fn of_first_layer(options: Options, growth: u32, first: &Layer) -> Option<Self> {
+    pub fn of_first_layer(options: RedisBloomOptions, growth: u32, first: &Layer) -> Option<Self> {
         let Layout::Modulo(layout) = first.layout() else { return None };
         let (first_error_rate, first_capacity_items) = (layout.error_rate(), first.capacity_items());
         Some(Self { options, growth, first_error_rate, first_capacity_items })
@@ -60,9 +60,9 @@ impl RedisBloom {
         let is_accepted =
             error_rate <= COMMAND_ERROR_RATE_MAX && capacity_items <= COMMAND_CAPACITY_MAX_ITEMS;
         let (options, growth) = if self.options.is_fixed() {
-            (Options::FIXED, RESERVED_GROWTH)
+            (RedisBloomOptions::FIXED, RESERVED_GROWTH)
         } else {
-            (Options::SCALING, self.growth)
+            (RedisBloomOptions::SCALING, self.growth)
         };
         let is_same = Self::new(error_rate, capacity_items, options, growth) == *self;
         (is_accepted && is_same).then_some((error_rate, capacity_items))
@@ -85,12 +85,12 @@ impl RedisBloom {
     /// hash of 2.0 and do not find its items.
     #[must_use]
     pub fn may_be_of_release_1_1(&self) -> bool {
-        self.options.has_wide_hash() && self.options.rounding() == Rounding::PowerOfTwo
+        self.options.has_wide_hash() && self.options.rounding() == SizeRounding::PowerOfTwo
     }
 
     /// Returns the options of the filter.
     #[must_use]
-    pub const fn options(&self) -> Options {
+    pub const fn options(&self) -> RedisBloomOptions {
         self.options
     }
 
@@ -155,7 +155,7 @@ impl RedisBloom {
 
 /// The option bits of a filter, as RedisBloom saves them. They select how it is sized, hashed and grown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Options(u8);
+pub struct RedisBloomOptions(u8);
 
 /// Sizes are not rounded up to a power of two.
 const NO_ROUND: u8 = 1;
@@ -167,7 +167,7 @@ const WIDE_HASH: u8 = 4;
 const FIXED: u8 = 8;
 const KNOWN: u8 = NO_ROUND | CAPACITY_IS_BITS | WIDE_HASH | FIXED;
 
-impl Options {
+impl RedisBloomOptions {
     /// The options of a growing filter that a command creates.
     pub const SCALING: Self = Self(NO_ROUND | WIDE_HASH);
     /// The options of a filter that a command creates with NONSCALING.
@@ -189,13 +189,13 @@ impl Options {
 
     /// Returns how a layer's bits are computed from its capacity.
     #[must_use]
-    pub const fn rounding(self) -> Rounding {
+    pub const fn rounding(self) -> SizeRounding {
         if self.0 & CAPACITY_IS_BITS != 0 {
-            Rounding::CapacityIsBits
+            SizeRounding::CapacityIsBits
         } else if self.0 & NO_ROUND != 0 {
-            Rounding::None
+            SizeRounding::None
         } else {
-            Rounding::PowerOfTwo
+            SizeRounding::PowerOfTwo
         }
     }
 

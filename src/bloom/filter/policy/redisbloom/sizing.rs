@@ -1,6 +1,6 @@
 //! The sizes of RedisBloom's layers: its formulas in its order of operations, in doubles, with its rounded constants.
 
-use super::Options;
+use super::RedisBloomOptions;
 use crate::bloom::bits::layout::Modulo;
 use crate::bloom::bits::sizing::truncate;
 use crate::bloom::bits::{LayerSpec, Layout, Placement};
@@ -8,7 +8,7 @@ use crate::bloom::hash::Hash;
 
 /// How a layer's bits are computed from its capacity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rounding {
+pub enum SizeRounding {
     /// The bits of the formula; since RedisBloom 2.2.
     None,
     /// The next power of two, with a larger capacity; before RedisBloom 2.2.
@@ -38,15 +38,20 @@ const WORD_BITS: u64 = 64;
 /// Returns the layer for `capacity_items` at `error_rate`; `None` if RedisBloom refuses it or overflows: a capacity
 /// of 0, an error rate not strictly between 0 and 1, more than 2^63 bits.
 #[must_use]
-pub fn layer_spec(capacity_items: u64, error_rate: f64, options: Options, hash: Hash) -> Option<LayerSpec> {
+pub fn layer_spec(
+    capacity_items: u64,
+    error_rate: f64,
+    options: RedisBloomOptions,
+    hash: Hash,
+) -> Option<LayerSpec> {
     if capacity_items == 0 || !(error_rate > 0.0 && error_rate < 1.0) {
         return None;
     }
     let bits_per_item = bits_per_item(error_rate);
     let (least_bits, exponent, capacity_items) = match options.rounding() {
-        Rounding::None => (unrounded_bits(capacity_items, bits_per_item).max(1), 0, capacity_items),
-        Rounding::PowerOfTwo => power_of_two(capacity_items, bits_per_item)?,
-        Rounding::CapacityIsBits => {
+        SizeRounding::None => (unrounded_bits(capacity_items, bits_per_item).max(1), 0, capacity_items),
+        SizeRounding::PowerOfTwo => power_of_two(capacity_items, bits_per_item)?,
+        SizeRounding::CapacityIsBits => {
             let exponent = u8::try_from(capacity_items).ok()?;
             let bits = 1u64.checked_shl(exponent.into())?;
             (bits, exponent, truncate(bits as f64 / bits_per_item))
@@ -87,7 +92,7 @@ mod tests {
     use crate::bloom::bits::layout::{LayerParameters, probes_for};
     use crate::bloom::hash::murmur2::Murmur2;
 
-    fn made(capacity_items: u64, error_rate: f64, options: Options) -> Option<LayerSpec> {
+    fn made(capacity_items: u64, error_rate: f64, options: RedisBloomOptions) -> Option<LayerSpec> {
         layer_spec(capacity_items, error_rate, options, Hash::RedisBloom(Murmur2::Wide))
     }
 
@@ -113,7 +118,7 @@ mod tests {
             let bits_per_item = bits_per_item(error_rate);
             assert_eq!(probes_for(bits_per_item), Some(probes));
             assert_eq!(unrounded_bits(capacity_items, bits_per_item), bits);
-            let plan = made(capacity_items, error_rate, Options::SCALING).unwrap();
+            let plan = made(capacity_items, error_rate, RedisBloomOptions::SCALING).unwrap();
             assert_eq!((plan.size_bits, plan.capacity_items), (size_bytes * 8, capacity_items));
         }
     }
@@ -124,7 +129,7 @@ mod tests {
         for (error_rate, asked, exponent, capacity_items) in
             [(0.01, 100, 10, 106), (0.1, 1, 3, 1), (0.01, 500, 13, 854), (1e-6, 1000, 15, 1139)]
         {
-            let plan = made(asked, error_rate, Options::OLDEST).unwrap();
+            let plan = made(asked, error_rate, RedisBloomOptions::OLDEST).unwrap();
             assert_eq!((plan.capacity_items, plan.size_bits), (capacity_items, (1u64 << exponent).max(64)));
             let parameters = parameters(&plan);
             assert_eq!((parameters.exponent, parameters.size_bits), (exponent, plan.size_bits));
@@ -133,7 +138,7 @@ mod tests {
 
     #[test]
     fn the_capacity_may_be_the_logarithm_of_the_bits() {
-        let options = Options::from_bits(6).unwrap();
+        let options = RedisBloomOptions::from_bits(6).unwrap();
         let plan = made(10, 0.01, options).unwrap();
         assert_eq!((plan.size_bits, plan.capacity_items), (1024, 106));
         // Too small for a single item, more than the machine can address, more than a shift can make.
@@ -144,7 +149,7 @@ mod tests {
 
     #[test]
     fn sizes_that_overflow_are_refused() {
-        for options in [Options::SCALING, Options::OLDEST] {
+        for options in [RedisBloomOptions::SCALING, RedisBloomOptions::OLDEST] {
             for (capacity_items, error_rate) in [
                 (0, 0.01),
                 (u64::MAX, 0.01),
@@ -159,7 +164,7 @@ mod tests {
             }
         }
         // Less than half a bit: no integral number of bits is a power of two above it.
-        assert_eq!(made(1, 0.9999, Options::OLDEST), None);
+        assert_eq!(made(1, 0.9999, RedisBloomOptions::OLDEST), None);
     }
 
     #[test]
@@ -170,7 +175,7 @@ mod tests {
 
     #[test]
     fn created_layers_can_be_loaded() {
-        for options in (0..16).filter_map(Options::from_bits) {
+        for options in (0..16).filter_map(RedisBloomOptions::from_bits) {
             for capacity_items in (0..40).map(|i| 1 << i).chain(1..64) {
                 for error_rate in [0.9999, 0.9, 0.5, 0.25, 0.1, 0.01, 1e-3, 1e-6, 1e-12, 1e-300, 5e-324] {
                     let Some(plan) = made(capacity_items, error_rate, options) else { continue };
