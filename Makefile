@@ -154,6 +154,6 @@ clean: ## remove everything that was built
 #: SEED=n           seed of `make mutants` (default: the current time; it is printed)
 #: SERVER=path      server of `make run` and `make bench` (default: redis-server, else valkey-server)
 #: SERVERS=a,b      servers that `make test-server` and `make test-tool` use besides those on the PATH
-#: T=name           target of `make fuzz`, a file in fuzz/targets
+#: T=name           target of `make fuzz`, a program in fuzz/Cargo.toml
 #: TAG=vX.Y.Z       release of `make release-notes`
 #: TARGETS="..."    Rust targets of `make dist` (default: four)

@@ -1,12 +1,8 @@
-//! The fuzz targets, and the parts that they share with the tests.
+//! The fuzz targets, and what they share with the tests.
 
-#[path = "src/lib.rs"]
+#[path = "src/mod.rs"]
 mod fuzz;
-#[path = "../tests/support"]
-#[allow(dead_code, reason = "the tests use the rest")]
-mod support {
-    pub mod make;
-    pub mod server;
-}
+#[path = "../tests/support/mod.rs"]
+mod support;
 
-pub use fuzz::*;
+pub use fuzz::run;

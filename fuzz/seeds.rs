@@ -6,12 +6,15 @@ use std::collections::HashMap;
 use everbloom::bloom::{Filter, Format, UnknownMemory};
 use everbloom::command::COMMANDS;
 use everbloom::format::chunks::Rewritten;
-use everbloom::format::filter::{DataType, chunk, rewrite, save};
+use everbloom::format::filter::{DataType, chunk, rewrite};
 
-use super::fuzz::{Field, Fields, Output, TARGETS};
+use super::fuzz::TARGETS;
+use super::fuzz::input::Output;
+use super::fuzz::snapshot::write;
 use crate::support::rdb::Payload;
+use crate::support::saved::saved;
 use crate::support::server::Server;
-use crate::support::{self, Random, fixtures};
+use crate::support::{Field, Random, Record, fixtures};
 
 /// Length of the longest seed. Longer seeds would make fuzzing slow.
 const SEED_MAX_BYTES: usize = 32 << 10;
@@ -123,8 +126,7 @@ impl Seeds {
     }
 
     fn of_filter(&mut self, mut filter: Filter) {
-        let mut record = support::Record::default();
-        save(&mut filter, &mut record, UnknownMemory);
+        let record = saved(&filter);
         let DataType { name, encoding_version } = DataType::of(filter.format());
         self.of_snapshot(name, encoding_version, &record);
         filter.begin_dump(5);
@@ -145,27 +147,20 @@ impl Seeds {
     }
 
     /// Adds the seeds for `snapshot`: the unchanged filter and, for our own headers, the filter with forged counts.
-    fn of_snapshot(&mut self, type_name: &str, version: i32, record: &support::Record) {
-        let fields = record.0.iter().map(|field| match field {
-            support::Field::Unsigned(number) => Field::Unsigned(*number),
-            support::Field::Float(number) => Field::Float(number.to_bits()),
-            support::Field::Double(number) => Field::Double(number.to_bits()),
-            support::Field::Bytes(bytes) => Field::Bytes(bytes.clone()),
-        });
-        let fields = Fields(fields.collect());
+    fn of_snapshot(&mut self, type_name: &str, version: i32, record: &Record) {
         let all = Format::ALL.map(|format| DataType::of(format).name);
         let format = all.iter().position(|name| *name == type_name).unwrap() as u8;
         let strings =
-            fields.0.iter().map(|field| if let Field::Bytes(bytes) = field { bytes.len() } else { 0 });
+            record.0.iter().map(|field| if let Field::Bytes(bytes) = field { bytes.len() } else { 0 });
         let Some(limit) = limit(strings.sum()) else { return };
         let front = Output::default().byte(0).byte(limit).byte(format).byte(u8::try_from(version).unwrap());
-        self.put("snapshot", fields.write(front));
-        if let (0, Some(Field::Bytes(header))) = (format, fields.0.first()) {
+        self.put("snapshot", write(record, front));
+        if let (0, Some(Field::Bytes(header))) = (format, record.0.first()) {
             let kind = header[6].wrapping_sub(1);
             let body = &header[7..];
             let mut forged =
                 Output::default().byte(8).byte(limit).byte(kind).u16(body.len() as u16).bytes(body);
-            for number in 1..fields.0.len() as u8 {
+            for number in 1..record.0.len() as u8 {
                 forged = forged.byte(1).byte(number).bytes(b"\x04\x00\x64\x01\x80\xff\x10\x33\x08");
             }
             self.put("snapshot", forged);

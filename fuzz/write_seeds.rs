@@ -11,7 +11,7 @@
     reason = "as the tests; what fails ends it"
 )]
 
-#[path = "src/lib.rs"]
+#[path = "src/mod.rs"]
 mod fuzz;
 mod seeds;
 #[path = "../tests/support/mod.rs"]

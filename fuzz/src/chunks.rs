@@ -6,12 +6,13 @@ use everbloom::bloom::{Filter, Format, ItemHash, NoPrefetch, UnknownMemory};
 use everbloom::format::chunks::Trust;
 use everbloom::format::filter::{from_header, load_chunk};
 
-use super::exercise::{exercise, fingerprint, validate};
+use super::exercise::exercise;
 use super::forge::{self, TableForm};
 use super::input::Input;
+use super::snapshot::assert_within;
+use crate::support::make::ANY;
+use crate::support::saved::{assert_valid, fingerprint};
 
-/// No limit except that of the header.
-const ANY: u64 = u64::MAX;
 /// Largest number of chunks of one input.
 const CHUNKS_MAX: usize = 24;
 
@@ -30,7 +31,7 @@ pub fn run(data: &[u8]) {
         _ => forge::header_chunk(&forge::header(kind, bytes), id),
     };
     let Ok(mut filter) = from_header(&first, &limit) else { return };
-    assert!(filter.layers().iter().map(|layer| layer.bits().size_bytes()).sum::<u64>() <= limit);
+    assert_within(&filter, limit);
     let form_of_table = filter.table().and_then(|_| TableForm::of(&first));
     for _ in 0..CHUNKS_MAX {
         if input.is_empty() {
@@ -102,7 +103,7 @@ fn parts(filter: &mut Filter, input: &mut Input<'_>, form: &TableForm, id: u64) 
 fn load(filter: &mut Filter, iterator: u64, data: &[u8], trust: Trust) {
     let before = filter.try_clone(UnknownMemory).unwrap();
     let result = load_chunk(filter, iterator, data, trust, &ANY);
-    validate(filter);
+    assert_valid(filter, "after a chunk");
     for (old, new) in before.layers().iter().zip(filter.layers()) {
         let (old, new) = (old.bits(), new.bits());
         match result {

@@ -9,18 +9,12 @@ use super::exercise::exercise;
 use super::input::Input;
 use super::model::Pair;
 use super::words::number;
+use crate::support::slices;
 
+#[rustfmt::skip]
 const SCHEMES: [&str; 10] = [
-    "murmur3-salted",
-    "go-zero",
-    "fnv32a-salted",
-    "guava-mitz32",
-    "guava-mitz64",
-    "murmur3-x86-128-mitz64",
-    "csharp-netfx-mitz64",
-    "php-bkdr-js-sdbm",
-    "redisson",
-    "guava",
+    "murmur3-salted", "go-zero", "fnv32a-salted", "guava-mitz32", "guava-mitz64", "murmur3-x86-128-mitz64",
+    "csharp-netfx-mitz64", "php-bkdr-js-sdbm", "redisson", "guava",
 ];
 const ENCODINGS: [&str; 7] =
     ["raw", "utf16le", "int32le", "int64le", "int32be", "kryo5-string", "json-string"];
@@ -63,7 +57,7 @@ pub fn run(data: &[u8]) {
         say(&string);
     }
     words.extend(values);
-    let reply = pair.call(&words.iter().map(Vec::as_slice).collect::<Vec<_>>());
+    let reply = pair.call(&slices(&words));
     if reply != "+OK" {
         assert!(pair.filter(b"k").is_none());
         return;

@@ -7,10 +7,10 @@ use everbloom::bloom::{Filter, Format};
 use everbloom::command::{Protocol, Settings};
 use everbloom::format::filter::chunk;
 
-use super::exercise::reload;
 use super::input::Input;
 use super::model::{Known, Pair};
 use super::words::{KEYS, creation, number, word};
+use crate::support::slices;
 
 /// Largest number of commands of one input.
 const COMMANDS_MAX: usize = 80;
@@ -27,9 +27,7 @@ pub fn run(data: &[u8]) {
     }
     world.pair.assert_in_step();
     for (key, known) in &world.known {
-        let filter = world.pair.filter(key).unwrap();
-        known.check(filter);
-        reload(filter);
+        known.check(world.pair.filter(key).unwrap());
     }
 }
 
@@ -64,13 +62,12 @@ impl World {
             7 | 8 => {
                 let words = creation(input, true);
                 let mut argv: Vec<&[u8]> = vec![b"BF.INSERT", key];
-                argv.extend(words.iter().map(Vec::as_slice));
+                argv.extend(slices(&words));
                 argv.push(b"ITEMS");
                 let items = input.items(20);
                 if words.iter().any(|word| word.eq_ignore_ascii_case(b"ITEMS")) {
                     // The words that follow ITEMS are items, even if they look like options.
-                    argv.extend(items.iter().map(Vec::as_slice));
-                    self.pair.call(&argv);
+                    self.pair.call_with(&argv, &items);
                     let items = self.known.remove(key).map(|known| known.items).unwrap_or_default();
                     if self.pair.filter(key).is_some() {
                         let found = self.found(key, items);
@@ -128,18 +125,15 @@ impl World {
 
     fn make(&mut self, key: &[u8], words: Vec<Vec<u8>>, name: &[u8]) {
         let is_there = self.pair.filter(key).is_some();
-        let argv: Vec<&[u8]> = [name, key].into_iter().chain(words.iter().map(Vec::as_slice)).collect();
-        self.pair.call(&argv);
+        self.pair.call_with(&[name, key], &words);
         if !is_there && self.pair.filter(key).is_some() {
             self.known.insert(key.to_vec(), Known { cardinality: Some(0), ..Known::default() });
         }
     }
 
     fn add(&mut self, key: &[u8], front: &[&[u8]], items: &[Vec<u8>]) {
-        let argv: Vec<&[u8]> = front.iter().copied().chain(items.iter().map(Vec::as_slice)).collect();
-        self.pair.call(&argv);
-        let replies = self.pair.primary.reply.clone();
-        let replies = if replies[0].starts_with('*') { &replies[1..] } else { &replies[..] };
+        self.pair.call_with(front, items);
+        let replies = self.pair.item_replies();
         let Some(filter) = self.pair.filter(key) else { return };
         let is_counting = filter.kind() == everbloom::bloom::Kind::Counting;
         let fresh = || Known { cardinality: Some(0), ..Known::default() };
@@ -166,11 +160,8 @@ impl World {
             // Most of the time, uses only known items.
             items.retain(|item| known.items.contains_key(item));
         }
-        let argv: Vec<&[u8]> =
-            [&b"BF.DEL"[..], key].into_iter().chain(items.iter().map(Vec::as_slice)).collect();
-        self.pair.call(&argv);
-        let replies = self.pair.primary.reply.clone();
-        for (item, reply) in items.iter().zip(&replies[1..]) {
+        self.pair.call_with(&[b"BF.DEL", key], &items);
+        for (item, reply) in items.iter().zip(self.pair.item_replies()) {
             match (known.items.get_mut(item), reply.as_str()) {
                 (Some(count), "#t") => {
                     *count -= 1;
@@ -252,12 +243,9 @@ impl World {
     }
 
     fn ask(&mut self, key: &[u8], items: &[Vec<u8>]) {
-        let argv: Vec<&[u8]> =
-            [&b"BF.MEXISTS"[..], key].into_iter().chain(items.iter().map(Vec::as_slice)).collect();
-        self.pair.call(&argv);
-        let replies = self.pair.primary.reply.clone();
+        self.pair.call_with(&[b"BF.MEXISTS", key], items);
         let Some(known) = self.known.get(key) else { return };
-        for (item, reply) in items.iter().zip(&replies[1..]) {
+        for (item, reply) in items.iter().zip(self.pair.item_replies()) {
             assert!(reply == "#t" || !known.items.contains_key(item), "lost {}", item.escape_ascii());
         }
     }

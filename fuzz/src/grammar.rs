@@ -6,6 +6,7 @@ use everbloom::command::{COMMANDS, Protocol, Settings};
 use super::input::Input;
 use super::model::Pair;
 use super::words::word;
+use crate::support::slices;
 
 /// The commands that make a filter of every kind, each with its own key.
 const FILTERS: [&str; 9] = [
@@ -44,7 +45,7 @@ pub fn run(data: &[u8]) {
                 .choose(&[&b"a"[..], b"b", b"c", b"d", b"k", b"s", b"i", b"u", b"x", b"string"])
                 .to_vec();
         }
-        pair.call(&words.iter().map(Vec::as_slice).collect::<Vec<_>>());
+        pair.call(&slices(&words));
     }
     pair.assert_in_step();
 }

@@ -7,10 +7,12 @@ use std::collections::HashSet;
 use everbloom::bloom::{Filter, LayerStats, NoPrefetch};
 use everbloom::command::Settings;
 
-use super::exercise::{exercise, fingerprint};
+use super::exercise::exercise;
 use super::input::Input;
 use super::model::Pair;
 use super::words::creation;
+use crate::support::saved::fingerprint;
+use crate::support::slices;
 
 const NAMES: [&[u8]; 4] = [b"p", b"q", b"r", b"s"];
 const DESTINATIONS: [&[u8]; 4] = [b"p", b"q", b"new", b"other"];
@@ -34,9 +36,7 @@ pub fn run(data: &[u8]) {
         }
         merge(&mut pair, &mut input, &mut forced);
         let items = input.items(10);
-        let argv: Vec<&[u8]> =
-            [&b"BF.MADD"[..], b"p"].into_iter().chain(items.iter().map(Vec::as_slice)).collect();
-        pair.call(&argv);
+        pair.call_with(&[b"BF.MADD", b"p"], &items);
     }
     pair.assert_in_step();
     for key in DESTINATIONS {
@@ -82,9 +82,7 @@ fn add(pair: &mut Pair, key: &[u8], prefix: &[u8], items: u64) {
     for batch in 0..items.div_ceil(100) {
         let names: Vec<Vec<u8>> =
             (0..100).map(|number| [prefix, format!("-{batch}-{number}").as_bytes()].concat()).collect();
-        let argv: Vec<&[u8]> =
-            [&b"BF.MADD"[..], key].into_iter().chain(names.iter().map(Vec::as_slice)).collect();
-        pair.call(&argv);
+        pair.call_with(&[b"BF.MADD", key], &names);
     }
 }
 
@@ -97,25 +95,14 @@ fn deviation(layer: &LayerStats) -> f64 {
 
 fn make(pair: &mut Pair, key: &[u8], input: &mut Input<'_>) {
     if input.below(6) == 0 {
-        let hashes = (1 + input.below(12)).to_string();
-        let bits = (1 + u64::from(input.u16())).to_string();
+        let (hashes, bits) = (1 + input.below(12), 1 + u64::from(input.u16()));
         let scheme = *input.choose(&["murmur3-salted", "guava-mitz32", "csharp-netfx-mitz64"]);
-        let line: [&[u8]; 9] = [
-            b"BF.IMPORT",
-            key,
-            b"EMPTY",
-            b"SCHEME",
-            scheme.as_bytes(),
-            b"BITS",
-            bits.as_bytes(),
-            b"HASHES",
-            hashes.as_bytes(),
-        ];
-        pair.call(&line);
+        let words = format!("EMPTY SCHEME {scheme} BITS {bits} HASHES {hashes}");
+        pair.call(&[&[&b"BF.IMPORT"[..], key], &slices(&words.split(' ').collect::<Vec<_>>())[..]].concat());
     } else {
         let words = creation(input, true);
         let mut argv: Vec<&[u8]> = vec![b"BF.INSERT", key];
-        argv.extend(words.iter().map(Vec::as_slice));
+        argv.extend(slices(&words));
         argv.extend([&b"ITEMS"[..], b"i0"]);
         pair.call(&argv);
     }
@@ -125,9 +112,7 @@ fn make(pair: &mut Pair, key: &[u8], input: &mut Input<'_>) {
     }
     for _ in 0..input.below(4) {
         let items = input.items(60);
-        let argv: Vec<&[u8]> =
-            [&b"BF.MADD"[..], key].into_iter().chain(items.iter().map(Vec::as_slice)).collect();
-        pair.call(&argv);
+        pair.call_with(&[b"BF.MADD", key], &items);
     }
 }
 
@@ -156,7 +141,7 @@ fn merge(pair: &mut Pair, input: &mut Input<'_>, forced: &mut HashSet<&'static [
     }
     for (key, before) in keys.iter().zip(&before) {
         let after = pair.filter(key).map(fingerprint);
-        if *key != dest || reply != "+OK" {
+        if **key != *dest || reply != "+OK" {
             assert_eq!(after, before.as_ref().map(|(print, _)| *print), "{reply}");
         }
     }

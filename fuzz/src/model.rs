@@ -2,18 +2,19 @@
 
 use std::collections::HashMap;
 
-use everbloom::bloom::{Filter, Format, NoPrefetch, UnknownMemory};
+use everbloom::bloom::{Filter, Format, ItemHash, NoPrefetch, UnknownMemory};
 use everbloom::command::{Protocol, Settings};
 
-use super::exercise::{assert_same, fingerprint, reload};
+use crate::support::saved::{assert_same, assert_survives, fingerprint};
 use crate::support::server::Server;
+use crate::support::slices;
 
 /// A primary, and a replica with another configuration that receives every replicated command.
 pub(crate) struct Pair {
     pub(crate) primary: Server,
     replica: Server,
     /// The last fingerprint of the filter under each key.
-    seen: HashMap<Vec<u8>, u128>,
+    seen: HashMap<Vec<u8>, ItemHash>,
 }
 
 impl Pair {
@@ -76,6 +77,11 @@ impl Pair {
         self.call(&line.split(' ').map(str::as_bytes).collect::<Vec<_>>())
     }
 
+    /// Runs a command with these items as its last arguments.
+    pub(crate) fn call_with(&mut self, front: &[&[u8]], items: &[Vec<u8>]) -> String {
+        self.call(&[front, &slices(items)].concat())
+    }
+
     /// Runs a command on the primary and the replicated commands on the replica. The written key must then be the same
     /// on both. If nothing was replicated, no filter may have changed.
     pub(crate) fn call(&mut self, argv: &[&[u8]]) -> String {
@@ -90,9 +96,8 @@ impl Pair {
         assert!(!is_add || asked <= gained + 1, "asked for {asked} layers, got {gained}: {:?}", shown());
         let sent = std::mem::take(&mut self.primary.replicated_calls);
         for line in sent.iter().filter(|line| line[0].to_ascii_uppercase().starts_with(b"BF.")) {
-            let words: Vec<&[u8]> = line.iter().map(Vec::as_slice).collect();
-            let reply = self.replica.call(&words);
-            assert!(!reply.starts_with('-'), "the replica: {reply} to {:?}, sent for {:?}", words, shown());
+            let reply = self.replica.call(&slices(line));
+            assert!(!reply.starts_with('-'), "the replica: {reply} to {line:?}, sent for {:?}", shown());
         }
         let Some(key) = argv.get(1) else { return reply };
         if sent.is_empty() {
@@ -102,12 +107,22 @@ impl Pair {
         } else {
             assert!(!reply.starts_with('-'), "{reply} to {:?}", shown());
             self.note(key);
-            assert_same(&self.primary.keys[*key], &self.replica.keys[*key]);
+            assert_same(&self.primary.keys[*key], &self.replica.keys[*key], "replica");
         }
         reply
     }
 
-    fn note(&mut self, key: &[u8]) -> Option<u128> {
+    /// Returns the replies to the items of the last command; none if it was refused.
+    pub(crate) fn item_replies(&self) -> Vec<String> {
+        let replies = &self.primary.reply;
+        match replies[0].as_bytes()[0] {
+            b'*' => replies[1..].to_vec(),
+            b'-' => Vec::new(),
+            _ => replies.clone(),
+        }
+    }
+
+    fn note(&mut self, key: &[u8]) -> Option<ItemHash> {
         let print = self.primary.keys.get(key).map(fingerprint)?;
         self.seen.insert(key.to_vec(), print);
         Some(print)
@@ -118,9 +133,10 @@ impl Pair {
     pub(crate) fn assert_in_step(&self) {
         assert_eq!(self.primary.keys.len(), self.replica.keys.len());
         for (key, filter) in &self.primary.keys {
-            assert_same(filter, &self.replica.keys[key]);
-            assert_eq!(Some(&fingerprint(filter)), self.seen.get(key), "{}", key.escape_ascii());
-            reload(filter);
+            let name = key.escape_ascii().to_string();
+            assert_same(filter, &self.replica.keys[key], &name);
+            assert_eq!(Some(&fingerprint(filter)), self.seen.get(key), "{name}");
+            assert_survives(filter, &name);
         }
     }
 }

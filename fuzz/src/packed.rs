@@ -4,10 +4,11 @@
 use everbloom::bloom::Filter;
 use everbloom::command::Settings;
 
-use super::exercise::{assert_same, reload};
 use super::input::Input;
 use super::model::Pair;
 use super::words::{creation, number};
+use crate::support::saved::assert_same;
+use crate::support::slices;
 
 /// The filter to which batches are added, and the one to which their items are added.
 const KEYS: [&[u8]; 2] = [b"packed", b"single"];
@@ -20,9 +21,7 @@ pub fn run(data: &[u8]) {
     if input.flag() {
         let words = creation(&mut input, false);
         for key in KEYS {
-            let argv: Vec<&[u8]> =
-                [&b"BF.RESERVE"[..], key].into_iter().chain(words.iter().map(Vec::as_slice)).collect();
-            pair.call(&argv);
+            pair.call_with(&[b"BF.RESERVE", key], &words);
         }
     }
     for _ in 0..12 {
@@ -36,9 +35,6 @@ pub fn run(data: &[u8]) {
         batch(&mut pair, &mut input);
     }
     pair.assert_in_step();
-    if let Some(filter) = pair.filter(KEYS[0]) {
-        reload(filter);
-    }
 }
 
 /// Returns a batch, which is complete most of the time, and the words before it.
@@ -125,7 +121,7 @@ fn batch(pair: &mut Pair, input: &mut Input<'_>) {
     let is_count = choice & 6 == 6;
     let mut argv: Vec<&[u8]> = vec![bulk, KEYS[0]];
     argv.extend(is_count.then_some(&b"COUNT"[..]));
-    argv.extend(words.iter().map(Vec::as_slice));
+    argv.extend(slices(&words));
     let reply = pair.call(&argv);
     let Some(items) = items else {
         assert!(reply.starts_with('-'), "{reply} to a torn batch");
@@ -145,7 +141,7 @@ fn batch(pair: &mut Pair, input: &mut Input<'_>) {
         assert_eq!(reply, format!("${expected}"));
     }
     match (pair.filter(KEYS[0]), pair.filter(KEYS[1])) {
-        (Some(packed), Some(single)) => assert_same(packed, single),
+        (Some(packed), Some(single)) => assert_same(single, packed, "packed and one by one"),
         (packed, single) => assert_eq!(packed.is_none(), single.is_none()),
     }
 }

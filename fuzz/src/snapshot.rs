@@ -1,23 +1,46 @@
-//! Loads snapshots of every data type and encoding version, as in a DUMP, an RDB file or a full synchronisation.
+//! Loads snapshots of every data type and encoding version, as in a DUMP, an RDB file or a full synchronisation, and
+//! the arguments of BF.LOAD.
 
-use everbloom::bloom::Format;
+use everbloom::bloom::{Filter, Format};
 use everbloom::format::CHUNK_BYTES;
-use everbloom::format::filter::{from_header, load};
+use everbloom::format::filter::{from_blob, from_header, load};
 
 use super::exercise::exercise;
-use super::fields::{Field, Fields};
 use super::forge::{self, TableForm};
-use super::input::Input;
+use super::input::{Input, Output};
+use crate::support::{Field, Record};
+
+/// Longest string of one field.
+const STRING_MAX_BYTES: usize = 40 << 20;
+/// Largest sum of the lengths of all strings.
+const ALL_MAX_BYTES: usize = 64 << 20;
+/// Largest number of fields. No filter within the limits has as many.
+const FIELDS_MAX: usize = 40_000;
+
+/// Decodes one blob, and uses the filter if the blob is accepted.
+pub(super) fn run_blob(data: &[u8]) {
+    let mut input = Input::new(data);
+    let limit = input.limit_bytes();
+    if let Ok(filter) = from_blob(input.rest(), &limit) {
+        assert_within(&filter, limit);
+        exercise(filter, &mut Input::new(data), limit);
+    }
+}
+
+/// Asserts that the bits of a filter are within the limit with which it was loaded.
+pub(super) fn assert_within(filter: &Filter, limit: u64) {
+    assert!(filter.layers().iter().map(|layer| layer.bits().size_bytes()).sum::<u64>() <= limit);
+}
 
 /// Loads one snapshot, and uses the filter if it is accepted.
-pub fn run(data: &[u8]) {
+pub(super) fn run(data: &[u8]) {
     let mut input = Input::new(data);
     let mode = input.byte();
     let limit = input.limit_bytes();
     let (format, version, fields) = if mode & 8 == 0 {
         let format = *input.choose(&Format::ALL);
         let version = i32::from(input.byte().cast_signed());
-        (format, version, Fields::read(&mut input))
+        (format, version, read(&mut input))
     } else {
         (Format::Everbloom, 1, forged(&mut input, limit))
     };
@@ -27,7 +50,7 @@ pub fn run(data: &[u8]) {
         // A server refuses these bytes before it calls the module.
         return;
     }
-    assert!(filter.layers().iter().map(|layer| layer.bits().size_bytes()).sum::<u64>() <= limit);
+    assert_within(&filter, limit);
     if mode & 16 != 0 {
         filter.assume_redisbloom_1_1();
     }
@@ -37,16 +60,16 @@ pub fn run(data: &[u8]) {
 
 /// Returns a header with the magic, bits of the size and the counts that the header states, and segments of the size
 /// that it states. The rest of the input fills them.
-fn forged(input: &mut Input<'_>, limit: u64) -> Fields {
+fn forged(input: &mut Input<'_>, limit: u64) -> Record {
     let kind = input.byte();
     let length = input.u16().into();
     let mut header = forge::header(kind, input.bytes(length));
     let mut fields = vec![Field::Bytes(header.clone())];
     let Ok(mut empty) = from_header(&forge::header_chunk(&header, 1), &limit) else {
-        return Fields(fields);
+        return Record(fields);
     };
     if empty.format() != Format::Everbloom {
-        return Fields(fields);
+        return Record(fields);
     }
     for index in 0..empty.layer_count() {
         let size_bytes = empty.layers()[index].bits().bytes().len();
@@ -87,5 +110,70 @@ fn forged(input: &mut Input<'_>, limit: u64) -> Fields {
         header[start + 24..][..8].copy_from_slice(&used_slots.to_le_bytes());
     }
     fields[0] = Field::Bytes(header);
-    Fields(fields)
+    Record(fields)
+}
+
+/// Reads fields to the end of the input. The input has a string in full, or its length and the bytes that it
+/// repeats. In the second case, the length may be that of an array whose set bits an earlier field counts.
+fn read(input: &mut Input<'_>) -> Record {
+    let mut fields = Vec::new();
+    let mut total_bytes = 0;
+    while !input.is_empty() && fields.len() < FIELDS_MAX {
+        let field = match input.byte() % 6 {
+            0 => Field::Unsigned(input.u64()),
+            1 => Field::Double(f64::from_bits(input.u64())),
+            2 => Field::Float(f32::from_bits(input.u32())),
+            3 => {
+                let length = input.u32() as usize;
+                Field::Bytes(input.bytes(length).to_vec())
+            }
+            4 => {
+                let length = input.u32() as usize;
+                repeated(input, length)
+            }
+            _ => {
+                let back = input.below(8);
+                let bits = match fields.iter().rev().nth(back) {
+                    Some(Field::Unsigned(bits)) => *bits,
+                    _ => 0,
+                };
+                repeated(input, usize::try_from(bits.div_ceil(8)).unwrap_or(usize::MAX))
+            }
+        };
+        if let Field::Bytes(bytes) = &field {
+            total_bytes += bytes.len();
+            if total_bytes > ALL_MAX_BYTES {
+                break;
+            }
+        }
+        fields.push(field);
+    }
+    Record(fields)
+}
+
+/// Writes the input from which [`run`] reads these fields.
+pub(crate) fn write(record: &Record, mut output: Output) -> Output {
+    for field in &record.0 {
+        output = match field {
+            Field::Unsigned(number) => output.byte(0).u64(*number),
+            Field::Double(number) => output.byte(1).u64(number.to_bits()),
+            Field::Float(number) => output.byte(2).u32(number.to_bits()),
+            Field::Bytes(bytes) if bytes.iter().all(|byte| *byte == 0) => {
+                output.byte(4).u32(bytes.len() as u32).byte(0).byte(0)
+            }
+            Field::Bytes(bytes) => output.byte(3).u32(bytes.len() as u32).bytes(bytes),
+        };
+    }
+    output
+}
+
+/// Returns a string of zero bytes, except for a few bytes at one place.
+fn repeated(input: &mut Input<'_>, length: usize) -> Field {
+    let mut bytes = vec![0; length.min(STRING_MAX_BYTES)];
+    let place = usize::from(input.byte()) * bytes.len() / 256;
+    let count = usize::from(input.byte() & 63);
+    for (byte, value) in bytes[place..].iter_mut().zip(input.bytes(count)) {
+        *byte = *value;
+    }
+    Field::Bytes(bytes)
 }

@@ -1,16 +1,15 @@
 //! Uses sliding-window filters while a copy is made chunk by chunk. The clocks of the primary and the replica run,
 //! jump, stop and go back independently. Checks that no item is missing before its window is over, in the filter and in
-//! the copy, and that the replica has the same
-//! entries.
+//! the copy, and that the replica has the same entries.
 
 use std::collections::HashMap;
 
 use everbloom::bloom::{Filter, NoPrefetch};
 use everbloom::command::Settings;
 
-use super::exercise::reload;
 use super::input::Input;
 use super::model::Pair;
+use crate::support::saved::assert_survives;
 
 const KEY: &[u8] = b"k";
 /// The key of the copy that is made of the filter, chunk by chunk.
@@ -142,7 +141,7 @@ impl World {
                 let reading = *input.choose(&["BF.STATS k", "BF.INFO k", "BF.CARD k", "BF.DEBUG k"]);
                 self.pair.run(reading);
             }
-            15 => reload(self.pair.filter(KEY).unwrap()),
+            15 => assert_survives(self.pair.filter(KEY).unwrap(), "window"),
             16 => self.pair.synchronise(COPY),
             17..=20 => self.scan(),
             24 | 25 => {
@@ -201,10 +200,8 @@ impl World {
         let at = at_ms.to_string();
         let late = [&b"BF.INSERT"[..], COPY, b"NOCREATE", b"AT", at.as_bytes(), b"ITEMS"];
         let front = if back_ms == 0 { &[&b"BF.MADD"[..], COPY][..] } else { &late };
-        let argv: Vec<&[u8]> = front.iter().copied().chain(items.iter().map(Vec::as_slice)).collect();
-        self.pair.call(&argv);
-        let replies = self.pair.primary.reply.clone();
-        for (item, reply) in items.iter().zip(replies.iter().skip(1)) {
+        self.pair.call_with(front, items);
+        for (item, reply) in items.iter().zip(self.pair.item_replies()) {
             if reply == "#t" || (reply == "#f" && !self.no_refresh) {
                 let from_ms = copy.from_ms.entry(item.clone()).or_default();
                 *from_ms = at_ms.max(*from_ms);
@@ -271,10 +268,8 @@ impl World {
     }
 
     fn add(&mut self, front: &[&[u8]], items: &[Vec<u8>], at_ms: u64) {
-        let argv: Vec<&[u8]> = front.iter().copied().chain(items.iter().map(Vec::as_slice)).collect();
-        self.pair.call(&argv);
-        let replies = self.pair.primary.reply.clone();
-        for (item, reply) in items.iter().zip(replies.iter().skip(1)) {
+        self.pair.call_with(front, items);
+        for (item, reply) in items.iter().zip(self.pair.item_replies()) {
             if matches!(reply.as_str(), "#t" | "#f") {
                 self.added(item, reply == "#t", at_ms);
             }
@@ -312,11 +307,8 @@ impl World {
     }
 
     fn ask(&mut self, items: &[Vec<u8>]) {
-        let argv: Vec<&[u8]> =
-            [&b"BF.MEXISTS"[..], KEY].into_iter().chain(items.iter().map(Vec::as_slice)).collect();
-        self.pair.call(&argv);
-        let replies = self.pair.primary.reply.clone();
-        for (item, reply) in items.iter().zip(&replies[1..]) {
+        self.pair.call_with(&[b"BF.MEXISTS", KEY], items);
+        for (item, reply) in items.iter().zip(self.pair.item_replies()) {
             assert!(reply == "#t" || !self.must_remember(item, self.time()), "{}", item.escape_ascii());
         }
     }

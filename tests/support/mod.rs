@@ -11,6 +11,11 @@ pub mod server;
 
 pub use rdb::{Field, Record};
 
+/// Returns the items of a batch as arguments.
+pub fn slices<T: AsRef<[u8]>>(items: &[T]) -> Vec<&[u8]> {
+    items.iter().map(AsRef::as_ref).collect()
+}
+
 /// Random numbers that are the same in every run: SplitMix64 (Steele, Lea and Flood, 2014).
 pub struct Random(pub u64);
 

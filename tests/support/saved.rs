@@ -1,10 +1,14 @@
 //! Saves and loads filters in every way.
 
-use everbloom::bloom::{Filter, Format, UnknownMemory, Validation};
+use everbloom::bloom::hash::murmur2::Murmur2;
+use everbloom::bloom::hash::murmur3::hash128;
+use everbloom::bloom::table::Loading;
+use everbloom::bloom::{Filter, Format, Hash, ItemHash, Layer, UnknownMemory, Validation};
 use everbloom::format::DecodeError;
-use everbloom::format::chunks::Rewritten;
-use everbloom::format::chunks::Trust;
-use everbloom::format::filter::{DataType, chunk, digest, from_header, load, load_chunk, rewrite, save};
+use everbloom::format::chunks::{Rewritten, Trust};
+use everbloom::format::filter::{
+    DataType, chunk, digest, from_blob, from_header, load, load_chunk, rewrite, save,
+};
 
 use super::make::ANY;
 use super::{Field, Record};
@@ -36,9 +40,14 @@ pub fn loaded_as(
     if reader.is_at_end() { Ok(filter) } else { Err(DecodeError::Invalid("fields after the end")) }
 }
 
+/// Asserts that a filter keeps all rules.
+pub fn assert_valid(filter: &Filter, context: &str) {
+    assert_eq!(filter.internal_validate(Validation::Contents), Ok(()), "{context}");
+}
+
 /// Returns the filter, after a check of all rules.
 pub fn validated(filter: Filter) -> Filter {
-    assert_eq!(filter.internal_validate(Validation::Contents), Ok(()));
+    assert_valid(&filter, "loaded");
     filter
 }
 
@@ -70,20 +79,55 @@ pub fn from_chunks(filter: &Filter) -> Filter {
 /// Returns the filter from its commands in a rewritten append-only file.
 pub fn rewritten(filter: &Filter) -> Filter {
     let mut made: Option<Filter> = None;
-    rewrite(filter, UnknownMemory, 3, &mut |line| {
-        let Rewritten::Chunk { iterator, data } = line else { panic!("a blob") };
-        match &mut made {
-            None => made = Some(from_header(data, &ANY).unwrap()),
-            Some(made) => load_chunk(made, iterator, data, Trust::Sender, &ANY).unwrap(),
+    rewrite(filter, UnknownMemory, 3, &mut |command| match (command, &mut made) {
+        (Rewritten::Blob(blob), _) => made = Some(from_blob(blob, &ANY).unwrap()),
+        (Rewritten::Chunk { data, .. }, None) => made = Some(from_header(data, &ANY).unwrap()),
+        (Rewritten::Chunk { iterator, data }, Some(made)) => {
+            load_chunk(made, iterator, data, Trust::Sender, &ANY).unwrap();
         }
     })
     .unwrap();
     validated(made.unwrap())
 }
 
-/// Returns the bytes from which the digest of a key is computed.
+/// Returns everything in which two filters can differ, as bytes.
 pub fn digested(filter: &Filter) -> Vec<u8> {
     let mut bytes = Vec::new();
     digest(filter, &mut |part| bytes.extend_from_slice(part));
     bytes
+}
+
+/// Returns a hash of everything in which two filters can differ.
+pub fn fingerprint(filter: &Filter) -> ItemHash {
+    hash128(&digested(filter))
+}
+
+/// Asserts that two filters are the same, and that the second one keeps all rules.
+pub fn assert_same(one: &Filter, other: &Filter, context: &str) {
+    assert_valid(other, context);
+    assert!(digested(one) == digested(other), "{context}: other contents");
+    // A sliding-window filter counts the items that are live at its time, and the saved bytes have no time.
+    assert!(one.window().is_some() || one.items() == other.items(), "{context}: other items");
+    assert_eq!(one.growth(), other.growth(), "{context}");
+}
+
+/// Asserts that a copy, a snapshot, the chunks of a dump and a rewritten append-only file give the same filter.
+pub fn assert_survives(filter: &Filter, context: &str) {
+    // The hash of RedisBloom 1.1 does not follow from the bytes.
+    let is_1_1 = filter.layers().first().map(Layer::hash) == Some(&Hash::RedisBloom(Murmur2::WideCutSeeds));
+    let assert_same = |mut other: Filter, way: &str| {
+        if is_1_1 {
+            other.assume_redisbloom_1_1();
+        }
+        assert_same(filter, &other, &format!("{context}, {way}"));
+    };
+    let mut copy = filter.try_clone(UnknownMemory).unwrap();
+    assert_same(loaded_as(filter.format(), None, &saved(filter), ANY).unwrap(), "snapshot");
+    // The dump of a part of a filter is loaded as a whole one.
+    if filter.table().is_none_or(|table| table.counts().loading == Loading::default()) {
+        copy.begin_dump(77);
+        assert_same(from_chunks(&copy), "chunks");
+        assert_same(rewritten(filter), "rewritten");
+    }
+    assert_same(copy, "copy");
 }

@@ -1,19 +1,21 @@
 //! A simulated server for tests. It runs commands with the same function as the module and records their effects.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use everbloom::bloom::{ByteLimit, Filter, Limit, Memory, NoPrefetch, Prefetch, UnknownMemory, Validation};
+use everbloom::bloom::{
+    ByteLimit, Filter, ItemHash, Limit, Memory, NoPrefetch, Prefetch, UnknownMemory, Validation,
+};
 use everbloom::command::table::KeyAccess;
 use everbloom::command::{
     COMMANDS, Command, CommandError, Effects, Host, Keyspace, Name, OpenKey, Protocol, Refusals,
     ReplicatedCommand, Replication, Reply, Settings, Slot, StringSlot, end_after_panic, execute, growth_line,
 };
 
-use super::Random;
-use super::saved::digested;
+use super::saved::{digested, fingerprint};
+use super::{Random, slices};
 
 /// The initial time of the clock.
 pub(crate) const NOW_MS: u64 = 1_000_000;
@@ -384,16 +386,75 @@ impl Server {
         }
     }
 
+    /// Returns a server whose clock shows this time.
+    pub(crate) fn at(now_ms: u64) -> Self {
+        Self { now_ms, ..Self::new() }
+    }
+
+    /// Returns the filter under a key, which must be there.
+    pub(crate) fn filter(&self, key: &str) -> &Filter {
+        &self.keys[key.as_bytes()]
+    }
+
+    /// Returns everything in which the filters under a key can differ.
+    pub(crate) fn digested(&self, key: &str) -> Vec<u8> {
+        digested(self.filter(key))
+    }
+
+    /// Returns a hash of everything in which each filter can differ.
+    pub(crate) fn state(&self) -> BTreeMap<Vec<u8>, ItemHash> {
+        self.keys.iter().map(|(key, filter)| (key.clone(), fingerprint(filter))).collect()
+    }
+
     /// Runs the replicated commands on a replica with these settings, and checks that it has the same filters.
     pub(crate) fn assert_replicated(&self, settings: Settings) {
-        let mut replica = Self { settings, is_replicated: true, ..Self::new() };
-        for call in &self.replicated_calls {
-            let reply = replica.call(&call.iter().map(Vec::as_slice).collect::<Vec<_>>());
-            assert!(!reply.contains("-ERR"), "{reply}");
+        let mut replica = Self { settings, ..Self::at(self.now_ms) };
+        replica.replay(&self.replicated_calls);
+        assert_eq!(replica.state(), self.state());
+    }
+
+    /// Runs replicated commands as a replica does.
+    pub(crate) fn replay(&mut self, calls: &[Vec<Vec<u8>>]) {
+        self.is_replicated = true;
+        for call in calls {
+            let reply = self.call(&slices(call));
+            assert!(!reply.contains("-ERR"), "{reply} to {}", call.join(&b' ').escape_ascii());
         }
-        for (key, filter) in &self.keys {
-            assert!(digested(&replica.keys[key]) == digested(filter), "{}", key.escape_ascii());
+    }
+
+    /// Runs a command line, which must have no error. Returns its reply.
+    pub(crate) fn must(&mut self, line: &str) -> String {
+        let reply = self.run(line);
+        assert!(!reply.starts_with('-') && !reply.contains(" -"), "{line}: {reply}");
+        reply
+    }
+
+    /// Runs a command on items of this name with these numbers, in batches. Returns all replies.
+    pub(crate) fn batches(&mut self, command: &str, name: &str, numbers: Range<u64>) -> String {
+        let mut replies = String::new();
+        for first in numbers.clone().step_by(1000) {
+            let items = (first..numbers.end.min(first + 1000)).map(|number| format!(" {name}{number}"));
+            replies += &self.run(&format!("{command}{}", items.collect::<String>()));
         }
+        replies
+    }
+
+    /// Adds items of this name with these numbers, which must be accepted.
+    pub(crate) fn add(&mut self, key: &str, name: &str, numbers: Range<u64>) {
+        let replies = self.batches(&format!("BF.MADD {key}"), name, numbers);
+        assert!(!replies.contains("-ERR"), "{key}: {replies}");
+    }
+
+    /// Returns how many items of this name with these numbers are found.
+    pub(crate) fn found(&mut self, key: &str, name: &str, numbers: Range<u64>) -> u64 {
+        self.batches(&format!("BF.MEXISTS {key}"), name, numbers).matches("#t").count() as u64
+    }
+
+    /// Returns a number of BF.INFO.
+    pub(crate) fn number(&mut self, key: &str, field: &str) -> f64 {
+        let reply = self.run(&format!("BF.INFO {key} {field}"));
+        let text = reply.trim_start_matches("*1 ").trim_start_matches([':', ',']);
+        text.parse().unwrap_or_else(|_| panic!("{field} of {key}: {reply}"))
     }
 
     /// Runs a command line as the module does. Returns its reply.

@@ -2,8 +2,8 @@
 
 use everbloom::format::filter::{from_header, header};
 
-use super::fuzz::exercise::reload;
 use super::fuzz::forge;
+use crate::support::saved::assert_survives;
 use crate::support::server::Server;
 
 /// A header of one layer or of a table, and the offsets of its counts.
@@ -84,7 +84,7 @@ fn forms() -> Vec<Form> {
     let mut forms = Vec::new();
     let mut made = |line: &str| {
         let server = reserved(&[line]);
-        forms.push(Form::new(line.to_owned(), header(&server.keys[&b"f"[..]])));
+        forms.push(Form::new(line.to_owned(), header(server.filter("f"))));
     };
     for growth in ["", "NONSCALING", "NONSCALING SATURATE"] {
         for kind in ["", "KEYED"] {
@@ -111,7 +111,7 @@ fn unions() -> Vec<Form> {
         "BF.INSERT valkeybloom ERROR 0.1 CAPACITY 5 FORMAT valkey-bloom ITEMS a",
         "BF.MERGE u own keyed redisbloom valkeybloom FORCE",
     ]);
-    let union = header(&server.keys[&b"u"[..]]);
+    let union = header(server.filter("u"));
     let (front, layers) = (&union[..forge::POLICY_BYTES], forge::layers(&union));
     assert_eq!(layers.len(), 4);
     let mut forms = Vec::new();
@@ -140,15 +140,15 @@ fn counts_stay_within_what_a_decoder_accepts() {
                 assert_eq!(server.call(&[b"BF.LOADCHUNK", b"f", b"1", &header]), "+OK", "{what}");
                 for number in 0..8 {
                     server.run(&format!("BF.ADD f {number}"));
-                    reload(&server.keys[&b"f"[..]]);
+                    assert_survives(server.filter("f"), &what);
                 }
                 for line in ["BF.MADD f a b c d e f g h i j", "BF.MERGE g f FORCE", "BF.MERGE f g FORCE"] {
                     server.run(line);
-                    server.keys.values().for_each(reload);
+                    server.keys.values().for_each(|filter| assert_survives(filter, &what));
                 }
                 // RedisBloom's header may have more items than bits, which are 64 here.
                 let least_items = if form.is_redisbloom { items.min(64) } else { items };
-                assert!(server.keys[&b"f"[..]].items() >= least_items, "{what}");
+                assert!(server.filter("f").items() >= least_items, "{what}");
             }
         }
     }

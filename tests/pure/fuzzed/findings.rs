@@ -2,8 +2,8 @@
 
 use everbloom::format::filter::header;
 
-use super::fuzz::exercise::reload;
 use super::fuzz::forge;
+use crate::support::saved::assert_survives;
 use crate::support::server::Server;
 
 /// Returns a record of everbloom's own format: the policy, then a layer of 1024 positions for 77 items.
@@ -25,7 +25,7 @@ fn clearing_a_filter_with_a_false_capacity_makes_no_large_filter() {
     assert_eq!(server.call(&[b"BF.LOADCHUNK", b"own", b"1", &header_of(1 << 30)]), "+OK");
     let reply = server.run("BF.CLEAR own");
     assert!(reply.starts_with("-ERR filter would take "), "{reply}");
-    assert!(server.keys[&b"own"[..]].size_bytes() < 1 << 20);
+    assert!(server.filter("own").size_bytes() < 1 << 20);
     // The filter may keep its current size, whatever the setting is then.
     assert_eq!(server.call(&[b"BF.LOADCHUNK", b"honest", b"1", &header_of(77)]), "+OK");
     server.settings.max_filter_bytes = 1;
@@ -45,7 +45,7 @@ fn a_saturating_union_loads_with_any_last_layer() {
     ] {
         assert!(!server.run(line).starts_with('-'), "{line}");
     }
-    let made = header(&server.keys[&b"own"[..]]);
+    let made = header(server.filter("own"));
     let front = &made[..forge::POLICY_BYTES];
     // A union, and saturating.
     assert_eq!((front[6], front[7]), (2, 1));
@@ -58,9 +58,9 @@ fn a_saturating_union_loads_with_any_last_layer() {
         turned[layer.start + 32..][..8].fill(0);
     }
     assert_eq!(server.call(&[b"BF.LOADCHUNK", b"f", b"1", &forge::header_chunk(&turned, 1)]), "+OK");
-    let before = server.keys[&b"f"[..]].items();
+    let before = server.filter("f").items();
     assert_eq!(server.run("BF.MADD f 1 2 3 4 5"), "*5 #t #t #t #t #t");
-    let filter = &server.keys[&b"f"[..]];
+    let filter = server.filter("f");
     assert_eq!(filter.items(), before + 5);
-    reload(filter);
+    assert_survives(filter, "a crafted union");
 }

@@ -3,7 +3,7 @@
 
 mod counts;
 mod findings;
-#[path = "../../../fuzz/src/lib.rs"]
+#[path = "../../../fuzz/src/mod.rs"]
 mod fuzz;
 #[path = "../../../fuzz/seeds.rs"]
 mod seeds;
@@ -81,7 +81,7 @@ fn every_target_is_run_here_and_by_cargo_fuzz() {
     let here = include_str!("mod.rs");
     let seeded = here.split("seeded!(").nth(1).unwrap().split(");").next().unwrap();
     for (name, _) in TARGETS {
-        assert!(manifest.contains(&format!("\npath = \"targets/{name}.rs\"\n")), "{name}");
+        assert!(manifest.contains(&format!("[[bin]]\nname = \"{name}\"\n")), "{name}");
         assert!(seeded.split(", ").any(|other| other == name), "{name}");
     }
     assert_eq!(manifest.matches("[[bin]]").count(), TARGETS.len());
