@@ -17,15 +17,13 @@ pub mod table;
 
 pub use bits::{BitArray, Layer, LayerCounts, LayerSpec, LayerStats, Layout, Occupancy, Placement};
 pub use filter::dumps::{Dump, DumpId};
-pub use filter::growth::Growth;
 pub use filter::items::ItemSource;
 pub use filter::kind::{Format, Kind};
-pub use filter::policy::{Policy, Promise, Window};
+pub use filter::policy::{Growth, PartSpec, Policy, Promise, Window};
 pub use filter::run::AddOutcomes;
 pub use filter::size::{Footprint, ScaleError};
 pub use filter::stats::FilterStats;
-pub use filter::validate::Validation;
-pub use filter::{Filter, FilterCounts, FilterSpec};
+pub use filter::{Filter, FilterCounts, FilterSpec, Validation};
 pub use group::{GROUP_ITEMS, ItemSet};
 pub use hash::{Hash, ItemHash};
 pub use memory::{BlockMover, BlockVisitor, Memory, OutOfMemory, UnknownMemory};

@@ -2,10 +2,7 @@
 
 use super::error::quotable;
 use super::facts::decimal_of;
-use crate::bloom::bits::sizing::Shape;
-use crate::bloom::filter::policy::redisbloom::{self, RedisBloomOptions};
-use crate::bloom::filter::policy::{RedisBloom, ValkeyBloom};
-use crate::bloom::{Filter, Policy, ReserveError};
+use crate::bloom::{Filter, PartSpec};
 
 /// Number of growths after which a chain of layers is logged for the first time, and then again.
 const GROWTHS: usize = 4;
@@ -22,7 +19,7 @@ fn is_due(layers_before: usize, layers: usize) -> bool {
 /// layer, or if no BF.RESERVE creates it: a filter that is a table alone gains nothing from a reserved capacity. O(1).
 pub(super) fn advice(key: &[u8], filter: &Filter) -> Option<String> {
     let items = filter.distinct_items();
-    if items <= reserved_items(filter)?.saturating_mul(OUTGROWN) {
+    if items <= filter.promise().capacity_items.saturating_mul(OUTGROWN) {
         return None;
     }
     let (words, size_bytes) = reservation(filter, round_capacity(items))?;
@@ -33,47 +30,15 @@ pub(super) fn advice(key: &[u8], filter: &Filter) -> Option<String> {
     ))
 }
 
-/// Returns the capacity for which a filter with bits was created; `None` if there is none.
-fn reserved_items(filter: &Filter) -> Option<u64> {
-    match filter.policy() {
-        Policy::Everbloom(promise) if !promise.growth.is_unreserved() => Some(promise.capacity_items),
-        Policy::Merged(promise) if !promise.growth.is_unreserved() => Some(promise.capacity_items),
-        Policy::RedisBloom(_) | Policy::ValkeyBloom(_) => Some(filter.layers().first()?.capacity_items()),
-        _ => None,
-    }
-}
-
 /// Returns the arguments of the BF.RESERVE that creates a filter like this one with another capacity, and the bytes
 /// of its layer. `None` if no BF.RESERVE creates such a filter. O(1).
 fn reservation(filter: &Filter, capacity_items: u64) -> Option<(String, u64)> {
     let options = filter.kind().row().words?;
-    let hash = filter.hash();
-    let layer = |policy: Policy| -> Result<u64, ReserveError> {
-        let layer = policy.sized_layer(policy.layer_parameters(0, None)?, hash)?;
-        Ok(layer.size_bits.div_ceil(8))
-    };
-    let (error_rate, capacity_items, size_bytes) = match filter.policy() {
-        Policy::Everbloom(_) | Policy::Merged(_) => {
-            let promise = filter.policy().promise()?;
-            let layer = Shape::sized(capacity_items, promise.bits_error_rate()).spec(hash);
-            (promise.error_rate, capacity_items, layer.size_bits.div_ceil(8))
-        }
-        // The error rate of a filter that a command created is that of its BF.RESERVE.
-        Policy::RedisBloom(policy) => {
-            let (error_rate, _) = policy.reserve_parameters()?;
-            let capacity_items = capacity_items.min(redisbloom::COMMAND_CAPACITY_MAX_ITEMS);
-            let growth = redisbloom::RESERVED_GROWTH;
-            let policy = RedisBloom::new(error_rate, capacity_items, RedisBloomOptions::SCALING, growth);
-            (error_rate, capacity_items, layer(Policy::RedisBloom(Box::new(policy))).ok()?)
-        }
-        Policy::ValkeyBloom(policy) => {
-            let policy = ValkeyBloom { capacity_items, ..**policy };
-            let size_bytes = layer(Policy::ValkeyBloom(Box::new(policy))).ok()?;
-            (decimal_of(policy.error_rate), capacity_items, size_bytes)
-        }
-        Policy::Union(_) | Policy::Counting(_) | Policy::Window(_) | Policy::Imported(_) => return None,
-    };
-    Some((format!("{error_rate} {capacity_items}{options}"), size_bytes))
+    let (error_rate, capacity_items, policy) = filter.policy().reservation(capacity_items)?;
+    let PartSpec::Layer(layer) = policy.first_part(filter.hash()).ok()? else { return None };
+    let is_valkeybloom = policy.valkeybloom().is_some();
+    let error_rate = if is_valkeybloom { decimal_of(error_rate) } else { error_rate };
+    Some((format!("{error_rate} {capacity_items}{options}"), layer.size_bits.div_ceil(8)))
 }
 
 /// Returns a line for the log about the filter under `key`, which has just grown by `parts_added` parts; `None` if it

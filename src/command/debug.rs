@@ -3,7 +3,7 @@
 use super::arguments::Arguments;
 use super::effects::Effects;
 use super::error::CommandError;
-use super::facts::{imported, order_word, owner, sized_rate};
+use super::facts::{order_word, owner};
 use super::keyspace::{Keyspace, OpenKey};
 use super::number::six_digits;
 use super::reply::Reply;
@@ -13,7 +13,7 @@ use crate::bloom::bits::layout::{LayerParameters, SchemeLayout};
 use crate::bloom::bits::sizing::full_rate;
 use crate::bloom::filter::policy::RedisBloom;
 use crate::bloom::hash::scheme::SchemeParameters;
-use crate::bloom::{Filter, Layer, Layout, Policy, Table};
+use crate::bloom::{Filter, Kind, Layer, Layout, Table};
 
 /// BF.DEBUG: `key`. Replies the number of items, a line per layer, and a line about the table. O(layers).
 ///
@@ -40,12 +40,16 @@ pub(super) fn run<'a>(
 /// Returns the line about a layer. For RedisBloom's filters it is RedisBloom's line. In other lines, RedisBloom's
 /// words keep their meaning.
 fn line(filter: &Filter, index: usize, layer: &Layer) -> String {
-    match (filter.policy(), layer.layout()) {
-        (Policy::Union(_), _) => united_line(layer),
-        (Policy::RedisBloom(policy), _) => redisbloom_line(policy, layer),
-        (_, Layout::Scattered(_) | Layout::Paged(_)) => own_line(filter, index, layer),
-        (_, Layout::Scheme(layout)) => scheme_line(filter, &layout, layer),
-        (_, Layout::Modulo(_) | Layout::Prime(_)) => plain(layer),
+    if filter.kind() == Kind::Union {
+        return united_line(layer);
+    }
+    if let Some(policy) = filter.policy().redisbloom() {
+        return redisbloom_line(policy, layer);
+    }
+    match layer.layout() {
+        Layout::Scattered(_) | Layout::Paged(_) => own_line(filter, index, layer),
+        Layout::Scheme(layout) => scheme_line(filter, &layout, layer),
+        Layout::Modulo(_) | Layout::Prime(_) => plain(layer),
     }
 }
 
@@ -69,7 +73,9 @@ fn fill(layer: &Layer) -> String {
 /// for; for a merged layer, its error rate when it is full.
 fn own_line(filter: &Filter, index: usize, layer: &Layer) -> String {
     let Some(shape) = layer.shape() else { return plain(layer) };
-    let rate = six_digits(sized_rate(filter, index).unwrap_or_else(|| full_rate(&shape)));
+    let rate = six_digits(
+        filter.policy().sized_error_rate(filter.layers(), index).unwrap_or_else(|| full_rate(&shape)),
+    );
     let layout = match shape.lines {
         0 => format!("layout:scattered lines:{}", shape.probes),
         lines => format!("layout:paged lines:{lines}"),
@@ -99,7 +105,7 @@ fn table_line(filter: &Filter, table: &Table) -> String {
 /// Returns the line about an imported layer, which also has its scheme and its current error rate.
 fn scheme_line(filter: &Filter, layout: &SchemeLayout, layer: &Layer) -> String {
     let SchemeParameters { scheme, encoding, shift, probes, size_bits } = layout.parameters();
-    let Some(policy) = imported(filter) else { return plain(layer) };
+    let Some(policy) = filter.policy().imported() else { return plain(layer) };
     let counts = layer.counts();
     format!(
         "bytes:{} bits:{size_bits} hashes:{probes} scheme:{} encoding:{} shift:{shift} order:{} capacity:{} size:{} \

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use super::number::six_digits;
 use super::reply::Reply;
 use super::words::{GUAVA_ORDER, Word};
-use crate::bloom::filter::policy::{BitOrder, Imported, ValkeyBloom, redisbloom, valkeybloom};
-use crate::bloom::{Filter, Growth, Layer, Layout, Policy};
+use crate::bloom::filter::policy::{BitOrder, ValkeyBloom, valkeybloom};
+use crate::bloom::{Filter, Growth, Kind, Layer, Layout};
 
 /// A value in a reply.
 #[derive(Clone, Debug, PartialEq)]
@@ -85,21 +85,14 @@ const LIMIT_DEFAULT_BYTES: u64 = 128 << 20;
 
 /// Returns the size in bytes that the module of the filter's format would show. O(layers).
 pub(super) fn size_bytes(filter: &Filter) -> u64 {
-    match filter.policy() {
-        Policy::RedisBloom(_) => redisbloom::reported_size_bytes(filter.layers()),
-        Policy::ValkeyBloom(_) => {
-            valkeybloom::size_bytes(filter.layers().iter().map(|layer| layer.bits().size_bytes()))
-        }
-        _ => filter.size_bytes(),
-    }
+    filter.policy().reported_size_bytes(filter.layers()).unwrap_or_else(|| filter.size_bytes())
 }
 
 /// Returns the promised error rate. It is unknown for RedisBloom's filters, which do not store it, and imported ones.
 pub(super) fn error_rate(filter: &Filter) -> Option<f64> {
-    match filter.policy() {
-        Policy::ValkeyBloom(policy) => Some(decimal_of(policy.error_rate)),
-        policy => policy.promise().map(|promise| promise.error_rate),
-    }
+    let policy = filter.policy();
+    let of_valkeybloom = policy.valkeybloom().map(|policy| decimal_of(policy.error_rate));
+    of_valkeybloom.or(policy.promise().map(|promise| promise.error_rate))
 }
 
 /// Returns the ratio of the error rates of a layer and the one before it, for filters that store it.
@@ -115,15 +108,12 @@ pub(super) fn max_scaled_capacity_items(filter: &Filter) -> Option<u64> {
 
 /// Returns the parameters of a scaling filter of valkey-bloom.
 fn scaling(filter: &Filter) -> Option<&ValkeyBloom> {
-    match filter.policy() {
-        Policy::ValkeyBloom(policy) if !policy.growth.is_fixed_size() => Some(policy),
-        _ => None,
-    }
+    filter.policy().valkeybloom().filter(|policy| !policy.growth.is_fixed_size())
 }
 
 /// Returns how many items of an imported filter were estimated at the import.
 pub(super) fn estimated_items(filter: &Filter) -> Option<u64> {
-    imported(filter).map(|policy| policy.estimated_items)
+    filter.policy().imported().map(|policy| policy.estimated_items)
 }
 
 /// Returns the expansion of a scaling filter.
@@ -132,11 +122,6 @@ pub(super) fn expansion(filter: &Filter) -> Value {
         Growth::Fixed | Growth::Saturating => Value::Null,
         Growth::Scaling { expansion } | Growth::Unreserved { expansion } => Value::Integer(expansion.into()),
     }
-}
-
-/// Returns the policy of an imported filter.
-pub(super) fn imported(filter: &Filter) -> Option<&Imported> {
-    if let Policy::Imported(policy) = filter.policy() { Some(policy) } else { None }
 }
 
 /// Returns the window of a sliding-window filter, in milliseconds.
@@ -154,7 +139,7 @@ pub(super) struct Import {
 
 /// Returns how the filter was imported, if it was.
 pub(super) fn import(filter: &Filter) -> Option<Import> {
-    let form = imported(filter)?.form;
+    let form = filter.policy().imported()?.form;
     let (layout, _) = filter.clients_layer()?;
     let (scheme, encoding) = (layout.parameters().scheme.word(), layout.parameters().encoding.word());
     Some(Import { scheme, encoding, order: order_word(form.order) })
@@ -170,7 +155,7 @@ pub(super) fn order_word(order: BitOrder) -> &'static str {
 
 /// Returns the word for the layout of a layer; in a union, the word for its hash.
 pub(super) fn placement(filter: &Filter, layer: &Layer) -> &'static str {
-    if let Policy::Union(_) = filter.policy() {
+    if filter.kind() == Kind::Union {
         return owner(layer);
     }
     match layer.layout() {
@@ -184,26 +169,6 @@ pub(super) fn placement(filter: &Filter, layer: &Layer) -> &'static str {
 /// Returns the module or client from which a layer of a union came.
 pub(super) fn owner(layer: &Layer) -> &'static str {
     layer.hash().owner(Word::word)
-}
-
-/// Returns the error rate that a layer was sized for; layer 0 is the oldest. It is unknown for merged layers, which
-/// do not store it.
-pub(super) fn sized_rate(filter: &Filter, index: usize) -> Option<f64> {
-    match filter.policy() {
-        Policy::Merged(_)
-        | Policy::Union(_)
-        | Policy::Counting(_)
-        | Policy::Window(_)
-        | Policy::Imported(_) => None,
-        Policy::Everbloom(promise) => Some(promise.bits_error_rate()),
-        Policy::RedisBloom(_) => match filter.layers().get(index)?.layout() {
-            Layout::Modulo(layout) => Some(layout.error_rate()),
-            _ => None,
-        },
-        Policy::ValkeyBloom(policy) => {
-            valkeybloom::layer_error_rate(policy.error_rate, policy.tightening_ratio, index)
-        }
-    }
 }
 
 /// Returns a rate as it was entered. valkey-bloom 0.1.0 stored rates in single precision. As a double, such a rate

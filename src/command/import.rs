@@ -5,7 +5,6 @@ use std::borrow::Cow;
 use super::arguments::Arguments;
 use super::effects::{Change, Effects, publish};
 use super::error::{CommandError, ImportError, quotable};
-use super::facts::imported;
 use super::keyspace::{Host, Keyspace, Name, OpenKey, Slot, StringSlot};
 use super::memory::Spare;
 use super::options::{CreationOptions, GUAVA, ImportOptions, Options};
@@ -15,11 +14,11 @@ use super::table::KeyAccess;
 use super::words::Word;
 use crate::bloom::bits::estimate::half_full_items;
 use crate::bloom::bits::layout::SchemeLayout;
-use crate::bloom::filter::policy::imported::check_size;
+use crate::bloom::filter::policy::imported::clients_layer;
 use crate::bloom::filter::policy::{BitOrder, Imported, StringForm};
 use crate::bloom::hash::scheme::{ItemEncoding, Scheme, SchemeParameters};
 use crate::bloom::limits::CAPACITY_MAX_ITEMS;
-use crate::bloom::{BitArray, Filter, Growth, OutOfMemory};
+use crate::bloom::{BitArray, Filter, Footprint, Growth, OutOfMemory};
 use crate::format::client::{GuavaHeader, RedissonConfig, config_key};
 
 /// The source of the client's bits.
@@ -170,7 +169,8 @@ impl<'a> Import<'a> {
     fn create(mut self, bytes: &[u8], keyspace: &impl Keyspace) -> Result<Change<'a, ()>, CommandError> {
         self.complete(keyspace)?;
         let layout = SchemeLayout::new(self.parameters(bytes)?).map_err(ImportError::Scheme)?;
-        check_size(&layout, keyspace).map_err(CommandError::Reserve)?;
+        let planned = Footprint::default().with_layer_spec(&clients_layer(layout, 1));
+        planned.check(keyspace).map_err(CommandError::Reserve)?;
         let (form, bits) = self.read(bytes, &layout)?;
         let settings = keyspace.settings();
         let probes = layout.parameters().probes;
@@ -278,7 +278,7 @@ pub(super) fn export<'a>(
 
 /// Returns the string of an imported filter.
 fn exported(filter: &Filter) -> Result<Vec<u8>, CommandError> {
-    let form = imported(filter).ok_or(ImportError::NotImported)?.form;
+    let form = filter.policy().imported().ok_or(ImportError::NotImported)?.form;
     let (layout, layer) = filter.clients_layer().ok_or(ImportError::NotImported)?;
     if filter.part_count() > 1 {
         return Err(ImportError::Grown.into());

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::words::Word;
 use crate::bloom::filter::policy::{RedisBloom, ValkeyBloom};
 use crate::bloom::limits::CAPACITY_DEFAULT_ITEMS;
-use crate::bloom::{Filter, Format, Growth, Hash, Kind, Policy, Promise};
+use crate::bloom::{Filter, Format, Growth, Hash, Kind, Promise};
 use crate::format::filter::header;
 
 /// The arguments of a command, borrowed if possible.
@@ -84,15 +84,11 @@ impl Creation {
     /// Returns the creation of an empty filter that [`spec`](super::creation::spec) describes, as a command of the
     /// module of its format.
     pub(super) fn of(filter: &Filter) -> Self {
-        match filter.policy() {
-            Policy::RedisBloom(policy) => Self::of_redisbloom(policy, filter),
-            Policy::ValkeyBloom(policy) => Self::of_valkeybloom(policy, filter),
-            Policy::Everbloom(_)
-            | Policy::Merged(_)
-            | Policy::Union(_)
-            | Policy::Counting(_)
-            | Policy::Window(_)
-            | Policy::Imported(_) => Self::of_everbloom(filter),
+        let policy = filter.policy();
+        match (policy.redisbloom(), policy.valkeybloom()) {
+            (Some(policy), _) => Self::of_redisbloom(policy, filter),
+            (_, Some(policy)) => Self::of_valkeybloom(policy, filter),
+            (None, None) => Self::of_everbloom(filter),
         }
     }
 

@@ -156,7 +156,7 @@ impl<'f> Statistics<'f> {
             ("estimated-items", Value::about(layer.estimated_items)),
             ("set-bits", Value::Integer(layer.set_bits)),
             ("fill", Value::rounded(fill(layer.set_bits, layer.positions))),
-            ("error-rate", facts::sized_rate(self.filter, index).into()),
+            ("error-rate", self.filter.policy().sized_error_rate(self.filter.layers(), index).into()),
             ("error-rate-now", Value::rounded(layer.error_rate)),
         ];
         reply.map(fields.len());

@@ -40,12 +40,7 @@ pub fn save(filter: &mut Filter, sink: &mut impl Sink, memory: impl Memory) {
             let policy = **policy;
             valkeybloom::save(&policy, filter.layers_mut(), sink);
         }
-        Policy::Everbloom(_)
-        | Policy::Merged(_)
-        | Policy::Union(_)
-        | Policy::Counting(_)
-        | Policy::Window(_)
-        | Policy::Imported(_) => {
+        _ => {
             snapshot::save(&record::encode(filter), filter, sink, memory);
         }
     }
@@ -105,12 +100,7 @@ pub fn rewrite(
                 return Ok(());
             }
         }
-        Policy::Everbloom(_)
-        | Policy::Merged(_)
-        | Policy::Union(_)
-        | Policy::Counting(_)
-        | Policy::Window(_)
-        | Policy::Imported(_) => {}
+        _ => {}
     }
     chunks::rewrite(&record::encode(filter), filter, memory, fresh, emit)
 }

@@ -1,13 +1,12 @@
 //! The sizes that filters of each format will have.
 
 use super::{CreateError, Options};
-use crate::bloom::filter::PartSpec;
 use crate::bloom::filter::policy::redisbloom::{RESERVED_GROWTH, RedisBloomOptions};
 use crate::bloom::filter::policy::valkeybloom::TIGHTENING_RATIO_DEFAULT;
 use crate::bloom::filter::policy::{RedisBloom, ValkeyBloom};
 use crate::bloom::hash::siphash::Seed;
 use crate::bloom::limits::LAYERS_MAX;
-use crate::bloom::{EntryKind, Format, Hash, LayerSpec, Policy, Promise, ReserveError, TableSpec};
+use crate::bloom::{EntryKind, Format, Hash, LayerSpec, PartSpec, Policy, Promise, ReserveError, TableSpec};
 
 /// The expected size of a filter.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -125,18 +124,18 @@ fn own_size(policy: &Policy, hash: Hash, items: u64) -> Result<FilterSize, Reser
 
 /// Returns the size of a filter of another format.
 fn chain_size(policy: &Policy, hash: Hash, items: u64) -> Result<FilterSize, ReserveError> {
-    let mut layers: Vec<LayerSize> = Vec::new();
+    let mut sizes: Vec<LayerSize> = Vec::new();
     let mut held_items = 0u64;
-    while layers.is_empty() || held_items < items {
-        if (policy.growth().is_fixed_size() && !layers.is_empty()) || layers.len() >= LAYERS_MAX {
-            return Err(ReserveError::TooLong);
-        }
-        let before = layers.last().map(|layer| layer.capacity_items);
-        let layer = policy.sized_layer(policy.layer_parameters(layers.len(), before)?, hash)?;
+    let layers_max = if policy.growth().is_fixed_size() { 1 } else { LAYERS_MAX };
+    for layer in policy.layers(hash).take(layers_max) {
+        let layer = layer?;
         held_items = held_items.saturating_add(layer.capacity_items);
-        layers.push(size_of(&layer));
+        sizes.push(size_of(&layer));
+        if held_items >= items {
+            return Ok(FilterSize { layers: sizes, table_bytes: 0 });
+        }
     }
-    Ok(FilterSize { layers, table_bytes: 0 })
+    Err(ReserveError::TooLong)
 }
 
 fn size_of(layer: &LayerSpec) -> LayerSize {

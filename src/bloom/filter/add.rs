@@ -2,9 +2,9 @@
 
 use super::Filter;
 use super::digest::{Digests, Group};
-use super::growth::Growth;
 use super::items::ItemSource;
 use super::lookup::{PARTS_IN_CHAIN, contains_in_layer, is_cached, items_per_step};
+use super::policy::Growth;
 use super::run::AddOutcomes;
 use crate::bloom::bits::Layer;
 use crate::bloom::bits::engine::AddRequest;
@@ -162,5 +162,25 @@ impl Filter {
         }
         let stopped = outcomes.refused.map(|(index, error)| (index as usize, Some(error)));
         Bulk { new: outcomes.new, again: outcomes.again, stopped }
+    }
+
+    /// Appends the next part to a filter whose layers are all full and that has no table.
+    ///
+    /// # Errors
+    /// [`AddError`] if the filter cannot grow; the same one for the rest of the command.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn grow(&mut self, room: &Room<'_>) -> Result<(), AddError> {
+        if self.growth().is_fixed_size() {
+            return Err(AddError::Full);
+        }
+        if let Some(error) = room.refused() {
+            return Err(AddError::CannotGrow(error));
+        }
+        let grown = self.policy.next_part(self.layers()).and_then(|part| self.push(part, room));
+        grown.map_err(|error| {
+            room.refuse(error);
+            AddError::CannotGrow(error)
+        })
     }
 }

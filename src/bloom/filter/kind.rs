@@ -2,9 +2,7 @@
 //!
 //! Commands, statistics and INFO name the kind of a filter. It follows from its policy and its hash.
 
-use super::Filter;
-use super::policy::{Policy, redisbloom};
-use crate::bloom::hash::Hash;
+use super::policy::redisbloom;
 use crate::bloom::limits::CAPACITY_MAX_ITEMS;
 
 /// The data format of a filter.
@@ -23,14 +21,11 @@ impl Format {
     /// Every format.
     pub const ALL: [Self; 3] = [Self::Everbloom, Self::RedisBloom, Self::ValkeyBloom];
 
-    /// Returns the row of filters that are reserved in this format without other options.
+    /// Returns the row of filters that are reserved in this format without other options. The first rows are theirs.
     #[must_use]
+    #[expect(clippy::indexing_slicing, reason = "there are more kinds than formats")]
     pub fn plain_kind(self) -> &'static KindRow {
-        match self {
-            Self::Everbloom => Kind::Everbloom.row(),
-            Self::RedisBloom => Kind::RedisBloom.row(),
-            Self::ValkeyBloom => Kind::ValkeyBloom.row(),
-        }
+        &KINDS[self as usize]
     }
 }
 
@@ -110,29 +105,6 @@ impl Kind {
     }
 }
 
-impl Filter {
-    /// Returns the kind of the filter. O(1).
-    #[must_use]
-    pub fn kind(&self) -> Kind {
-        match self.policy() {
-            Policy::Everbloom(_) | Policy::Merged(_) if matches!(self.hash(), Hash::Keyed(_)) => Kind::Keyed,
-            Policy::Everbloom(_) | Policy::Merged(_) => Kind::Everbloom,
-            Policy::Counting(_) => Kind::Counting,
-            Policy::Union(_) => Kind::Union,
-            Policy::Window(_) => Kind::Window,
-            Policy::RedisBloom(_) => Kind::RedisBloom,
-            Policy::ValkeyBloom(_) => Kind::ValkeyBloom,
-            Policy::Imported(_) => Kind::Imported,
-        }
-    }
-
-    /// Returns the data format of the filter. O(1).
-    #[must_use]
-    pub fn format(&self) -> Format {
-        self.kind().row().format
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -141,6 +113,9 @@ mod tests {
     fn every_row_has_the_index_of_its_number() {
         for (place, row) in KINDS.iter().enumerate() {
             assert_eq!((row.kind as usize, row.info_name), (place, &*row.name.replace('-', "_")));
+        }
+        for format in Format::ALL {
+            assert_eq!(format.plain_kind().format, format);
         }
     }
 }

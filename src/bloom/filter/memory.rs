@@ -1,38 +1,19 @@
 //! The blocks of the allocator of a filter, which can be measured or moved.
 
 use super::Filter;
-use super::policy::Policy;
 use crate::bloom::memory::{BlockMover, BlockVisitor};
 
 impl Filter {
     /// Visits the blocks that the struct owns, except that of the dumps: first those of the policy, then of the layers
     /// and of the table. O(layers + segments).
     pub fn visit_blocks(&self, visitor: &mut impl BlockVisitor) {
-        match &self.policy {
-            Policy::Everbloom(_) => {}
-            Policy::Merged(policy) | Policy::Union(policy) | Policy::Counting(policy) => {
-                visit_box(&**policy, visitor);
-            }
-            Policy::Window(policy) => visit_box(&**policy, visitor),
-            Policy::RedisBloom(policy) => visit_box(&**policy, visitor),
-            Policy::ValkeyBloom(policy) => visit_box(&**policy, visitor),
-            Policy::Imported(policy) => visit_box(&**policy, visitor),
-        }
+        self.policy.visit_block(visitor);
         self.body.visit_blocks(visitor);
     }
 
     /// Moves the blocks that the struct owns, except those of bits and of segments.
     pub fn move_structs(&mut self, mover: &impl BlockMover) {
-        match &mut self.policy {
-            Policy::Everbloom(_) => {}
-            Policy::Merged(policy) | Policy::Union(policy) | Policy::Counting(policy) => {
-                mover.move_box(policy)
-            }
-            Policy::Window(policy) => mover.move_box(policy),
-            Policy::RedisBloom(policy) => mover.move_box(policy),
-            Policy::ValkeyBloom(policy) => mover.move_box(policy),
-            Policy::Imported(policy) => mover.move_box(policy),
-        }
+        self.policy.move_block(mover);
         self.body.move_structs(mover);
         self.dumps.iter_mut().for_each(|dumps| mover.move_box(dumps));
     }
@@ -55,8 +36,4 @@ impl Filter {
             table.move_segment(number, mover);
         }
     }
-}
-
-fn visit_box<T>(block: &T, visitor: &mut impl BlockVisitor) {
-    visitor.visit(std::slice::from_ref(block));
 }

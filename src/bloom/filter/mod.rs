@@ -4,8 +4,6 @@ mod add;
 pub mod body;
 mod digest;
 pub mod dumps;
-mod grow;
-pub mod growth;
 pub mod items;
 pub mod kind;
 mod lookup;
@@ -18,24 +16,25 @@ pub mod run;
 mod single;
 pub mod size;
 pub mod stats;
-pub mod validate;
 mod window;
 
-use super::bits::{Layer, LayerSpec};
+use super::bits::estimate::clients_items;
+use super::bits::layout::SchemeLayout;
+use super::bits::{BitArray, Layer, Layout};
 use super::generation::Generation;
 use super::group::ItemSet;
 use super::hash::Hash;
 use super::hash::murmur2::Murmur2;
 use super::memory::{Memory, OutOfMemory};
 use super::outcome::{AddError, ByteLimit, ReserveError};
-use super::table::{Table, TableSpec};
+use super::table::Table;
 use body::{Body, HashedTable};
 use digest::Group;
 use dumps::Dumps;
-use growth::Growth;
-use policy::{Policy, Window};
+use kind::{Format, Kind};
+use policy::imported::clients_layer;
+use policy::{Growth, Imported, PartSpec, Policy, Promise, RedisBloom, Window};
 use size::Footprint;
-use validate::Validation;
 
 /// A filter: layers of [bits](super::bits), at most one [table](super::table), and a policy.
 ///
@@ -73,13 +72,13 @@ pub struct FilterCounts {
     pub table_bytes: u64,
 }
 
-/// What a filter gets to take new items.
-#[derive(Clone, Debug, PartialEq)]
-pub enum PartSpec {
-    /// A layer of bits.
-    Layer(LayerSpec),
-    /// A table whose items have this hash.
-    Table(TableSpec, Hash),
+/// How much of a filter is checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Validation {
+    /// All but bits and entries: O(layers).
+    Parts,
+    /// Bits and entries too: O(bytes).
+    Contents,
 }
 
 impl Filter {
@@ -110,6 +109,42 @@ impl Filter {
         Ok(filter)
     }
 
+    /// Returns a filter with a client's array; `None` if it breaks a rule. `bits` must have
+    /// [`SchemeLayout::array_bits`]. The item count starts with an estimate from the fill, which replaces that of
+    /// `policy`.
+    #[must_use]
+    pub fn import(
+        layout: SchemeLayout,
+        bits: BitArray,
+        capacity_items: u64,
+        policy: Imported,
+    ) -> Option<Self> {
+        let estimated_items = clients_items(bits.set_bits(), bits.size_bits(), layout.parameters().probes);
+        let mut layer = Layer::of_bits(clients_layer(layout, capacity_items), bits);
+        layer.set_items(estimated_items);
+        let policy = Policy::Imported(Box::new(Imported { estimated_items, ..policy }));
+        Self::from_parts(policy, vec![layer], None).ok()
+    }
+
+    /// Checks every rule of a filter. Tests and fuzz targets call it after every step.
+    ///
+    /// # Errors
+    /// The name of the part that breaks a rule.
+    pub fn internal_validate(&self, validation: Validation) -> Result<(), &'static str> {
+        if !Footprint::of(self.layers()).is_countable() {
+            return Err("layer count");
+        }
+        self.layers().iter().try_for_each(Layer::validate)?;
+        self.policy.validate(self.layers(), self.body.table().map(|(table, hash)| (table.kind(), hash)))?;
+        match validation {
+            Validation::Parts => Ok(()),
+            Validation::Contents => {
+                self.layers().iter().try_for_each(|layer| layer.bits().validate())?;
+                self.table().map_or(Ok(()), Table::internal_validate)
+            }
+        }
+    }
+
     /// Returns the parameters of the filter.
     #[must_use]
     pub fn spec(&self) -> FilterSpec {
@@ -120,6 +155,31 @@ impl Filter {
     #[must_use]
     pub const fn policy(&self) -> &Policy {
         &self.policy
+    }
+
+    /// Returns the kind of the filter. O(1).
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        self.policy.kind(&self.hash())
+    }
+
+    /// Returns the data format of the filter. O(1).
+    #[must_use]
+    pub fn format(&self) -> Format {
+        self.kind().row().format
+    }
+
+    /// Returns the promise that a filter of everbloom's own format with the parameters of this one has.
+    #[must_use]
+    pub fn promise(&self) -> Promise {
+        self.policy.promise_with(self.layers())
+    }
+
+    /// Returns the client's layer of an imported filter and its layout.
+    #[must_use]
+    pub fn clients_layer(&self) -> Option<(SchemeLayout, &Layer)> {
+        let layer = self.layers().first().filter(|_| self.policy.imported().is_some())?;
+        if let Layout::Scheme(layout) = layer.layout() { Some((layout, layer)) } else { None }
     }
 
     /// Returns the layers, oldest first.
@@ -295,19 +355,15 @@ impl Filter {
     /// # Errors
     /// If it is larger than `limit`, which is possible for parameters from a header, or than the available memory.
     pub fn try_emptied(&self, limit: &dyn ByteLimit) -> Result<Self, ReserveError> {
-        match &self.policy {
-            // The first layer may be from a filter that was merged into this one.
-            Policy::Everbloom(_) | Policy::Merged(_) | Policy::Counting(_) | Policy::Window(_) => {
-                Self::reserve(self.spec(), limit)
-            }
-            Policy::Union(_) => Self::reserve(FilterSpec { hash: Hash::Murmur3, ..self.spec() }, limit),
-            // A loaded layer may have parameters that no new layer would have.
-            Policy::RedisBloom(_) | Policy::ValkeyBloom(_) | Policy::Imported(_) => {
-                let first = self.layers().first().ok_or(ReserveError::TooLong)?;
-                let body = Body::Layer(Layer::try_new(first.spec())?);
-                Ok(Self { body, policy: self.policy.emptied(), dumps: None })
-            }
+        // A layer of another format may have parameters that no new layer would have. A merged layer comes from
+        // another filter.
+        if self.policy.promise().is_none() {
+            let first = self.layers().first().ok_or(ReserveError::TooLong)?;
+            let body = Body::Layer(Layer::try_new(first.spec())?);
+            return Ok(Self { body, policy: self.policy.emptied(), dumps: None });
         }
+        let hash = if self.policy.has_several_hashes() { Hash::Murmur3 } else { self.hash() };
+        Self::reserve(FilterSpec { hash, ..self.spec() }, limit)
     }
 
     /// Makes a copy with its own memory. O(bytes).
@@ -322,13 +378,13 @@ impl Filter {
     #[must_use]
     #[inline(always)]
     pub fn window(&self) -> Option<&Window> {
-        if let Policy::Window(window) = &self.policy { Some(window) } else { None }
+        self.policy.window()
     }
 
     /// Returns the mutable window of a sliding-window filter.
     #[inline(always)]
     pub fn window_mut(&mut self) -> Option<&mut Window> {
-        if let Policy::Window(window) = &mut self.policy { Some(window) } else { None }
+        self.policy.window_mut()
     }
 
     /// Returns the generation at which items are looked up; 0 if none expires.
@@ -344,10 +400,7 @@ impl Filter {
     /// [`AddError::NotEncodable`].
     #[inline(always)]
     fn admit(&self, item: &[u8]) -> Result<(), AddError> {
-        match &self.policy {
-            Policy::Imported(_) => self.admit_encodable(item),
-            _ => Ok(()),
-        }
+        if self.policy.imported().is_some() { self.admit_encodable(item) } else { Ok(()) }
     }
 
     #[inline(never)]
@@ -358,10 +411,7 @@ impl Filter {
     /// Returns the items of a group that can be in the filter.
     #[inline(always)]
     fn admitted(&self, group: &mut Group<'_, '_>) -> ItemSet {
-        match &self.policy {
-            Policy::Imported(_) => group.hashable(&self.hash()),
-            _ => group.all(),
-        }
+        if self.policy.imported().is_some() { group.hashable(&self.hash()) } else { group.all() }
     }
 
     /// Returns the error for an item that cannot be in the filter.
@@ -375,8 +425,7 @@ impl Filter {
 
     /// Sets the hash of RedisBloom 1.1 if that release may have written the filter, which the bytes do not show.
     pub fn assume_redisbloom_1_1(&mut self) {
-        let Policy::RedisBloom(policy) = &self.policy else { return };
-        if policy.may_be_of_release_1_1() {
+        if self.policy.redisbloom().is_some_and(RedisBloom::may_be_of_release_1_1) {
             let hash = Hash::RedisBloom(Murmur2::WideCutSeeds);
             self.layers_mut().iter_mut().for_each(|layer| layer.set_hash(hash));
         }

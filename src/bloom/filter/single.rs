@@ -3,8 +3,8 @@
 use super::Filter;
 use super::body::Body;
 use super::digest::{HashedItem, MixedItem, Pairs};
-use super::growth::Growth;
 use super::lookup::is_cached;
+use super::policy::Growth;
 use crate::bloom::bits::Layer;
 use crate::bloom::generation::Generation;
 use crate::bloom::hash::{Digest, ItemHash, murmur3};

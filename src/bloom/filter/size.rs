@@ -3,9 +3,7 @@
 use thiserror::Error;
 
 use super::Filter;
-use super::growth::Growth;
-use super::policy::Policy;
-use crate::bloom::bits::sizing::Shape;
+use super::policy::{PartSpec, Policy};
 use crate::bloom::bits::{Layer, LayerSpec};
 use crate::bloom::hash::Hash;
 use crate::bloom::limits::{LAYER_MAX_BYTES, LAYERS_MAX, PROBES_TOTAL_MAX};
@@ -137,13 +135,12 @@ pub fn validate_scale_to(
     if policy.growth().is_fixed_size() {
         return Err(ScaleError::Fixed);
     }
-    if let Some(promise) = policy.promise() {
-        let mut footprint = Footprint::default();
+    let mut footprint = Footprint::default();
+    if policy.promise().is_some() {
         let mut table_items = target_items;
-        if let (Policy::Everbloom(_), Growth::Scaling { .. }) = (policy, promise.growth) {
-            let layer = Shape::sized(promise.capacity_items, promise.bits_error_rate()).spec(hash);
+        if let PartSpec::Layer(layer) = policy.first_part(hash)? {
             footprint = footprint.with_layer_spec(&layer);
-            table_items = target_items.saturating_sub(promise.capacity_items);
+            table_items = target_items.saturating_sub(layer.capacity_items);
         }
         if table_items > 0 {
             let expected = policy.table().expected_bytes(table_items);
@@ -151,16 +148,15 @@ pub fn validate_scale_to(
         }
         return Ok(footprint.check(&limit_bytes)?);
     }
-    let (mut footprint, mut total_items, mut before) = (Footprint::default(), 0u64, None);
-    for index in 0.. {
-        let layer = policy.sized_layer(policy.layer_parameters(index, before)?, hash)?;
+    let mut total_items = 0u64;
+    for layer in policy.layers(hash) {
+        let layer = layer?;
         footprint = footprint.with_layer_spec(&layer);
         footprint.check(&limit_bytes)?;
         total_items = total_items.saturating_add(layer.capacity_items);
         if total_items >= target_items {
             break;
         }
-        before = Some(layer.capacity_items);
     }
     Ok(())
 }

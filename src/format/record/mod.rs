@@ -14,7 +14,7 @@ use table::{PlannedTable, TableRecord, used_slots};
 use super::client::GuavaHeader;
 use super::stream::DecodeError;
 use crate::bloom::filter::policy::BitOrder;
-use crate::bloom::{ByteLimit, Filter, Footprint, Layer, LayerSpec, Policy, Room, Table};
+use crate::bloom::{ByteLimit, Filter, Footprint, Layer, LayerSpec, Room, Table};
 
 pub use layer::LAYER_BYTES;
 pub use policy::POLICY_BYTES;
@@ -112,10 +112,8 @@ pub fn decode(bytes: &[u8], limit: &dyn ByteLimit) -> Result<Record, DecodeError
 /// Returns whether the string of an imported filter can have its bits in that order: only Guava's strings consist of
 /// words. True for other filters.
 fn has_possible_order(filter: &Filter) -> bool {
-    match (filter.policy(), filter.clients_layer()) {
-        (Policy::Imported(policy), Some((layout, _))) if policy.form.order == BitOrder::BigEndianWords => {
-            GuavaHeader::of(&layout.parameters()).is_some()
-        }
-        _ => true,
-    }
+    let Some((policy, (layout, _))) = filter.policy().imported().zip(filter.clients_layer()) else {
+        return true;
+    };
+    policy.form.order != BitOrder::BigEndianWords || GuavaHeader::of(&layout.parameters()).is_some()
 }

@@ -18,11 +18,9 @@ use self::contents::{Contents, spent};
 use self::plan::{Appends, Budget, Planner, TOLERANCE};
 use super::Filter;
 use super::body::Body;
-use super::growth::Growth;
 use super::kind::Format;
-use super::policy::{Policy, Promise};
+use super::policy::Growth;
 use crate::bloom::bits::Layer;
-use crate::bloom::limits::{CAPACITY_MAX_ITEMS, EXPANSION_MAX};
 use crate::bloom::memory::{Memory, OutOfMemory};
 use crate::bloom::outcome::{AddError, ByteLimit, ReserveError};
 use crate::bloom::table::Table;
@@ -193,26 +191,6 @@ impl Filter {
         Ok(true)
     }
 
-    /// Returns the promise that a filter of everbloom's own format with the parameters of this one has.
-    #[must_use]
-    pub fn promise(&self) -> Promise {
-        match (&self.policy, self.layers().first()) {
-            (Policy::Everbloom(promise), _) => *promise,
-            (Policy::Merged(promise) | Policy::Union(promise) | Policy::Counting(promise), _) => **promise,
-            (Policy::Window(window), _) => window.promise,
-            (Policy::RedisBloom(policy), Some(first)) => {
-                promise_within_limits(policy.asked_error_rate(), first, policy.growth())
-            }
-            (Policy::ValkeyBloom(policy), Some(first)) => {
-                promise_within_limits(policy.error_rate, first, policy.growth)
-            }
-            (Policy::Imported(policy), Some(first)) => {
-                promise_within_limits(policy.error_rate, first, policy.growth)
-            }
-            (_, None) => Promise::default(),
-        }
-    }
-
     /// Returns the highest error rate over the whole life of the filter: the promised one, unless a merge was forced;
     /// `None` if there is no bound. O(layers).
     #[must_use]
@@ -248,12 +226,7 @@ impl Filter {
     fn insert_layers(&mut self, added: Vec<Layer>, last: LastLayer, mut layers: Vec<Layer>) {
         let hash = self.hash();
         let is_alike = |layer: &Layer| *layer.hash() == hash && layer.shape().is_some();
-        self.policy = match &self.policy {
-            Policy::Everbloom(_) | Policy::Merged(_) if added.iter().all(is_alike) => {
-                Policy::Merged(Box::new(self.promise()))
-            }
-            _ => Policy::Union(Box::new(self.promise())),
-        };
+        self.policy = self.policy.merged(self.layers(), added.iter().all(is_alike));
         let (before, mut table) = self.body.take();
         layers.extend(before);
         let open = if last == LastLayer::Kept && table.is_none() { layers.pop() } else { None };
@@ -280,17 +253,5 @@ impl Layer {
         // A decoder accepts at most the capacity, or the initial count of a client's layer if that is higher.
         let most = self.capacity_items().min(self.bits().size_bits()).max(counted);
         self.set_items(items.min(most).max(counted));
-    }
-}
-
-/// Largest error rate of a filter that a merge creates.
-const ERROR_RATE_MAX: f64 = 0.999;
-
-/// Returns parameters of another format as a promise, within the limits of everbloom's format.
-fn promise_within_limits(error_rate: f64, first: &Layer, growth: Growth) -> Promise {
-    Promise {
-        error_rate: error_rate.min(ERROR_RATE_MAX),
-        capacity_items: first.capacity_items().clamp(1, CAPACITY_MAX_ITEMS),
-        growth: Growth::from_expansion(growth.expansion().min(EXPANSION_MAX)),
     }
 }

@@ -3,9 +3,8 @@
 use super::MergeError;
 use super::plan::Appends;
 use crate::bloom::filter::body::HashedTable;
-use crate::bloom::filter::growth::Growth;
 use crate::bloom::filter::kind::Format;
-use crate::bloom::filter::policy::{Policy, Promise, Window};
+use crate::bloom::filter::policy::{Growth, Promise, Window};
 use crate::bloom::filter::size::Footprint;
 use crate::bloom::filter::{Filter, FilterSpec};
 use crate::bloom::hash::Hash;
@@ -21,19 +20,14 @@ impl Filter {
     /// Returns whether the entries of a source can be added to this filter: they must have the hash of its table, and
     /// as much besides a remainder. A filter that is fixed has no table, unless its items are counted or expire.
     pub(super) fn has_entries_for(&self, source: &Self, appends: Appends) -> bool {
-        match (&self.policy, &source.policy) {
-            (Policy::Counting(_), Policy::Counting(_)) => self.hash() == source.hash(),
-            (Policy::Window(own), Policy::Window(other)) => {
-                own.span == other.span && self.hash() == source.hash()
-            }
-            (Policy::Counting(_) | Policy::Window(_), _) | (_, Policy::Counting(_) | Policy::Window(_)) => {
-                false
-            }
-            _ => source.table_hash().is_none_or(|hash| {
-                let may_have_table = appends != Appends::Nothing && !self.growth().is_fixed_size();
-                may_have_table && self.next_table_hash() == *hash
-            }),
+        if !self.policy.has_entries_of(&source.policy) {
+            return false;
         }
+        source.table_hash().is_none_or(|hash| {
+            let may_have_table =
+                self.table().is_some() || appends != Appends::Nothing && !self.growth().is_fixed_size();
+            may_have_table && self.next_table_hash() == *hash
+        })
     }
 
     /// Returns the hash of the table that the filter has, or will get.
@@ -72,14 +66,7 @@ impl Filter {
             },
             growth: own.growth,
         };
-        let policy = match &first.policy {
-            Policy::Counting(_) => Policy::Counting(Box::new(promise)),
-            Policy::Window(window) => {
-                Policy::Window(Box::new(Window::new(promise, window.span, window.no_refresh)))
-            }
-            _ => Policy::Everbloom(promise),
-        };
-        Some(FilterSpec { policy, hash: first.hash() })
+        Some(FilterSpec { policy: first.policy.with_promise(promise), hash: first.hash() })
     }
 
     /// Returns a table with the entries of this filter's and of all sources; `None` if the sources add nothing.
@@ -139,7 +126,7 @@ impl Filter {
     /// format becomes a union.
     pub(super) fn set_table(&mut self, table: HashedTable) {
         if self.format() != Format::Everbloom {
-            self.policy = Policy::Union(Box::new(self.promise()));
+            self.policy = self.policy.merged(self.layers(), false);
         }
         if self.table().is_none() {
             self.end_dumps();

@@ -4,16 +4,12 @@
 //! The error rate of the client's bits follows from their scheme and their fill; it has no promised rate. The table has
 //! one.
 
+use super::promise::Growth;
 use crate::bloom::bits::estimate::clients_items;
 use crate::bloom::bits::layout::SchemeLayout;
-use crate::bloom::bits::{BitArray, Layer, LayerSpec, Layout, Placement};
-use crate::bloom::filter::Filter;
-use crate::bloom::filter::growth::Growth;
-use crate::bloom::filter::policy::Policy;
-use crate::bloom::filter::size::Footprint;
+use crate::bloom::bits::{Layer, LayerSpec, Layout, Placement};
 use crate::bloom::hash::Hash;
-use crate::bloom::limits::STRING_MAX_BYTES;
-use crate::bloom::outcome::{ByteLimit, ReserveError};
+use crate::bloom::limits::{EXPANSION_MAX, STRING_MAX_BYTES};
 
 /// The parameters of an imported filter.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -29,10 +25,27 @@ pub struct Imported {
 }
 
 impl Imported {
-    /// Returns the policy of the same filter without items.
-    #[must_use]
-    pub(super) const fn emptied(&self) -> Self {
-        Self { estimated_items: 0, ..*self }
+    /// Checks every field, and the layers of a filter: the only one is the client's.
+    ///
+    /// # Errors
+    /// The name of the first part that breaks a rule.
+    pub(super) fn validate(&self, layers: &[Layer]) -> Result<(), &'static str> {
+        if !(self.error_rate > 0.0 && self.error_rate < 1.0) {
+            return Err("error rate");
+        }
+        let growth = self.growth;
+        if growth == Growth::Saturating || growth.is_unreserved() || growth.expansion() > EXPANSION_MAX {
+            return Err("expansion");
+        }
+        let [only] = layers else { return Err("layers") };
+        let Layout::Scheme(layout) = only.layout() else { return Err("layers") };
+        if !self.form.is_valid(only.bits().size_bits()) {
+            return Err("string length");
+        }
+        let probes = layout.parameters().probes;
+        let most_estimated =
+            clients_items(u64::MAX, only.bits().size_bits(), probes).min(only.counts().items);
+        if self.estimated_items > most_estimated { Err("items") } else { Ok(()) }
     }
 }
 
@@ -43,40 +56,6 @@ pub fn clients_layer(layout: SchemeLayout, capacity_items: u64) -> LayerSpec {
     let hash = Hash::Client(parameters.scheme, parameters.encoding);
     let placement = Placement::new(hash, Layout::Scheme(layout));
     LayerSpec { placement, size_bits: layout.array_bits(), capacity_items, has_head: false }
-}
-
-/// Checks that a client's array may be imported, before it takes any memory. O(1).
-///
-/// # Errors
-/// [`ReserveError::TooLarge`].
-pub fn check_size(layout: &SchemeLayout, limit: &dyn ByteLimit) -> Result<(), ReserveError> {
-    Footprint::default().with_layer_spec(&clients_layer(*layout, 1)).check(limit)
-}
-
-impl Filter {
-    /// Returns a filter with a client's array; `None` if it breaks a rule. `bits` must have
-    /// [`SchemeLayout::array_bits`]. The item count starts with an estimate from the fill, which replaces that of
-    /// `policy`.
-    #[must_use]
-    pub fn import(
-        layout: SchemeLayout,
-        bits: BitArray,
-        capacity_items: u64,
-        policy: Imported,
-    ) -> Option<Self> {
-        let estimated_items = clients_items(bits.set_bits(), bits.size_bits(), layout.parameters().probes);
-        let mut layer = Layer::of_bits(clients_layer(layout, capacity_items), bits);
-        layer.set_items(estimated_items);
-        let policy = Policy::Imported(Box::new(Imported { estimated_items, ..policy }));
-        Self::from_parts(policy, vec![layer], None).ok()
-    }
-
-    /// Returns the client's layer of an imported filter and its layout.
-    #[must_use]
-    pub fn clients_layer(&self) -> Option<(SchemeLayout, &Layer)> {
-        let layer = self.layers().first().filter(|_| matches!(self.policy, Policy::Imported(_)))?;
-        if let Layout::Scheme(layout) = layer.layout() { Some((layout, layer)) } else { None }
-    }
 }
 
 /// The position of bit `i` of a filter in a string of bytes. The number of each variant is its id in the format: add,

@@ -6,13 +6,13 @@
 
 use std::f64::consts::LN_2;
 
+use super::promise::Growth;
 use crate::bloom::bits::layout::Prime;
 use crate::bloom::bits::sizing::truncate;
 use crate::bloom::bits::{Layer, LayerSpec, Layout, Placement};
-use crate::bloom::filter::growth::Growth;
 use crate::bloom::hash::Hash;
 use crate::bloom::limits::{LAYER_MAX_BYTES, LAYERS_MAX, VALKEYBLOOM_CAPACITY_MAX_ITEMS};
-use crate::bloom::outcome::{AddError, Limit, ReserveError};
+use crate::bloom::outcome::{Limit, ReserveError};
 
 /// Tightening ratio of a filter that is created without one (`bloom-tightening-ratio`), and of every filter of 0.1.0.
 pub const TIGHTENING_RATIO_DEFAULT: f64 = 0.5;
@@ -49,60 +49,76 @@ impl ValkeyBloom {
         Ok(())
     }
 
-    /// Returns the capacity and the error rate of layer `index`, after one with a capacity of `before` items.
-    pub(super) fn layer_parameters(
-        &self,
-        index: usize,
-        before: Option<u64>,
-    ) -> Result<(u64, f64), ReserveError> {
+    /// Checks the layers of a filter.
+    ///
+    /// # Errors
+    /// The name of the first part that breaks a rule.
+    pub(super) fn validate_layers(&self, layers: &[Layer]) -> Result<(), &'static str> {
+        let hash = layers.first().map(Layer::hash);
+        let has_head = |layer: &Layer| layer.bits().has_head() && Some(layer.hash()) == hash;
+        if !layers.iter().all(has_head) || !matches!(hash, Some(Hash::ValkeyBloom(_))) {
+            return Err("layers");
+        }
+        // The format saves only the capacity of the first layer.
+        if layers.first().map(Layer::capacity_items) != Some(self.capacity_items) {
+            return Err("capacity");
+        }
+        // The format does not save the items of older layers, which are full.
+        if layers.iter().rev().skip(1).all(Layer::is_full) { Ok(()) } else { Err("items") }
+    }
+
+    /// Returns the capacity of the first layer, or of the one after a layer for `before` items.
+    fn layer_capacity(&self, before: Option<u64>) -> Result<u64, ReserveError> {
         let capacity_items = match before {
             None => Some(self.capacity_items),
-            Some(capacity) => capacity.checked_mul(self.growth.expansion().into()),
+            Some(capacity_items) => capacity_items.checked_mul(self.growth.expansion().into()),
         };
-        let capacity_items = capacity_items
-            .filter(|capacity| *capacity <= VALKEYBLOOM_CAPACITY_MAX_ITEMS)
-            .ok_or(ReserveError::TooLong)?;
-        let error_rate = layer_error_rate(self.error_rate, self.tightening_ratio, index)
-            .ok_or(ReserveError::ErrorRateVanishes)?;
-        Ok((capacity_items, error_rate))
+        let is_possible = |capacity_items: &u64| *capacity_items <= VALKEYBLOOM_CAPACITY_MAX_ITEMS;
+        capacity_items.filter(is_possible).ok_or(ReserveError::TooLong)
+    }
+
+    /// Returns the error rate of layer `index` (0 is the first, which is not tightened); `None` if it is not above the
+    /// smallest normal double.
+    #[must_use]
+    pub fn layer_error_rate(&self, index: usize) -> Option<f64> {
+        let layer_rate = self.error_rate * self.tightening_ratio.powi(i32::try_from(index).ok()?);
+        (layer_rate > f64::MIN_POSITIVE).then_some(layer_rate)
     }
 
     /// Returns the next layer after `layers`.
     ///
     /// # Errors
-    /// [`AddError`] if the filter cannot grow.
-    pub fn next_layer(&self, layers: &[Layer], hash: Hash) -> Result<LayerSpec, AddError> {
+    /// [`ReserveError`] if there can be none.
+    pub(super) fn next_layer(&self, layers: &[Layer], hash: Hash) -> Result<LayerSpec, ReserveError> {
         let before = layers.last().map(Layer::capacity_items);
-        if before.is_some() && self.growth.is_fixed_size() {
-            return Err(AddError::Full);
-        }
-        let parameters = self.layer_parameters(layers.len(), before).map_err(AddError::CannotGrow)?;
-        let (capacity_items, error_rate) = parameters;
-        layer_spec(capacity_items, error_rate, rounding_of(layers), hash).map_err(AddError::CannotGrow)
+        self.layer(layers.len(), before, rounding_of(layers), hash)
     }
-}
 
-/// Returns the layer for `capacity_items` at `error_rate`.
-///
-/// # Errors
-/// [`ReserveError`] if such a layer is impossible.
-pub(super) fn layer_spec(
-    capacity_items: u64,
-    error_rate: f64,
-    rounding: ProbeRounding,
-    hash: Hash,
-) -> Result<LayerSpec, ReserveError> {
-    let size_bytes = layer_size_bytes(capacity_items, error_rate);
-    // No layout supports more bits.
-    if size_bytes > LAYER_MAX_BYTES {
-        return Err(ReserveError::TooLarge { needed_bytes: size_bytes, limit: Limit::LAYER });
+    /// Returns layer `index`, after one with a capacity of `before` items.
+    ///
+    /// # Errors
+    /// [`ReserveError`] if there can be none.
+    pub(super) fn layer(
+        &self,
+        index: usize,
+        before: Option<u64>,
+        rounding: ProbeRounding,
+        hash: Hash,
+    ) -> Result<LayerSpec, ReserveError> {
+        let capacity_items = self.layer_capacity(before)?;
+        let error_rate = self.layer_error_rate(index).ok_or(ReserveError::ErrorRateVanishes)?;
+        let size_bytes = layer_size_bytes(capacity_items, error_rate);
+        // No layout supports more bits.
+        if size_bytes > LAYER_MAX_BYTES {
+            return Err(ReserveError::TooLarge { needed_bytes: size_bytes, limit: Limit::LAYER });
+        }
+        let size_bits = size_bytes.saturating_mul(8);
+        let probes = probes(size_bits, capacity_items, rounding);
+        // Only invalid parameters give more probes than the layout supports.
+        let layout = Prime::new(probes, size_bits).ok_or(ReserveError::ErrorRateVanishes)?;
+        let placement = Placement::new(hash, Layout::Prime(layout));
+        Ok(LayerSpec { placement, size_bits, capacity_items, has_head: true })
     }
-    let size_bits = size_bytes.saturating_mul(8);
-    let probes = probes(size_bits, capacity_items, rounding);
-    // Only invalid parameters give more probes than the layout supports.
-    let layout = Prime::new(probes, size_bits).ok_or(ReserveError::ErrorRateVanishes)?;
-    let placement = Placement::new(hash, Layout::Prime(layout));
-    Ok(LayerSpec { placement, size_bits, capacity_items, has_head: true })
 }
 
 /// Returns the rounding of the release that created the layers, from their probes: up if the probes of one of them
@@ -147,20 +163,12 @@ pub fn probes(size_bits: u64, capacity_items: u64, rounding: ProbeRounding) -> u
     u32::try_from(truncate(probes)).unwrap_or(u32::MAX).max(1)
 }
 
-/// Returns the error rate of layer `index` (0 is the first, which is not tightened); `None` if it is not above the
-/// smallest normal double.
-#[must_use]
-pub fn layer_error_rate(error_rate: f64, tightening_ratio: f64, index: usize) -> Option<f64> {
-    let layer_rate = error_rate * tightening_ratio.powi(i32::try_from(index).ok()?);
-    (layer_rate > f64::MIN_POSITIVE).then_some(layer_rate)
-}
-
 /// Bytes that valkey-bloom counts for a filter besides its layers.
 const FILTER_BYTES: u64 = 48;
 /// Bytes that it counts for a layer besides its bits.
 const LAYER_BYTES: u64 = 208;
 /// Bytes of a slot in its array of layers.
-const PLACE_BYTES: u64 = 8;
+const SLOT_BYTES: u64 = 8;
 
 /// Returns the size of a filter in bytes as valkey-bloom 1.0 reports it, from the bytes of each layer's bits: `Size`
 /// of BF.INFO.
@@ -175,13 +183,13 @@ pub fn size_bytes(layers_bytes: impl IntoIterator<Item = u64>) -> u64 {
         count = count.saturating_add(1);
         sum = sum.saturating_add(LAYER_BYTES).saturating_add(layer_bytes);
     }
-    sum.saturating_add(places_bytes(count))
+    sum.saturating_add(slots_bytes(count))
 }
 
 /// Returns the bytes of an array that grew to `count` slots one by one.
-fn places_bytes(count: u64) -> u64 {
-    let places = if count <= 1 { count } else { count.checked_next_power_of_two().unwrap_or(count).max(4) };
-    places.saturating_mul(PLACE_BYTES)
+fn slots_bytes(count: u64) -> u64 {
+    let slots = if count <= 1 { count } else { count.checked_next_power_of_two().unwrap_or(count).max(4) };
+    slots.saturating_mul(SLOT_BYTES)
 }
 
 /// Returns the capacity of a filter that valkey-bloom 1.0 has grown as far as `limit_bytes`, the error rate and
@@ -190,13 +198,13 @@ fn places_bytes(count: u64) -> u64 {
 #[must_use]
 pub fn max_scaled_capacity(parameters: &ValkeyBloom, limit_bytes: u64) -> u64 {
     let layers = if parameters.growth.is_fixed_size() { 1 } else { LAYERS_MAX };
-    let (mut total_items, mut layers_bytes, mut before) = (0u64, FILTER_BYTES, None);
+    let (mut total_items, mut bytes, mut before) = (0u64, FILTER_BYTES, None);
     for (index, count) in (0..layers).zip(1u64..) {
-        let Ok((capacity_items, error_rate)) = parameters.layer_parameters(index, before) else { break };
-        layers_bytes = layers_bytes
-            .saturating_add(LAYER_BYTES)
-            .saturating_add(layer_size_bytes(capacity_items, error_rate));
-        if layers_bytes.saturating_add(places_bytes(count)) > limit_bytes {
+        let Ok(capacity_items) = parameters.layer_capacity(before) else { break };
+        let Some(error_rate) = parameters.layer_error_rate(index) else { break };
+        bytes =
+            bytes.saturating_add(LAYER_BYTES).saturating_add(layer_size_bytes(capacity_items, error_rate));
+        if bytes.saturating_add(slots_bytes(count)) > limit_bytes {
             break;
         }
         total_items = total_items.saturating_add(capacity_items);
@@ -300,11 +308,12 @@ mod tests {
 
     #[test]
     fn the_error_rate_stays_above_the_smallest_normal_double() {
-        assert_eq!(layer_error_rate(0.01, 0.5, 0), Some(0.01));
-        assert_eq!(layer_error_rate(0.01, 0.5, 3), Some(0.00125));
-        assert_eq!(layer_error_rate(0.03, 0.5, 1016).map(|rate| rate > 0.0), Some(true));
-        assert_eq!(layer_error_rate(0.03, 0.5, 1017), None);
-        assert_eq!(layer_error_rate(f64::MIN_POSITIVE, 0.5, 0), None);
-        assert_eq!(layer_error_rate(0.5, 0.5, usize::MAX), None);
+        let layer_error_rate = |error_rate, index| parameters(error_rate, 1, 2).layer_error_rate(index);
+        assert_eq!(layer_error_rate(0.01, 0), Some(0.01));
+        assert_eq!(layer_error_rate(0.01, 3), Some(0.00125));
+        assert_eq!(layer_error_rate(0.03, 1016).map(|rate| rate > 0.0), Some(true));
+        assert_eq!(layer_error_rate(0.03, 1017), None);
+        assert_eq!(layer_error_rate(f64::MIN_POSITIVE, 0), None);
+        assert_eq!(layer_error_rate(0.5, usize::MAX), None);
     }
 }

@@ -1,7 +1,6 @@
 //! The policy of sliding windows: an item is live for a window of time after its last add.
 
-use crate::bloom::filter::growth::Growth;
-use crate::bloom::filter::policy::Promise;
+use super::promise::{Growth, Promise};
 use crate::bloom::generation::{Generation, Moment, Span, is_live};
 use crate::bloom::limits::{WINDOW_MAX_MS, WINDOW_MIN_MS};
 

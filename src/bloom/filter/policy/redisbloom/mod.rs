@@ -5,14 +5,14 @@
 
 pub mod sizing;
 
-use self::sizing::{SizeRounding, layer_spec};
-use crate::bloom::bits::layout::LayerParameters;
+use self::sizing::layer_spec;
+use super::promise::Growth;
+use crate::bloom::bits::layout::{LayerParameters, Modulo};
 use crate::bloom::bits::{Layer, LayerSpec, Layout};
-use crate::bloom::filter::growth::Growth;
 use crate::bloom::hash::Hash;
 use crate::bloom::hash::murmur2::Murmur2;
 use crate::bloom::limits::EXPANSION_DEFAULT;
-use crate::bloom::outcome::{AddError, ReserveError};
+use crate::bloom::outcome::ReserveError;
 
 /// Share of the requested error rate for the first layer of a growing filter. Each later layer gets the same share of
 /// the rate of the layer before it.
@@ -85,7 +85,7 @@ impl RedisBloom {
     /// hash of 2.0 and do not find its items.
     #[must_use]
     pub fn may_be_of_release_1_1(&self) -> bool {
-        self.options.has_wide_hash() && self.options.rounding() == SizeRounding::PowerOfTwo
+        self.options.has_wide_hash() && !self.options.has(NO_ROUND | CAPACITY_IS_BITS)
     }
 
     /// Returns the options of the filter.
@@ -107,6 +107,7 @@ impl RedisBloom {
         if self.options.is_fixed() { Growth::Fixed } else { Growth::Scaling { expansion: self.growth } }
     }
 
+    /// Returns the capacity of the first layer, or of the one after a layer for `before` items.
     fn layer_capacity(&self, before: Option<u64>) -> Result<u64, ReserveError> {
         let capacity_items = match before {
             None => Some(self.first_capacity_items),
@@ -115,42 +116,42 @@ impl RedisBloom {
         capacity_items.ok_or(ReserveError::TooLong)
     }
 
-    /// Returns the capacity and the error rate of layer `index`, after one with a capacity of `before` items.
-    pub(super) fn layer_parameters(
+    /// Returns layer `index`, after one with a capacity of `before` items.
+    pub(super) fn layer(
         &self,
         index: usize,
         before: Option<u64>,
-    ) -> Result<(u64, f64), ReserveError> {
-        let halvings = i32::try_from(index).unwrap_or(i32::MAX);
-        Ok((self.layer_capacity(before)?, self.first_error_rate * TIGHTENING.powi(halvings)))
-    }
-
-    /// Returns the layer for `capacity_items` at `error_rate`.
-    pub(super) fn sized_layer(
-        &self,
-        capacity_items: u64,
-        error_rate: f64,
         hash: Hash,
     ) -> Result<LayerSpec, ReserveError> {
-        layer_spec(capacity_items, error_rate, self.options, hash).ok_or(ReserveError::TooLong)
+        let error_rate = self.first_error_rate * TIGHTENING.powi(i32::try_from(index).unwrap_or(i32::MAX));
+        let layer = layer_spec(self.layer_capacity(before)?, error_rate, self.options, hash);
+        layer.ok_or(ReserveError::TooLong)
     }
 
-    /// Returns the next layer after `layers`.
+    /// Returns the next layer after `layers`, whose error rates may be those of another release.
     ///
     /// # Errors
-    /// [`AddError`] if the filter cannot grow.
-    pub(super) fn next_layer(&self, layers: &[Layer]) -> Result<LayerSpec, AddError> {
-        let (hash, error_rate) = match layers.last().map(|last| (last, last.layout())) {
-            None => (Hash::RedisBloom(self.hash()), self.first_error_rate),
-            Some(_) if self.options.is_fixed() => return Err(AddError::Full),
-            Some((last, Layout::Modulo(layout))) => (*last.hash(), layout.error_rate() * TIGHTENING),
-            Some(_) => return Err(AddError::CannotGrow(ReserveError::TooLong)),
-        };
-        let capacity_items = self.layer_capacity(layers.last().map(Layer::capacity_items));
-        capacity_items
-            .and_then(|capacity_items| self.sized_layer(capacity_items, error_rate, hash))
-            .map_err(AddError::CannotGrow)
+    /// [`ReserveError`] if there can be none.
+    pub(super) fn next_layer(&self, layers: &[Layer]) -> Result<LayerSpec, ReserveError> {
+        let last = layers.last().ok_or(ReserveError::TooLong)?;
+        let Layout::Modulo(layout) = last.layout() else { return Err(ReserveError::TooLong) };
+        let capacity_items = self.layer_capacity(Some(last.capacity_items()))?;
+        let error_rate = layout.error_rate() * TIGHTENING;
+        layer_spec(capacity_items, error_rate, self.options, *last.hash()).ok_or(ReserveError::TooLong)
     }
+}
+
+/// Checks the layers of a filter.
+///
+/// # Errors
+/// The name of the part that breaks a rule.
+pub(super) fn validate_layers(layers: &[Layer]) -> Result<(), &'static str> {
+    let is_own = |layer: &Layer| matches!(layer.hash(), Hash::RedisBloom(_));
+    let items = layers.iter().fold(0u64, |sum, layer| sum.saturating_add(layer.counts().items));
+    if !layers.iter().all(is_own) {
+        return Err("layers");
+    }
+    if items > Modulo::ITEMS_MAX { Err("items of the layers") } else { Ok(()) }
 }
 
 /// The option bits of a filter, as RedisBloom saves them. They select how it is sized, hashed and grown.
@@ -187,16 +188,9 @@ impl RedisBloomOptions {
         self.0
     }
 
-    /// Returns how a layer's bits are computed from its capacity.
-    #[must_use]
-    pub const fn rounding(self) -> SizeRounding {
-        if self.0 & CAPACITY_IS_BITS != 0 {
-            SizeRounding::CapacityIsBits
-        } else if self.0 & NO_ROUND != 0 {
-            SizeRounding::None
-        } else {
-            SizeRounding::PowerOfTwo
-        }
+    /// Returns whether one of these option bits is set.
+    const fn has(self, options: u8) -> bool {
+        self.0 & options != 0
     }
 
     /// Returns the hash of items, as releases since 2.0 compute it.
@@ -208,14 +202,15 @@ impl RedisBloomOptions {
     /// Returns whether items are hashed with 64 bits instead of 32.
     #[must_use]
     pub const fn has_wide_hash(self) -> bool {
-        self.0 & WIDE_HASH != 0
+        self.has(WIDE_HASH)
     }
 
     /// Returns whether the filter refuses items when it is full.
     #[must_use]
     pub const fn is_fixed(self) -> bool {
-        self.0 & FIXED != 0
+        self.has(FIXED)
     }
+
     /// Returns the share of the requested error rate that the first layer gets.
     const fn first_share(self) -> f64 {
         if self.is_fixed() { 1.0 } else { TIGHTENING }

@@ -1,21 +1,10 @@
 //! The sizes of RedisBloom's layers: its formulas in its order of operations, in doubles, with its rounded constants.
 
-use super::RedisBloomOptions;
+use super::{CAPACITY_IS_BITS, NO_ROUND, RedisBloomOptions};
 use crate::bloom::bits::layout::Modulo;
 use crate::bloom::bits::sizing::truncate;
 use crate::bloom::bits::{LayerSpec, Layout, Placement};
 use crate::bloom::hash::Hash;
-
-/// How a layer's bits are computed from its capacity.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SizeRounding {
-    /// The bits of the formula; since RedisBloom 2.2.
-    None,
-    /// The next power of two, with a larger capacity; before RedisBloom 2.2.
-    PowerOfTwo,
-    /// Two to the power of the requested capacity.
-    CapacityIsBits,
-}
 
 /// The square of the natural logarithm of 2, with RedisBloom's digits.
 const LN2_SQUARED: f64 = 0.480453013918201;
@@ -48,14 +37,14 @@ pub fn layer_spec(
         return None;
     }
     let bits_per_item = bits_per_item(error_rate);
-    let (least_bits, exponent, capacity_items) = match options.rounding() {
-        SizeRounding::None => (unrounded_bits(capacity_items, bits_per_item).max(1), 0, capacity_items),
-        SizeRounding::PowerOfTwo => power_of_two(capacity_items, bits_per_item)?,
-        SizeRounding::CapacityIsBits => {
-            let exponent = u8::try_from(capacity_items).ok()?;
-            let bits = 1u64.checked_shl(exponent.into())?;
-            (bits, exponent, truncate(bits as f64 / bits_per_item))
-        }
+    let (least_bits, exponent, capacity_items) = if options.has(CAPACITY_IS_BITS) {
+        let exponent = u8::try_from(capacity_items).ok()?;
+        let bits = 1u64.checked_shl(exponent.into())?;
+        (bits, exponent, truncate(bits as f64 / bits_per_item))
+    } else if options.has(NO_ROUND) {
+        (unrounded_bits(capacity_items, bits_per_item).max(1), 0, capacity_items)
+    } else {
+        power_of_two(capacity_items, bits_per_item)?
     };
     if least_bits > 1 << 63 || !(1..=Modulo::ITEMS_MAX).contains(&capacity_items) {
         return None;
