@@ -6,8 +6,8 @@ use super::adding::{add_items, check_auto_create};
 use super::arguments::Arguments;
 use super::effects::{Change, Effects, Replication, publish};
 use super::error::CommandError;
-use super::keyspace::{Host, Keyspace, Name, OpenKey, Slot};
-use super::options::{CreationOptions, Options};
+use super::keyspace::{Host, KeyName, KeyValue, Keyspace, OpenKey};
+use super::options::{CommandOptions, CreationOptions};
 use super::outcomes::{check_loss, write_outcome};
 use super::replicated::ReplicatedCommand;
 use super::reply::Reply;
@@ -30,7 +30,7 @@ pub(super) fn add<'a>(
     let (key, item) = (arguments.key()?, arguments.required()?);
     let mut open = keyspace.open(key, KeyAccess::ReadWrite);
     let (outcome, at_ms) = match open.slot() {
-        Slot::Filter(filter) => {
+        KeyValue::Present(filter) => {
             let timing = Timing::of(filter, None, keyspace)?;
             let outcome = filter.add(item, keyspace, keyspace.prefetch());
             (outcome, timing.replicated_ms(filter))
@@ -67,7 +67,7 @@ pub(super) fn add<'a>(
 
 /// Returns what is replicated: the unchanged command, or one with the time of the item if replicas need it.
 #[inline(always)]
-fn replication<'a>(key: Name<'a>, item: &'a [u8], at_ms: Option<u64>) -> Replication<'a> {
+fn replication<'a>(key: KeyName<'a>, item: &'a [u8], at_ms: Option<u64>) -> Replication<'a> {
     match at_ms {
         None => Replication::Verbatim,
         Some(at_ms) => {
@@ -82,7 +82,7 @@ fn replication<'a>(key: Name<'a>, item: &'a [u8], at_ms: Option<u64>) -> Replica
 fn add_to_new<'a>(
     key: &'a [u8],
     item: &'a [u8],
-    slot: Slot<&mut Filter>,
+    slot: KeyValue<&mut Filter>,
     host: &dyn Host,
     prefetch: impl Prefetch,
 ) -> Result<Change<'a, Result<Added, AddError>>, CommandError> {
@@ -132,10 +132,10 @@ pub(super) fn insert<'a>(
     let mut open = keyspace.open(key, KeyAccess::ReadWrite);
     let slot = open.slot();
     match &slot {
-        Slot::Filter(filter) => options.creation.check_existing(filter, keyspace)?,
-        Slot::Vacant | Slot::WrongType => options.creation.validate(keyspace)?,
+        KeyValue::Present(filter) => options.creation.check_existing(filter, keyspace)?,
+        KeyValue::Vacant | KeyValue::WrongType => options.creation.validate(keyspace)?,
     }
-    if options.no_create && matches!(slot, Slot::Vacant) {
+    if options.no_create && matches!(slot, KeyValue::Vacant) {
         return Err(CommandError::NotFound);
     }
     let change = add_items(key.bytes, &items, &options.creation, slot, keyspace, keyspace.prefetch())?;
@@ -148,8 +148,8 @@ pub(super) fn insert<'a>(
 fn parse_insert<'a>(
     mut arguments: Arguments<'a>,
     host: &dyn Host,
-) -> Result<(&'a [&'a [u8]], Options), CommandError> {
-    let mut options = Options::default();
+) -> Result<(&'a [&'a [u8]], CommandOptions), CommandError> {
+    let mut options = CommandOptions::default();
     let has_items = options.read(&mut arguments, Some("ITEMS"), host)?;
     let creation = &options.creation;
     // The range depends on the format.

@@ -4,7 +4,7 @@
 use super::creation::spec;
 use super::effects::{Change, Effects, Replication, count_of};
 use super::error::CommandError;
-use super::keyspace::{Host, Slot};
+use super::keyspace::{Host, KeyValue};
 use super::options::CreationOptions;
 use super::outcomes::Outcomes;
 use super::replicated::{ArgumentList, Creation, ReplicatedCommand};
@@ -103,13 +103,13 @@ pub(super) fn add_items<'a, A: Adds<'a>>(
     key: &'a [u8],
     adds: &A,
     options: &CreationOptions,
-    slot: Slot<&mut Filter>,
+    slot: KeyValue<&mut Filter>,
     host: &dyn Host,
     prefetch: impl Prefetch,
 ) -> Result<Change<'a, Outcomes>, CommandError> {
     match slot {
-        Slot::WrongType => Err(CommandError::WrongType),
-        Slot::Filter(filter) => {
+        KeyValue::WrongType => Err(CommandError::WrongType),
+        KeyValue::Present(filter) => {
             let buffer = adds.buffer()?;
             let timing = Timing::of(filter, options.at_ms, host)?;
             let outcomes = add_to(filter, adds, host, prefetch)?;
@@ -127,8 +127,8 @@ pub(super) fn add_items<'a, A: Adds<'a>>(
             let effects = Effects { replication, ..outcomes.effects(adds.count()) };
             Ok(Change { result: outcomes, publish: None, expires_at_ms: None, effects })
         }
-        Slot::Vacant if !options.may_create(host) => Err(CommandError::LostFilter),
-        Slot::Vacant => {
+        KeyValue::Vacant if !options.may_create(host) => Err(CommandError::LostFilter),
+        KeyValue::Vacant => {
             let spec = spec(options, host)?;
             let buffer = adds.buffer()?;
             let mut filter = Filter::reserve(spec, host).map_err(CommandError::Reserve)?;
@@ -175,8 +175,8 @@ fn add_to<'a, A: Adds<'a>>(
 ///
 /// # Errors
 /// [`CommandError::NotFound`].
-pub(super) fn check_auto_create(slot: &Slot<&mut Filter>, host: &dyn Host) -> Result<(), CommandError> {
-    let is_vacant = matches!(slot, Slot::Vacant);
+pub(super) fn check_auto_create(slot: &KeyValue<&mut Filter>, host: &dyn Host) -> Result<(), CommandError> {
+    let is_vacant = matches!(slot, KeyValue::Vacant);
     if is_vacant && !host.settings().auto_create && !host.is_replicated() {
         return Err(CommandError::NotFound);
     }

@@ -1,7 +1,7 @@
 //! Reading the arguments of a command from left to right.
 
 use super::error::CommandError;
-use super::keyspace::Name;
+use super::keyspace::KeyName;
 use super::table::Command;
 
 /// The remaining arguments of a command.
@@ -49,9 +49,9 @@ impl<'a> Arguments<'a> {
     /// # Errors
     /// [`CommandError::WrongArity`] if there is none.
     #[inline(always)]
-    pub fn key(&mut self) -> Result<Name<'a>, CommandError> {
+    pub fn key(&mut self) -> Result<KeyName<'a>, CommandError> {
         let position = self.all.saturating_sub(self.rest.len());
-        Ok(Name { bytes: self.required()?, position })
+        Ok(KeyName { bytes: self.required()?, position })
     }
 
     /// Returns all remaining arguments, at least one.

@@ -3,7 +3,7 @@
 use super::arguments::Arguments;
 use super::effects::{Change, Effects, publish};
 use super::error::CommandError;
-use super::keyspace::{Host, Keyspace, OpenKey, Slot};
+use super::keyspace::{Host, KeyValue, Keyspace, OpenKey};
 use super::memory::Spare;
 use super::number::parse_integer;
 use super::reply::Reply;
@@ -62,10 +62,10 @@ pub(super) fn load_chunk<'a>(
     let data = arguments.required()?;
     let mut open = keyspace.open(key, KeyAccess::ReadWrite);
     let created = match open.slot() {
-        Slot::WrongType => return Err(CommandError::WrongType),
-        Slot::Vacant if filter::is_header(iterator, data) => Some(empty_filter(data, keyspace)?),
-        Slot::Vacant => return Err(CommandError::NotFound),
-        Slot::Filter(filter) => {
+        KeyValue::WrongType => return Err(CommandError::WrongType),
+        KeyValue::Vacant if filter::is_header(iterator, data) => Some(empty_filter(data, keyspace)?),
+        KeyValue::Vacant => return Err(CommandError::NotFound),
+        KeyValue::Present(filter) => {
             let trust = if keyspace.is_replicated() { Trust::Sender } else { Trust::DumpId };
             filter::load_chunk(filter, iterator, data, trust, keyspace).map_err(chunk_error)?;
             None

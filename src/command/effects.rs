@@ -1,7 +1,7 @@
 //! The changes of a command, and what the host does afterwards: replication, events, statistics.
 
 use super::error::CommandError;
-use super::keyspace::{Name, OpenKey};
+use super::keyspace::{KeyName, OpenKey};
 use super::replicated::ReplicatedCommand;
 use crate::bloom::{AddError, Filter};
 
@@ -108,7 +108,7 @@ impl<T> Change<'_, T> {
 #[inline(always)]
 pub(super) fn publish<'a, T>(
     key: &mut impl OpenKey,
-    name: Name<'a>,
+    name: KeyName<'a>,
     change: Change<'a, T>,
 ) -> Result<(T, Effects<'a>), CommandError> {
     let Change { result, publish, expires_at_ms, mut effects } = change;

@@ -6,7 +6,6 @@ use std::borrow::Cow;
 use thiserror::Error;
 
 use super::number::{rounded_up, six_digits};
-use super::table::Command;
 use super::words::Word;
 use crate::bloom::filter::merge::MergeError;
 use crate::bloom::hash::scheme::{NotEncodable, Scheme, SchemeError};
@@ -297,32 +296,6 @@ pub enum ImportError {
 pub fn quotable(word: &[u8]) -> String {
     const MAX_BYTES: usize = 128;
     String::from_utf8_lossy(word.get(..MAX_BYTES).unwrap_or(word)).into_owned()
-}
-
-impl CommandError {
-    /// Returns whether a replicated `command` that fails with this error loses data: the primary or the append-only
-    /// file has a filter, or items, that this server then does not have.
-    #[must_use]
-    pub fn is_loss(&self, command: Command) -> bool {
-        match self {
-            Self::Reserve(_)
-            | Self::BadData
-            | Self::OtherDump
-            | Self::InvalidOffset
-            | Self::ChunkTooBig
-            | Self::BadBlob
-            | Self::BadBlobVersion
-            | Self::OutOfMemory
-            | Self::Internal
-            | Self::Import(_)
-            | Self::Merge(_)
-            | Self::Add(AddError::CannotGrow(ReserveError::OutOfMemory | ReserveError::TooLarge { .. })) => {
-                true
-            }
-            Self::NotFound => matches!(command, Command::LoadChunk | Command::Merge),
-            _ => false,
-        }
-    }
 }
 
 /// The error of a command that failed unexpectedly.

@@ -4,6 +4,7 @@ use super::arguments::Arguments;
 use super::effects::Effects;
 use super::error::{CommandError, INTERNAL_ERROR};
 use super::keyspace::Keyspace;
+use super::outcomes::loses_item;
 use super::reply::Reply;
 use super::table::Command;
 use super::{add, bulk, chunks, debug, delete, exists, import, info, merge, reserve, statistics};
@@ -78,7 +79,28 @@ pub fn end_after_panic(command: Command, keyspace: &impl Keyspace, reply: &mut i
 
 /// Exits a server that must not continue after the error.
 fn check_loss(command: Command, error: &CommandError, keyspace: &impl Keyspace) {
-    if error.is_loss(command) && keyspace.must_succeed() {
+    if is_loss(command, error) && keyspace.must_succeed() {
         keyspace.lost(command, error);
+    }
+}
+
+/// Returns whether a replicated command that fails with this error loses data: the primary or the append-only file has
+/// a filter, or items, that this server then does not have.
+fn is_loss(command: Command, error: &CommandError) -> bool {
+    match error {
+        CommandError::Reserve(_)
+        | CommandError::BadData
+        | CommandError::OtherDump
+        | CommandError::InvalidOffset
+        | CommandError::ChunkTooBig
+        | CommandError::BadBlob
+        | CommandError::BadBlobVersion
+        | CommandError::OutOfMemory
+        | CommandError::Internal
+        | CommandError::Import(_)
+        | CommandError::Merge(_) => true,
+        CommandError::Add(error) => loses_item(*error),
+        CommandError::NotFound => matches!(command, Command::LoadChunk | Command::Merge),
+        _ => false,
     }
 }

@@ -5,9 +5,9 @@ use std::borrow::Cow;
 use super::arguments::Arguments;
 use super::effects::{Change, Effects, publish};
 use super::error::{CommandError, ImportError, quotable};
-use super::keyspace::{Host, Keyspace, Name, OpenKey, Slot, StringSlot};
+use super::keyspace::{Host, KeyName, KeyValue, Keyspace, OpenKey};
 use super::memory::Spare;
-use super::options::{CreationOptions, GUAVA, ImportOptions, Options};
+use super::options::{CommandOptions, CreationOptions, GUAVA, ImportOptions};
 use super::replicated::{ArgumentList, ReplicatedCommand, growth_words, number, word};
 use super::reply::Reply;
 use super::table::KeyAccess;
@@ -25,7 +25,7 @@ use crate::format::client::{GuavaHeader, RedissonConfig, config_key};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Origin<'a> {
     /// The string at this key.
-    Source(Name<'a>),
+    Source(KeyName<'a>),
     /// An argument that Guava's `writeTo` wrote.
     Guava(&'a [u8]),
     /// No bits: all are clear.
@@ -35,7 +35,7 @@ enum Origin<'a> {
 /// The arguments of BF.IMPORT.
 #[derive(Debug)]
 struct Import<'a> {
-    key: Name<'a>,
+    key: KeyName<'a>,
     origin: Origin<'a>,
     /// The options that describe the string.
     string: ImportOptions,
@@ -74,9 +74,9 @@ impl<'a> Import<'a> {
         if matches!(origin, Origin::Source(source) if source.bytes == key.bytes) {
             return Err(ImportError::SameKey.into());
         }
-        let mut given = Options::default();
+        let mut given = CommandOptions::default();
         given.read(&mut arguments, None, host)?;
-        let Options { creation: filter, import: string, is_replacing, .. } = given;
+        let CommandOptions { creation: filter, import: string, is_replacing, .. } = given;
         let import = Self { key, origin, string, filter, is_replacing };
         import.validate()?;
         Ok(import)
@@ -147,18 +147,18 @@ impl<'a> Import<'a> {
     fn run(self, keyspace: &impl Keyspace) -> Result<Effects<'a>, CommandError> {
         let mut open = keyspace.open(self.key, KeyAccess::ReadWrite);
         match open.slot() {
-            Slot::WrongType => return Err(CommandError::WrongType),
-            Slot::Filter(_) if !self.is_replacing => return Err(CommandError::KeyExists),
-            Slot::Filter(_) | Slot::Vacant => {}
+            KeyValue::WrongType => return Err(CommandError::WrongType),
+            KeyValue::Present(_) if !self.is_replacing => return Err(CommandError::KeyExists),
+            KeyValue::Present(_) | KeyValue::Vacant => {}
         }
         let key = self.key;
         let change = match self.origin {
             Origin::Guava(blob) => self.create(blob, keyspace),
             Origin::Empty => self.create(&[], keyspace),
             Origin::Source(source) => keyspace.with_string(source, |string| match string {
-                StringSlot::Bytes(bytes) => self.create(bytes, keyspace),
-                StringSlot::Vacant => Err(ImportError::NoSource.into()),
-                StringSlot::WrongType => Err(CommandError::WrongType),
+                KeyValue::Present(bytes) => self.create(bytes, keyspace),
+                KeyValue::Vacant => Err(ImportError::NoSource.into()),
+                KeyValue::WrongType => Err(CommandError::WrongType),
             }),
         }?;
         let ((), effects) = publish(&mut open, key, change)?;

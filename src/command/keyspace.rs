@@ -74,69 +74,59 @@ pub trait Host: ByteLimit {
 
 /// The name of a key, and its position among the arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Name<'a> {
+pub struct KeyName<'a> {
     /// The bytes of the name.
     pub bytes: &'a [u8],
     /// The position among the arguments after the command's name, from 0.
     pub position: usize,
 }
 
-/// The value of a key: none, a filter, or another type.
+/// The value of a key: none, one of the expected type, or another one. The expected type is a filter, or a client's
+/// string that is imported.
 #[derive(Debug)]
-pub enum Slot<F> {
+pub enum KeyValue<V> {
     /// No such key.
     Vacant,
-    /// A filter.
-    Filter(F),
+    /// A value of the expected type.
+    Present(V),
     /// A value of another type.
     WrongType,
 }
 
-impl<F> Slot<F> {
-    /// Returns the filter, if there is one.
+impl<V> KeyValue<V> {
+    /// Returns the value, if there is one.
     ///
     /// # Errors
     /// [`CommandError::WrongType`].
     #[inline(always)]
-    pub fn present(self) -> Result<Option<F>, CommandError> {
+    pub fn present(self) -> Result<Option<V>, CommandError> {
         match self {
             Self::Vacant => Ok(None),
-            Self::Filter(filter) => Ok(Some(filter)),
+            Self::Present(value) => Ok(Some(value)),
             Self::WrongType => Err(CommandError::WrongType),
         }
     }
 
-    /// Returns the filter, which must exist.
+    /// Returns the value, which must exist.
     ///
     /// # Errors
     /// [`CommandError::WrongType`] and [`CommandError::NotFound`].
     #[inline(always)]
-    pub fn required(self) -> Result<F, CommandError> {
+    pub fn required(self) -> Result<V, CommandError> {
         self.present()?.ok_or(CommandError::NotFound)
     }
 
     /// Checks that there is no value.
     ///
     /// # Errors
-    /// [`CommandError::WrongType`], and `taken` if there is a filter.
+    /// [`CommandError::WrongType`], and `taken` if there is a value.
     pub fn vacant(&self, taken: CommandError) -> Result<(), CommandError> {
         match self {
             Self::Vacant => Ok(()),
-            Self::Filter(_) => Err(taken),
+            Self::Present(_) => Err(taken),
             Self::WrongType => Err(CommandError::WrongType),
         }
     }
-}
-
-/// The value of a key from which a client's filter is imported.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StringSlot<'s> {
-    /// No such key.
-    Vacant,
-    /// A string.
-    Bytes(&'s [u8]),
-    /// A value of another type.
-    WrongType,
 }
 
 /// The keys of the selected database, and the server.
@@ -148,21 +138,21 @@ pub trait Keyspace: Host {
 
     /// Opens a key until the returned value is dropped. A key that is open for writing must not be opened again, and no
     /// key be opened after the value of another one was looked up ([`OpenKey::slot`]).
-    fn open(&self, name: Name<'_>, access: KeyAccess) -> Self::Key<'_>;
+    fn open(&self, name: KeyName<'_>, access: KeyAccess) -> Self::Key<'_>;
 
     /// Checks that the client may read `source`, which is not open. The server checks only the first key of a
     /// command, `first`. This is called before anything is read.
     ///
     /// # Errors
     /// [`CommandError::SourceDenied`], [`CommandError::SourceSlot`] and [`CommandError::SourceMoving`].
-    fn may_read(&self, source: Name<'_>, first: Name<'_>) -> Result<(), CommandError>;
+    fn may_read(&self, source: KeyName<'_>, first: KeyName<'_>) -> Result<(), CommandError>;
 
     /// Returns whether a source that was not found may be on another node, because the slot of `first` is migrating. No
     /// key is open.
-    fn may_be_migrating(&self, key: &[u8], first: Name<'_>) -> bool;
+    fn may_be_migrating(&self, key: &[u8], first: KeyName<'_>) -> bool;
 
     /// Calls `read` with the string under a key, which is not open. Returns its result.
-    fn with_string<T>(&self, name: Name<'_>, read: impl FnOnce(StringSlot<'_>) -> T) -> T;
+    fn with_string<T>(&self, name: KeyName<'_>, read: impl FnOnce(KeyValue<&'_ [u8]>) -> T) -> T;
 
     /// Returns a field of the hash under a key, if it exists and the client may read it.
     fn field(&self, key: &[u8], field: &str) -> Option<Vec<u8>>;
@@ -190,7 +180,7 @@ pub trait OpenKey {
     /// Returns the value of the key. Sets the time of a sliding-window filter ([`Filter::set_time`]): to the time of
     /// the command, or to the newest generation if the command is replicated and may write. If the key is open for
     /// reading, only parts of the filter that are never saved may change.
-    fn slot(&mut self) -> Slot<&mut Filter>;
+    fn slot(&mut self) -> KeyValue<&mut Filter>;
 
     /// Returns the bytes that the allocator set aside for the filter that [`slot`](Self::slot) returned. O(layers).
     fn allocated_bytes(&mut self) -> u64;

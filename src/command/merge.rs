@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::arguments::Arguments;
 use super::effects::{Effects, Replication};
 use super::error::CommandError;
-use super::keyspace::{Keyspace, Name, OpenKey, Slot};
+use super::keyspace::{KeyName, KeyValue, Keyspace, OpenKey};
 use super::reply::Reply;
 use super::table::KeyAccess;
 use crate::bloom::filter::merge::MergeError;
@@ -32,7 +32,7 @@ pub(super) fn run<'a>(
         keyspace.may_read(*source, request.dest)?;
     }
     let effects = request.run(keyspace).map_err(|error| {
-        let is_migrating = |source: &Name<'_>| keyspace.may_be_migrating(source.bytes, request.dest);
+        let is_migrating = |source: &KeyName<'_>| keyspace.may_be_migrating(source.bytes, request.dest);
         let is_elsewhere = error == CommandError::NotFound && request.sources.iter().any(is_migrating);
         if is_elsewhere { CommandError::SourceMoving } else { error }
     })?;
@@ -42,9 +42,9 @@ pub(super) fn run<'a>(
 
 /// The arguments of BF.MERGE.
 struct Request<'a> {
-    dest: Name<'a>,
+    dest: KeyName<'a>,
     /// The sources without the destination, each once.
-    sources: Vec<Name<'a>>,
+    sources: Vec<KeyName<'a>>,
     /// Whether the destination is also a source, so that it must exist.
     names_dest: bool,
     is_forced: bool,
@@ -65,7 +65,7 @@ impl<'a> Request<'a> {
         let names = words.iter().zip(dest.position.saturating_add(1)..);
         let sources = names
             .filter(|(bytes, _)| **bytes != dest.bytes && seen.insert(**bytes))
-            .map(|(bytes, position)| Name { bytes, position })
+            .map(|(bytes, position)| KeyName { bytes, position })
             .collect();
         Ok(Self { dest, sources, names_dest: words.contains(&dest.bytes), is_forced })
     }
@@ -75,12 +75,12 @@ impl<'a> Request<'a> {
         // All keys are opened before the first value is looked up: opening a key may make it expire, and other modules
         // are notified of that.
         let mut open = keyspace.open(self.dest, KeyAccess::ReadWrite);
-        let open_source = |source: &Name<'a>| keyspace.open(*source, KeyAccess::ReadOnly);
+        let open_source = |source: &KeyName<'a>| keyspace.open(*source, KeyAccess::ReadOnly);
         let mut keys: Vec<_> = self.sources.iter().map(open_source).collect();
         match open.slot() {
-            Slot::WrongType => return Err(CommandError::WrongType),
-            Slot::Vacant if self.names_dest => return Err(CommandError::NotFound),
-            Slot::Vacant | Slot::Filter(_) => {}
+            KeyValue::WrongType => return Err(CommandError::WrongType),
+            KeyValue::Vacant if self.names_dest => return Err(CommandError::NotFound),
+            KeyValue::Vacant | KeyValue::Present(_) => {}
         }
         let sources = keys.iter_mut().map(|key| key.slot().required().map(|filter| &*filter));
         let sources: Vec<&Filter> = sources.collect::<Result<_, _>>()?;

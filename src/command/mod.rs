@@ -40,7 +40,7 @@ pub use advice::growth_line;
 pub use effects::{Effects, Replication};
 pub use error::CommandError;
 pub use execute::{end_after_panic, execute, refuse};
-pub use keyspace::{Host, Keyspace, Name, OpenKey, Settings, Slot, StringSlot};
+pub use keyspace::{Host, KeyName, KeyValue, Keyspace, OpenKey, Settings};
 pub use refusals::Refusals;
 pub use replicated::ReplicatedCommand;
 pub use reply::{Protocol, Reply};

@@ -1,24 +1,24 @@
 //! The options of BF.RESERVE, BF.INSERT and BF.IMPORT: one grammar for the three commands.
 //!
-//! The table of commands lists the options of each command and how each is read ([`ArgumentSpec::read`]). This file
-//! has the struct for their values, and the readers. `creation` and `import` interpret the values together.
+//! The table of commands lists the options of each command. This file reads their values into a struct. `creation` and
+//! `import` interpret the values together.
 
 use super::arguments::Arguments;
 use super::error::{CommandError, ImportError, quotable};
 use super::keyspace::Host;
 use super::number::{is_ratio, parse_double, parse_integer};
-use super::table::{ArgumentKind, ArgumentSpec, Command};
+use super::table::{ArgumentKind, ArgumentSpec, Command, Presence};
 use super::words::Word;
 use crate::bloom::Format;
 use crate::bloom::filter::policy::BitOrder;
 use crate::bloom::hash::scheme::{ItemEncoding, Scheme};
 use crate::bloom::hash::siphash::{KEY_BYTES, SEED_BYTES};
-use crate::bloom::limits::{EXPANSION_MAX, WINDOW_MAX_MS, WINDOW_MIN_MS};
+use crate::bloom::limits::{CAPACITY_MAX_ITEMS, EXPANSION_MAX, WINDOW_MAX_MS, WINDOW_MIN_MS};
 
 /// The options of a command. Each value is checked for its own range only. A repeated option replaces the one before
 /// it.
 #[derive(Debug, Default)]
-pub struct Options {
+pub struct CommandOptions {
     /// The options of a new filter.
     pub(super) creation: CreationOptions,
     /// The options of a client's string.
@@ -94,26 +94,13 @@ pub struct ImportOptions {
 /// The value of SCHEME, and the name of the origin, for a string that Guava's `writeTo` wrote.
 pub(super) const GUAVA: &[u8] = b"guava";
 
-/// How an option is read.
-#[derive(Clone, Copy, Debug)]
-pub enum Read {
-    /// An option without a value.
-    Flag(fn(&mut Options)),
-    /// An option with a value.
-    Value(ReadValue),
-}
-
-/// Reads the value of an option.
-pub type ReadValue = fn(&mut Options, &mut Value<'_, '_>) -> Result<(), CommandError>;
-
-/// The value of an option that is to be read.
-pub struct Value<'v, 'a> {
+/// An option whose value is to be read.
+struct OptionValue<'v, 'a> {
     token: &'static str,
     arguments: &'v mut Arguments<'a>,
-    host: &'v dyn Host,
 }
 
-impl Options {
+impl CommandOptions {
     /// Reads options up to the word `end`, or to the last argument. Returns whether `end` was found.
     ///
     /// # Errors
@@ -130,8 +117,7 @@ impl Options {
                 return Ok(true);
             }
             match find(options, word) {
-                Some((_, Read::Flag(set))) => set(self),
-                Some((token, Read::Value(read))) => read(self, &mut Value { token, arguments, host })?,
+                Some(token) => self.read_one(&mut OptionValue { token, arguments }, host)?,
                 None if arguments.command() == Command::Insert => {
                     return Err(CommandError::InsertUnknownArgument);
                 }
@@ -141,97 +127,71 @@ impl Options {
         Ok(false)
     }
 
-    /// Reads EXPANSION.
-    pub(super) fn read_expansion(&mut self, value: &mut Value<'_, '_>) -> Result<(), CommandError> {
-        if value.arguments.command() != Command::Reserve {
-            return value.number(&mut self.creation.expansion, 0, EXPANSION_MAX);
+    /// Reads the value of an option, if it has one, and sets its field.
+    fn read_one(&mut self, value: &mut OptionValue<'_, '_>, host: &dyn Host) -> Result<(), CommandError> {
+        let Self { creation, import, .. } = self;
+        match value.token {
+            "CAPACITY" => creation.capacity_items = Some(value.number(1, CAPACITY_MAX_ITEMS)?),
+            "ERROR" => creation.error_rate = Some(value.ratio()?),
+            "EXPANSION" if value.arguments.command() == Command::Reserve => {
+                self.expansion = Some(parse_integer(value.bytes()?).ok_or(CommandError::ReserveExpansion)?);
+            }
+            "EXPANSION" => creation.expansion = Some(value.number(0, EXPANSION_MAX)?),
+            "NONSCALING" => creation.is_fixed = true,
+            "SATURATE" => creation.is_saturating = true,
+            "KEYED" => creation.is_keyed = true,
+            "KEY" => creation.key = Some(value.array(CommandError::BadKey)?),
+            "FORMAT" => creation.format = Some(value.word()?),
+            "COUNTING" => creation.is_counting = true,
+            "WINDOW" => creation.window_ms = Some(value.window_ms(1000, CommandError::WindowSeconds)?),
+            "PWINDOW" => creation.window_ms = Some(value.window_ms(1, CommandError::WindowMilliseconds)?),
+            "NOREFRESH" => creation.no_refresh = true,
+            "AT" => creation.at_ms = Some(value.unsigned()?.ok_or(CommandError::BadAt)?),
+            "SEED" => creation.seed = Some(value.array(CommandError::BadSeed)?),
+            "TIGHTENING" => creation.tightening_ratio = Some(value.tightening_ratio()?),
+            "UNRESERVED" => creation.is_unreserved = true,
+            "VALIDATESCALETO" => creation.scale_to_items = Some(value.number(1, u64::MAX)?),
+            "EX" | "PX" | "EXAT" | "PXAT" if creation.expires_at_ms.is_some() => {
+                return Err(CommandError::Syntax);
+            }
+            "EX" => creation.expires_at_ms = Some(value.expiry_ms(1000, host.now_ms())?),
+            "PX" => creation.expires_at_ms = Some(value.expiry_ms(1, host.now_ms())?),
+            "EXAT" => creation.expires_at_ms = Some(value.expiry_ms(1000, 0)?),
+            "PXAT" => creation.expires_at_ms = Some(value.expiry_ms(1, 0)?),
+            "NOCREATE" => self.no_create = true,
+            "IFNOTEXISTS" => self.if_not_exists = true,
+            "SCHEME" => (import.has_scheme, import.scheme) = (true, value.scheme()?),
+            "BITS" => import.size_bits = Some(value.number(1, i64::MAX.cast_unsigned())?),
+            "HASHES" => import.probes = Some(value.number(1, u32::MAX)?),
+            "SHIFT" => import.shift = Some(value.number(0, u8::MAX)?),
+            "ORDER" => import.order = Some(value.word()?),
+            "ENCODING" => import.encoding = Some(value.word()?),
+            "REPLACE" => self.is_replacing = true,
+            token => return Err(CommandError::UnknownArgument(token.to_owned())),
         }
-        self.expansion = Some(parse_integer(value.bytes()?).ok_or(CommandError::ReserveExpansion)?);
-        Ok(())
-    }
-
-    /// Reads TIGHTENING.
-    pub(super) fn read_tightening(&mut self, value: &mut Value<'_, '_>) -> Result<(), CommandError> {
-        let ratio = parse_double(value.bytes()?).ok_or(CommandError::BadTightening)?;
-        self.creation.tightening_ratio = Some(ratio);
-        if is_ratio(ratio) { Ok(()) } else { Err(CommandError::TighteningRange) }
-    }
-
-    /// Reads WINDOW or PWINDOW, whose unit is `unit_ms` milliseconds. `error` is the error for another value.
-    pub(super) fn read_window(
-        &mut self,
-        value: &mut Value<'_, '_>,
-        unit_ms: u64,
-        error: CommandError,
-    ) -> Result<(), CommandError> {
-        let window_ms = value.unsigned()?.and_then(|number| number.checked_mul(unit_ms));
-        let in_range = window_ms.filter(|window_ms| (WINDOW_MIN_MS..=WINDOW_MAX_MS).contains(window_ms));
-        self.creation.window_ms = Some(in_range.ok_or(error)?);
-        Ok(())
-    }
-
-    /// Reads AT.
-    pub(super) fn read_at(&mut self, value: &mut Value<'_, '_>) -> Result<(), CommandError> {
-        self.creation.at_ms = Some(value.unsigned()?.ok_or(CommandError::BadAt)?);
-        Ok(())
-    }
-
-    /// Reads EX or PX: a time to live, whose unit is `unit_ms` milliseconds.
-    pub(super) fn read_time_to_live(
-        &mut self,
-        value: &mut Value<'_, '_>,
-        unit_ms: i64,
-    ) -> Result<(), CommandError> {
-        let now_ms = value.host.now_ms();
-        self.read_expiry(value, unit_ms, now_ms)
-    }
-
-    /// Reads EX, PX, EXAT or PXAT: a time after `start_ms`, whose unit is `unit_ms` milliseconds. The errors are those
-    /// of SET.
-    pub(super) fn read_expiry(
-        &mut self,
-        value: &mut Value<'_, '_>,
-        unit_ms: i64,
-        start_ms: u64,
-    ) -> Result<(), CommandError> {
-        if self.creation.expires_at_ms.is_some() {
-            return Err(CommandError::Syntax);
-        }
-        let number = parse_integer(value.bytes()?).ok_or(CommandError::NotAnInteger)?;
-        // The server stores the time as a signed number.
-        let at_ms = number
-            .checked_mul(unit_ms)
-            .filter(|duration_ms| *duration_ms > 0)
-            .and_then(|duration_ms| duration_ms.checked_add_unsigned(start_ms))
-            .and_then(|at_ms| u64::try_from(at_ms).ok());
-        self.creation.expires_at_ms =
-            Some(at_ms.ok_or_else(|| CommandError::ExpireTime(value.arguments.name()))?);
-        Ok(())
-    }
-
-    /// Reads SCHEME.
-    pub(super) fn read_scheme(&mut self, value: &mut Value<'_, '_>) -> Result<(), CommandError> {
-        let name = value.bytes()?;
-        self.import.has_scheme = true;
-        self.import.scheme = if name.eq_ignore_ascii_case(GUAVA) {
-            None
-        } else {
-            Some(Scheme::named(name).ok_or_else(|| ImportError::UnknownScheme(quotable(name)))?)
-        };
         Ok(())
     }
 }
 
-/// Returns the token and the reader of the option that `word` names, in any case.
-fn find(options: &[ArgumentSpec], word: &[u8]) -> Option<(&'static str, Read)> {
-    options.iter().find_map(|option| match (option.token, option.read, &option.kind) {
-        (Some(token), Some(read), _) if word.eq_ignore_ascii_case(token.as_bytes()) => Some((token, read)),
-        (None, _, ArgumentKind::OneOf(choices)) => find(choices, word),
-        _ => None,
+/// Returns the token of the option that `word` names, in any case.
+fn find(options: &[ArgumentSpec], word: &[u8]) -> Option<&'static str> {
+    options.iter().filter(|option| option.presence == Presence::Optional).find_map(|option| {
+        match option.kind {
+            ArgumentKind::OneOf(choices) if option.token.is_none() => {
+                choices.iter().find_map(|choice| choice.token.filter(|token| is_named(token, word)))
+            }
+            _ => option.token.filter(|token| is_named(token, word)),
+        }
     })
 }
 
-impl<'a> Value<'_, 'a> {
+/// Returns whether a word of the client is this name, in any case.
+pub(super) fn is_named(name: &str, word: &[u8]) -> bool {
+    name.as_bytes().eq_ignore_ascii_case(word)
+}
+
+/// Each method reads the value and returns it.
+impl<'a> OptionValue<'_, 'a> {
     /// Returns the command's error for a bad value of this option: RedisBloom has different texts for each command.
     /// `allowed` are the valid values.
     fn bad(&self, allowed: String) -> CommandError {
@@ -244,11 +204,7 @@ impl<'a> Value<'_, 'a> {
         }
     }
 
-    /// Returns the value.
-    ///
-    /// # Errors
-    /// The command's error for a missing value.
-    pub(super) fn bytes(&mut self) -> Result<&'a [u8], CommandError> {
+    fn bytes(&mut self) -> Result<&'a [u8], CommandError> {
         let is_reserve = self.arguments.command() == Command::Reserve;
         self.arguments.optional().ok_or_else(|| match self.token {
             "EXPANSION" if is_reserve => CommandError::ReserveNoExpansion,
@@ -257,45 +213,65 @@ impl<'a> Value<'_, 'a> {
         })
     }
 
-    /// Returns the value if it is an integer that is not negative.
+    /// `None` if the value is not an integer, or negative.
     fn unsigned(&mut self) -> Result<Option<u64>, CommandError> {
         Ok(parse_integer(self.bytes()?).and_then(|value| u64::try_from(value).ok()))
     }
 
-    /// Reads an array of bytes into `target`. `error` is the error for another length.
-    pub(super) fn array<const N: usize>(
-        &mut self,
-        target: &mut Option<[u8; N]>,
-        error: CommandError,
-    ) -> Result<(), CommandError> {
-        *target = Some(self.bytes()?.try_into().map_err(|_| error)?);
-        Ok(())
+    /// `error` is the error for another length.
+    fn array<const N: usize>(&mut self, error: CommandError) -> Result<[u8; N], CommandError> {
+        self.bytes()?.try_into().map_err(|_| error)
     }
 
-    /// Reads an integer from `min` to `max` into `target`.
-    pub(super) fn number<N: TryFrom<u64> + Into<u64>>(
-        &mut self,
-        target: &mut Option<N>,
-        min: N,
-        max: N,
-    ) -> Result<(), CommandError> {
+    /// An integer from `min` to `max`.
+    fn number<N: TryFrom<u64> + Into<u64>>(&mut self, min: N, max: N) -> Result<N, CommandError> {
         let (min, max) = (min.into(), max.into());
         let value = self.unsigned()?.filter(|value| (min..=max).contains(value));
         let value = value.and_then(|value| N::try_from(value).ok());
-        *target = Some(value.ok_or_else(|| self.bad(format!("{min} to {max}")))?);
-        Ok(())
+        value.ok_or_else(|| self.bad(format!("{min} to {max}")))
     }
 
-    /// Reads a number strictly between 0 and 1 into `target`.
-    pub(super) fn ratio(&mut self, target: &mut Option<f64>) -> Result<(), CommandError> {
+    /// A number strictly between 0 and 1.
+    fn ratio(&mut self) -> Result<f64, CommandError> {
         let ratio = parse_double(self.bytes()?).filter(|ratio| is_ratio(*ratio));
-        *target = Some(ratio.ok_or_else(|| self.bad("a number between 0 and 1".to_owned()))?);
-        Ok(())
+        ratio.ok_or_else(|| self.bad("a number between 0 and 1".to_owned()))
     }
 
-    /// Reads one of the words of a type into `target`.
-    pub(super) fn word<W: Word>(&mut self, target: &mut Option<W>) -> Result<(), CommandError> {
-        *target = Some(W::named(self.bytes()?).ok_or_else(|| self.bad(W::listed()))?);
-        Ok(())
+    fn tightening_ratio(&mut self) -> Result<f64, CommandError> {
+        let ratio = parse_double(self.bytes()?).ok_or(CommandError::BadTightening)?;
+        if is_ratio(ratio) { Ok(ratio) } else { Err(CommandError::TighteningRange) }
+    }
+
+    /// One of the words of a type.
+    fn word<W: Word>(&mut self) -> Result<W, CommandError> {
+        W::named(self.bytes()?).ok_or_else(|| self.bad(W::listed()))
+    }
+
+    /// A length of a window in a unit of `unit_ms` milliseconds. `error` is the error for another value.
+    fn window_ms(&mut self, unit_ms: u64, error: CommandError) -> Result<u64, CommandError> {
+        let window_ms = self.unsigned()?.and_then(|number| number.checked_mul(unit_ms));
+        window_ms.filter(|window_ms| (WINDOW_MIN_MS..=WINDOW_MAX_MS).contains(window_ms)).ok_or(error)
+    }
+
+    /// A time after `start_ms` in a unit of `unit_ms` milliseconds. The errors are those of SET.
+    fn expiry_ms(&mut self, unit_ms: i64, start_ms: u64) -> Result<u64, CommandError> {
+        let number = parse_integer(self.bytes()?).ok_or(CommandError::NotAnInteger)?;
+        // The server stores the time as a signed number.
+        let at_ms = number
+            .checked_mul(unit_ms)
+            .filter(|duration_ms| *duration_ms > 0)
+            .and_then(|duration_ms| duration_ms.checked_add_unsigned(start_ms))
+            .and_then(|at_ms| u64::try_from(at_ms).ok());
+        at_ms.ok_or_else(|| CommandError::ExpireTime(self.arguments.name()))
+    }
+
+    /// A scheme; `None` for Guava's, whose bytes contain it.
+    fn scheme(&mut self) -> Result<Option<Scheme>, CommandError> {
+        let name = self.bytes()?;
+        if name.eq_ignore_ascii_case(GUAVA) {
+            return Ok(None);
+        }
+        let scheme = Scheme::named(name).ok_or_else(|| ImportError::UnknownScheme(quotable(name)))?;
+        Ok(Some(scheme))
     }
 }

@@ -9,9 +9,8 @@ use super::effects::{Effects, count_of};
 use super::error::CommandError;
 use super::keyspace::Host;
 use super::reply::Reply;
-use super::table::Command;
 use crate::bloom::hash::scheme::ItemEncoding;
-use crate::bloom::{AddError, AddOutcomes, Added, ItemSet};
+use crate::bloom::{AddError, AddOutcomes, Added, ItemSet, ReserveError};
 
 /// The item was new.
 pub(super) const NEW: u8 = b'1';
@@ -179,11 +178,15 @@ pub(super) fn write_outcome(outcome: Result<Added, AddError>, reply: &mut impl R
     }
 }
 
-/// Returns an error if the refusal `error` loses an item that the command must add: there was no memory for it.
+/// Returns an error if the refusal `error` loses an item that the command must add.
 ///
 /// # Errors
 /// The refusal.
 pub(super) fn check_loss(error: AddError, host: &dyn Host) -> Result<(), CommandError> {
-    let error = CommandError::Add(error);
-    if error.is_loss(Command::Add) && host.must_succeed() { Err(error) } else { Ok(()) }
+    if loses_item(error) && host.must_succeed() { Err(CommandError::Add(error)) } else { Ok(()) }
+}
+
+/// Returns whether an item was refused because there was no memory for it, on a server whose primary had enough.
+pub(super) const fn loses_item(error: AddError) -> bool {
+    matches!(error, AddError::CannotGrow(ReserveError::OutOfMemory | ReserveError::TooLarge { .. }))
 }

@@ -4,9 +4,9 @@ use super::arguments::Arguments;
 use super::creation::spec;
 use super::effects::{Change, Effects, publish};
 use super::error::CommandError;
-use super::keyspace::{Host, Keyspace, OpenKey, Slot};
+use super::keyspace::{Host, KeyValue, Keyspace, OpenKey};
 use super::number::{in_range, is_ratio, parse_double, parse_integer};
-use super::options::{CreationOptions, Options};
+use super::options::{CommandOptions, CreationOptions};
 use super::replicated::Creation;
 use super::reply::Reply;
 use super::table::KeyAccess;
@@ -28,14 +28,14 @@ pub(super) fn run<'a>(
     let (options, if_not_exists) = parse(arguments, keyspace)?;
     let mut open = keyspace.open(key, KeyAccess::ReadWrite);
     match open.slot() {
-        Slot::Vacant => {}
-        Slot::WrongType => return Err(CommandError::WrongType),
-        Slot::Filter(filter) if if_not_exists => {
+        KeyValue::Vacant => {}
+        KeyValue::WrongType => return Err(CommandError::WrongType),
+        KeyValue::Present(filter) if if_not_exists => {
             options.check_existing(filter, keyspace)?;
             reply.integer(0);
             return Ok(Effects::default());
         }
-        Slot::Filter(_) => return Err(CommandError::ItemExists),
+        KeyValue::Present(_) => return Err(CommandError::ItemExists),
     }
     let filter = Filter::reserve(spec(&options, keyspace)?, keyspace).map_err(CommandError::Reserve)?;
     let commands = Creation::of(&filter).commands(key.bytes, std::iter::empty(), Vec::new());
@@ -58,7 +58,7 @@ fn parse(mut arguments: Arguments<'_>, host: &dyn Host) -> Result<(CreationOptio
         return Err(CommandError::ReserveErrorRateRange);
     }
     let capacity = parse_integer(arguments.required()?).ok_or(CommandError::ReserveCapacity)?;
-    let mut given = Options::default();
+    let mut given = CommandOptions::default();
     let are_good = given.read(&mut arguments, None, host);
     // The range of the capacity depends on the format. Bad options have no format.
     let mut options = if are_good.is_ok() { given.creation } else { CreationOptions::default() };
@@ -79,7 +79,7 @@ fn parse(mut arguments: Arguments<'_>, host: &dyn Host) -> Result<(CreationOptio
 }
 
 /// Returns the expansion; 0 is valid with all other options.
-fn expansion(given: &Options, host: &dyn Host) -> Result<Option<u32>, CommandError> {
+fn expansion(given: &CommandOptions, host: &dyn Host) -> Result<Option<u32>, CommandError> {
     let factor = match given.expansion {
         None => return Ok(None),
         Some(0) => return Ok(Some(0)),

@@ -15,7 +15,7 @@ use crate::command::table::for_each_command;
 use crate::command::{COMMANDS, Command, CommandError, end_after_panic, execute, refuse};
 
 macro_rules! handlers {
-    ($($(#[$doc:meta])* $command:ident => $file:ident::$spec:ident,)*) => {
+    ($($(#[$doc:meta])* $command:ident => $spec:ident,)*) => {
         /// The handler of every command, in the order of the table.
         pub(super) const HANDLERS: [RedisModuleCmdFunc; COMMANDS.len()] =
             [$(Some(handle::<{ Command::$command as usize }>)),*];

@@ -15,7 +15,7 @@ use super::{server, stats};
 use crate::bloom::AddError;
 use crate::command::table::KeyAccess;
 use crate::command::{
-    Command, Effects, OpenKey, Refusals, ReplicatedCommand, Replication, Slot, growth_line,
+    Command, Effects, KeyValue, OpenKey, Refusals, ReplicatedCommand, Replication, growth_line,
 };
 
 /// Number of arguments of a replicated command for which memory is not preallocated.
@@ -131,7 +131,7 @@ unsafe fn log_growth(layers_added: u32, context: Context, name: *mut RedisModule
     // SAFETY: context and name are those of the running command, and no key is open, by the caller's
     // contract.
     let mut key = unsafe { Key::open(context, name, KeyAccess::ReadOnly, claim) };
-    if let Slot::Filter(filter) = key.slot() {
+    if let KeyValue::Present(filter) = key.slot() {
         // SAFETY: the name is alive and stays as it is while the command runs.
         let line = growth_line(unsafe { string_bytes(name) }, filter, layers_added);
         line.iter().for_each(|line| log::throttled(Topic::Growing, context, line));

@@ -15,7 +15,7 @@ use super::server;
 use super::stored::{self, Stored};
 use crate::bloom::{Filter, FilterCounts};
 use crate::command::table::KeyAccess;
-use crate::command::{CommandError, OpenKey, Slot};
+use crate::command::{CommandError, KeyValue, OpenKey};
 
 /// The position if no key was opened.
 const NONE: usize = usize::MAX;
@@ -143,16 +143,16 @@ impl<'k> Key<'k> {
     }
 
     #[inline(always)]
-    fn value(&self) -> Slot<NonNull<Stored>> {
+    fn value(&self) -> KeyValue<NonNull<Stored>> {
         let Some(key) = self.key else {
-            return if self.claim.is_some() { Slot::Vacant } else { Slot::WrongType };
+            return if self.claim.is_some() { KeyValue::Vacant } else { KeyValue::WrongType };
         };
         let (Some(key_type), Some(get_type), Some(get_value)) = (
             api!(RedisModule_KeyType),
             api!(RedisModule_ModuleTypeGetType),
             api!(RedisModule_ModuleTypeGetValue),
         ) else {
-            return Slot::WrongType;
+            return KeyValue::WrongType;
         };
         // SAFETY: the key is open.
         let data_type = unsafe { get_type(key.as_ptr()) };
@@ -160,11 +160,11 @@ impl<'k> Key<'k> {
             // SAFETY: the key is open.
             let key_type = unsafe { key_type(key.as_ptr()) };
             let is_empty = isize::try_from(key_type) == Ok(raw::REDISMODULE_KEYTYPE_EMPTY);
-            return if is_empty { Slot::Vacant } else { Slot::WrongType };
+            return if is_empty { KeyValue::Vacant } else { KeyValue::WrongType };
         }
         // SAFETY: the key is open and holds a value of a module's type.
         let value = unsafe { get_value(key.as_ptr()) };
-        NonNull::new(value.cast()).map_or(Slot::WrongType, Slot::Filter)
+        NonNull::new(value.cast()).map_or(KeyValue::WrongType, KeyValue::Present)
     }
 
     /// Returns the filter that was found under the key.
@@ -183,14 +183,14 @@ impl<'k> Key<'k> {
 
 impl OpenKey for Key<'_> {
     #[inline(always)]
-    fn slot(&mut self) -> Slot<&mut Filter> {
+    fn slot(&mut self) -> KeyValue<&mut Filter> {
         match self.value() {
-            Slot::Vacant => Slot::Vacant,
-            Slot::WrongType => Slot::WrongType,
-            Slot::Filter(stored) => {
+            KeyValue::Vacant => KeyValue::Vacant,
+            KeyValue::WrongType => KeyValue::WrongType,
+            KeyValue::Present(stored) => {
                 self.stored = Some(stored);
                 let (context, access) = (self.context, self.access);
-                let Some(stored) = self.stored() else { return Slot::WrongType };
+                let Some(stored) = self.stored() else { return KeyValue::WrongType };
                 // SAFETY: the context is that of the running command.
                 let is_replicated =
                     || access == KeyAccess::ReadWrite && unsafe { server::is_replicated(context) };
@@ -199,7 +199,7 @@ impl OpenKey for Key<'_> {
                     self.counts = stored.filter.counts_since(usize::MAX);
                     self.note_change();
                 }
-                self.stored().map_or(Slot::WrongType, |stored| Slot::Filter(&mut stored.filter))
+                self.stored().map_or(KeyValue::WrongType, |stored| KeyValue::Present(&mut stored.filter))
             }
         }
     }

@@ -14,7 +14,7 @@ use super::source::{self, Source};
 use crate::bloom::hash::siphash::SEED_BYTES;
 use crate::bloom::{ByteLimit, Limit, Memory, Prefetch};
 use crate::command::table::KeyAccess;
-use crate::command::{Command, CommandError, Host, Keyspace, Name, Settings, StringSlot};
+use crate::command::{Command, CommandError, Host, KeyName, KeyValue, Keyspace, Settings};
 use crate::prefetch::Processor;
 
 /// The server during one command.
@@ -45,7 +45,7 @@ impl Keyspace for ServerKeyspace<'_> {
         Self: 'k;
 
     #[inline(always)]
-    fn open(&self, name: Name<'_>, access: KeyAccess) -> Key<'_> {
+    fn open(&self, name: KeyName<'_>, access: KeyAccess) -> Key<'_> {
         match self.claim(name.position) {
             // SAFETY: the keyspace does not outlive its context, which is that of the running command. The name is
             // one of its arguments, and the claim ensures that no other key of that name is open.
@@ -54,7 +54,7 @@ impl Keyspace for ServerKeyspace<'_> {
         }
     }
 
-    fn may_read(&self, source: Name<'_>, first: Name<'_>) -> Result<(), CommandError> {
+    fn may_read(&self, source: KeyName<'_>, first: KeyName<'_>) -> Result<(), CommandError> {
         let keys = self.argv.string(source.position).zip(self.argv.string(first.position));
         match keys {
             // The primary has checked the permission.
@@ -65,13 +65,13 @@ impl Keyspace for ServerKeyspace<'_> {
         }
     }
 
-    fn may_be_migrating(&self, key: &[u8], first: Name<'_>) -> bool {
+    fn may_be_migrating(&self, key: &[u8], first: KeyName<'_>) -> bool {
         // SAFETY: the context is that of the running command.
         !self.is_replicated() && unsafe { source::may_be_migrating(self.context, key, first.bytes) }
     }
 
-    fn with_string<T>(&self, name: Name<'_>, read: impl FnOnce(StringSlot<'_>) -> T) -> T {
-        let Some((string, _claim)) = self.claim(name.position) else { return read(StringSlot::WrongType) };
+    fn with_string<T>(&self, name: KeyName<'_>, read: impl FnOnce(KeyValue<&'_ [u8]>) -> T) -> T {
+        let Some((string, _claim)) = self.claim(name.position) else { return read(KeyValue::WrongType) };
         // SAFETY: as in `open`; so nothing is written to the key while the source lives.
         let source = unsafe { Source::open(self.context, string) };
         read(source.string())

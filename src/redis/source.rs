@@ -12,7 +12,7 @@ use redis_module::raw::{self, RedisModuleString};
 
 use super::api::{CallReply, Context, server_flags};
 use super::log;
-use crate::command::{CommandError, StringSlot};
+use crate::command::{CommandError, KeyValue};
 
 /// Checks that the client may read `source`, and that it is in the slot of `first`.
 ///
@@ -134,14 +134,14 @@ impl Source {
     }
 
     /// Returns the value of the key.
-    pub(super) fn string(&self) -> StringSlot<'_> {
+    pub(super) fn string(&self) -> KeyValue<&'_ [u8]> {
         match self.key_type() {
-            None => StringSlot::Vacant,
+            None => KeyValue::Vacant,
             Some(raw::REDISMODULE_KEYTYPE_STRING) => {
                 let bytes = self.copy.as_deref().or_else(|| self.borrowed());
-                bytes.map_or(StringSlot::WrongType, StringSlot::Bytes)
+                bytes.map_or(KeyValue::WrongType, KeyValue::Present)
             }
-            Some(_) => StringSlot::WrongType,
+            Some(_) => KeyValue::WrongType,
         }
     }
 

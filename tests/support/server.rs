@@ -10,8 +10,8 @@ use everbloom::bloom::{
 };
 use everbloom::command::table::KeyAccess;
 use everbloom::command::{
-    COMMANDS, Command, CommandError, Effects, Host, Keyspace, Name, OpenKey, Protocol, Refusals,
-    ReplicatedCommand, Replication, Reply, Settings, Slot, StringSlot, end_after_panic, execute, growth_line,
+    COMMANDS, Command, CommandError, Effects, Host, KeyName, KeyValue, Keyspace, OpenKey, Protocol, Refusals,
+    ReplicatedCommand, Replication, Reply, Settings, end_after_panic, execute, growth_line,
 };
 
 use super::saved::{digested, fingerprint};
@@ -212,7 +212,7 @@ struct TestKey<'k> {
 }
 
 impl OpenKey for TestKey<'_> {
-    fn slot(&mut self) -> Slot<&mut Filter> {
+    fn slot(&mut self) -> KeyValue<&mut Filter> {
         step();
         self.has_looked_up.set(true);
         let is_writable = self.access == KeyAccess::ReadWrite && self.filter.is_some();
@@ -224,9 +224,9 @@ impl OpenKey for TestKey<'_> {
         }
         match &mut self.filter {
             // `string` has another type.
-            _ if self.name == b"string" => Slot::WrongType,
-            Some(filter) => Slot::Filter(filter),
-            None => Slot::Vacant,
+            _ if self.name == b"string" => KeyValue::WrongType,
+            Some(filter) => KeyValue::Present(filter),
+            None => KeyValue::Vacant,
         }
     }
 
@@ -280,7 +280,7 @@ impl Keyspace for Database<'_> {
     where
         Self: 'k;
 
-    fn open(&self, name: Name<'_>, access: KeyAccess) -> TestKey<'_> {
+    fn open(&self, name: KeyName<'_>, access: KeyAccess) -> TestKey<'_> {
         step();
         // Other modules are notified of a key that expires when it is opened, and may free a value.
         assert!(!self.has_looked_up.get(), "a key is opened after the value of another one was looked up");
@@ -300,22 +300,22 @@ impl Keyspace for Database<'_> {
     }
 
     /// Returns an error for the key `secret`, which no client may read.
-    fn may_read(&self, source: Name<'_>, _first: Name<'_>) -> Result<(), CommandError> {
+    fn may_read(&self, source: KeyName<'_>, _first: KeyName<'_>) -> Result<(), CommandError> {
         if source.bytes == b"secret" { Err(CommandError::SourceDenied) } else { Ok(()) }
     }
 
     /// Returns whether the key begins with `migrating`. Such keys are on another node.
-    fn may_be_migrating(&self, key: &[u8], _first: Name<'_>) -> bool {
+    fn may_be_migrating(&self, key: &[u8], _first: KeyName<'_>) -> bool {
         key.starts_with(b"migrating") || key.starts_with(b"{migrating")
     }
 
     /// Passes the string of a key to `read`. Two keys have the string `4`, in which the bits 2, 3 and 5 are set.
-    fn with_string<T>(&self, name: Name<'_>, read: impl FnOnce(StringSlot<'_>) -> T) -> T {
+    fn with_string<T>(&self, name: KeyName<'_>, read: impl FnOnce(KeyValue<&'_ [u8]>) -> T) -> T {
         step();
         read(match name.bytes {
-            b"string" | b"users" => StringSlot::Bytes(b"4"),
-            b"list" => StringSlot::WrongType,
-            key => self.strings.get(key).map_or(StringSlot::Vacant, |bytes| StringSlot::Bytes(bytes)),
+            b"string" | b"users" => KeyValue::Present(b"4"),
+            b"list" => KeyValue::WrongType,
+            key => self.strings.get(key).map_or(KeyValue::Vacant, |bytes| KeyValue::Present(bytes)),
         })
     }
 

@@ -11,7 +11,7 @@ use super::arguments::Arguments;
 use super::effects::{Effects, publish};
 use super::error::CommandError;
 use super::exists::missing;
-use super::keyspace::{Host, Keyspace, OpenKey, Slot};
+use super::keyspace::{Host, KeyValue, Keyspace, OpenKey};
 use super::memory::{Spare, byte_buffer};
 use super::options::CreationOptions;
 use super::outcomes::Outcomes;
@@ -36,7 +36,7 @@ pub(super) fn add<'a>(
     let spare = requested.spare(&batch, keyspace)?;
     let mut open = keyspace.open(key, KeyAccess::ReadWrite);
     let slot = open.slot();
-    if matches!(slot, Slot::Vacant) {
+    if matches!(slot, KeyValue::Vacant) {
         if no_create {
             return Err(CommandError::NotFound);
         }

@@ -1,59 +1,53 @@
 //! The table of commands: the source for registration, COMMAND DOCS, the arity check and docs/commands.md.
 
-mod commands;
-mod options;
+mod rows;
 
 use std::ops::RangeInclusive;
-
-use super::options::Read;
-
-/// The first release.
-const V1_0: &str = "1.0.0";
 
 /// Lists every command once with its row. Calls `$use!` with the list.
 macro_rules! for_each_command {
     ($use:ident) => {
         $use! {
             /// BF.RESERVE.
-            Reserve => options::RESERVE,
+            Reserve => RESERVE,
             /// BF.ADD.
-            Add => commands::ADD,
+            Add => ADD,
             /// BF.MADD.
-            MAdd => commands::MADD,
+            MAdd => MADD,
             /// BF.INSERT.
-            Insert => options::INSERT,
+            Insert => INSERT,
             /// BF.DEL.
-            Del => commands::DEL,
+            Del => DEL,
             /// BF.EXISTS.
-            Exists => commands::EXISTS,
+            Exists => EXISTS,
             /// BF.MEXISTS.
-            MExists => commands::MEXISTS,
+            MExists => MEXISTS,
             /// BF.BULKADD.
-            BulkAdd => commands::BULKADD,
+            BulkAdd => BULKADD,
             /// BF.BULKEXISTS.
-            BulkExists => commands::BULKEXISTS,
+            BulkExists => BULKEXISTS,
             /// BF.INFO.
-            Info => commands::INFO,
+            Info => INFO,
             /// BF.STATS.
-            Stats => commands::STATS,
+            Stats => STATS,
             /// BF.CARD.
-            Card => commands::CARD,
+            Card => CARD,
             /// BF.DEBUG.
-            Debug => commands::DEBUG,
+            Debug => DEBUG,
             /// BF.CLEAR.
-            Clear => commands::CLEAR,
+            Clear => CLEAR,
             /// BF.SCANDUMP.
-            ScanDump => commands::SCANDUMP,
+            ScanDump => SCANDUMP,
             /// BF.LOADCHUNK.
-            LoadChunk => commands::LOADCHUNK,
+            LoadChunk => LOADCHUNK,
             /// BF.LOAD.
-            Load => commands::LOAD,
+            Load => LOAD,
             /// BF.IMPORT.
-            Import => options::IMPORT,
+            Import => IMPORT,
             /// BF.EXPORT.
-            Export => commands::EXPORT,
+            Export => EXPORT,
             /// BF.MERGE.
-            Merge => commands::MERGE,
+            Merge => MERGE,
         }
     };
 }
@@ -61,7 +55,7 @@ macro_rules! for_each_command {
 pub(crate) use for_each_command;
 
 macro_rules! commands {
-    ($($(#[$doc:meta])* $command:ident => $file:ident::$spec:ident,)*) => {
+    ($($(#[$doc:meta])* $command:ident => $spec:ident,)*) => {
         /// A command of the module.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Command {
@@ -77,7 +71,7 @@ macro_rules! commands {
             #[inline(always)]
             pub fn spec(self) -> &'static CommandSpec {
                 match self {
-                    $(Self::$command => &$file::$spec,)*
+                    $(Self::$command => &rows::$spec,)*
                 }
             }
         }
@@ -129,42 +123,6 @@ impl CommandSpec {
         let least = i32::try_from(*self.arguments.start()).unwrap_or(i32::MAX).saturating_add(1);
         if self.arguments.start() == self.arguments.end() { least } else { least.saturating_neg() }
     }
-
-    /// Returns the start of the command's section in docs/commands.md. White space may differ.
-    #[must_use]
-    pub fn section_head(&self) -> String {
-        let name = self.name.to_uppercase();
-        let syntax: Vec<_> = self.syntax.iter().map(argument_text).collect();
-        format!("### {name}\n\n```text\n{name} {}\n```\n\n{}.", syntax.join(" "), self.summary)
-    }
-
-    /// Returns the line of facts in the command's section in docs/commands.md. White space may differ.
-    #[must_use]
-    pub fn section_facts(&self) -> String {
-        format!(
-            "Complexity: {}. Since {}. ACL categories: `{} bloom`.",
-            self.complexity, self.since, self.categories
-        )
-    }
-}
-
-/// Returns the syntax of an argument, as redis.io writes it.
-fn argument_text(argument: &ArgumentSpec) -> String {
-    let value = match &argument.kind {
-        ArgumentKind::PureToken => String::new(),
-        ArgumentKind::OneOf(choices) => choices.iter().map(argument_text).collect::<Vec<_>>().join(" | "),
-        _ => argument.name.to_owned(),
-    };
-    let text = match argument.token {
-        Some(token) if value.is_empty() => token.to_owned(),
-        Some(token) => format!("{token} {value}"),
-        None => value,
-    };
-    match argument.presence {
-        Presence::Required => text,
-        Presence::Optional => format!("[{text}]"),
-        Presence::Repeated => format!("{text} [{text} ...]"),
-    }
 }
 
 /// An argument for COMMAND DOCS.
@@ -178,8 +136,6 @@ pub struct ArgumentSpec {
     pub token: Option<&'static str>,
     /// How often it appears.
     pub presence: Presence,
-    /// How an option is read; `None` for other arguments.
-    pub read: Option<Read>,
 }
 
 /// The type of an argument.
@@ -187,8 +143,7 @@ pub struct ArgumentSpec {
 pub enum ArgumentKind {
     /// The key.
     Key,
-    /// Any bytes. Also a key that is only read ([`Keyspace::may_read`](crate::command::Keyspace::may_read)), because
-    /// the server knows the first key only.
+    /// Any bytes. Also a key that is only read (`Keyspace::may_read`), because the server knows the first key only.
     String,
     /// An integer.
     Integer,
@@ -242,20 +197,5 @@ mod tests {
             ("bf.merge", -3),
         ];
         assert_eq!(arities, expected);
-    }
-
-    #[test]
-    fn syntax_is_written_as_on_redis_io() {
-        let head = Command::Insert.spec().section_head();
-        for expected in [
-            "\nBF.INSERT key [CAPACITY capacity] [ERROR error] ",
-            " [NOCREATE] [NONSCALING] ",
-            " [FORMAT everbloom | redisbloom | valkey-bloom] ",
-            " ITEMS item [item ...]\n",
-        ] {
-            assert!(head.contains(expected), "{head}");
-        }
-        let head = Command::Info.spec().section_head();
-        assert!(head.contains("BF.INFO key [CAPACITY | SIZE | FILTERS | ITEMS | EXPANSION]\n"), "{head}");
     }
 }

@@ -1,0 +1,367 @@
+//! The rows of the table.
+
+use super::ArgumentKind::{Double, Integer, Key, OneOf, PureToken, String};
+use super::{ArgumentKind, ArgumentSpec, CommandSpec, KeyAccess, Presence};
+
+/// The common part of most commands that change a filter. They may need memory.
+const CHANGES: CommandSpec = CommandSpec {
+    name: "",
+    arguments: 0..=0,
+    flags: "write deny-oom",
+    categories: "write",
+    key_access: KeyAccess::ReadWrite,
+    tips: None,
+    since: "1.0.0",
+    complexity: "",
+    summary: "",
+    syntax: &[],
+};
+/// The common part of most commands that only read a filter.
+const READS: CommandSpec =
+    CommandSpec { flags: "readonly fast", categories: "read", key_access: KeyAccess::ReadOnly, ..CHANGES };
+
+/// More arguments than a client can send.
+const MANY: usize = usize::MAX;
+/// The reply can change without a write to the key by a client.
+const DONT_CACHE: Option<&str> = Some("dont_cache");
+
+const fn argument(name: &'static str, kind: ArgumentKind) -> ArgumentSpec {
+    ArgumentSpec { name, kind, token: None, presence: Presence::Required }
+}
+
+const fn repeated(name: &'static str) -> ArgumentSpec {
+    ArgumentSpec { presence: Presence::Repeated, ..argument(name, String) }
+}
+
+/// Returns a word that is required, or is one of several, with a value unless the kind is a token.
+const fn word(name: &'static str, token: &'static str, kind: ArgumentKind) -> ArgumentSpec {
+    ArgumentSpec { token: Some(token), ..argument(name, kind) }
+}
+
+/// Returns an option with a value.
+const fn option(name: &'static str, token: &'static str, kind: ArgumentKind) -> ArgumentSpec {
+    ArgumentSpec { presence: Presence::Optional, ..word(name, token, kind) }
+}
+
+/// Returns an option without a value.
+const fn flag(name: &'static str, token: &'static str) -> ArgumentSpec {
+    option(name, token, PureToken)
+}
+
+/// Returns a choice of at most one of several options.
+const fn one_of(name: &'static str, choices: &'static [ArgumentSpec]) -> ArgumentSpec {
+    ArgumentSpec { presence: Presence::Optional, ..argument(name, OneOf(choices)) }
+}
+
+const KEY: ArgumentSpec = argument("key", Key);
+const ITEM: ArgumentSpec = argument("item", String);
+const ITEMS: ArgumentSpec = repeated("item");
+const ITERATOR: ArgumentSpec = argument("iterator", Integer);
+const DATA: ArgumentSpec = argument("data", String);
+/// The packing of a batch. The batch follows.
+const PACKING: ArgumentSpec = argument(
+    "packing",
+    OneOf(&[
+        word("lines", "LINES", PureToken),
+        word("bytes", "FIXED", Integer),
+        word("prefixed", "PREFIXED", PureToken),
+    ]),
+);
+const COUNT: ArgumentSpec = flag("count", "COUNT");
+
+// The options of BF.RESERVE, BF.INSERT and BF.IMPORT. `options` reads them by their tokens.
+const CAPACITY: ArgumentSpec = option("capacity", "CAPACITY", Integer);
+const ERROR: ArgumentSpec = option("error", "ERROR", Double);
+const EXPANSION: ArgumentSpec = option("expansion", "EXPANSION", Integer);
+const NONSCALING: ArgumentSpec = flag("nonscaling", "NONSCALING");
+const SATURATE: ArgumentSpec = flag("saturate", "SATURATE");
+const KEYED: ArgumentSpec = flag("keyed", "KEYED");
+const FORMAT: ArgumentSpec = option(
+    "format",
+    "FORMAT",
+    OneOf(&[
+        word("everbloom", "everbloom", PureToken),
+        word("redisbloom", "redisbloom", PureToken),
+        word("valkey-bloom", "valkey-bloom", PureToken),
+    ]),
+);
+const COUNTING: ArgumentSpec = flag("counting", "COUNTING");
+const WINDOW: ArgumentSpec =
+    one_of("window", &[word("seconds", "WINDOW", Integer), word("milliseconds", "PWINDOW", Integer)]);
+const NOREFRESH: ArgumentSpec = flag("norefresh", "NOREFRESH");
+const EXPIRY: ArgumentSpec = one_of(
+    "expiry",
+    &[
+        word("seconds", "EX", Integer),
+        word("milliseconds", "PX", Integer),
+        word("unix-time-seconds", "EXAT", Integer),
+        word("unix-time-milliseconds", "PXAT", Integer),
+    ],
+);
+
+// Rows with options allow every option once, and a few arguments more for future options. Longer commands are mistakes.
+
+pub(super) static RESERVE: CommandSpec = CommandSpec {
+    name: "bf.reserve",
+    arguments: 3..=20,
+    categories: "write fast",
+    complexity: "O(1)",
+    summary: "Creates an empty filter",
+    syntax: &[
+        KEY,
+        argument("error_rate", Double),
+        argument("capacity", Integer),
+        EXPANSION,
+        NONSCALING,
+        SATURATE,
+        KEYED,
+        FORMAT,
+        COUNTING,
+        WINDOW,
+        NOREFRESH,
+        EXPIRY,
+        flag("ifnotexists", "IFNOTEXISTS"),
+    ],
+    ..CHANGES
+};
+
+pub(super) static ADD: CommandSpec = CommandSpec {
+    name: "bf.add",
+    arguments: 2..=2,
+    complexity: "O(k * n) for k probes and n layers",
+    summary: "Adds an item to a filter and creates the filter if it does not exist",
+    syntax: &[KEY, ITEM],
+    ..CHANGES
+};
+
+pub(super) static MADD: CommandSpec = CommandSpec {
+    name: "bf.madd",
+    arguments: 2..=MANY,
+    complexity: "O(m * k * n) for m items, k probes and n layers",
+    summary: "Adds items to a filter and creates the filter if it does not exist",
+    syntax: &[KEY, ITEMS],
+    ..CHANGES
+};
+
+pub(super) static INSERT: CommandSpec = CommandSpec {
+    name: "bf.insert",
+    arguments: 3..=MANY,
+    complexity: "O(m * k * n) for m items, k probes and n layers",
+    summary: "Adds items to a filter and creates the filter with the given options if it does not exist",
+    syntax: &[
+        KEY,
+        CAPACITY,
+        ERROR,
+        EXPANSION,
+        flag("nocreate", "NOCREATE"),
+        NONSCALING,
+        SATURATE,
+        KEYED,
+        option("key", "KEY", String),
+        FORMAT,
+        COUNTING,
+        WINDOW,
+        NOREFRESH,
+        option("unix-time-milliseconds", "AT", Integer),
+        option("seed", "SEED", String),
+        option("tightening", "TIGHTENING", Double),
+        flag("unreserved", "UNRESERVED"),
+        option("validatescaleto", "VALIDATESCALETO", Integer),
+        EXPIRY,
+        word("items", "ITEMS", PureToken),
+        ITEMS,
+    ],
+    ..CHANGES
+};
+
+pub(super) static CLEAR: CommandSpec = CommandSpec {
+    name: "bf.clear",
+    arguments: 1..=1,
+    // BF.CLEAR frees memory, so it is allowed above `maxmemory`.
+    flags: "write fast",
+    categories: "write fast",
+    complexity: "O(1)",
+    summary: "Removes all items from a filter and keeps its parameters and its time to live",
+    syntax: &[KEY],
+    ..CHANGES
+};
+
+pub(super) static DEL: CommandSpec = CommandSpec {
+    name: "bf.del",
+    arguments: 2..=MANY,
+    flags: "write",
+    complexity: "O(m) for m items",
+    summary: "Deletes items from a counting filter",
+    syntax: &[KEY, ITEMS],
+    ..CHANGES
+};
+
+pub(super) static EXISTS: CommandSpec = CommandSpec {
+    name: "bf.exists",
+    arguments: 2..=2,
+    complexity: "O(k * n) for k probes and n layers",
+    summary: "Returns whether an item may be in a filter",
+    syntax: &[KEY, ITEM],
+    ..READS
+};
+
+pub(super) static MEXISTS: CommandSpec = CommandSpec {
+    name: "bf.mexists",
+    arguments: 2..=MANY,
+    complexity: "O(m * k * n) for m items, k probes and n layers",
+    summary: "Returns for each item whether it may be in a filter",
+    syntax: &[KEY, ITEMS],
+    ..READS
+};
+
+pub(super) static BULKADD: CommandSpec = CommandSpec {
+    name: "bf.bulkadd",
+    arguments: 3..=10,
+    complexity: "O(b + m * k * n) for b bytes, m items, k probes and n layers",
+    summary: "Adds a packed batch of items to a filter and creates the filter if it does not exist",
+    syntax: &[KEY, flag("nocreate", "NOCREATE"), COUNT, PACKING, DATA],
+    ..CHANGES
+};
+
+pub(super) static BULKEXISTS: CommandSpec = CommandSpec {
+    name: "bf.bulkexists",
+    arguments: 3..=10,
+    flags: "readonly",
+    complexity: "O(b + m * k * n) for b bytes, m items, k probes and n layers",
+    summary: "Returns for each item of a packed batch whether it may be in a filter",
+    syntax: &[KEY, COUNT, PACKING, DATA],
+    ..READS
+};
+
+pub(super) static INFO: CommandSpec = CommandSpec {
+    name: "bf.info",
+    arguments: 1..=2,
+    categories: "read fast",
+    tips: DONT_CACHE,
+    complexity: "O(n) for n layers",
+    summary: "Returns the capacity, size, number of layers, number of items and expansion of a filter",
+    syntax: &[
+        KEY,
+        one_of(
+            "single_value",
+            &[
+                word("capacity", "CAPACITY", PureToken),
+                word("size", "SIZE", PureToken),
+                word("filters", "FILTERS", PureToken),
+                word("items", "ITEMS", PureToken),
+                word("expansion", "EXPANSION", PureToken),
+            ],
+        ),
+    ],
+    ..READS
+};
+
+pub(super) static STATS: CommandSpec = CommandSpec {
+    name: "bf.stats",
+    arguments: 1..=1,
+    categories: "read fast",
+    tips: DONT_CACHE,
+    complexity: "O(n) for n layers",
+    summary: "Returns the statistics of a filter and of each of its layers",
+    syntax: &[KEY],
+    ..READS
+};
+
+pub(super) static CARD: CommandSpec = CommandSpec {
+    name: "bf.card",
+    arguments: 1..=1,
+    categories: "read fast",
+    complexity: "O(n) for n layers",
+    summary: "Returns the number of items in a filter",
+    syntax: &[KEY],
+    ..READS
+};
+
+pub(super) static DEBUG: CommandSpec = CommandSpec {
+    name: "bf.debug",
+    arguments: 1..=1,
+    tips: DONT_CACHE,
+    complexity: "O(n) for n layers",
+    summary: "Returns a description of every layer of a filter",
+    syntax: &[KEY],
+    ..READS
+};
+
+pub(super) static SCANDUMP: CommandSpec = CommandSpec {
+    name: "bf.scandump",
+    arguments: 2..=2,
+    tips: DONT_CACHE,
+    complexity: "O(n) for a chunk of n bytes, at most 16 MiB",
+    summary: "Returns one chunk of a filter for BF.LOADCHUNK",
+    syntax: &[KEY, ITERATOR],
+    // RedisBloom flags the key as written, but the command does not write it.
+    ..READS
+};
+
+pub(super) static LOADCHUNK: CommandSpec = CommandSpec {
+    name: "bf.loadchunk",
+    arguments: 3..=3,
+    complexity: "O(n) for a chunk of n bytes",
+    summary: "Restores a filter from the chunks of BF.SCANDUMP",
+    syntax: &[KEY, ITERATOR, DATA],
+    ..CHANGES
+};
+
+pub(super) static LOAD: CommandSpec = CommandSpec {
+    name: "bf.load",
+    arguments: 2..=2,
+    complexity: "O(n) for a blob of n bytes",
+    summary: "Restores a filter from an append-only file of valkey-bloom",
+    syntax: &[KEY, argument("blob", String)],
+    ..CHANGES
+};
+
+pub(super) static IMPORT: CommandSpec = CommandSpec {
+    name: "bf.import",
+    arguments: 3..=23,
+    complexity: "O(n) for a filter of n bytes",
+    summary: "Creates a filter from the bitmap that a client keeps in a string and uses the hash scheme of that client",
+    syntax: &[
+        KEY,
+        argument(
+            "origin",
+            OneOf(&[
+                word("source", "SOURCE", String),
+                word("bytes", "GUAVA", String),
+                word("empty", "EMPTY", PureToken),
+            ]),
+        ),
+        option("scheme", "SCHEME", String),
+        option("bits", "BITS", Integer),
+        option("hashes", "HASHES", Integer),
+        CAPACITY,
+        option("shift", "SHIFT", Integer),
+        option("order", "ORDER", OneOf(&[word("msb", "msb", PureToken), word("lsb", "lsb", PureToken)])),
+        option("encoding", "ENCODING", String),
+        ERROR,
+        EXPANSION,
+        NONSCALING,
+        flag("replace", "REPLACE"),
+        EXPIRY,
+    ],
+    ..CHANGES
+};
+
+pub(super) static EXPORT: CommandSpec = CommandSpec {
+    name: "bf.export",
+    arguments: 1..=1,
+    flags: "readonly",
+    complexity: "O(n) for a filter of n bytes",
+    summary: "Returns an imported filter as the string that its client would have",
+    syntax: &[KEY],
+    ..READS
+};
+
+pub(super) static MERGE: CommandSpec = CommandSpec {
+    name: "bf.merge",
+    arguments: 2..=MANY,
+    complexity: "O(n) for n bytes of all filters",
+    summary: "Adds all items of the source filters to a destination filter",
+    syntax: &[argument("dest", Key), repeated("source"), flag("force", "FORCE")],
+    ..CHANGES
+};
