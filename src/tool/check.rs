@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 
 use redis::Value;
+use serde::Serialize;
 use serde_json::json;
 
 use super::failure::{Failure, check_interruption};
-use super::output::{Output, bytes, counted, shown, table};
+use super::output::{Printer, bytes, counted, shown, table};
 use super::partitions;
 use super::server::{
-    self, CallError, Credentials, RoutedError, Router, Site, field, integer, number, scan, text,
+    CallError, ConnectionArguments, Credentials, RoutedError, Router, Site, field, integer, number, scan,
+    text,
 };
 
 /// Number of layers from which on advice is given: the filter has grown four times or more.
@@ -22,7 +24,7 @@ const MANY_LAYERS: u64 = 5;
 /// keys of RedisBloom's other types: everbloom cannot load them.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE)]
-pub(crate) struct Arguments {
+pub(crate) struct CheckArguments {
     /// Address of the server: redis://[user[:password]@]host[:port][/db], rediss://..., unix://path or host:port
     #[arg(value_name = "ADDRESS")]
     url: String,
@@ -30,7 +32,7 @@ pub(crate) struct Arguments {
     #[arg(long = "match", value_name = "PATTERN")]
     pattern: Option<String>,
     #[command(flatten)]
-    connection: server::Arguments,
+    connection: ConnectionArguments,
 }
 
 const EXAMPLE: &str = "\
@@ -39,10 +41,11 @@ Example:
 
 Exit codes: 0 done; 1 failed; 2 wrong arguments; 3 done, but there are keys that everbloom cannot load; 130 interrupted.";
 
-/// The statistics of a filter.
-#[derive(Default)]
-struct Filter {
+/// The statistics of a filter, as far as the server shows them.
+#[derive(Default, Serialize)]
+struct CheckedFilter {
     key: String,
+    #[serde(rename = "type")]
     data_type: String,
     kind: Option<String>,
     layers: Option<u64>,
@@ -55,50 +58,48 @@ struct Filter {
     advice: Option<String>,
 }
 
-pub(crate) fn run(arguments: Arguments, output: &Output) -> Result<(), Failure> {
+pub(crate) fn run(arguments: CheckArguments, printer: &Printer) -> Result<(), Failure> {
     let site = Site::new(&arguments.url, &arguments.connection, Credentials::Main)?;
     let mut router = Router::new(&site)?;
     router.each(|connection| connection.require("BF.INFO"))?;
-    output.note("looking for filters");
+    printer.note("looking for filters");
     let found = scan(&mut router, arguments.pattern.as_deref())?;
-    let progress = output.progress("checking", Some(found.filters.len() as u64));
+    let progress = printer.progress("checking", Some(found.filters.len() as u64));
     let mut filters = Vec::with_capacity(found.filters.len());
     for ((key, data_type), done) in found.filters.into_iter().zip(0u64..) {
         check_interruption()?;
-        if let Some(filter) = query(&mut router, &key, data_type)? {
-            filters.push(filter);
-        }
+        filters.extend(query(&mut router, &key, data_type)?);
         progress.set(done, shown(&key));
     }
     progress.finish();
-    report(&filters, &found.others, output)
+    report(&filters, &found.others, printer)
 }
 
 /// Returns the statistics of a filter; `None` if it no longer exists.
-fn query(router: &mut Router, key: &[u8], data_type: String) -> Result<Option<Filter>, Failure> {
-    let filter = Filter { key: shown(key), data_type, ..Filter::default() };
-    match router.call(key, &[b"BF.STATS", key]) {
-        Ok(stats) => Ok(Some(of_stats(filter, &stats))),
-        Err(RoutedError::Call(error)) if error.lacks_command() => {
-            match router.call(key, &[b"BF.INFO", key]) {
-                Ok(info) => {
-                    let memory = router.call(key, &[b"MEMORY", b"USAGE", key]);
-                    Ok(Some(of_info(filter, &info, memory.ok().as_ref().and_then(integer))))
-                }
-                Err(RoutedError::Call(CallError::Refused(_))) => Ok(None),
-                Err(error) => Err(error.into()),
-            }
-        }
-        Err(RoutedError::Call(CallError::Refused(_))) => Ok(None),
-        Err(error) => Err(error.into()),
+fn query(router: &mut Router, key: &[u8], data_type: String) -> Result<Option<CheckedFilter>, Failure> {
+    let filter = CheckedFilter { key: shown(key), data_type, ..CheckedFilter::default() };
+    let reply = match router.call(key, &[b"BF.STATS", key]) {
+        Err(RoutedError::Call(error)) if error.lacks_command() => None,
+        reply => Some(reply),
+    };
+    let has_stats = reply.is_some();
+    let reply = match reply.unwrap_or_else(|| router.call(key, &[b"BF.INFO", key])) {
+        Ok(reply) => reply,
+        Err(RoutedError::Call(CallError::Refused(_))) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    if has_stats {
+        return Ok(Some(of_stats(filter, &reply)));
     }
+    let memory = router.call(key, &[b"MEMORY", b"USAGE", key]);
+    Ok(Some(of_info(filter, &reply, memory.ok().as_ref().and_then(integer))))
 }
 
-fn of_stats(filter: Filter, stats: &Value) -> Filter {
+fn of_stats(filter: CheckedFilter, stats: &Value) -> CheckedFilter {
     let count = |name: &str| field(stats, name).and_then(integer);
     let share = |name: &str| field(stats, name).and_then(number);
     let words = |name: &str| field(stats, name).and_then(text);
-    Filter {
+    CheckedFilter {
         kind: words("kind"),
         // The number of filters in BF.INFO: a table counts as one.
         layers: count("layers").map(|layers| layers + u64::from(count("table-segments").is_some())),
@@ -113,7 +114,7 @@ fn of_stats(filter: Filter, stats: &Value) -> Filter {
     }
 }
 
-fn of_info(filter: Filter, info: &Value, memory: Option<u64>) -> Filter {
+fn of_info(filter: CheckedFilter, info: &Value, memory: Option<u64>) -> CheckedFilter {
     let count = |name: &str| field(info, name).and_then(integer);
     let (layers, items, capacity) =
         (count("Number of filters"), count("Number of items inserted"), count("Capacity"));
@@ -122,45 +123,46 @@ fn of_info(filter: Filter, info: &Value, memory: Option<u64>) -> Filter {
         format!("each lookup reads {layers} layers: reserve a capacity of {capacity}")
     });
     let bytes = memory.or_else(|| count("Size"));
-    Filter { layers, items, capacity, bytes, advice, ..filter }
+    CheckedFilter { layers, items, capacity, bytes, advice, ..filter }
 }
 
 /// The sums over the partitions of one filter.
-struct Partitioned<'f> {
+#[derive(Serialize)]
+struct CheckedPartitions<'f> {
     name: &'f str,
-    partitions: u32,
+    partitions: usize,
     items: u64,
     capacity: u64,
     bytes: u64,
 }
 
 /// Returns the filters with two partitions or more, none of which is missing.
-fn partitioned(filters: &[Filter]) -> Vec<Partitioned<'_>> {
-    let mut names: BTreeMap<&str, BTreeMap<u32, &Filter>> = BTreeMap::new();
+fn partitioned(filters: &[CheckedFilter]) -> Vec<CheckedPartitions<'_>> {
+    let mut names: BTreeMap<&str, BTreeMap<u32, &CheckedFilter>> = BTreeMap::new();
     for filter in filters {
         if let Some((name, number)) = partitions::of_key(&filter.key) {
             names.entry(name).or_default().insert(number, filter);
         }
     }
-    let sum = |filters: &BTreeMap<u32, &Filter>, fact: fn(&Filter) -> Option<u64>| {
-        filters.values().filter_map(|filter| fact(filter)).fold(0u64, u64::saturating_add)
-    };
-    names
-        .into_iter()
-        .filter(|(_, filters)| {
-            filters.len() > 1 && filters.keys().zip(0..).all(|(number, next)| *number == next)
-        })
-        .map(|(name, filters)| Partitioned {
+    names.retain(|_, filters| {
+        filters.len() > 1 && filters.keys().zip(0..).all(|(number, next)| *number == next)
+    });
+    let sums = names.into_iter().map(|(name, filters)| {
+        let sum = |fact: fn(&CheckedFilter) -> Option<u64>| {
+            filters.values().filter_map(|filter| fact(filter)).fold(0u64, u64::saturating_add)
+        };
+        CheckedPartitions {
             name,
-            partitions: u32::try_from(filters.len()).unwrap_or(u32::MAX),
-            items: sum(&filters, |filter| filter.items),
-            capacity: sum(&filters, |filter| filter.capacity),
-            bytes: sum(&filters, |filter| filter.bytes),
-        })
-        .collect()
+            partitions: filters.len(),
+            items: sum(|filter| filter.items),
+            capacity: sum(|filter| filter.capacity),
+            bytes: sum(|filter| filter.bytes),
+        }
+    });
+    sums.collect()
 }
 
-fn report(filters: &[Filter], others: &[(Vec<u8>, String)], output: &Output) -> Result<(), Failure> {
+fn report(filters: &[CheckedFilter], others: &[(Vec<u8>, String)], printer: &Printer) -> Result<(), Failure> {
     let mut rows = vec![
         ["key", "kind", "layers", "items", "capacity", "fill", "error now", "memory", "advice"]
             .map(str::to_owned)
@@ -183,8 +185,8 @@ fn report(filters: &[Filter], others: &[(Vec<u8>, String)], output: &Output) -> 
     let total = filters.iter().filter_map(|filter| filter.bytes).fold(0u64, u64::saturating_add);
     let mut text = if filters.is_empty() { String::new() } else { table(&rows) };
     text.push_str(&format!("{}, {}\n", counted(filters.len() as u64, "filter"), bytes(total)));
-    let whole = partitioned(filters);
-    for Partitioned { name, partitions, items, capacity, bytes: size } in &whole {
+    let partitioned = partitioned(filters);
+    for CheckedPartitions { name, partitions, items, capacity, bytes: size } in &partitioned {
         text.push_str(&format!(
             "{name}: {partitions} partitions with {items} of {capacity} items, {}\n",
             bytes(*size)
@@ -193,31 +195,12 @@ fn report(filters: &[Filter], others: &[(Vec<u8>, String)], output: &Output) -> 
     for (key, data_type) in others {
         text.push_str(&format!("{}: type {data_type}, which only RedisBloom can load\n", shown(key)));
     }
-    let listed: Vec<_> = filters
-        .iter()
-        .map(|filter| {
-            json!({
-                "key": filter.key, "type": filter.data_type, "kind": filter.kind, "layers": filter.layers,
-                "items": filter.items, "capacity": filter.capacity, "fill": filter.fill,
-                "error_rate": filter.error_rate, "error_rate_now": filter.error_rate_now, "bytes": filter.bytes,
-                "advice": filter.advice,
-            })
-        })
-        .collect();
     let foreign: Vec<_> =
         others.iter().map(|(key, data_type)| json!({"key": shown(key), "type": data_type})).collect();
-    let partitioned_json: Vec<_> = whole
-        .iter()
-        .map(|Partitioned { name, partitions, items, capacity, bytes }| {
-            json!({
-                "name": name, "partitions": partitions, "items": items, "capacity": capacity, "bytes": bytes,
-            })
-        })
-        .collect();
     let json = json!({
-        "filters": listed, "partitioned": partitioned_json, "bytes": total, "only_redisbloom": foreign,
+        "filters": filters, "partitioned": partitioned, "bytes": total, "only_redisbloom": foreign,
     });
-    output.result(&text, &json)?;
+    printer.result(&text, &json)?;
     match others.len() {
         0 => Ok(()),
         number => Err(Failure::partly(format!(

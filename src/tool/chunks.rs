@@ -1,47 +1,31 @@
-//! Reads the chunks of a filter from BF.SCANDUMP or from a file of `everbloom build`, writes that file, and decodes
-//! chunks into a filter.
+//! Reads a filter from a server, in chunks or from a reply of DUMP.
 
-use std::fs::{self, File};
-use std::io::{BufReader, BufWriter, Cursor, Read, Write};
 use std::iter;
-use std::path::{Path, PathBuf};
 
-use everbloom::{BloomFilter, Loader};
-use redis::Value;
+use everbloom::{BloomFilter, DecodeError, Format, Loader, Source, UnsignedOrBytes};
+use redis::{Value, from_redis_value};
 
 use super::failure::Failure;
-use super::rdb::{self, MODULE_VALUE, Reader, read_module};
-use super::server::{CallError, Connection, integer};
-
-/// Bytes of the version of the snapshot format and the checksum, at the end of a dump.
-pub(crate) const FOOTER_BYTES: usize = 10;
-/// First bytes of the file: `evblfile` and the version of the layout, 1. docs/formats.md has the rest.
-pub(crate) const MAGIC: &[u8; 12] = b"evblfile\x01\0\0\0";
-/// Bytes of the largest chunk, which is the longest argument that servers accept.
-const CHUNK_MAX_BYTES: u64 = 512 << 20;
+use super::server::{CallError, Connection};
 
 /// A chunk with its iterator for BF.LOADCHUNK, or why it could not be read.
-pub(crate) type Chunk = Result<(u64, Vec<u8>), Failure>;
+pub(crate) type ChunkResult = Result<(u64, Vec<u8>), Failure>;
 
 /// Returns the chunks that BF.SCANDUMP replies.
-pub(crate) fn dump(connection: &mut Connection, key: &[u8]) -> impl Iterator<Item = Chunk> {
-    let mut iterator = 0;
+pub(crate) fn dump(connection: &mut Connection, key: &[u8]) -> impl Iterator<Item = ChunkResult> {
+    let mut iterator = 0u64;
     let mut next = move || {
         let reply = connection.call(&[b"BF.SCANDUMP", key, iterator.to_string().as_bytes()])?;
-        let unexpected = || CallError::unexpected_reply("BF.SCANDUMP").into();
-        let Value::Array(mut parts) = reply else { return Err(unexpected()) };
-        let (Some(data), Some(next)) = (parts.pop(), parts.pop()) else { return Err(unexpected()) };
-        iterator = integer(&next).ok_or_else(unexpected)?;
-        match data {
-            Value::BulkString(data) if iterator != 0 => Ok(Some((iterator, data))),
-            _ => Ok(None),
-        }
+        let parsed: Result<(u64, Option<Vec<u8>>), _> = from_redis_value(reply);
+        let (next, data) = parsed.map_err(|_| CallError::unexpected_reply("BF.SCANDUMP"))?;
+        iterator = next;
+        Ok(data.filter(|_| next != 0).map(|data| (next, data)))
     };
     iter::from_fn(move || next().transpose())
 }
 
 /// Returns the chunks of a filter.
-pub(crate) fn chunks(filter: &mut BloomFilter) -> impl Iterator<Item = Chunk> {
+pub(crate) fn chunks(filter: &mut BloomFilter) -> impl Iterator<Item = ChunkResult> {
     filter.chunks().map(|chunk| chunk.map_err(Failure::new))
 }
 
@@ -55,7 +39,7 @@ pub(crate) fn fetch(connection: &mut Connection, key: &[u8]) -> Result<BloomFilt
 }
 
 /// Returns the filter of chunks, the first of which is the header.
-pub(crate) fn load(mut chunks: impl Iterator<Item = Chunk>) -> Result<BloomFilter, Failure> {
+fn load(mut chunks: impl Iterator<Item = ChunkResult>) -> Result<BloomFilter, Failure> {
     let header = chunks.next().ok_or_else(|| Failure::new("the filter has no chunks"))?;
     let mut loader = Loader::new(&header?.1).map_err(Failure::new)?;
     for chunk in chunks {
@@ -65,117 +49,181 @@ pub(crate) fn load(mut chunks: impl Iterator<Item = Chunk>) -> Result<BloomFilte
     Ok(loader.finish())
 }
 
-/// Returns the filter in a dump, if it holds one.
+/// Bytes of the version of the snapshot format and the checksum, at the end of a dump.
+const FOOTER_BYTES: usize = 10;
+/// The type of a value of a module.
+const MODULE_VALUE: u8 = 7;
+/// The kinds of the fields of such a value.
+const END: u64 = 0;
+const UNSIGNED: u64 = 2;
+const FLOAT: u64 = 3;
+const DOUBLE: u64 = 4;
+const STRING: u64 = 5;
+/// The characters of the name of a data type, six bits each.
+const NAME_LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+/// Largest number of bytes that one byte of LZF expands to: a reference of three bytes expands to 264.
+const LZF_EXPANSION_MAX: u64 = 88;
+
+/// Returns the filter in a dump; `None` if it holds none, or one that this release cannot read.
 pub(crate) fn of_dump(payload: &[u8]) -> Option<BloomFilter> {
     let value = payload.get(..payload.len().checked_sub(FOOTER_BYTES)?)?;
-    let mut reader = Reader::new(Cursor::new(value));
-    if reader.byte().ok()? != MODULE_VALUE {
-        return None;
-    }
-    match read_module(&mut reader).ok()? {
-        (_, _, rdb::Read::Filter(filter)) => Some(*filter),
-        _ => None,
-    }
+    let mut fields = DumpFields { rest: value.strip_prefix(&[MODULE_VALUE])? };
+    let (format, encoding_version) = data_type_of(fields.number()?)?;
+    let filter = BloomFilter::load(format, encoding_version, &mut fields).ok()?;
+    // A newer release may have added fields.
+    (fields.number()? == END).then_some(filter)
 }
 
-/// A file that is being written. It gets its final name when it is complete.
-pub(crate) struct Writing {
-    file: BufWriter<File>,
-    path: PathBuf,
-    unfinished: PathBuf,
-    bytes: u64,
-    is_finished: bool,
+/// Returns the format and the encoding version from the number of a data type of filters.
+fn data_type_of(number: u64) -> Option<(Format, i32)> {
+    let letter =
+        |place: u64| NAME_LETTERS.get(usize::try_from(number >> (58 - 6 * place) & 63).ok()?).copied();
+    let format = match (0..9).map(letter).collect::<Option<Vec<u8>>>()?.as_slice() {
+        b"everbloom" => Format::Everbloom,
+        b"MBbloom--" => Format::RedisBloom,
+        b"bloomfltr" => Format::ValkeyBloom,
+        _ => return None,
+    };
+    Some((format, i32::try_from(number & 1023).ok()?))
 }
 
-impl Writing {
-    pub(crate) fn create(path: &Path) -> Result<Self, Failure> {
-        let mut unfinished = path.as_os_str().to_owned();
-        unfinished.push(".unfinished");
-        let unfinished = PathBuf::from(unfinished);
-        let file = File::create(&unfinished).map_err(|error| Failure::of(unfinished.display(), error))?;
-        let mut writing = Self {
-            file: BufWriter::with_capacity(1 << 20, file),
-            path: path.to_owned(),
-            unfinished,
-            bytes: 0,
-            is_finished: false,
-        };
-        writing.write(MAGIC)?;
-        Ok(writing)
-    }
-
-    /// Appends a chunk with its iterator.
-    pub(crate) fn chunk(&mut self, iterator: u64, data: &[u8]) -> Result<(), Failure> {
-        self.write(&iterator.to_le_bytes())?;
-        self.write(&(data.len() as u64).to_le_bytes())?;
-        self.write(data)
-    }
-
-    /// Returns the bytes written so far.
-    pub(crate) const fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
-    /// Completes the file and renames it. Returns its size in bytes.
-    pub(crate) fn finish(mut self) -> Result<u64, Failure> {
-        self.write(&[0; 16])?;
-        self.file.flush()?;
-        self.file.get_ref().sync_all()?;
-        fs::rename(&self.unfinished, &self.path).map_err(|error| Failure::of(self.path.display(), error))?;
-        self.is_finished = true;
-        Ok(self.bytes)
-    }
-
-    fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
-        self.bytes += bytes.len() as u64;
-        self.file.write_all(bytes).map_err(|error| Failure::of(self.unfinished.display(), error))
-    }
+/// The fields of a value of a module that were not read yet.
+#[derive(Clone, Copy)]
+struct DumpFields<'p> {
+    rest: &'p [u8],
 }
 
-impl Drop for Writing {
-    fn drop(&mut self) {
-        if !self.is_finished {
-            let _ = fs::remove_file(&self.unfinished);
+/// A length, or the encoding of a string.
+enum DumpLength {
+    Plain(u64),
+    Encoded(u8),
+}
+
+impl<'p> DumpFields<'p> {
+    /// Returns the value of the next field. If it is of another kind, it remains.
+    fn field<T>(&mut self, kind: u64, read: impl Fn(&mut Self) -> Option<T>) -> Result<T, DecodeError> {
+        let mut after = *self;
+        if after.number() != Some(kind) {
+            return Err(DecodeError::Truncated);
+        }
+        let value = read(&mut after).ok_or(DecodeError::Truncated)?;
+        *self = after;
+        Ok(value)
+    }
+
+    fn bytes_of(&mut self, length: u64) -> Option<&'p [u8]> {
+        let (taken, rest) = self.rest.split_at_checked(usize::try_from(length).ok()?)?;
+        self.rest = rest;
+        Some(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (taken, rest) = self.rest.split_first_chunk()?;
+        self.rest = rest;
+        Some(*taken)
+    }
+
+    #[expect(clippy::big_endian_bytes, reason = "long lengths have their most significant byte first")]
+    fn length(&mut self) -> Option<DumpLength> {
+        let [first] = self.array()?;
+        Some(DumpLength::Plain(match first {
+            0..0x40 => first.into(),
+            0x40..0x80 => u64::from(first & 0x3F) << 8 | u64::from(u8::from_be_bytes(self.array()?)),
+            0x80 => u32::from_be_bytes(self.array()?).into(),
+            0x81 => u64::from_be_bytes(self.array()?),
+            0xC0..=0xC3 => return Some(DumpLength::Encoded(first & 3)),
+            _ => return None,
+        }))
+    }
+
+    /// Returns a number, which is encoded as lengths are.
+    fn number(&mut self) -> Option<u64> {
+        if let DumpLength::Plain(number) = self.length()? { Some(number) } else { None }
+    }
+
+    /// Returns a string: plain, an integer, or compressed.
+    fn string(&mut self) -> Option<Vec<u8>> {
+        let integer = |number: i32| Some(number.to_string().into_bytes());
+        match self.length()? {
+            DumpLength::Plain(length) => self.bytes_of(length).map(<[u8]>::to_vec),
+            DumpLength::Encoded(0) => integer(i8::from_le_bytes(self.array()?).into()),
+            DumpLength::Encoded(1) => integer(i16::from_le_bytes(self.array()?).into()),
+            DumpLength::Encoded(2) => integer(i32::from_le_bytes(self.array()?)),
+            DumpLength::Encoded(_) => {
+                let (compressed, length) = (self.number()?, self.number()?);
+                decompress(self.bytes_of(compressed)?, length)
+            }
         }
     }
 }
 
-/// Opens the file of a filter. Returns its chunks and its size in bytes.
-pub(crate) fn open(path: &Path) -> Result<(impl Iterator<Item = Chunk>, u64), Failure> {
-    let of = |error| Failure::of(path.display(), error);
-    let file = File::open(path).map_err(of)?;
-    let size_bytes = file.metadata().map_err(of)?.len();
-    let mut source = BufReader::with_capacity(1 << 20, file);
-    let mut magic = Vec::new();
-    source.by_ref().take(MAGIC.len() as u64).read_to_end(&mut magic)?;
-    if magic != MAGIC {
-        return Err(Failure::of(path.display(), "the file was not written by `everbloom build`"));
+impl Source for DumpFields<'_> {
+    type Bytes = Vec<u8>;
+
+    fn unsigned(&mut self) -> Result<u64, DecodeError> {
+        self.field(UNSIGNED, Self::number)
     }
-    Ok((after_magic(source), size_bytes))
+
+    fn double(&mut self) -> Result<f64, DecodeError> {
+        self.field(DOUBLE, |fields| fields.array().map(f64::from_le_bytes))
+    }
+
+    fn bytes(&mut self) -> Result<Vec<u8>, DecodeError> {
+        self.field(STRING, Self::string)
+    }
+
+    fn float(&mut self) -> Result<f32, DecodeError> {
+        self.field(FLOAT, |fields| fields.array().map(f32::from_le_bytes))
+    }
+
+    fn unsigned_or_bytes(&mut self) -> Result<UnsignedOrBytes<Vec<u8>>, DecodeError> {
+        self.unsigned().map(UnsignedOrBytes::Unsigned).or_else(|_| self.bytes().map(UnsignedOrBytes::Bytes))
+    }
 }
 
-/// Returns the chunks after the first bytes of a file.
-pub(crate) fn after_magic(mut source: impl Read) -> impl Iterator<Item = Chunk> {
-    iter::from_fn(move || read(&mut source).transpose())
+/// Returns the decompressed bytes; `None` if the bytes are not valid or the length is wrong.
+fn decompress(compressed: &[u8], length: u64) -> Option<Vec<u8>> {
+    if length > (compressed.len() as u64).saturating_mul(LZF_EXPANSION_MAX) {
+        return None;
+    }
+    let length = usize::try_from(length).ok()?;
+    let mut output = Vec::new();
+    output.try_reserve_exact(length).ok()?;
+    output.resize(length, 0);
+    (lzf_rust::decompress(compressed, &mut output).ok()? == length).then_some(output)
 }
 
-fn read(source: &mut impl Read) -> Result<Option<(u64, Vec<u8>)>, Failure> {
-    let ends_early = || Failure::new("the file is truncated: copy or build it again");
-    let mut numbers = [[0; 8]; 2];
-    for number in &mut numbers {
-        source.read_exact(number).map_err(|_| ends_early())?;
+#[cfg(test)]
+mod tests {
+    use super::{DumpFields, decompress};
+
+    #[test]
+    fn compressed_strings_are_read_and_invalid_ones_refused() {
+        assert_eq!(decompress(&[0, b'a', 0xE0, 0, 0], 10).unwrap(), b"aaaaaaaaaa");
+        assert_eq!(decompress(&[2, b'a', b'b', b'c', 0x20, 2], 6).unwrap(), b"abcabc");
+        for (input, length) in
+            [(&[0xE0, 0, 0][..], 9), (&[5, 1], 6), (&[0, 1], 2), (&[0, 1], u64::MAX), (&[0x20], 3)]
+        {
+            assert_eq!(decompress(input, length), None, "{input:?}");
+        }
     }
-    let [iterator, length] = numbers.map(u64::from_le_bytes);
-    if iterator == 0 {
-        return Ok(None);
+
+    #[test]
+    fn strings_of_every_encoding_are_read_and_truncated_ones_refused() {
+        for (bytes, string) in [
+            (&b"\x02ab"[..], &b"ab"[..]),
+            (b"\x40\x02ab", b"ab"),
+            (b"\x80\0\0\0\x02ab", b"ab"),
+            (b"\x81\0\0\0\0\0\0\0\x02ab", b"ab"),
+            (b"\xC0\xFF", b"-1"),
+            (b"\xC1\0\x01", b"256"),
+            (b"\xC2\0\0\x01\0", b"65536"),
+            (b"\xC3\x05\x0A\0a\xE0\0\0", b"aaaaaaaaaa"),
+        ] {
+            let read = |bytes| DumpFields { rest: bytes }.string();
+            assert_eq!(read(bytes).as_deref(), Some(string), "{bytes:?}");
+            assert_eq!(read(&bytes[..bytes.len() - 1]), None, "{bytes:?}");
+        }
+        assert_eq!(DumpFields { rest: b"\xFF" }.string(), None);
     }
-    if length > CHUNK_MAX_BYTES {
-        return Err(Failure::new(
-            "the file is damaged, a chunk is longer than 512 MiB: copy or build it again",
-        ));
-    }
-    // Allocates memory as bytes are read and not by the length in the file, which may be wrong.
-    let mut data = Vec::new();
-    source.take(length).read_to_end(&mut data)?;
-    if data.len() as u64 == length { Ok(Some((iterator, data))) } else { Err(ends_early()) }
 }

@@ -8,23 +8,65 @@ use std::time::{Duration, Instant};
 
 use redis::Value;
 
-use super::chunks::Chunk;
-use super::existing;
+use super::chunks::ChunkResult;
 use super::failure::{Failure, check_interruption};
 use super::output::shown;
-use super::server::{Router, Site, sibling};
+use super::server::{Router, Site, is_filter, sibling, text};
 
 /// Milliseconds after which a temporary key expires.
 const EXPIRY_MS: &[u8] = b"600000";
 /// Time after which the expiry is set again.
 const KEEP_EVERY: Duration = Duration::from_secs(60);
 
+/// The options that replace existing keys.
+#[derive(Clone, Copy, Debug, clap::Args)]
+#[group(skip)]
+pub(crate) struct ReplaceArguments {
+    /// Replace the filter that is under the key
+    #[arg(long)]
+    pub(crate) replace: bool,
+    /// With --replace: replace a key of any type, such as a string, also by a filter without items
+    #[arg(long, requires = "replace")]
+    force: bool,
+}
+
+impl ReplaceArguments {
+    /// Returns an error if the key exists and must not be replaced. `choices` are the options that the error names.
+    pub(crate) fn check(self, router: &mut Router, key: &[u8], choices: &str) -> Result<(), Failure> {
+        let data_type = text(&router.call(key, &[b"TYPE", key])?).unwrap_or_default();
+        match data_type.as_str() {
+            "none" => Ok(()),
+            name if self.replace && (self.force || is_filter(name)) => Ok(()),
+            name if self.replace => Err(Failure::new(format!(
+                "the key is a {name}, not a filter: use --replace --force to replace it"
+            ))),
+            _ => Err(Failure::new(format!("the key already exists: use {choices}"))),
+        }
+    }
+
+    /// Returns an error if there are no items for the filter and this may be a mistake, such as an export that failed.
+    /// `has_capacity` is whether the user has chosen a capacity.
+    pub(crate) fn check_items(self, items: u64, has_capacity: bool) -> Result<(), Failure> {
+        if items > 0 || self.force {
+            Ok(())
+        } else if self.replace {
+            Err(Failure::new(
+                "there are no items to add: use --replace --force to replace the filter by an empty one",
+            ))
+        } else if has_capacity {
+            Ok(())
+        } else {
+            Err(Failure::new("there are no items to add: give --capacity to create an empty filter"))
+        }
+    }
+}
+
 /// A filter under construction.
 pub(crate) struct Draft {
     site: Site,
     key: Vec<u8>,
     name: Vec<u8>,
-    existing: existing::Arguments,
+    replacing: ReplaceArguments,
     /// When the expiry was set.
     kept: Instant,
     /// Whether the temporary key exists.
@@ -33,21 +75,21 @@ pub(crate) struct Draft {
 
 impl Draft {
     /// Returns a draft for a key, or an error if the key exists and must not be replaced. `choices` are as in
-    /// [`existing::Arguments::check`]. Changes nothing on the server.
+    /// [`ReplaceArguments::check`]. Changes nothing on the server.
     pub(crate) fn new(
         router: &mut Router,
         key: &[u8],
-        existing: existing::Arguments,
+        replacing: ReplaceArguments,
         choices: &str,
     ) -> Result<Self, Failure> {
-        existing.check(router, key, choices).map_err(|failure| failure.about(shown(key)))?;
+        replacing.check(router, key, choices).map_err(|failure| failure.about(shown(key)))?;
         let mark = format!("everbloom:{:016x}", RandomState::new().hash_one(0));
         let name = sibling(key, &mark);
         Ok(Self {
             site: router.site().clone(),
             key: key.to_owned(),
             name,
-            existing,
+            replacing,
             kept: Instant::now(),
             exists: false,
         })
@@ -71,7 +113,7 @@ impl Draft {
     pub(crate) fn fill(
         &mut self,
         router: &mut Router,
-        chunks: impl Iterator<Item = Chunk>,
+        chunks: impl Iterator<Item = ChunkResult>,
         mut progress: impl FnMut(u64),
     ) -> Result<(), Failure> {
         let name = self.name.clone();
@@ -118,9 +160,9 @@ impl Draft {
             Some(ms) => vec![b"PEXPIRE", self.name.as_slice(), ms.as_bytes()],
             None => vec![b"PERSIST", self.name.as_slice()],
         };
-        let rename: &[u8] = if self.existing.replace {
+        let rename: &[u8] = if self.replacing.replace {
             // Another client may have replaced the filter.
-            let checked = self.existing.check(router, &self.key, "--replace");
+            let checked = self.replacing.check(router, &self.key, "--replace");
             checked.map_err(|failure| failure.about(shown(&self.key)))?;
             b"RENAME"
         } else {
@@ -159,7 +201,7 @@ pub(crate) fn publish_all(
     check_interruption()?;
     let mut published: Vec<Vec<u8>> = Vec::new();
     for draft in drafts {
-        let (key, replaces) = (draft.key.clone(), draft.existing.replace);
+        let (key, replaces) = (draft.key.clone(), draft.replacing.replace);
         let Err(failure) = draft.publish(router, expiry_ms) else {
             published.push(key);
             continue;

@@ -14,7 +14,7 @@ not copied, or differences were found; 130 interrupted, no key was changed.";
 
 /// The kind of a failure, which decides its exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum FailureKind {
     /// Nothing was changed.
     Failed,
     /// The arguments are wrong.
@@ -29,25 +29,25 @@ pub(crate) enum Kind {
 #[derive(Clone, Debug, Error)]
 #[error("{message}")]
 pub(crate) struct Failure {
-    pub(crate) kind: Kind,
+    pub(crate) kind: FailureKind,
     message: String,
 }
 
 impl Failure {
     pub(crate) fn new(message: impl Display) -> Self {
-        Self { kind: Kind::Failed, message: message.to_string() }
+        Self { kind: FailureKind::Failed, message: message.to_string() }
     }
 
     pub(crate) fn usage(message: impl Display) -> Self {
-        Self { kind: Kind::Usage, ..Self::new(message) }
+        Self { kind: FailureKind::Usage, ..Self::new(message) }
     }
 
     pub(crate) fn partly(message: impl Display) -> Self {
-        Self { kind: Kind::Partly, ..Self::new(message) }
+        Self { kind: FailureKind::Partly, ..Self::new(message) }
     }
 
     pub(crate) fn interrupted() -> Self {
-        Self { kind: Kind::Interrupted, ..Self::new("interrupted") }
+        Self { kind: FailureKind::Interrupted, ..Self::new("interrupted") }
     }
 
     /// Returns the failure of a command because a filter of fixed size refused some of its items.
@@ -67,10 +67,10 @@ impl Failure {
 
     pub(crate) const fn exit_code(&self) -> u8 {
         match self.kind {
-            Kind::Failed => 1,
-            Kind::Usage => 2,
-            Kind::Partly => 3,
-            Kind::Interrupted => 130,
+            FailureKind::Failed => 1,
+            FailureKind::Usage => 2,
+            FailureKind::Partly => 3,
+            FailureKind::Interrupted => 130,
         }
     }
 }

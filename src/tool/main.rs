@@ -1,40 +1,36 @@
-//! `everbloom`, the command-line tool: loads, builds, copies, checks and inspects filters. docs/tool.md describes it.
+//! `everbloom`, the command-line tool: loads, copies and checks filters, and computes sizes. docs/tool.md describes it.
 //!
 //! The tool is a client of servers, and uses the public API of this crate.
 #![forbid(unsafe_code)]
 
-mod build;
 mod check;
 mod chunks;
-mod completions;
 mod copying;
 mod draft;
-mod existing;
 mod failure;
 mod input;
-mod inspect;
 mod load;
 mod manual;
 mod options;
 mod output;
 mod packing;
 mod partitions;
-mod rdb;
-mod restore;
 mod sending;
 mod server;
 mod size;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
+use clap_complete::Shell;
 
-use output::Output;
+use failure::Failure;
+use output::Printer;
 
-/// Work with Bloom filters in Redis and Valkey: load files, build without a server, copy, check, inspect, compute sizes
+/// Work with Bloom filters in Redis and Valkey: load files, copy, check, compute sizes
 #[derive(Parser)]
 #[command(name = "everbloom", version, arg_required_else_help = true, after_help = failure::EXIT_CODES)]
-struct Arguments {
+struct ToolArguments {
     /// Print the result as one JSON object on one line
     #[arg(long, global = true, display_order = 900)]
     json: bool,
@@ -42,50 +38,54 @@ struct Arguments {
     #[arg(long, short, global = true, display_order = 900)]
     quiet: bool,
     #[command(subcommand)]
-    command: Command,
+    command: ToolCommand,
 }
 
 #[derive(Subcommand)]
-enum Command {
-    Load(load::Arguments),
-    Build(build::Arguments),
-    Restore(restore::Arguments),
-    Copy(copying::Arguments),
-    Check(check::Arguments),
-    Size(size::Arguments),
-    Inspect(inspect::Arguments),
-    Man(manual::Arguments),
-    Completions(completions::Arguments),
+enum ToolCommand {
+    Load(load::LoadArguments),
+    Copy(copying::CopyArguments),
+    Check(check::CheckArguments),
+    Size(size::SizeArguments),
+    /// Print the man page of this tool in roff, with all commands and their options
+    #[command(after_help = manual::MAN_EXAMPLES)]
+    Man,
+    /// Print a script with which a shell completes the commands and options of this tool
+    #[command(after_help = manual::COMPLETIONS_EXAMPLES)]
+    Completions {
+        /// Shell that reads the script
+        #[arg(value_name = "SHELL")]
+        shell: Shell,
+    },
 }
 
 fn main() -> ExitCode {
-    let Arguments { json, quiet, command } = match Arguments::try_parse() {
+    let ToolArguments { json, quiet, command } = match ToolArguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => return refuse(&error),
     };
-    let output = Output::new(json, quiet);
+    let printer = Printer::new(json, quiet);
     failure::handle_signals();
     let outcome = match command {
-        Command::Load(arguments) => load::run(arguments, &output),
-        Command::Build(arguments) => build::run(arguments, &output),
-        Command::Copy(arguments) => copying::run(arguments, &output),
-        Command::Check(arguments) => check::run(arguments, &output),
-        Command::Size(arguments) => size::run(arguments, &output),
-        Command::Inspect(arguments) => inspect::run(arguments, &output),
-        Command::Restore(arguments) => restore::run(arguments, &output),
-        Command::Man(arguments) => manual::run(&arguments, &output),
-        Command::Completions(arguments) => completions::run(&arguments, &output),
+        ToolCommand::Load(arguments) => load::run(arguments, &printer),
+        ToolCommand::Copy(arguments) => copying::run(arguments, &printer),
+        ToolCommand::Check(arguments) => check::run(arguments, &printer),
+        ToolCommand::Size(arguments) => size::run(arguments, &printer),
+        ToolCommand::Man => manual::print_page(ToolArguments::command(), &printer),
+        ToolCommand::Completions { shell } => {
+            manual::print_completions(ToolArguments::command(), shell, &printer)
+        }
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => output.fail(&failure),
+        Err(failure) => printer.fail(&failure),
     }
 }
 
 /// Prints the error of the arguments, or the help.
 fn refuse(error: &clap::Error) -> ExitCode {
     if error.exit_code() != 0 && std::env::args_os().any(|argument| argument == "--json") {
-        return Output::new(true, false).fail(&failure::Failure::usage(error.to_string().trim_end()));
+        return Printer::new(true, false).fail(&Failure::usage(error.to_string().trim_end()));
     }
     error.exit()
 }

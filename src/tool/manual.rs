@@ -1,51 +1,41 @@
-//! `everbloom man`: the man page, made from the help of all commands.
+//! The man page and the completions of shells, made from the help of all commands.
 
 use std::io::{self, Write};
 
-use clap::{Command, CommandFactory};
+use clap::Command;
+use clap_complete::{Shell, generate};
 use clap_mangen::Man;
 use serde_json::json;
 
 use super::failure::Failure;
-use super::output::Output;
+use super::output::Printer;
 
-/// Print the man page of this tool in roff, with all commands and their options
-#[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLE)]
-pub(crate) struct Arguments {}
-
-const EXAMPLE: &str = "\
+pub(crate) const MAN_EXAMPLES: &str = "\
 Examples:
   everbloom man | man -l -
   everbloom man > /usr/local/share/man/man1/everbloom.1
 
 Exit codes: 0 done; 1 failed; 2 wrong arguments.";
 
-pub(crate) fn run(_: &Arguments, output: &Output) -> Result<(), Failure> {
-    let page = page()?;
-    output.result(&page, &json!({"man": page}))
+pub(crate) const COMPLETIONS_EXAMPLES: &str = "\
+Examples:
+  everbloom completions bash > ~/.local/share/bash-completion/completions/everbloom
+  everbloom completions zsh > /usr/local/share/zsh/site-functions/_everbloom
+  everbloom completions fish > ~/.config/fish/completions/everbloom.fish
+
+Exit codes: 0 done; 1 failed; 2 wrong arguments.";
+
+/// Prints the script with which a shell completes commands and options.
+pub(crate) fn print_completions(mut tool: Command, shell: Shell, printer: &Printer) -> Result<(), Failure> {
+    let mut script = Vec::new();
+    generate(shell, &mut tool, "everbloom", &mut script);
+    let script = String::from_utf8_lossy(&script);
+    printer.result(&script, &json!({"script": script}))
 }
 
-/// Writes one section of a page.
-type Section = fn(&Man, &mut dyn Write) -> io::Result<()>;
-
-const BEFORE_COMMANDS: [Section; 5] = [
-    Man::render_title,
-    Man::render_name_section,
-    Man::render_synopsis_section,
-    Man::render_description_section,
-    Man::render_options_section,
-];
-const OF_COMMAND: [Section; 4] = [
-    Man::render_synopsis_section,
-    Man::render_description_section,
-    Man::render_options_section,
-    Man::render_extra_section,
-];
-
-/// Returns the page. It has one section for each command, with the sections of the command's help as subsections.
-fn page() -> io::Result<String> {
-    let mut tool = crate::Arguments::command().disable_help_subcommand(true);
+/// Prints the page. It has one section for each command, with the sections of the command's help as subsections.
+pub(crate) fn print_page(tool: Command, printer: &Printer) -> Result<(), Failure> {
+    let mut tool = tool.disable_help_subcommand(true);
     tool.build();
     let whole = Man::new(tool.clone());
     let mut page = sections(&whole, &BEFORE_COMMANDS)?;
@@ -58,10 +48,28 @@ fn page() -> io::Result<String> {
     page.push_str(&exit_codes.replace("\n.SH EXTRA", "\n.SH \"EXIT STATUS\""));
     // Every section was rendered with the same definitions; the page needs them once.
     let definitions = page.split(".TH").next().unwrap_or_default().to_owned();
-    Ok(page.replace(&definitions, "").replacen(".TH", &format!("{definitions}.TH"), 1))
+    let page = page.replace(&definitions, "").replacen(".TH", &format!("{definitions}.TH"), 1);
+    printer.result(&page, &json!({"man": page}))
 }
 
-fn sections(man: &Man, sections: &[Section]) -> io::Result<String> {
+/// Writes one section of a page.
+type PageSection = fn(&Man, &mut dyn Write) -> io::Result<()>;
+
+const BEFORE_COMMANDS: [PageSection; 5] = [
+    Man::render_title,
+    Man::render_name_section,
+    Man::render_synopsis_section,
+    Man::render_description_section,
+    Man::render_options_section,
+];
+const OF_COMMAND: [PageSection; 4] = [
+    Man::render_synopsis_section,
+    Man::render_description_section,
+    Man::render_options_section,
+    Man::render_extra_section,
+];
+
+fn sections(man: &Man, sections: &[PageSection]) -> io::Result<String> {
     let mut roff = Vec::new();
     sections.iter().try_for_each(|section| section(man, &mut roff))?;
     Ok(String::from_utf8_lossy(&roff).into_owned())

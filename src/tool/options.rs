@@ -1,51 +1,46 @@
-//! The options of a new filter, for BF.RESERVE and for the library.
+//! The options of a new filter, for BF.RESERVE.
+
+use std::ops::RangeInclusive;
 
 use clap::value_parser;
-use everbloom::{Growth, Options};
 
 use super::failure::Failure;
-use super::input::{self, Times};
-use super::output::Output;
+use super::input::{InputArguments, Times};
+use super::output::Printer;
 
 /// Options of a new filter.
 #[derive(Clone, Debug, clap::Args)]
 #[group(skip)]
-pub(crate) struct Arguments {
+#[command(next_help_heading = "Filter")]
+pub(crate) struct FilterArguments {
     /// False-positive rate, between 0 and 1: 0.01 is 1 %
-    #[arg(long, value_name = "RATE", default_value_t = 0.01, value_parser = error_rate, help_heading = "Filter")]
-    pub(crate) error: f64,
+    #[arg(long, value_name = "RATE", default_value_t = 0.01, value_parser = error_rate)]
+    error: f64,
     /// Number of items: 5000, 500k, 5M or 5e6. Without it, the tool counts the items first
-    #[arg(long, visible_alias = "items", value_name = "ITEMS", value_parser = items, help_heading = "Filter")]
+    #[arg(long, visible_alias = "items", value_name = "ITEMS", value_parser = items)]
     pub(crate) capacity: Option<u64>,
     /// How many times larger each new layer is than the one before, in formats that grow by layers
     #[arg(
         long,
         value_name = "FACTOR",
         value_parser = value_parser!(u32).range(1..=EXPANSION_MAX),
-        conflicts_with = "nonscaling",
-        help_heading = "Filter"
+        conflicts_with = "nonscaling"
     )]
-    pub(crate) expansion: Option<u32>,
+    expansion: Option<u32>,
     /// Refuse items when the filter is full, instead of growing
-    #[arg(long, help_heading = "Filter")]
-    pub(crate) nonscaling: bool,
-}
-
-/// Options of a new filter that only a server can make.
-#[derive(Clone, Debug, Default, clap::Args)]
-#[group(skip)]
-pub(crate) struct ServerArguments {
+    #[arg(long)]
+    nonscaling: bool,
     /// Hash items with a random secret key, against crafted inputs
-    #[arg(long, help_heading = "Filter")]
-    pub(crate) keyed: bool,
+    #[arg(long)]
+    keyed: bool,
     /// Count items, so that they can be deleted
-    #[arg(long, help_heading = "Filter")]
-    pub(crate) counting: bool,
+    #[arg(long)]
+    counting: bool,
     /// Sliding window: each item expires after this time (500ms, 30s, 15m, 12h, 7d, 2w)
-    #[arg(long, value_name = "TIME", value_parser = window, group = "windowed", help_heading = "Filter")]
+    #[arg(long, value_name = "TIME", value_parser = window, group = "windowed")]
     pub(crate) window: Option<u64>,
     /// Time to live of the key (500ms, 30s, 15m, 12h, 7d, 2w)
-    #[arg(long, value_name = "TIME", value_parser = milliseconds, help_heading = "Filter")]
+    #[arg(long, value_name = "TIME", value_parser = milliseconds)]
     pub(crate) ex: Option<u64>,
 }
 
@@ -80,7 +75,7 @@ fn decimal(text: &str) -> Option<u64> {
 }
 
 /// Milliseconds of the shortest and of the longest window that a filter can have.
-const WINDOW_MS: std::ops::RangeInclusive<u64> = 100..=1 << 40;
+const WINDOW_MS: RangeInclusive<u64> = 100..=1 << 40;
 
 /// Parses a window in milliseconds.
 pub(crate) fn window(text: &str) -> Result<u64, String> {
@@ -120,9 +115,9 @@ pub(crate) fn window_words(window_ms: Option<u64>) -> Vec<String> {
     }
 }
 
-impl Arguments {
+impl FilterArguments {
     /// Returns an error if the items must be counted, but the input can be read only once.
-    pub(crate) fn check_capacity(&self, input: &input::Arguments) -> Result<(), Failure> {
+    pub(crate) fn check_capacity(&self, input: &InputArguments) -> Result<(), Failure> {
         if self.capacity.is_none() && input.is_stdin() {
             return Err(Failure::usage(
                 "the items of standard input cannot be counted first: give their number with --capacity",
@@ -134,30 +129,20 @@ impl Arguments {
     /// Returns the chosen capacity, or the number of items in the input that have not expired, at least 1.
     pub(crate) fn capacity_of(
         &self,
-        input: &input::Arguments,
+        input: &InputArguments,
         times: Option<&Times>,
-        output: &Output,
+        printer: &Printer,
     ) -> Result<u64, Failure> {
-        self.capacity.map_or_else(|| Ok(input.count(times, output)?.max(1)), Ok)
-    }
-
-    /// Returns the options for the library.
-    pub(crate) fn library(&self, capacity_items: u64) -> Options {
-        let growth = match self.expansion {
-            _ if self.nonscaling => Growth::Fixed,
-            Some(expansion) => Growth::Scaling { expansion },
-            None => Options::default().growth,
-        };
-        Options { error_rate: self.error, capacity_items, growth }
+        self.capacity.map_or_else(|| Ok(input.count(times, printer)?.max(1)), Ok)
     }
 
     /// Returns the words after `BF.RESERVE key`.
-    pub(crate) fn words(&self, server: &ServerArguments, capacity_items: u64) -> Vec<String> {
+    pub(crate) fn words(&self, capacity_items: u64) -> Vec<String> {
         let mut words = vec![self.error.to_string(), capacity_items.to_string()];
         words.extend(expansion_words(self.expansion));
-        let flags = [(self.nonscaling, "NONSCALING"), (server.keyed, "KEYED"), (server.counting, "COUNTING")];
+        let flags = [(self.nonscaling, "NONSCALING"), (self.keyed, "KEYED"), (self.counting, "COUNTING")];
         words.extend(flags.into_iter().filter(|(is_asked, _)| *is_asked).map(|(_, word)| word.to_owned()));
-        words.extend(window_words(server.window));
+        words.extend(window_words(self.window));
         words
     }
 }

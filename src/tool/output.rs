@@ -5,7 +5,6 @@ use std::io::{IsTerminal, Write, stderr, stdout};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use chrono::{DateTime, SecondsFormat};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
@@ -16,14 +15,14 @@ const LINE_EVERY: Duration = Duration::from_secs(5);
 /// The time before the first line of progress without a terminal.
 const LINE_AFTER: Duration = Duration::from_millis(500);
 
-/// The form of the output.
-pub(crate) struct Output {
+/// Prints the output in its form.
+pub(crate) struct Printer {
     pub(crate) is_json: bool,
     is_quiet: bool,
     has_terminal: bool,
 }
 
-impl Output {
+impl Printer {
     pub(crate) fn new(is_json: bool, is_quiet: bool) -> Self {
         Self { is_json, is_quiet, has_terminal: stderr().is_terminal() }
     }
@@ -154,12 +153,6 @@ pub(crate) fn bytes(number: u64) -> String {
         scaled /= 1024.0;
     }
     String::new()
-}
-
-/// Returns a time in milliseconds since 1970 as RFC 3339 in UTC, or as a number if it is after the year 262142.
-pub(crate) fn rfc3339(ms: u64) -> String {
-    let time = i64::try_from(ms).ok().and_then(DateTime::from_timestamp_millis);
-    time.map_or_else(|| ms.to_string(), |time| time.to_rfc3339_opts(SecondsFormat::AutoSi, true))
 }
 
 /// Returns a number with a noun, in the plural if it is not 1.

@@ -1,17 +1,19 @@
 //! Packed batches: many items in one string, for BF.BULKADD.
 
-use memchr::{memchr_iter, memmem};
+use memchr::{memchr, memchr_iter, memmem};
+
+use super::failure::Failure;
 
 /// The packing of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Packing {
+pub(crate) enum BatchPacking {
     /// Each item ends with a newline; the last one may lack it.
     Lines,
     /// Each item follows its length, a 32-bit little-endian number.
     Prefixed,
 }
 
-impl Packing {
+impl BatchPacking {
     /// Returns the word of the command.
     pub(crate) const fn word(self) -> &'static str {
         match self {
@@ -23,7 +25,7 @@ impl Packing {
 
 /// The time of the items of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Moment {
+pub(crate) struct BatchTime {
     /// The generation of the window that the filter adds them to.
     pub(crate) generation: u64,
     /// A time in this generation, in milliseconds of UNIX time.
@@ -32,45 +34,42 @@ pub(crate) struct Moment {
 
 /// A packed batch.
 #[derive(Clone, Debug)]
-pub(crate) struct Batch {
-    pub(crate) packing: Packing,
+pub(crate) struct ItemBatch {
+    pub(crate) packing: BatchPacking,
     pub(crate) data: Vec<u8>,
     /// The number of items.
     pub(crate) items: u64,
     /// The time of the items; without it they are added with the current time.
-    pub(crate) moment: Option<Moment>,
+    pub(crate) time: Option<BatchTime>,
 }
 
-impl Batch {
+impl ItemBatch {
     /// Returns a batch of complete lines.
     pub(crate) fn of_lines(data: Vec<u8>) -> Self {
         let newlines = memchr_iter(b'\n', &data).count() as u64;
         let items = newlines + u64::from(data.last().is_some_and(|last| *last != b'\n'));
-        Self { packing: Packing::Lines, data, items, moment: None }
+        Self { packing: BatchPacking::Lines, data, items, time: None }
     }
 
-    pub(crate) fn prefixed(capacity_bytes: usize) -> Self {
+    /// Returns an empty batch.
+    pub(crate) fn prefixed(capacity_bytes: usize, time: Option<BatchTime>) -> Self {
         let data = Vec::with_capacity(capacity_bytes);
-        Self { packing: Packing::Prefixed, data, items: 0, moment: None }
+        Self { packing: BatchPacking::Prefixed, data, items: 0, time }
     }
 
-    /// Returns the batch with a time.
-    pub(crate) fn at(self, moment: Option<Moment>) -> Self {
-        Self { moment, ..self }
-    }
-
-    /// Appends an item to a prefixed batch. Returns false if it is too long for a 32-bit length.
-    pub(crate) fn push(&mut self, item: &[u8]) -> bool {
-        let Ok(length) = u32::try_from(item.len()) else { return false };
+    /// Appends an item to a prefixed batch.
+    pub(crate) fn push(&mut self, item: &[u8]) -> Result<(), Failure> {
+        let length = u32::try_from(item.len())
+            .map_err(|_| Failure::new("an item is longer than 4 GiB, which no server accepts"))?;
         self.data.extend_from_slice(&length.to_le_bytes());
         self.data.extend_from_slice(item);
         self.items += 1;
-        true
+        Ok(())
     }
 
     /// Returns the items in order.
-    pub(crate) fn iter(&self) -> Items<'_> {
-        Items { packing: self.packing, rest: &self.data }
+    pub(crate) fn iter(&self) -> BatchItems<'_> {
+        BatchItems { packing: self.packing, rest: &self.data }
     }
 }
 
@@ -91,12 +90,12 @@ pub(crate) fn remove_cr(data: &mut Vec<u8>) -> bool {
 }
 
 /// The items of a batch.
-pub(crate) struct Items<'b> {
-    packing: Packing,
+pub(crate) struct BatchItems<'b> {
+    packing: BatchPacking,
     rest: &'b [u8],
 }
 
-impl<'b> Iterator for Items<'b> {
+impl<'b> Iterator for BatchItems<'b> {
     type Item = &'b [u8];
 
     #[inline]
@@ -105,13 +104,13 @@ impl<'b> Iterator for Items<'b> {
             return None;
         }
         match self.packing {
-            Packing::Lines => {
-                let end = memchr::memchr(b'\n', self.rest).unwrap_or(self.rest.len());
+            BatchPacking::Lines => {
+                let end = memchr(b'\n', self.rest).unwrap_or(self.rest.len());
                 let (item, rest) = self.rest.split_at_checked(end)?;
                 self.rest = rest.get(1..).unwrap_or_default();
                 Some(item)
             }
-            Packing::Prefixed => {
+            BatchPacking::Prefixed => {
                 let (length, rest) = self.rest.split_first_chunk::<4>()?;
                 let length = usize::try_from(u32::from_le_bytes(*length)).ok()?;
                 let (item, rest) = rest.split_at_checked(length)?;
@@ -119,15 +118,6 @@ impl<'b> Iterator for Items<'b> {
                 Some(item)
             }
         }
-    }
-}
-
-impl<'b> IntoIterator for &'b Batch {
-    type Item = &'b [u8];
-    type IntoIter = Items<'b>;
-
-    fn into_iter(self) -> Items<'b> {
-        self.iter()
     }
 }
 

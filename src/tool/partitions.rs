@@ -1,18 +1,11 @@
 //! Distributes a filter over partitions on all nodes of a cluster: the partition of an item, the capacity of a
 //! partition, and batches for each. docs/clusters.md has the rule that every client follows.
 
-use std::sync::{Mutex, PoisonError};
-use std::thread;
+use std::mem;
 
-use everbloom::{BloomFilter, Tally};
-
-use super::build::{PART_BYTES, empty, threads_of};
 use super::failure::Failure;
-use super::input;
-use super::options::{self, items};
-use super::output::{Output, per_second};
-use super::packing::{Batch, Moment};
-use super::sending::too_long;
+use super::options::items;
+use super::packing::{BatchTime, ItemBatch};
 
 /// The largest number of partitions: the slots of a cluster.
 const PARTITIONS_MAX: u32 = 16_384;
@@ -45,8 +38,8 @@ pub(crate) fn of_key(key: &str) -> Option<(&str, u32)> {
 
 /// Returns the partition of an item.
 #[inline]
-pub(crate) fn partition_of(item: &[u8], count: u32) -> usize {
-    (crc32fast::hash(item) % count.max(1)) as usize
+fn partition_of(item: &[u8], count: usize) -> usize {
+    crc32fast::hash(item) as usize % count.max(1)
 }
 
 /// Returns the capacity of each partition, at least 1. It is the share of the items plus four standard deviations,
@@ -71,48 +64,43 @@ pub(crate) fn count(text: &str) -> Result<u32, String> {
 const KEPT_BYTES: usize = 32 << 20;
 
 /// Distributes items to a batch for each partition.
-pub(crate) struct Spreader {
-    count: u32,
+pub(crate) struct Spreader<'k> {
+    /// The keys of the partitions.
+    keys: &'k [Vec<u8>],
+    batches: Vec<ItemBatch>,
     batch_bytes: usize,
-    batches: Vec<Batch>,
     /// The time of the items in the batches.
-    moment: Option<Moment>,
+    time: Option<BatchTime>,
 }
 
-impl Spreader {
+impl<'k> Spreader<'k> {
     /// Returns a spreader whose batches have about `batch_bytes` bytes, or fewer if there are many partitions.
-    pub(crate) fn new(count: u32, batch_bytes: usize) -> Self {
-        let fair_bytes = KEPT_BYTES / usize::try_from(count.max(1)).unwrap_or(usize::MAX);
-        Self { batch_bytes: batch_bytes.min(fair_bytes), ..Self::gathering(count) }
+    pub(crate) fn new(keys: &'k [Vec<u8>], batch_bytes: usize) -> Self {
+        let batches = keys.iter().map(|_| ItemBatch::prefixed(0, None)).collect();
+        Self { keys, batches, batch_bytes: batch_bytes.min(KEPT_BYTES / keys.len().max(1)), time: None }
     }
 
-    /// Returns a spreader whose batches grow until they are added.
-    fn gathering(count: u32) -> Self {
-        let batches = (0..count).map(|_| Batch::prefixed(0)).collect();
-        Self { count, batch_bytes: usize::MAX, batches, moment: None }
-    }
-
-    /// Distributes the items of a batch and emits the batches that are large enough. Emits all batches first if the
-    /// items are of another generation.
+    /// Distributes the items of a batch and emits the batches that are large enough, each with its key. Emits all
+    /// batches first if the items are of another generation.
     pub(crate) fn spread(
         &mut self,
-        batch: &Batch,
-        mut emit: impl FnMut(usize, Batch) -> Result<(), Failure>,
+        batch: &ItemBatch,
+        mut emit: impl FnMut(&[u8], ItemBatch) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        let generation = |moment: Option<Moment>| moment.map(|moment| moment.generation);
-        if generation(self.moment) != generation(batch.moment) {
+        let generation = |time: Option<BatchTime>| time.map(|time| time.generation);
+        if generation(self.time) != generation(batch.time) {
             self.flush(&mut emit)?;
-            self.moment = batch.moment;
+            self.time = batch.time;
         }
-        for item in batch {
-            let number = partition_of(item, self.count);
-            let Some(theirs) = self.batches.get_mut(number) else { continue };
-            if !theirs.push(item) {
-                return Err(too_long());
-            }
+        for item in batch.iter() {
+            let number = partition_of(item, self.keys.len());
+            let Some((key, theirs)) = self.keys.get(number).zip(self.batches.get_mut(number)) else {
+                continue;
+            };
+            theirs.push(item)?;
             if theirs.data.len() >= self.batch_bytes {
-                let next = Batch::prefixed(theirs.data.len());
-                emit(number, std::mem::replace(theirs, next).at(self.moment))?;
+                let next = ItemBatch::prefixed(theirs.data.len(), None);
+                emit(key, ItemBatch { time: self.time, ..mem::replace(theirs, next) })?;
             }
         }
         Ok(())
@@ -121,77 +109,13 @@ impl Spreader {
     /// Emits all batches that have items.
     pub(crate) fn flush(
         &mut self,
-        mut emit: impl FnMut(usize, Batch) -> Result<(), Failure>,
+        mut emit: impl FnMut(&[u8], ItemBatch) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        for (number, batch) in self.batches.iter_mut().enumerate().filter(|(_, batch)| batch.items > 0) {
-            emit(number, std::mem::replace(batch, Batch::prefixed(0)).at(self.moment))?;
+        for (key, batch) in self.keys.iter().zip(&mut self.batches).filter(|(_, batch)| batch.items > 0) {
+            let full = mem::replace(batch, ItemBatch::prefixed(0, None));
+            emit(key, ItemBatch { time: self.time, ..full })?;
         }
         Ok(())
-    }
-
-    /// Adds all items to the filters, each filter on one thread at a time, and clears the batches.
-    fn add_to(&mut self, filters: &mut [BloomFilter], threads: usize) -> Result<Tally, Failure> {
-        let work = Mutex::new(filters.iter_mut().zip(&self.batches));
-        let next = || work.lock().unwrap_or_else(PoisonError::into_inner).next();
-        let add = || {
-            let mut tally = Tally::default();
-            while let Some((filter, batch)) = next() {
-                let added = filter.add_parts(vec![batch]);
-                tally = tally.plus(added.map_err(Failure::new)?);
-            }
-            Ok(tally)
-        };
-        let tallies: Vec<Result<Tally, Failure>> = thread::scope(|scope| {
-            let workers: Vec<_> = (0..threads).map(|_| scope.spawn(add)).collect();
-            workers
-                .into_iter()
-                .map(|worker| {
-                    worker.join().unwrap_or_else(|_| Err(Failure::new("internal error: a thread panicked")))
-                })
-                .collect()
-        });
-        for batch in &mut self.batches {
-            batch.data.clear();
-            batch.items = 0;
-        }
-        tallies.into_iter().try_fold(Tally::default(), |sum, tally| Ok(sum.plus(tally?)))
-    }
-}
-
-/// Builds the filters of all partitions without a server. Returns the filters, the counts, and the seconds that it
-/// took.
-pub(crate) fn build_partitions(
-    input: &input::Arguments,
-    options: &options::Arguments,
-    (capacity_items, count): (u64, u32),
-    threads: Option<u16>,
-    output: &Output,
-) -> Result<(Vec<BloomFilter>, Tally, f64), Failure> {
-    let threads = threads_of(threads);
-    let filters = (0..count).map(|_| empty(options, capacity_items));
-    let mut filters: Vec<BloomFilter> = filters.collect::<Result<_, Failure>>()?;
-    let batches = input.batches(PART_BYTES, None)?;
-    let progress = output.progress("building", batches.total_bytes);
-    let mut tally = Tally::default();
-    // Large enough that the threads seldom wait for each other.
-    let mut gathered = Spreader::gathering(count);
-    let mut source = &batches;
-    loop {
-        let mut has_ended = true;
-        for batch in source.by_ref().take(threads.saturating_mul(2)) {
-            has_ended = false;
-            gathered.spread(&batch?, |_, _| Ok(()))?;
-        }
-        tally = tally.plus(gathered.add_to(&mut filters, threads)?);
-        progress.set(
-            batches.done_bytes(),
-            format!("{} items, {} items/s", tally.items, per_second(tally.items, progress.seconds())),
-        );
-        if has_ended {
-            let seconds = progress.finish();
-            batches.note_line_ends(output);
-            return Ok((filters, tally, seconds));
-        }
     }
 }
 
@@ -202,7 +126,7 @@ mod tests {
     #[test]
     fn items_have_the_partition_of_the_rule() {
         // CRC-32 of zlib: its check value.
-        assert_eq!(partition_of(b"123456789", u32::MAX), 0xCBF4_3926);
+        assert_eq!(partition_of(b"123456789", u32::MAX as usize), 0xCBF4_3926);
         assert_eq!(partition_of(b"123456789", 24), 0xCBF4_3926 % 24);
         assert_eq!(partition_of(b"", 24), 0);
         assert_eq!(key("seen", 17), "seen:{17}");

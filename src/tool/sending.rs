@@ -9,8 +9,8 @@ use redis::Value;
 
 use super::failure::{Failure, check_interruption};
 use super::output::shown;
-use super::packing::{Batch, Packing};
-use super::server::{CallError, Place, RoutedError, Router};
+use super::packing::{BatchPacking, ItemBatch};
+use super::server::{CallError, NodeAddress, RoutedError, Router};
 
 /// Largest number of outstanding commands at a node. Their replies fit into the buffers of a connection, so neither
 /// side waits for the other one to read.
@@ -21,7 +21,7 @@ const WORDS_ITEMS: usize = 1000;
 
 /// The results of adding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Counts {
+pub(crate) struct LoadCounts {
     pub(crate) items: u64,
     pub(crate) new: u64,
     pub(crate) present: u64,
@@ -36,37 +36,52 @@ const EXPIRED: &str = "AT is older than the window";
 /// Adds batches to existing filters.
 pub(crate) struct Sender<'r> {
     router: &'r mut Router,
-    keys: Vec<Vec<u8>>,
-    is_packed: bool,
+    /// Whether items are sent packed.
+    pub(crate) is_packed: bool,
     /// The batches to which each node has not replied yet.
-    outstanding: HashMap<Place, VecDeque<Sent>>,
+    outstanding: HashMap<NodeAddress, VecDeque<SentBatch>>,
     /// The batches that a node refused because the slot is moving or has moved.
-    refused: Vec<Sent>,
-    pub(crate) counts: Counts,
+    refused: Vec<SentBatch>,
+    pub(crate) counts: LoadCounts,
 }
 
-/// A batch for one of the filters.
-struct Sent {
-    number: usize,
-    batch: Batch,
+/// A batch for the filter of a key.
+struct SentBatch {
+    key: Vec<u8>,
+    batch: ItemBatch,
     /// The time of its items, as BF.INSERT takes it.
     at_ms: Option<String>,
 }
 
-impl Sent {
-    fn new(number: usize, batch: Batch) -> Self {
-        let at_ms = batch.moment.map(|moment| moment.at_ms.to_string());
-        Self { number, batch, at_ms }
+impl SentBatch {
+    fn new(key: &[u8], batch: ItemBatch) -> Self {
+        let at_ms = batch.time.map(|time| time.at_ms.to_string());
+        Self { key: key.to_owned(), batch, at_ms }
+    }
+
+    /// Returns the command that adds the batch.
+    fn command(&self, is_packed: bool) -> Vec<&[u8]> {
+        let Self { key, batch, at_ms } = self;
+        if is_packed && at_ms.is_none() {
+            return vec![b"BF.BULKADD", key, b"NOCREATE", batch.packing.word().as_bytes(), &batch.data];
+        }
+        let mut command: Vec<&[u8]> = vec![b"BF.INSERT", key, b"NOCREATE"];
+        if let Some(at_ms) = at_ms {
+            command.extend([b"AT", at_ms.as_bytes()]);
+        }
+        command.push(b"ITEMS");
+        command.extend(batch.iter());
+        command
     }
 }
 
 impl<'r> Sender<'r> {
     /// Returns a sender for filters that exist. Checks whether their servers have BF.BULKADD.
-    pub(crate) fn new(router: &'r mut Router, keys: Vec<Vec<u8>>) -> Result<Self, Failure> {
+    pub(crate) fn new(router: &'r mut Router, keys: &[Vec<u8>]) -> Result<Self, Failure> {
         // Sends a batch without items, which changes nothing.
-        let word = Packing::Prefixed.word().as_bytes();
+        let word = BatchPacking::Prefixed.word().as_bytes();
         let mut is_packed = true;
-        for key in &keys {
+        for key in keys {
             match router.call(key, &[b"BF.BULKADD", key, b"NOCREATE", word, b""]) {
                 Ok(_) => {}
                 Err(RoutedError::Call(error)) if error.lacks_command() => is_packed = false,
@@ -74,84 +89,63 @@ impl<'r> Sender<'r> {
             }
         }
         let (outstanding, refused) = (HashMap::new(), Vec::new());
-        Ok(Self { router, keys, is_packed, outstanding, refused, counts: Counts::default() })
+        Ok(Self { router, is_packed, outstanding, refused, counts: LoadCounts::default() })
     }
 
-    /// Returns whether items are sent packed.
-    pub(crate) const fn is_packed(&self) -> bool {
-        self.is_packed
-    }
-
-    /// Sends a batch to the filter of a number. Its results are counted when the reply is received.
-    pub(crate) fn add(&mut self, number: usize, batch: Batch) -> Result<(), Failure> {
+    /// Sends a batch to the filter of a key. Its results are counted when the reply is received.
+    pub(crate) fn add(&mut self, key: &[u8], batch: ItemBatch) -> Result<(), Failure> {
         // BF.BULKADD has no times.
-        if self.is_packed && batch.moment.is_none() {
-            return self.send(Sent::new(number, batch), PACKED_AHEAD);
+        if self.is_packed && batch.time.is_none() {
+            return self.send(SentBatch::new(key, batch), PACKED_AHEAD);
         }
         let mut items = batch.iter().peekable();
         while items.peek().is_some() {
-            let mut part = Batch::prefixed(0).at(batch.moment);
-            for item in items.by_ref().take(WORDS_ITEMS) {
-                if !part.push(item) {
-                    return Err(too_long());
-                }
-            }
-            self.send(Sent::new(number, part), WORDS_AHEAD)?;
+            let mut part = ItemBatch::prefixed(0, batch.time);
+            items.by_ref().take(WORDS_ITEMS).try_for_each(|item| part.push(item))?;
+            self.send(SentBatch::new(key, part), WORDS_AHEAD)?;
         }
         Ok(())
     }
 
     /// Receives all outstanding replies, and sends refused batches again.
     pub(crate) fn settle(&mut self) -> Result<&mut Router, Failure> {
-        let places: Vec<Place> = self.outstanding.keys().cloned().collect();
-        for place in &places {
-            self.receive_beyond(place, 0)?;
-        }
+        let addresses: Vec<NodeAddress> = self.outstanding.keys().cloned().collect();
+        addresses.iter().try_for_each(|address| self.receive_beyond(address, 0))?;
         for sent in mem::take(&mut self.refused) {
-            let (key, is_packed) = (self.key(&sent)?.to_owned(), self.is_packed);
-            let outcome = match self.router.call(&key, &command(is_packed, &key, &sent)) {
-                Ok(reply) => Ok(reply),
-                Err(RoutedError::Call(error)) => Err(error),
+            let outcome = match self.router.call(&sent.key, &sent.command(self.is_packed)) {
                 Err(RoutedError::Failure(failure)) => return Err(failure),
+                Err(RoutedError::Call(error)) => Err(error),
+                Ok(reply) => Ok(reply),
             };
             self.note(&sent, outcome)?;
         }
         Ok(self.router)
     }
 
-    fn send(&mut self, sent: Sent, ahead: usize) -> Result<(), Failure> {
+    fn send(&mut self, sent: SentBatch, ahead: usize) -> Result<(), Failure> {
         check_interruption()?;
-        let key = self.key(&sent)?.to_owned();
-        let place = self.router.place_of(&key)?;
-        self.router.at(&place)?.send(&command(self.is_packed, &key, &sent))?;
-        self.outstanding.entry(place.clone()).or_default().push_back(sent);
-        self.receive_beyond(&place, ahead)?;
+        let address = self.router.address_of(&sent.key)?;
+        self.router.at(&address)?.send(&sent.command(self.is_packed))?;
+        self.outstanding.entry(address.clone()).or_default().push_back(sent);
+        self.receive_beyond(&address, ahead)?;
         if self.refused.is_empty() { Ok(()) } else { self.settle().map(drop) }
     }
 
-    fn key(&self, sent: &Sent) -> Result<&[u8], Failure> {
-        self.keys
-            .get(sent.number)
-            .map(Vec::as_slice)
-            .ok_or_else(|| Failure::new("internal error: a batch for an unknown filter"))
-    }
-
-    fn receive_beyond(&mut self, place: &Place, ahead: usize) -> Result<(), Failure> {
-        loop {
-            let Some(outstanding) = self.outstanding.get_mut(place) else { return Ok(()) };
-            if outstanding.len() <= ahead {
-                return Ok(());
-            }
-            let Some(sent) = outstanding.pop_front() else { return Ok(()) };
-            match self.router.at(place)?.receive() {
+    /// Receives replies of a node until `ahead` are outstanding.
+    fn receive_beyond(&mut self, address: &NodeAddress, ahead: usize) -> Result<(), Failure> {
+        while let Some(outstanding) = self.outstanding.get_mut(address).filter(|sent| sent.len() > ahead)
+            && let Some(sent) = outstanding.pop_front()
+        {
+            match self.router.at(address)?.receive() {
                 Err(CallError::Refused(text)) if self.router.is_to_follow(&text) => self.refused.push(sent),
                 outcome => self.note(&sent, outcome)?,
             }
         }
+        Ok(())
     }
 
     /// Counts the results of a batch.
-    fn note(&mut self, sent: &Sent, outcome: Result<Value, CallError>) -> Result<(), Failure> {
+    fn note(&mut self, sent: &SentBatch, outcome: Result<Value, CallError>) -> Result<(), Failure> {
         let items = sent.batch.items;
         let reply = match outcome {
             Err(CallError::Refused(text)) if sent.at_ms.is_some() && text.contains(EXPIRED) => {
@@ -163,40 +157,16 @@ impl<'r> Sender<'r> {
         let results = count(&reply, &mut self.counts)?;
         self.counts.items += items;
         // If a filter of fixed size is full, the reply ends at the first refused item.
-        match items.checked_sub(results) {
-            Some(missing) => self.counts.refused += missing,
-            None => {
-                return Err(Failure::new(format!("the server returned {results} results for {items} items")));
-            }
-        }
+        let missing = items.checked_sub(results);
+        let wrong = || Failure::new(format!("the server returned {results} results for {items} items"));
+        self.counts.refused += missing.ok_or_else(wrong)?;
         Ok(())
     }
 }
 
-/// Returns the error about an item that no batch can hold.
-pub(crate) fn too_long() -> Failure {
-    Failure::new("an item is longer than 4 GiB, which no server accepts")
-}
-
-/// Returns the command that adds a batch to the filter of a key.
-fn command<'c>(is_packed: bool, key: &'c [u8], sent: &'c Sent) -> Vec<&'c [u8]> {
-    let Sent { batch, at_ms, .. } = sent;
-    let mut command: Vec<&[u8]> = vec![b"BF.INSERT", key, b"NOCREATE"];
-    match at_ms {
-        None if is_packed => {
-            return vec![b"BF.BULKADD", key, b"NOCREATE", batch.packing.word().as_bytes(), &batch.data];
-        }
-        None => {}
-        Some(at_ms) => command.extend([b"AT", at_ms.as_bytes()]),
-    }
-    command.push(b"ITEMS");
-    command.extend(batch);
-    command
-}
-
 /// Counts the results of one reply: one character each, or a number, a boolean or an error each. Returns how many there
 /// are.
-fn count(reply: &Value, counts: &mut Counts) -> Result<u64, CallError> {
+fn count(reply: &Value, counts: &mut LoadCounts) -> Result<u64, CallError> {
     let mut add = |result: u8| match result {
         b'1' => counts.new += 1,
         b'0' => counts.present += 1,

@@ -1,12 +1,12 @@
 //! `everbloom size`: computes the memory of a filter in each module.
 
 use clap::value_parser;
-use everbloom::{CreateError, FilterSize, Format, Growth, Options, filter_size, window_size};
+use everbloom::{CreateError, FilterSize, Format, Growth, LayerSize, Options, filter_size, window_size};
 use serde_json::json;
 
 use super::failure::Failure;
 use super::options::{self, expansion_words, window_words};
-use super::output::{Output, bytes, counted, table};
+use super::output::{Printer, bytes, counted, table};
 use super::partitions;
 
 /// The capacity of a filter without BF.RESERVE, in all three modules.
@@ -26,7 +26,7 @@ const ROTATING: u64 = 7;
 /// them.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE)]
-pub(crate) struct Arguments {
+pub(crate) struct SizeArguments {
     /// Number of different items: 5000, 500k, 5M or 5e6
     #[arg(long, visible_alias = "capacity", value_name = "ITEMS", value_parser = options::items)]
     items: u64,
@@ -57,50 +57,33 @@ Examples:
 
 Exit codes: 0 done; 2 wrong arguments.";
 
-pub(crate) fn run(arguments: Arguments, output: &Output) -> Result<(), Failure> {
-    let Arguments { items, error: error_rate, expansion, window: window_ms, partitions } = arguments;
-    let wanted = Wanted { items, error_rate, expansion, window_ms, partitions };
-    let plans = wanted.plans();
-    let has_keys = plans.iter().any(|plan| plan.keys > 1);
-    let mut names = vec![
-        "module",
-        "filter",
-        "layers",
-        "bits per item",
-        "memory",
-        "allocated",
-        "probes",
-        "lines",
-        "command",
-    ];
-    if has_keys {
-        names.insert(2, "keys");
-    }
-    let mut rows: Vec<Vec<String>> = vec![names.into_iter().map(str::to_owned).collect()];
+pub(crate) fn run(arguments: SizeArguments, printer: &Printer) -> Result<(), Failure> {
+    let choices = arguments.choices();
+    let has_keys = choices.iter().any(|choice| choice.keys > 1);
+    let names =
+        ["module", "filter", "keys", "layers", "bits per item", "memory", "allocated", "probes", "lines"];
+    let mut rows = vec![names.into_iter().chain(["command"]).map(str::to_owned).collect::<Vec<_>>()];
     let mut listed = Vec::new();
-    for (plan, index) in plans.iter().zip(0..) {
-        let Plan { module, filter, keys, command, .. } = plan;
-        let mut row = vec![(*module).to_owned(), (*filter).to_owned()];
-        if has_keys {
-            row.push(keys.to_string());
-        }
-        match &plan.size {
+    for (choice, index) in choices.iter().zip(0..) {
+        let FilterChoice { module, filter, keys, command, .. } = choice;
+        let mut row = vec![(*module).to_owned(), (*filter).to_owned(), keys.to_string()];
+        match &choice.size {
             Ok(size) => {
-                let sum = Sum::of(size).of_all(plan);
-                let bits_per_item = sum.bits as f64 / items as f64;
-                let size_bytes = sum.bits.div_ceil(8);
+                let sums = SizeSums::of(size, choice);
+                let bits_per_item = sums.bits as f64 / arguments.items as f64;
+                let size_bytes = sums.bits.div_ceil(8);
                 // Number of filters in BF.INFO: a table counts as one.
                 let layers = size.layers.len() + usize::from(size.table_bytes > 0);
                 // A lookup in a table makes no probes.
                 let is_probed = size.table_bytes == 0;
-                let (probes, lines) = (is_probed.then_some(sum.probes), is_probed.then_some(sum.lines));
+                let (probes, lines) = (is_probed.then_some(sums.probes), is_probed.then_some(sums.lines));
                 listed.push(json!({
-                    "module": module, "filter": filter, "keys": keys, "layers": layers, "bits": sum.bits,
-                    "bits_per_item": bits_per_item, "bytes": size_bytes, "allocated_bytes": sum.allocated_bytes,
+                    "module": module, "filter": filter, "keys": keys, "layers": layers, "bits": sums.bits,
+                    "bits_per_item": bits_per_item, "bytes": size_bytes, "allocated_bytes": sums.allocated_bytes,
                     "table_bytes": size.table_bytes, "probes": probes, "lines": lines, "command": command,
                 }));
                 row.extend([layers.to_string(), format!("{bits_per_item:.2}")]);
-                row.extend([size_bytes, sum.allocated_bytes].map(bytes));
+                row.extend([size_bytes, sums.allocated_bytes].map(bytes));
                 row.extend(
                     [probes, lines].map(|count| count.map_or("-".to_owned(), |count| count.to_string())),
                 );
@@ -118,62 +101,20 @@ pub(crate) fn run(arguments: Arguments, output: &Output) -> Result<(), Failure> 
         }
         rows.push(row);
     }
-    let text = format!("{}\n{}{}", title(&wanted), table(&rows), further(&wanted));
+    if !has_keys {
+        rows.iter_mut().for_each(|row| drop(row.remove(2)));
+    }
+    let text = format!("{}\n{}{}", arguments.title(), table(&rows), arguments.further());
+    let SizeArguments { items, error, window, partitions, .. } = arguments;
     let json = json!({
-        "items": items, "error_rate": error_rate, "window_ms": window_ms, "partitions": partitions,
-        "items_per_key": wanted.items_per_key(), "filters": listed,
+        "items": items, "error_rate": error, "window_ms": window, "partitions": partitions,
+        "items_per_key": arguments.items_per_key(), "filters": listed,
     });
-    output.result(&text, &json)
-}
-
-fn title(wanted: &Wanted) -> String {
-    let mut text = counted(wanted.items, "item");
-    if let Some(ms) = wanted.window_ms {
-        text.push_str(&format!(" in every {} s", ms as f64 / 1000.0));
-    }
-    text.push_str(&format!(" at {}", wanted.error_rate));
-    if let Some(count) = wanted.partitions {
-        text.push_str(&format!(", over {count} partitions of {}", wanted.items_per_key()));
-    }
-    text
-}
-
-/// Returns the note about the keys that the commands shown do not create.
-fn further(wanted: &Wanted) -> String {
-    let mut text = String::new();
-    if wanted.window_ms.is_some() {
-        let (first, last) = match wanted.partitions {
-            Some(_) => ("key:2:{0}", "key:8:{0}"),
-            None => ("key:2", "key:8"),
-        };
-        text.push_str(&format!(
-            "`rotating`: create {first} to {last} alike, and replace the oldest at each seventh of the window\n"
-        ));
-    }
-    if let Some(count) = wanted.partitions
-        && count > 1
-    {
-        text.push_str(&format!(
-            "create {{1}} to {{{}}} alike; `everbloom load --partitions {count}` creates all of them\n",
-            count - 1
-        ));
-    }
-    text
-}
-
-/// The number of items and the options.
-#[derive(Clone, Copy, Debug)]
-struct Wanted {
-    /// Number of items. With a window, the number of items in each window.
-    items: u64,
-    error_rate: f64,
-    expansion: u32,
-    window_ms: Option<u64>,
-    partitions: Option<u32>,
+    printer.result(&text, &json)
 }
 
 /// A filter, or several filters that together hold the items.
-struct Plan {
+struct FilterChoice {
     module: &'static str,
     filter: &'static str,
     /// The number of filters, all with the same options.
@@ -192,10 +133,44 @@ const MODULES: [(&str, Format); 3] = [
     ("valkey-bloom", Format::ValkeyBloom),
 ];
 
-impl Wanted {
+impl SizeArguments {
+    /// Returns the first line of the text.
+    fn title(&self) -> String {
+        let mut text = counted(self.items, "item");
+        if let Some(ms) = self.window {
+            text.push_str(&format!(" in every {} s", ms as f64 / 1000.0));
+        }
+        text.push_str(&format!(" at {}", self.error));
+        if let Some(count) = self.partitions {
+            text.push_str(&format!(", over {count} partitions of {}", self.items_per_key()));
+        }
+        text
+    }
+
+    /// Returns the note about the keys that the commands shown do not create.
+    fn further(&self) -> String {
+        let mut text = String::new();
+        if self.window.is_some() {
+            let (first, last) = match self.partitions {
+                Some(_) => ("key:2:{0}", "key:8:{0}"),
+                None => ("key:2", "key:8"),
+            };
+            text.push_str(&format!(
+                "`rotating`: create {first} to {last} alike, and replace the oldest at each seventh of the window\n"
+            ));
+        }
+        if let Some(count) = self.partitions.filter(|count| *count > 1) {
+            text.push_str(&format!(
+                "create {{1}} to {{{}}} alike; `everbloom load --partitions {count}` creates all of them\n",
+                count - 1
+            ));
+        }
+        text
+    }
+
     /// Returns all filters that are compared, those of everbloom first.
-    fn plans(&self) -> Vec<Plan> {
-        let filters = |(module, format): (&'static str, Format)| match (self.window_ms, format) {
+    fn choices(&self) -> Vec<FilterChoice> {
+        let filters = |(module, format): (&'static str, Format)| match (self.window, format) {
             (Some(_), Format::RedisBloom | Format::ValkeyBloom) => vec![self.rotating(module, format)],
             _ => ["reserved", "fixed", "grown"].map(|filter| self.filter(module, format, filter)).into(),
         };
@@ -207,7 +182,7 @@ impl Wanted {
         self.partitions.map_or(self.items, |count| partitions::capacity_items(self.items, count))
     }
 
-    fn filter(&self, module: &'static str, format: Format, filter: &'static str) -> Plan {
+    fn filter(&self, module: &'static str, format: Format, filter: &'static str) -> FilterChoice {
         let items = self.items_per_key();
         let growing = Growth::Scaling { expansion: self.expansion };
         let (capacity_items, growth) = match filter {
@@ -215,8 +190,8 @@ impl Wanted {
             "grown" => (CAPACITY_DEFAULT_ITEMS, growing.unreserved()),
             _ => (items, growing),
         };
-        let options = Options { error_rate: self.error_rate, capacity_items, growth };
-        let size = match self.window_ms {
+        let options = Options { error_rate: self.error, capacity_items, growth };
+        let size = match self.window {
             Some(_) => window_size(options, items),
             None => filter_size(format, options, items),
         };
@@ -224,38 +199,36 @@ impl Wanted {
             Growth::Fixed => vec!["NONSCALING".to_owned()],
             _ => expansion_words(Some(self.expansion).filter(|expansion| *expansion != 2)),
         };
-        words.extend(window_words(self.window_ms));
-        let key = self.key(String::new);
-        let command = if filter == "grown" && self.window_ms.is_none() {
+        words.extend(window_words(self.window));
+        let key = self.key("key");
+        let command = if filter == "grown" && self.window.is_none() {
             format!("BF.ADD {key} item")
         } else {
-            reserve(&key, self.error_rate, capacity_items, &words)
+            reserve(&key, self.error, capacity_items, &words)
         };
-        Plan { module, filter, keys: self.partitions.unwrap_or(1).into(), queried: 1, size, command }
+        FilterChoice { module, filter, keys: self.partitions.unwrap_or(1).into(), queried: 1, size, command }
     }
 
     /// Returns the filters for each seventh of the window and for the current one. A lookup queries all eight, so their
     /// error rates add up to the chosen one. They do not grow, since growth would increase the error rate.
-    fn rotating(&self, module: &'static str, format: Format) -> Plan {
+    fn rotating(&self, module: &'static str, format: Format) -> FilterChoice {
         let filters = ROTATING + 1;
-        let error_rate = self.error_rate / filters as f64;
+        let error_rate = self.error / filters as f64;
         let capacity_items = self.items_per_key().div_ceil(ROTATING);
         let options = Options { error_rate, capacity_items, growth: Growth::Fixed };
-        let key = self.key(|| ":1".to_owned());
-        Plan {
+        FilterChoice {
             module,
             filter: "rotating",
             keys: filters * u64::from(self.partitions.unwrap_or(1)),
             queried: filters,
             size: filter_size(format, options, capacity_items),
-            command: reserve(&key, error_rate, capacity_items, &["NONSCALING".to_owned()]),
+            command: reserve(&self.key("key:1"), error_rate, capacity_items, &["NONSCALING".to_owned()]),
         }
     }
 
     /// Returns the key of the first filter.
-    fn key(&self, mark: impl Fn() -> String) -> String {
-        let name = format!("key{}", mark());
-        if self.partitions.is_some() { partitions::key(&name, 0) } else { name }
+    fn key(&self, name: &str) -> String {
+        if self.partitions.is_some() { partitions::key(name, 0) } else { name.to_owned() }
     }
 }
 
@@ -264,37 +237,28 @@ fn reserve(key: &str, error_rate: f64, capacity_items: u64, words: &[String]) ->
     format!("BF.RESERVE {key} {error_rate} {capacity_items}{words}")
 }
 
-/// The sums over the parts of a filter.
-#[derive(Clone, Copy, Debug, Default)]
-struct Sum {
+/// The sums over the filters of a choice and their parts: the bits of all filters, and the probes in the filters that a
+/// lookup queries.
+struct SizeSums {
     bits: u64,
     allocated_bytes: u64,
     probes: u64,
     lines: u64,
 }
 
-impl Sum {
-    fn of(size: &FilterSize) -> Self {
-        // The allocations of a table have the sizes of the allocator.
+impl SizeSums {
+    fn of(size: &FilterSize, choice: &FilterChoice) -> Self {
+        let sum = |fact: fn(&LayerSize) -> u64| size.layers.iter().map(fact).fold(0, u64::saturating_add);
         let table_bytes = size.table_bytes;
-        let table =
-            Self { bits: table_bytes.saturating_mul(8), allocated_bytes: table_bytes, ..Self::default() };
-        size.layers.iter().fold(table, |sum, layer| Self {
-            bits: sum.bits.saturating_add(layer.size_bits),
-            allocated_bytes: sum.allocated_bytes.saturating_add(allocated_bytes(layer.size_bits.div_ceil(8))),
-            probes: sum.probes.saturating_add(layer.probes.into()),
-            lines: sum.lines.saturating_add(layer.lines.into()),
-        })
-    }
-
-    /// Returns the sums over the filters of a plan: the bits of all filters, and the probes in the filters that a
-    /// lookup queries.
-    const fn of_all(self, plan: &Plan) -> Self {
+        let bits = sum(|layer| layer.size_bits).saturating_add(table_bytes.saturating_mul(8));
+        // The allocations of a table have the sizes of the allocator.
+        let allocated_bytes =
+            sum(|layer| allocated_bytes(layer.size_bits.div_ceil(8))).saturating_add(table_bytes);
         Self {
-            bits: self.bits.saturating_mul(plan.keys),
-            allocated_bytes: self.allocated_bytes.saturating_mul(plan.keys),
-            probes: self.probes.saturating_mul(plan.queried),
-            lines: self.lines.saturating_mul(plan.queried),
+            bits: bits.saturating_mul(choice.keys),
+            allocated_bytes: allocated_bytes.saturating_mul(choice.keys),
+            probes: sum(|layer| layer.probes.into()).saturating_mul(choice.queried),
+            lines: sum(|layer| layer.lines.into()).saturating_mul(choice.queried),
         }
     }
 }

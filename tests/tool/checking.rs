@@ -5,7 +5,7 @@ use std::net::{TcpListener, TcpStream};
 use std::thread;
 
 use crate::harness::{Client, Site, Test, tests};
-use crate::tool::{Files, json, run, two_nodes, url};
+use crate::tool::{json, run, two_nodes, url};
 
 pub(crate) const TESTS: &[Test] = tests![
     every_filter_is_shown_with_its_statistics,
@@ -77,11 +77,6 @@ fn keys_that_only_redisbloom_can_load_are_listed(_: &Site) {
             thread::spawn(move || serve(&stream.unwrap(), &keys));
         }
     });
-    let files = Files::new();
-    let built = files.path("k.bloom");
-    json(&["build", &files.items("items", 10), "-o", &built]);
-    let ended = run(&["restore", &address, "k", &built]);
-    assert!(ended.code == Some(1) && ended.err.contains("everbloom is not loaded"), "{}", ended.err);
     let ended = run(&["check", &address, "--json"]);
     let checked = ended.json();
     assert_eq!(ended.code, Some(3), "{checked}");

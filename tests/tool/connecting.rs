@@ -51,18 +51,11 @@ fn credentials_come_from_the_address_or_the_environment_and_are_not_shown(site: 
 fn the_tool_finds_the_node_with_the_slot(site: &Site) {
     let nodes = two_nodes(site);
     let files = Files::new();
-    let (file, path) = (files.items("items", 1000), files.path("k.bloom"));
-    json(&["build", &file, "-o", &path]);
+    let file = files.items("items", 1000);
     // Keys in the slots 12182 and 5061, a key with a hash tag, and a key that cannot be a hash tag itself.
     for key in ["foo", "bar", "x{foo}y", "a}b"] {
-        for subcommand in [&["load", "--offline"][..], &["load"], &["restore"]] {
-            let source = if subcommand[0] == "restore" { &path } else { &file };
-            for node in &nodes {
-                let address = url(node);
-                let arguments =
-                    [&[subcommand[0], &address, key, source, "-c", "--replace"], &subcommand[1..]];
-                json(&arguments.concat());
-            }
+        for node in &nodes {
+            json(&["load", &url(node), key, &file, "-c", "--replace"]);
         }
         let found = nodes.iter().filter(|node| keys(&mut node.client()).contains(&key.to_owned())).count();
         assert_eq!(found, 1, "{key}");
@@ -106,8 +99,6 @@ fn missing_files_servers_and_modules_are_errors(site: &Site) {
         &["load", &url(&server), "k", "/no/such/file"][..],
         &["load", &url(&server), "k", "/"],
         &["load", "redis://127.0.0.1:1", "k", &file],
-        &["restore", "redis://127.0.0.1:1", "k", &file],
-        &["build", "/no/such/file", "-o", &files.path("out")],
     ] {
         let ended = run(arguments);
         assert!(
@@ -119,7 +110,6 @@ fn missing_files_servers_and_modules_are_errors(site: &Site) {
         let last: serde_json::Value = serde_json::from_str(ended.err.lines().last().unwrap()).unwrap();
         assert_eq!(last["code"], 1, "{last}");
     }
-    assert!(!std::path::Path::new(&files.path("out")).exists());
     let ended = run(&["load", &url(&server), "none", &file, "--add"]);
     assert!(ended.code == Some(1) && ended.err.contains("create it first"), "{}", ended.err);
     // A server of another protocol.
@@ -141,14 +131,10 @@ fn missing_files_servers_and_modules_are_errors(site: &Site) {
     web_server.join().unwrap();
     // A server without the module.
     let bare = site.launch().without_module().start();
-    let built = files.path("k.bloom");
-    json(&["build", &file, "-o", &built]);
     for arguments in [
         // The tool must connect before it counts the items.
         &["load", &url(&bare), "k", "/no/such/file"][..],
-        &["load", &url(&bare), "k", &file, "--offline"],
         &["load", &url(&bare), "k", &file, "--add"],
-        &["restore", &url(&bare), "k", &built],
         &["check", &url(&bare)],
         &["copy", &url(&bare), &url(&server)],
         &["copy", &url(&server), &url(&bare)],

@@ -12,6 +12,7 @@ pub(crate) const TESTS: &[Test] = tests![
     match_copies_only_matching_filters,
     verify_reports_differences,
     a_large_filter_is_copied_in_chunks,
+    a_source_without_chunks_is_read_by_dump,
     a_copy_whose_dump_ends_leaves_no_filter,
     a_cluster_is_copied_node_by_node,
     a_server_without_the_module_is_an_error,
@@ -161,6 +162,22 @@ fn a_large_filter_is_copied_in_chunks(site: &Site) {
     let mut client = to.client();
     assert!((900..=1000).contains(&client.int("TTL large")) && client.int("BF.CARD large") == 3);
     assert_eq!(keys(&mut client), ["large"]);
+}
+
+fn a_source_without_chunks_is_read_by_dump(site: &Site) {
+    let (from, to) = (site.start(), site.start());
+    let filters = fill(&mut from.client());
+    // valkey-bloom has no BF.SCANDUMP either.
+    for server in [&from, &to] {
+        assert_eq!(server.client().say("ACL SETUSER default -bf.scandump"), "+OK");
+    }
+    let copied = json(&["copy", &url(&from), &url(&to), "--verify"]);
+    assert_eq!((&copied["by_dump"], &copied["verified"]), (&filters.into(), &filters.into()), "{copied}");
+    // If the target refuses the dumps, the tool makes the chunks.
+    assert_eq!(to.client().say("ACL SETUSER default -restore"), "+OK");
+    let copied = json(&["copy", &url(&from), &url(&to), "--verify", "--replace"]);
+    assert_eq!((&copied["in_chunks"], &copied["verified"]), (&filters.into(), &filters.into()), "{copied}");
+    assert_same(&mut from.client(), &mut to.client(), filters);
 }
 
 fn a_copy_whose_dump_ends_leaves_no_filter(site: &Site) {

@@ -67,12 +67,6 @@ fn a_signal_leaves_the_key_unchanged(site: &Site) {
     assert!(draft.starts_with("{k}:everbloom:"), "{draft}");
     assert_eq!(end_by(child, "INT").code, Some(130));
     assert_eq!((client.digest("k"), keys(&mut client)), (before, vec!["k".to_owned()]));
-    // An interrupted `build` leaves no file.
-    let path = files.path("k.bloom");
-    let mut child = spawn(&["build", "-", "-o", &path, "--capacity", "1e6"]);
-    half(&mut child);
-    assert_eq!(end_by(child, "INT").code, Some(130));
-    assert!(!std::path::Path::new(&path).exists());
 }
 
 fn a_killed_load_leaves_only_a_temporary_key_that_expires(site: &Site) {

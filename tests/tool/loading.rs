@@ -11,7 +11,7 @@ pub(crate) const TESTS: &[Test] = tests![
     every_line_is_an_item,
     the_cr_of_crlf_line_ends_is_removed,
     compressed_files_are_recognised,
-    a_column_of_csv_and_a_field_of_json_lines_are_items,
+    a_column_of_csv_is_items,
     standard_input_needs_a_capacity,
     an_existing_key_is_unchanged_without_an_option,
     only_filters_are_replaced_without_force,
@@ -67,7 +67,7 @@ fn the_cr_of_crlf_line_ends_is_removed(site: &Site) {
     // The last line has no newline: its \r is part of the item.
     let file = files.write("crlf", b"one\r\ntwo\nthree\r\nfour\r");
     let without: [&[u8]; 4] = [b"one", b"two", b"three", b"four\r"];
-    for how in [&[][..], &["--capacity", "4"], &["--offline"], &["--partitions", "1"]] {
+    for how in [&[][..], &["--capacity", "4"], &["--partitions", "1"]] {
         let ended = run(&[&["load", &url(&server), "k", &file, "--replace"], how].concat());
         assert_eq!((ended.code, ended.err.matches("CRLF").count()), (Some(0), 1), "{how:?} {}", ended.err);
         let key = if how.contains(&"--partitions") { "k:{0}" } else { "k" };
@@ -100,21 +100,16 @@ fn compressed_files_are_recognised(site: &Site) {
     assert_eq!(keys(&mut client), ["gzip", "plain", "zstd"]);
 }
 
-fn a_column_of_csv_and_a_field_of_json_lines_are_items(site: &Site) {
+fn a_column_of_csv_is_items(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     let files = Files::new();
     let csv = files.write("csv", "id,\"name\",city\n1,\"Ann, B.\",Rome\n2,\"two\nlines\",Oslo\n");
     let tabs = files.write("tabs", "1\tx\n2\ty\n");
-    let lines =
-        "{\"id\": 7, \"user\": {\"name\": \"Zo\\u00eb\"}}\n\n{\"user\": {\"name\": \"b\\n\"}, \"id\": -8}\n";
-    let lines = files.write("jsonl", lines);
     for (arguments, items) in [
         (vec![&csv[..], "--csv", "name"], [&b"Ann, B."[..], b"two\nlines"]),
         (vec![&csv, "--csv", "3"], [b"Rome", b"Oslo"]),
         (vec![&tabs, "--csv", "2", "--delimiter", "\t", "--no-header"], [b"x", b"y"]),
-        (vec![&lines, "--jsonl", "id"], [b"7", b"-8"]),
-        (vec![&lines, "--jsonl", "/user/name"], ["Zoë".as_bytes(), b"b\n"]),
     ] {
         let result = json(&[&["load", &url(&server), "k", "--replace"], &arguments[..]].concat());
         assert_eq!((&result["items"], &result["new"]), (&2.into(), &2.into()), "{arguments:?} {result}");
@@ -126,9 +121,6 @@ fn a_column_of_csv_and_a_field_of_json_lines_are_items(site: &Site) {
         (vec![&csv, "--csv", "9"], "no column 9: the columns are id, name, city"),
         (vec![&csv, "--csv", "x", "--no-header"], "no column x: the file has no column names"),
         (vec![&tabs, "--csv", "2", "--no-header"], "line 1: no column 2: the line has 1"),
-        (vec![&lines, "--jsonl", "age"], "line 1: no field age: the fields are id, user"),
-        (vec![&lines, "--jsonl", "user"], "neither a string nor"),
-        (vec![&csv, "--jsonl", "id"], "line 1: not valid JSON: expected value"),
     ] {
         let ended = run(&[&["load", &url(&server), "k", "--replace"], &arguments[..]].concat());
         assert!(ended.code == Some(1) && ended.err.contains(trouble), "{arguments:?}: {}", ended.err);
@@ -152,10 +144,8 @@ fn an_existing_key_is_unchanged_without_an_option(site: &Site) {
     let (ten, twenty) = (files.items("ten", 10), files.items("twenty", 20));
     json(&["load", &url(&server), "k", &ten]);
     let before = client.digest("k");
-    for how in [&[][..], &["--offline"]] {
-        let ended = run(&[&["load", &url(&server), "k", &twenty], how].concat());
-        assert!(ended.code == Some(1) && ended.err.contains("--replace"), "{}", ended.err);
-    }
+    let ended = run(&["load", &url(&server), "k", &twenty]);
+    assert!(ended.code == Some(1) && ended.err.contains("--replace"), "{}", ended.err);
     assert_eq!(client.digest("k"), before);
     let added = json(&["load", &url(&server), "k", &twenty, "--add"]);
     assert_eq!((&added["new"], &added["present"]), (&10.into(), &10.into()), "{added}");
@@ -174,16 +164,10 @@ fn only_filters_are_replaced_without_force(site: &Site) {
     let (server, other) = (site.start(), site.start());
     let mut client = server.client();
     let files = Files::new();
-    let (file, built) = (files.items("ten", 10), files.path("k.bloom"));
-    json(&["build", &file, "-o", &built]);
+    let file = files.items("ten", 10);
     other.client().say("BF.ADD k item");
     let (address, source) = (url(&server), url(&other));
-    for arguments in [
-        &["load", &address, "k", &file][..],
-        &["load", &address, "k", &file, "--offline"],
-        &["restore", &address, "k", &built],
-        &["copy", &source, &address, "--match", "k"],
-    ] {
+    for arguments in [&["load", &address, "k", &file][..], &["copy", &source, &address, "--match", "k"]] {
         client.say("SET k value");
         for (options, remedy) in
             [(&[][..], "already exists: use --replace"), (&["--replace"], "a string, not a filter")]
@@ -206,17 +190,13 @@ fn an_empty_input_replaces_no_filter_without_force(site: &Site) {
     let mut client = server.client();
     let files = Files::new();
     let (address, empty) = (url(&server), files.write("empty", b""));
-    let (built, none) = (files.path("built.bloom"), files.path("none.bloom"));
     json(&["load", &address, "good", &files.items("ten", 10)]);
     let before = client.digest("good");
-    json(&["build", &empty, "-o", &built, "--capacity", "50"]);
     for arguments in [
         &["load", &address, "good", &empty][..],
         &["load", &address, "good", &empty, "--capacity", "50"],
-        &["load", &address, "good", &empty, "--offline"],
         &["load", &address, "good", &empty, "--csv", "1", "--no-header", "--time", "1", "--window", "1h"],
         &["load", &address, "good", &empty, "--partitions", "2"],
-        &["restore", &address, "good", &built],
     ] {
         let ended = run(&[arguments, &["--replace"]].concat());
         assert!(ended.code == Some(1) && ended.err.contains("--force"), "{arguments:?} {}", ended.err);
@@ -224,22 +204,16 @@ fn an_empty_input_replaces_no_filter_without_force(site: &Site) {
     let piped = run_with(&["load", &address, "good", "-", "--capacity", "50", "--replace"], b"");
     assert!(piped.code == Some(1) && piped.err.contains("--force"), "{}", piped.err);
     // Without --replace, an empty filter needs a capacity.
-    for arguments in [&["load", &address, "new", &empty][..], &["build", &empty, "-o", &none]] {
-        let ended = run(arguments);
-        assert!(ended.code == Some(1) && ended.err.contains("--capacity"), "{arguments:?} {}", ended.err);
-    }
-    assert!(!std::path::Path::new(&none).exists());
+    let ended = run(&["load", &address, "new", &empty]);
+    assert!(ended.code == Some(1) && ended.err.contains("--capacity"), "{}", ended.err);
     assert_eq!((client.digest("good"), keys(&mut client)), (before.clone(), vec!["good".to_owned()]));
     // Adding nothing changes nothing.
     assert_eq!(json(&["load", &address, "good", &empty, "--add"])["items"], 0);
     assert_eq!(client.digest("good"), before);
     assert_eq!(json(&["load", &address, "new", &empty, "--capacity", "50"])["items"], 0);
     assert_eq!(client.say("BF.INFO new CAPACITY"), "[50]");
-    for arguments in [&["load", &address, "good", &empty][..], &["restore", &address, "good", &built]] {
-        json(&["load", &address, "good", &files.items("ten", 10), "--replace"]);
-        json(&[arguments, &["--replace", "--force"]].concat());
-        assert_eq!(client.int("BF.CARD good"), 0, "{arguments:?}");
-    }
+    json(&["load", &address, "good", &empty, "--replace", "--force"]);
+    assert_eq!(client.int("BF.CARD good"), 0);
 }
 
 fn options_are_those_of_bf_reserve(site: &Site) {
@@ -287,7 +261,6 @@ fn wrong_arguments_are_reported_before_input_is_read(_: &Site) {
         (&["--capacity", "many"], "such as 5000, 500k, 5M"),
         (&["--capacity", "0"], "at least 1"),
         (&["--expansion", "0"], "1..=32768"),
-        (&["--offline", "--threads", "0"], "1..=256"),
         (&["--partitions", "0"], "between 1 and 16384"),
         (&["--csv", "1", "--delimiter", "ab"], "one ASCII character"),
         (&["--force"], "--replace"),
@@ -298,7 +271,6 @@ fn wrong_arguments_are_reported_before_input_is_read(_: &Site) {
     for arguments in [
         &["load", address, "k", "-"][..],
         &["load", address, "{k}", file, "--partitions", "3"],
-        &["build", "-", "-o", "/no/such/directory/file"],
         &["copy", address, address, "--jobs", "0"],
     ] {
         assert_eq!(run(arguments).code, Some(2), "{arguments:?}");
@@ -309,17 +281,13 @@ fn items_that_a_full_filter_refuses_give_exit_code_3(site: &Site) {
     let server = site.start();
     let files = Files::new();
     let file = files.items("items", 100);
-    for how in [&[][..], &["--offline"]] {
-        let load =
-            ["load", &url(&server), "k", &file, "--capacity", "40", "--nonscaling", "--replace", "--json"];
-        let ended = run(&[&load, how].concat());
-        let result = ended.json();
-        let count = |name: &str| result[name].as_u64().unwrap();
-        assert_eq!((ended.code, count("items"), count("new")), (Some(3), 100, 40), "{result}");
-        assert_eq!(count("present") + count("refused"), 60, "{result}");
-        assert!(count("refused") > 50 && ended.err.contains("refused"), "{result}");
-        assert_eq!(server.client().int("BF.CARD k"), 40);
-    }
+    let ended = run(&["load", &url(&server), "k", &file, "--capacity", "40", "--nonscaling", "--json"]);
+    let result = ended.json();
+    let count = |name: &str| result[name].as_u64().unwrap();
+    assert_eq!((ended.code, count("items"), count("new")), (Some(3), 100, 40), "{result}");
+    assert_eq!(count("present") + count("refused"), 60, "{result}");
+    assert!(count("refused") > 50 && ended.err.contains("refused"), "{result}");
+    assert_eq!(server.client().int("BF.CARD k"), 40);
 }
 
 fn progress_is_shown_in_lines_and_on_a_terminal_in_a_bar(site: &Site) {

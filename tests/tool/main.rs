@@ -11,7 +11,6 @@
     reason = "tests fail by panicking"
 )]
 
-mod building;
 mod checking;
 mod connecting;
 mod copying;
@@ -20,7 +19,6 @@ mod docs;
 #[allow(dead_code, unused_imports, reason = "shared with the tests of the module, which use all of it")]
 mod harness;
 mod help;
-mod inspecting;
 mod interrupting;
 mod loading;
 mod partitions;
@@ -37,14 +35,12 @@ use libtest_mimic::Arguments;
 const SUBJECTS: &[(&str, &[Test])] = &[
     ("loading", loading::TESTS),
     ("times", times::TESTS),
-    ("building", building::TESTS),
     ("connecting", connecting::TESTS),
     ("partitions", partitions::TESTS),
     ("interrupting", interrupting::TESTS),
     ("copying", copying::TESTS),
     ("checking", checking::TESTS),
     ("sizes", sizes::TESTS),
-    ("inspecting", inspecting::TESTS),
     ("help", help::TESTS),
     ("docs", docs::TESTS),
 ];

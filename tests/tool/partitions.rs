@@ -66,13 +66,9 @@ fn items_are_in_the_documented_partition(site: &Site) {
     let files = Files::new();
     let file = files.items("items", 50_000);
     let csv = files.write("csv", items(0..50_000).join("\n"));
-    for (name, how) in [
-        ("seen", &[][..]),
-        ("built", &["--offline", "--threads", "3"]),
-        ("alone", &["--offline", "--threads", "1"]),
-        ("column", &["--csv", "1", "--no-header"]),
-        ("words", &["--resp3"]),
-    ] {
+    for (name, how) in
+        [("seen", &[][..]), ("column", &["--csv", "1", "--no-header"]), ("words", &["--resp3"])]
+    {
         if name == "words" {
             client.say("ACL SETUSER default -bf.bulkadd");
         }
@@ -94,8 +90,7 @@ fn items_are_in_the_documented_partition(site: &Site) {
         }
         assert_eq!((&loaded["fullest_items"], &loaded["fullest_capacity"]), (&fullest.into(), &2266.into()));
     }
-    let all: Vec<String> =
-        ["alone", "built", "column", "seen", "words"].iter().flat_map(|name| names(name, 24)).collect();
+    let all: Vec<String> = ["column", "seen", "words"].iter().flat_map(|name| names(name, 24)).collect();
     assert_eq!(keys(&mut client), all);
     // `size` shows the capacity that `load` reserves.
     let sizes = json(&["size", "--items", "50000", "--partitions", "24"]);
@@ -120,7 +115,7 @@ fn existing_partitions_are_unchanged_without_an_option(site: &Site) {
     let ended = load(&twenty, "5", &[]);
     assert!(ended.code == Some(1) && ended.err.contains("--replace"), "{}", ended.err);
     // A larger or smaller number of partitions is refused.
-    for how in [&[][..], &["--add"], &["--replace"], &["--offline", "--replace"]] {
+    for how in [&[][..], &["--add"], &["--replace"]] {
         let ended = load(&twenty, "4", how);
         let is_named = ended.err.contains("k: the filter has 5 partitions, ");
         assert!(ended.code == Some(1) && is_named, "{how:?} {}", ended.err);
@@ -154,7 +149,7 @@ fn partitions_are_on_all_nodes_of_a_cluster(site: &Site) {
     let files = Files::new();
     let file = files.items("items", 100_000);
     let mut counts = Vec::new();
-    for (node, how) in nodes.iter().zip([&[][..], &["--replace"], &["--replace", "--offline"]]) {
+    for (node, how) in nodes.iter().zip([&[][..], &["--replace"], &["--replace"]]) {
         let arguments = ["load", &url(node), "seen", &file, "--partitions", "24", "-c"];
         let loaded = json(&[&arguments, how].concat());
         assert_eq!(loaded["items"], 100_000, "{loaded}");

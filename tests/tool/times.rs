@@ -67,20 +67,10 @@ fn items_are_added_with_their_own_times(site: &Site) {
     let milliseconds = files.write("ms", log_of(&items, 7));
     let seconds: Vec<(String, u64)> = items.iter().map(|(item, ms)| (item.clone(), ms / 1000)).collect();
     let seconds = files.write("s", log_of(&seconds, 7).replace(',', "\t"));
-    let mut lines = String::new();
-    for (item, at_ms) in &items {
-        // A fraction of less than a millisecond.
-        let seconds = at_ms / 1000;
-        lines.push_str(&format!("{{\"what\": \"{item}\", \"at\": {{\"unix\": {seconds}.0004}}}}\n"));
-    }
-    (0..7)
-        .for_each(|number| lines.push_str(&format!("{{\"what\": {number}, \"at\": {{\"unix\": \"1\"}}}}\n")));
-    let lines = files.write("jsonl", lines);
     for arguments in [
         vec![&milliseconds[..], "--csv", "what", "--time", "when"],
         vec![&milliseconds, "--csv", "2", "--time", "1"],
         vec![&seconds, "--csv", "what", "--time", "when", "--delimiter", "\t"],
-        vec![&lines, "--jsonl", "what", "--time", "/at/unix"],
     ] {
         let load = ["load", &url(&server), "k", "--replace", "--window", "7d", "--error", "0.000001"];
         let result = json(&[&load, &arguments[..]].concat());
@@ -132,25 +122,14 @@ fn bad_times_are_errors_that_name_the_line(site: &Site) {
             assert!(ended.code == Some(1) && ended.err.contains(trouble), "{trouble}: {}", ended.err);
         }
     }
-    let lines = files.write("jsonl", "{\"id\": 7, \"when\": null}\n");
-    for (time, trouble) in
-        [("at", "line 1: no field at"), ("when", "line 1: the field when is neither a string nor a number")]
-    {
-        let load = ["load", &url(&server), "k", &lines, "--jsonl", "id", "--window", "7d", "--time", time];
-        let ended = run(&load);
-        assert!(ended.code == Some(1) && ended.err.contains(trouble), "{trouble}: {}", ended.err);
-    }
     for (arguments, missing) in [
         (&["--window", "7d"][..], "--csv"),
-        (&["--jsonl", "id"], "--window"),
-        (&["--jsonl", "id", "--replace"], "--add"),
-        (&["--jsonl", "id", "--window", "7d", "--offline"], "--offline"),
+        (&["--csv", "1"], "--window"),
+        (&["--csv", "1", "--replace"], "--add"),
     ] {
-        let ended = run(&[&["load", &url(&server), "k", &lines, "--time", "when"], arguments].concat());
+        let ended = run(&[&["load", &url(&server), "k", "/no/file", "--time", "when"], arguments].concat());
         assert!(ended.code == Some(2) && ended.err.contains(missing), "{arguments:?}: {}", ended.err);
     }
-    let ended = run(&["build", &lines, "-o", &files.path("out"), "--jsonl", "id", "--time", "when"]);
-    assert!(ended.code == Some(2) && ended.err.contains("--time"), "{}", ended.err);
     assert_eq!(keys(&mut client).len(), 0);
 }
 

@@ -10,16 +10,16 @@ use std::thread;
 use std::time::Duration;
 
 use clap::value_parser;
-use redis::Value;
+use redis::from_redis_value;
 use serde_json::json;
 
 use super::chunks::fetch;
-use super::existing;
-use super::failure::{Failure, Kind, check_interruption};
+use super::draft::ReplaceArguments;
+use super::failure::{Failure, FailureKind, check_interruption};
 use super::input::open;
-use super::output::{Output, bytes, counted, shown};
-use super::packing::{Batch, remove_cr};
-use super::server::{self, CallError, Connection, Credentials, Router, Site, scan};
+use super::output::{Printer, bytes, counted, shown};
+use super::packing::{ItemBatch, remove_cr};
+use super::server::{CallError, Connection, ConnectionArguments, Credentials, Router, Site, scan};
 use one::{Copied, Copier, Way};
 
 /// Time between two updates of the progress.
@@ -36,7 +36,7 @@ const MEMBERS_MAX_BYTES: u64 = 64 << 20;
 /// copy. Items that are added during the copy may be missing on the target.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLE)]
-pub(crate) struct Arguments {
+pub(crate) struct CopyArguments {
     /// Server to copy from: redis://[user[:password]@]host[:port][/db], rediss://..., unix://path or host:port
     #[arg(value_name = "FROM")]
     from: String,
@@ -50,7 +50,7 @@ pub(crate) struct Arguments {
     #[arg(long, conflicts_with = "replace")]
     resume: bool,
     #[command(flatten)]
-    existing: existing::Arguments,
+    replacing: ReplaceArguments,
     /// Fetch each filter from both servers after the copy and compare them bit for bit
     #[arg(long)]
     verify: bool,
@@ -61,7 +61,7 @@ pub(crate) struct Arguments {
     #[arg(long, short, value_name = "NUMBER", default_value_t = 4, value_parser = value_parser!(u16).range(1..=64))]
     jobs: u16,
     #[command(flatten)]
-    connection: server::Arguments,
+    connection: ConnectionArguments,
 }
 
 const EXAMPLE: &str = "\
@@ -74,7 +74,7 @@ Exit codes: 0 done; 1 failed; 2 wrong arguments; 3 some filters were not copied,
 
 /// The results of all filters.
 #[derive(Default)]
-struct Sum {
+struct CopySums {
     by_dump: usize,
     in_chunks: usize,
     present: usize,
@@ -85,7 +85,7 @@ struct Sum {
     failures: Vec<(Vec<u8>, String)>,
 }
 
-pub(crate) fn run(arguments: Arguments, output: &Output) -> Result<(), Failure> {
+pub(crate) fn run(arguments: CopyArguments, printer: &Printer) -> Result<(), Failure> {
     let from = Site::new(&arguments.from, &arguments.connection, Credentials::Main)?;
     let to = Site::new(&arguments.to, &arguments.connection, Credentials::Target)?;
     let members = arguments.members.as_deref().map(members).transpose()?;
@@ -93,17 +93,17 @@ pub(crate) fn run(arguments: Arguments, output: &Output) -> Result<(), Failure> 
     Router::new(&to)?.each(|connection| connection.require("BF.INFO"))?;
     let mut router = Router::new(&from)?;
     router.each(|connection| connection.require("BF.INFO"))?;
-    output.note("looking for filters");
+    printer.note("looking for filters");
     let found = scan(&mut router, arguments.pattern.as_deref())?;
     let keys: Vec<&[u8]> = found.filters.iter().map(|(key, _)| key.as_slice()).collect();
     let filters = counted(keys.len() as u64, "filter");
-    let progress = output.progress("copying", Some(keys.len() as u64));
-    let (next, done, sum) = (AtomicUsize::new(0), AtomicUsize::new(0), Mutex::new(Sum::default()));
+    let progress = printer.progress("copying", Some(keys.len() as u64));
+    let (next, done, sums) = (AtomicUsize::new(0), AtomicUsize::new(0), Mutex::new(CopySums::default()));
     let work = || -> Result<(), Failure> {
-        let mut copier = Copier::new(&from, &to, arguments.resume, arguments.existing)?;
+        let mut copier = Copier::new(&from, &to, arguments.resume, arguments.replacing)?;
         while let Some(key) = keys.get(next.fetch_add(1, Ordering::Relaxed)) {
             let copied = copier.copy(key);
-            if let Err(Failure { kind: Kind::Interrupted, .. }) = &copied {
+            if let Err(Failure { kind: FailureKind::Interrupted, .. }) = &copied {
                 return copied.map(drop);
             }
             let exists = matches!(copied, Ok(Copied { way: Way::Dump | Way::Chunks | Way::Present, .. }));
@@ -112,7 +112,7 @@ pub(crate) fn run(arguments: Arguments, output: &Output) -> Result<(), Failure> 
             } else {
                 Ok(false)
             };
-            note(&mut lock(&sum), key, copied, verified);
+            note(&mut lock(&sums), key, copied, verified);
             done.fetch_add(1, Ordering::Relaxed);
         }
         Ok(())
@@ -121,7 +121,7 @@ pub(crate) fn run(arguments: Arguments, output: &Output) -> Result<(), Failure> 
         let jobs: Vec<_> = (0..arguments.jobs).map(|_| scope.spawn(work)).collect();
         while jobs.iter().any(|job| !job.is_finished()) {
             let done = done.load(Ordering::Relaxed) as u64;
-            progress.set(done, format!("{done} of {filters}, {}", bytes(lock(&sum).bytes)));
+            progress.set(done, format!("{done} of {filters}, {}", bytes(lock(&sums).bytes)));
             thread::sleep(SHOW_EVERY);
         }
         jobs.into_iter()
@@ -129,14 +129,14 @@ pub(crate) fn run(arguments: Arguments, output: &Output) -> Result<(), Failure> 
             .collect()
     });
     let seconds = progress.finish();
-    let sum = sum.into_inner().unwrap_or_else(PoisonError::into_inner);
-    for (key, failure) in &sum.failures {
-        output.note(&format!("{}: {failure}", shown(key)));
+    let sums = sums.into_inner().unwrap_or_else(PoisonError::into_inner);
+    for (key, failure) in &sums.failures {
+        printer.note(&format!("{}: {failure}", shown(key)));
     }
     // Prints an error once, even if all jobs return it.
     outcomes.into_iter().collect::<Result<Vec<()>, Failure>>()?;
     check_interruption()?;
-    report(&sum, keys.len(), seconds, output)
+    report(&sums, keys.len(), seconds, printer)
 }
 
 /// Locks the sums. Ignores a panic of another thread, since the sums are consistent at any time.
@@ -144,27 +144,27 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn note(sum: &mut Sum, key: &[u8], copied: Result<Copied, Failure>, verified: Result<bool, Failure>) {
+fn note(sums: &mut CopySums, key: &[u8], copied: Result<Copied, Failure>, verified: Result<bool, Failure>) {
     match copied {
         Ok(Copied { way, bytes }) => {
-            sum.bytes += bytes;
+            sums.bytes += bytes;
             match way {
-                Way::Dump => sum.by_dump += 1,
-                Way::Chunks => sum.in_chunks += 1,
-                Way::Present => sum.present += 1,
-                Way::Vanished => sum.vanished += 1,
+                Way::Dump => sums.by_dump += 1,
+                Way::Chunks => sums.in_chunks += 1,
+                Way::Present => sums.present += 1,
+                Way::Vanished => sums.vanished += 1,
             }
         }
-        Err(failure) => sum.failures.push((key.to_owned(), failure.to_string())),
+        Err(failure) => sums.failures.push((key.to_owned(), failure.to_string())),
     }
     match verified {
-        Ok(was_verified) => sum.verified += usize::from(was_verified),
-        Err(failure) => sum.failures.push((key.to_owned(), failure.to_string())),
+        Ok(was_verified) => sums.verified += usize::from(was_verified),
+        Err(failure) => sums.failures.push((key.to_owned(), failure.to_string())),
     }
 }
 
-fn report(sum: &Sum, filters: usize, seconds: f64, output: &Output) -> Result<(), Failure> {
-    let Sum { by_dump, in_chunks, present, vanished, bytes: sent, verified, failures } = sum;
+fn report(sums: &CopySums, filters: usize, seconds: f64, printer: &Printer) -> Result<(), Failure> {
+    let CopySums { by_dump, in_chunks, present, vanished, bytes: sent, verified, failures } = sums;
     let mut failures: Vec<(String, &str)> =
         failures.iter().map(|(key, text)| (shown(key), text.as_str())).collect();
     failures.sort();
@@ -180,7 +180,7 @@ fn report(sum: &Sum, filters: usize, seconds: f64, output: &Output) -> Result<()
         "vanished": vanished, "verified": verified, "bytes": sent, "seconds": seconds,
         "failed": failures.iter().map(|(key, text)| json!({"key": key, "error": text})).collect::<Vec<_>>(),
     });
-    output.result(&text, &json)?;
+    printer.result(&text, &json)?;
     if failed == 0 {
         return Ok(());
     }
@@ -188,15 +188,15 @@ fn report(sum: &Sum, filters: usize, seconds: f64, output: &Output) -> Result<()
 }
 
 /// Returns the items of a file, one per line.
-fn members(path: &Path) -> Result<Batch, Failure> {
+fn members(path: &Path) -> Result<ItemBatch, Failure> {
     let mut data = Vec::new();
     open(path)?.take(MEMBERS_MAX_BYTES).read_to_end(&mut data)?;
     remove_cr(&mut data);
-    Ok(Batch::of_lines(data))
+    Ok(ItemBatch::of_lines(data))
 }
 
 /// Compares the filters of a key on both servers. Returns true, or an error that says what differs.
-fn verify(copier: &mut Copier, key: &[u8], members: Option<&Batch>) -> Result<bool, Failure> {
+fn verify(copier: &mut Copier, key: &[u8], members: Option<&ItemBatch>) -> Result<bool, Failure> {
     let digest = |connection: &mut Connection| fetch(connection, key).map(|filter| filter.digest());
     let of_from = digest(copier.from.connection_for(key)?)?;
     let of_to = digest(copier.to.connection_for(key)?)?;
@@ -222,10 +222,5 @@ fn verify(copier: &mut Copier, key: &[u8], members: Option<&Batch>) -> Result<bo
 }
 
 fn lookup(connection: &mut Connection, command: &[&[u8]]) -> Result<Vec<bool>, CallError> {
-    match connection.call(command)? {
-        Value::Array(results) => {
-            Ok(results.iter().map(|result| matches!(result, Value::Int(1) | Value::Boolean(true))).collect())
-        }
-        _ => Err(CallError::unexpected_reply("BF.MEXISTS")),
-    }
+    from_redis_value(connection.call(command)?).map_err(|_| CallError::unexpected_reply("BF.MEXISTS"))
 }

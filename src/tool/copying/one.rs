@@ -2,9 +2,8 @@
 
 use redis::Value;
 
-use crate::chunks::{Chunk, chunks, dump, of_dump};
-use crate::draft::Draft;
-use crate::existing;
+use crate::chunks::{ChunkResult, chunks, dump, of_dump};
+use crate::draft::{Draft, ReplaceArguments};
 use crate::failure::{Failure, check_interruption};
 use crate::server::{CallError, Connection, Router, Site, integer};
 
@@ -39,7 +38,7 @@ pub(super) struct Copier {
     pub(super) to: Router,
     /// Whether keys that exist on the target are skipped.
     resumes: bool,
-    existing: existing::Arguments,
+    replacing: ReplaceArguments,
 }
 
 impl Copier {
@@ -47,9 +46,9 @@ impl Copier {
         from: &Site,
         to: &Site,
         resumes: bool,
-        existing: existing::Arguments,
+        replacing: ReplaceArguments,
     ) -> Result<Self, Failure> {
-        Ok(Self { from: Router::new(from)?, to: Router::new(to)?, resumes, existing })
+        Ok(Self { from: Router::new(from)?, to: Router::new(to)?, resumes, replacing })
     }
 
     /// Copies a filter. Repeats the copy once if a connection failed or the slot has moved.
@@ -73,7 +72,7 @@ impl Copier {
                 return nothing(Way::Present);
             }
         } else {
-            self.existing.check(&mut self.to, key, CHOICES)?;
+            self.replacing.check(&mut self.to, key, CHOICES)?;
         }
         let from = self.from.connection_for(key)?;
         let Some(expiry_ms) = ttl_ms(from, key)? else { return nothing(Way::Vanished) };
@@ -94,12 +93,12 @@ impl Copier {
             }
         }
         let from = self.from.connection_for(key)?;
-        let drafted = draft(&mut self.to, key, self.existing, dump(from, key));
+        let drafted = draft(&mut self.to, key, self.replacing, dump(from, key));
         let (bytes, draft) = match (drafted, refused) {
             (Ok(drafted), _) => drafted,
             // The source has no BF.SCANDUMP: the tool makes the chunks from the reply of DUMP.
             (Err(failure), Some((error, payload))) => match of_dump(&payload) {
-                Some(mut filter) => draft(&mut self.to, key, self.existing, chunks(&mut filter))?,
+                Some(mut filter) => draft(&mut self.to, key, self.replacing, chunks(&mut filter))?,
                 None => {
                     return Err(Failure::new(format!(
                         "RESTORE failed: {error}; BF.LOADCHUNK failed: {failure}"
@@ -119,7 +118,7 @@ impl Copier {
     fn restore(&mut self, key: &[u8], expiry_ms: u64, payload: &[u8]) -> Result<(), CallError> {
         let expiry = expiry_ms.to_string();
         let mut command: Vec<&[u8]> = vec![b"RESTORE", key, expiry.as_bytes(), payload];
-        if self.existing.replace {
+        if self.replacing.replace {
             command.push(b"REPLACE");
         }
         let to = self.to.connection_for(key).map_err(|failure| CallError::Broken(failure.to_string()))?;
@@ -131,10 +130,10 @@ impl Copier {
 fn draft(
     to: &mut Router,
     key: &[u8],
-    existing: existing::Arguments,
-    chunks: impl Iterator<Item = Chunk>,
+    replacing: ReplaceArguments,
+    chunks: impl Iterator<Item = ChunkResult>,
 ) -> Result<(u64, Draft), Failure> {
-    let mut draft = Draft::new(to, key, existing, CHOICES)?;
+    let mut draft = Draft::new(to, key, replacing, CHOICES)?;
     let mut bytes = 0;
     draft.fill(to, chunks, |sent| bytes = sent)?;
     Ok((bytes, draft))

@@ -1,20 +1,18 @@
-//! The items of a file: its lines, a column of CSV, or a field of JSON lines.
+//! The items of a file: its lines, or a column of CSV.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Display;
-use std::io::{BufRead, BufReader, Read};
+use std::io::Read;
+use std::mem;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use csv::{ByteRecord, ReaderBuilder};
 use memchr::memrchr;
-use serde_json::Value;
 
 use super::times::Times;
 use crate::failure::Failure;
 use crate::output::shown;
-use crate::packing::{Batch, remove_cr};
-use crate::sending::too_long;
+use crate::packing::{ItemBatch, remove_cr};
 
 /// Bytes of the longest line: the longest argument that servers accept.
 const LINE_MAX_BYTES: usize = 512 << 20;
@@ -24,9 +22,9 @@ const GENERATIONS_MAX: usize = 16;
 
 /// Collects items in batches, one for each generation, and emits those that are large enough. Emits batches of older
 /// generations first, so that items in the order of their times stay in this order.
-pub(super) struct Batches<'t, E> {
+pub(super) struct GenerationBatches<'t, E> {
     /// The batches by their generation, which is 0 for items without times.
-    open: BTreeMap<u64, Batch>,
+    open: BTreeMap<u64, ItemBatch>,
     batch_bytes: usize,
     times: Option<&'t Times>,
     /// Counts the items that have expired.
@@ -34,7 +32,7 @@ pub(super) struct Batches<'t, E> {
     emit: E,
 }
 
-impl<'t, E: FnMut(Batch) -> Result<(), Failure>> Batches<'t, E> {
+impl<'t, E: FnMut(ItemBatch) -> Result<(), Failure>> GenerationBatches<'t, E> {
     pub(super) const fn new(
         batch_bytes: usize,
         times: Option<&'t Times>,
@@ -46,25 +44,20 @@ impl<'t, E: FnMut(Batch) -> Result<(), Failure>> Batches<'t, E> {
 
     /// Adds the item of a line, with its time if the items have times.
     fn push(&mut self, line: u64, item: &[u8], time: Option<&[u8]>) -> Result<(), Failure> {
-        let moment = match self.times.zip(time) {
-            Some((times, time)) => match times.moment(time).map_err(|error| at(line, error))? {
-                None => {
-                    self.expired.fetch_add(1, Ordering::Relaxed);
-                    return Ok(());
-                }
-                moment => moment,
-            },
-            None => None,
-        };
-        let generation = moment.map_or(0, |moment| moment.generation);
-        let batch =
-            self.open.entry(generation).or_insert_with(|| Batch::prefixed(self.batch_bytes).at(moment));
-        if !batch.push(item) {
-            return Err(too_long().about(format!("line {line}")));
+        let time = self.times.zip(time).map(|(times, time)| times.batch_time(time)).transpose();
+        let time = time.map_err(|error| at(line, error))?;
+        if time == Some(None) {
+            self.expired.fetch_add(1, Ordering::Relaxed);
+            return Ok(());
         }
+        let time = time.flatten();
+        let generation = time.map_or(0, |time| time.generation);
+        let batch =
+            self.open.entry(generation).or_insert_with(|| ItemBatch::prefixed(self.batch_bytes, time));
+        batch.push(item).map_err(|failure| failure.about(format!("line {line}")))?;
         if batch.data.len() >= self.batch_bytes {
             let newer = self.open.split_off(&(generation + 1));
-            std::mem::replace(&mut self.open, newer).into_values().try_for_each(&mut self.emit)?;
+            mem::replace(&mut self.open, newer).into_values().try_for_each(&mut self.emit)?;
         }
         if self.open.len() > GENERATIONS_MAX
             && let Some((_, oldest)) = self.open.pop_first()
@@ -91,7 +84,7 @@ pub(super) fn read_lines(
     mut reading: impl Read,
     batch_bytes: usize,
     has_crlf: Option<&AtomicBool>,
-    mut emit: impl FnMut(Batch) -> Result<(), Failure>,
+    mut emit: impl FnMut(ItemBatch) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let mut emit = |mut data| {
         if let Some(has_crlf) = has_crlf
@@ -99,7 +92,7 @@ pub(super) fn read_lines(
         {
             has_crlf.store(true, Ordering::Relaxed);
         }
-        emit(Batch::of_lines(data))
+        emit(ItemBatch::of_lines(data))
     };
     let mut rest = Vec::new();
     loop {
@@ -131,7 +124,7 @@ pub(super) fn read_csv(
     column: &str,
     delimiter: u8,
     has_header: bool,
-    mut batches: Batches<'_, impl FnMut(Batch) -> Result<(), Failure>>,
+    mut batches: GenerationBatches<'_, impl FnMut(ItemBatch) -> Result<(), Failure>>,
 ) -> Result<(), Failure> {
     let mut builder = ReaderBuilder::new();
     let mut reader = builder.delimiter(delimiter).has_headers(has_header).flexible(true).from_reader(reading);
@@ -170,60 +163,4 @@ fn no_column(column: &str, names: &ByteRecord) -> Failure {
     }
     let names: Vec<String> = names.iter().map(shown).collect();
     Failure::new(format!("no column {column}: the columns are {}", names.join(", ")))
-}
-
-/// Reads a field of JSON lines: a string, or an integer as it is written.
-pub(super) fn read_json(
-    reading: impl Read,
-    field: &str,
-    mut batches: Batches<'_, impl FnMut(Batch) -> Result<(), Failure>>,
-) -> Result<(), Failure> {
-    let mut reader = BufReader::with_capacity(1 << 16, reading);
-    let time_field = batches.times.map(|times| times.column.as_str());
-    let mut line = Vec::new();
-    for number in 1u64.. {
-        line.clear();
-        if reader.by_ref().take(LINE_MAX_BYTES as u64).read_until(b'\n', &mut line)? == 0 {
-            break;
-        }
-        if line.trim_ascii().is_empty() {
-            continue;
-        }
-        let value: Value =
-            serde_json::from_slice(&line).map_err(|error| at(number, format!("not valid JSON: {error}")))?;
-        let find = |field: &str| {
-            let found = if field.starts_with('/') { value.pointer(field) } else { value.get(field) };
-            found.ok_or_else(|| at(number, no_field(field, &value)))
-        };
-        let found = find(field)?;
-        // Refuses other numbers, since a parsed number does not show how it was written.
-        let item = text_of(found).filter(|_| !found.is_f64());
-        let item = item.ok_or_else(|| {
-            at(number, format!("the field {field} is neither a string nor a 64-bit integer"))
-        })?;
-        let time = time_field
-            .map(|field| {
-                let text = text_of(find(field)?);
-                text.ok_or_else(|| at(number, format!("the field {field} is neither a string nor a number")))
-            })
-            .transpose()?;
-        batches.push(number, item.as_bytes(), time.as_deref().map(str::as_bytes))?;
-    }
-    batches.finish()
-}
-
-/// Returns the error about a field that a line does not have.
-fn no_field(field: &str, value: &Value) -> String {
-    let Value::Object(fields) = value else { return "not a JSON object".to_owned() };
-    let names: Vec<&str> = fields.keys().map(String::as_str).collect();
-    format!("no field {field}: the fields are {}", names.join(", "))
-}
-
-/// Returns a string or a number as text.
-fn text_of(value: &Value) -> Option<Cow<'_, str>> {
-    match value {
-        Value::String(text) => Some(text.into()),
-        Value::Number(number) => Some(number.to_string().into()),
-        _ => None,
-    }
 }

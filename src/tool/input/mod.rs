@@ -1,5 +1,4 @@
-//! Reads items from a file or from standard input, as lines, a column of CSV, or a field of JSON lines, and packs them
-//! into batches.
+//! Reads items from a file or from standard input, as lines or a column of CSV, and packs them into batches.
 
 mod formats;
 mod times;
@@ -18,8 +17,9 @@ use std::time::Duration;
 use flate2::read::MultiGzDecoder;
 
 use super::failure::{Failure, check_interruption};
-use super::output::{Output, bytes, counted};
-use super::packing::Batch;
+use super::output::{Printer, bytes, counted};
+use super::packing::ItemBatch;
+use formats::{GenerationBatches, read_csv, read_lines};
 
 /// Approximate bytes of a batch: large enough that the round trip does not matter, small enough that other clients of
 /// the server wait a few dozen milliseconds at most.
@@ -36,12 +36,12 @@ const ZSTD_MAGIC: &[u8] = &[0x28, 0xB5, 0x2F, 0xFD];
 /// The source of the items.
 #[derive(Clone, Debug, clap::Args)]
 #[group(skip)]
-pub(crate) struct Arguments {
+pub(crate) struct InputArguments {
     /// File with one item per line, or - for standard input. Compressed with gzip or zstd, or not
     #[arg(value_name = "FILE")]
-    pub(crate) file: PathBuf,
+    file: PathBuf,
     /// The file is CSV: take this column, by its name in the first line or its number from 1
-    #[arg(long, value_name = "COLUMN", group = "columns")]
+    #[arg(long, value_name = "COLUMN")]
     csv: Option<String>,
     /// Character between the columns of the CSV file; \t is a tab
     #[arg(long, value_name = "CHARACTER", default_value = ",", value_parser = delimiter, requires = "csv")]
@@ -49,11 +49,8 @@ pub(crate) struct Arguments {
     /// The CSV file does not begin with a line of column names
     #[arg(long, requires = "csv")]
     no_header: bool,
-    /// Each line is a JSON object: take this field, by its name or a JSON pointer (/user/id)
-    #[arg(long, value_name = "FIELD", group = "columns")]
-    jsonl: Option<String>,
     /// Keep the carriage return (\r) at the end of lines of a file with CRLF line ends
-    #[arg(long, conflicts_with = "columns")]
+    #[arg(long, conflicts_with = "csv")]
     keep_cr: bool,
 }
 
@@ -66,7 +63,7 @@ fn delimiter(text: &str) -> Result<u8, String> {
     }
 }
 
-impl Arguments {
+impl InputArguments {
     /// Returns whether the items come from standard input, which can be read once.
     pub(crate) fn is_stdin(&self) -> bool {
         self.file == Path::new("-")
@@ -74,45 +71,35 @@ impl Arguments {
 
     /// Returns the batches, which another thread reads. With times, each batch has items of one generation, and expired
     /// items are skipped.
-    pub(crate) fn batches(&self, batch_bytes: usize, times: Option<&Times>) -> Result<Batches, Failure> {
-        let (done_bytes, seen): (_, Arc<Seen>) = (Arc::default(), Arc::default());
-        let (reading, total_bytes) = open_counted(&self.file, Arc::clone(&done_bytes))?;
+    pub(crate) fn batches(&self, batch_bytes: usize, times: Option<&Times>) -> Result<BatchReader, Failure> {
+        let seen: Arc<SeenInput> = Arc::default();
+        let (reading, total_bytes) = open_counted(&self.file, Arc::clone(&seen))?;
         let (sender, receiver) = sync_channel(AHEAD_BATCHES);
         let (arguments, name) = (self.clone(), self.file.display().to_string());
         let (times, noted) = (times.cloned(), Arc::clone(&seen));
         thread::spawn(move || {
             let emit = |batch| sender.send(Ok(batch)).map_err(|_| Failure::interrupted());
-            if let Err(failure) = arguments.read(reading, batch_bytes, (times.as_ref(), &noted), emit) {
+            let outcome = match &arguments.csv {
+                Some(column) => {
+                    let batches = GenerationBatches::new(batch_bytes, times.as_ref(), &noted.expired, emit);
+                    read_csv(reading, column, arguments.delimiter, !arguments.no_header, batches)
+                }
+                None => {
+                    read_lines(reading, batch_bytes, (!arguments.keep_cr).then_some(&noted.has_crlf), emit)
+                }
+            };
+            if let Err(failure) = outcome {
                 // Sending fails if the receiver was dropped, which ends the reading.
                 let _ = sender.send(Err(failure.about(name)));
             }
         });
-        Ok(Batches { receiver, done_bytes, seen, total_bytes })
-    }
-
-    fn read(
-        &self,
-        reading: impl Read,
-        batch_bytes: usize,
-        (times, seen): (Option<&Times>, &Seen),
-        emit: impl FnMut(Batch) -> Result<(), Failure>,
-    ) -> Result<(), Failure> {
-        let batches = |emit| formats::Batches::new(batch_bytes, times, &seen.expired, emit);
-        match (&self.csv, &self.jsonl) {
-            (Some(column), _) => {
-                formats::read_csv(reading, column, self.delimiter, !self.no_header, batches(emit))
-            }
-            (None, Some(field)) => formats::read_json(reading, field, batches(emit)),
-            (None, None) => {
-                formats::read_lines(reading, batch_bytes, (!self.keep_cr).then_some(&seen.has_crlf), emit)
-            }
-        }
+        Ok(BatchReader { receiver, seen, total_bytes })
     }
 
     /// Reads the file and returns the number of items that have not expired.
-    pub(crate) fn count(&self, times: Option<&Times>, output: &Output) -> Result<u64, Failure> {
+    pub(crate) fn count(&self, times: Option<&Times>, printer: &Printer) -> Result<u64, Failure> {
         let batches = self.batches(BATCH_BYTES, times)?;
-        let progress = output.progress("counting", batches.total_bytes);
+        let progress = printer.progress("counting", batches.total_bytes);
         let mut items = 0;
         for batch in &batches {
             items += batch?.items;
@@ -120,14 +107,16 @@ impl Arguments {
         }
         progress.finish();
         let (items_text, size) = (counted(items, "item"), bytes(batches.done_bytes()));
-        output.note(&format!("{}: {items_text} in {size}", self.file.display()));
+        printer.note(&format!("{}: {items_text} in {size}", self.file.display()));
         Ok(items)
     }
 }
 
 /// Results of the reading thread.
 #[derive(Debug, Default)]
-struct Seen {
+struct SeenInput {
+    /// Bytes of the file that were read, before decompression.
+    done_bytes: AtomicU64,
     /// The number of items that were skipped because they have expired.
     expired: AtomicU64,
     /// Whether the `\r` of CRLF line ends was removed.
@@ -135,18 +124,17 @@ struct Seen {
 }
 
 /// Batches as they are read. After an interruption they end with its error.
-pub(crate) struct Batches {
-    receiver: Receiver<Result<Batch, Failure>>,
-    done_bytes: Arc<AtomicU64>,
-    seen: Arc<Seen>,
+pub(crate) struct BatchReader {
+    receiver: Receiver<Result<ItemBatch, Failure>>,
+    seen: Arc<SeenInput>,
     /// Bytes of the file before decompression; unknown for standard input.
     pub(crate) total_bytes: Option<u64>,
 }
 
-impl Batches {
+impl BatchReader {
     /// Returns the bytes of the file that were read so far.
     pub(crate) fn done_bytes(&self) -> u64 {
-        self.done_bytes.load(Ordering::Relaxed)
+        self.seen.done_bytes.load(Ordering::Relaxed)
     }
 
     /// Returns the number of items that were skipped so far because they have expired.
@@ -155,16 +143,16 @@ impl Batches {
     }
 
     /// Prints a note if CRLF line ends were found.
-    pub(crate) fn note_line_ends(&self, output: &Output) {
+    pub(crate) fn note_line_ends(&self, printer: &Printer) {
         if self.seen.has_crlf.load(Ordering::Relaxed) {
-            output
+            printer
                 .note("the file has CRLF line ends: the items have no \\r at their end; --keep-cr keeps it");
         }
     }
 }
 
-impl Iterator for &Batches {
-    type Item = Result<Batch, Failure>;
+impl Iterator for &BatchReader {
+    type Item = Result<ItemBatch, Failure>;
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
@@ -185,13 +173,9 @@ pub(crate) fn open(path: &Path) -> Result<impl Read + use<>, Failure> {
     open_counted(path, Arc::default()).map(|(reading, _)| reading)
 }
 
-/// Opens a file, or standard input as `-`. Returns its bytes, decompressed, and its length if it is a file. Counts the
-/// bytes read.
-fn open_counted(
-    path: &Path,
-    done_bytes: Arc<AtomicU64>,
-) -> Result<(Box<dyn Read + Send>, Option<u64>), Failure> {
-    let (raw, total_bytes): (Box<dyn Read + Send>, _) = if path == Path::new("-") {
+/// Opens a file, or standard input as `-`. Returns its bytes, decompressed, and its length if it is a file.
+fn open_counted(path: &Path, seen: Arc<SeenInput>) -> Result<(Box<dyn Read + Send>, Option<u64>), Failure> {
+    let (source, total_bytes): (Box<dyn Read + Send>, _) = if path == Path::new("-") {
         (Box::new(io::stdin()), None)
     } else {
         let of = |error| Failure::of(path.display(), error);
@@ -202,7 +186,7 @@ fn open_counted(
         }
         (Box::new(file), metadata.is_file().then_some(metadata.len()))
     };
-    let mut counted = Counted { raw, done_bytes };
+    let mut counted = CountedInput { source, seen };
     let mut magic = Vec::new();
     counted.by_ref().take(ZSTD_MAGIC.len() as u64).read_to_end(&mut magic)?;
     let (is_gzip, is_zstd) = (magic.starts_with(GZIP_MAGIC), magic == ZSTD_MAGIC);
@@ -218,15 +202,15 @@ fn open_counted(
 }
 
 /// Counts the bytes that are read.
-struct Counted {
-    raw: Box<dyn Read + Send>,
-    done_bytes: Arc<AtomicU64>,
+struct CountedInput {
+    source: Box<dyn Read + Send>,
+    seen: Arc<SeenInput>,
 }
 
-impl Read for Counted {
+impl Read for CountedInput {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let length = self.raw.read(buffer)?;
-        self.done_bytes.fetch_add(length as u64, Ordering::Relaxed);
+        let length = self.source.read(buffer)?;
+        self.seen.done_bytes.fetch_add(length as u64, Ordering::Relaxed);
         Ok(length)
     }
 }

@@ -2,11 +2,11 @@
 
 use std::time::Instant;
 
-use chrono::DateTime;
+use chrono::{DateTime, SecondsFormat};
 use everbloom::ItemTime;
 
-use crate::output::{rfc3339, shown};
-use crate::packing::Moment;
+use crate::output::shown;
+use crate::packing::BatchTime;
 
 /// The smallest number that is read as milliseconds. As milliseconds it is in the year 1973, as seconds in the year
 /// 5138.
@@ -15,7 +15,7 @@ const MILLISECONDS_MIN: u64 = 100_000_000_000;
 /// The column with the times of the items, and the clock and the window with which they are compared.
 #[derive(Clone, Debug)]
 pub(crate) struct Times {
-    /// The column or the field of the time.
+    /// The column of the time.
     pub(super) column: String,
     window_ms: u64,
     /// The server's clock in milliseconds of UNIX time, and when it was read.
@@ -29,18 +29,18 @@ impl Times {
         Self { column: column.to_owned(), window_ms, server_ms, read: Instant::now() }
     }
 
-    /// Returns the moment of an item from the text of its time; `None` if the item has expired.
+    /// Returns the time of an item's batch from the text of its time; `None` if the item has expired.
     ///
     /// # Errors
     /// The text is not a time, or the time is more than a generation ahead of the clock.
-    pub(super) fn moment(&self, text: &[u8]) -> Result<Option<Moment>, String> {
+    pub(super) fn batch_time(&self, text: &[u8]) -> Result<Option<BatchTime>, String> {
         let at_ms = milliseconds(text).ok_or_else(|| {
             let text = shown(text);
             format!("`{text}` is not a time: seconds or milliseconds since 1970, or 2026-11-23T10:00:00Z")
         })?;
         let passed_ms = u64::try_from(self.read.elapsed().as_millis()).unwrap_or(u64::MAX);
         match ItemTime::of(self.window_ms, at_ms, self.server_ms.saturating_add(passed_ms)) {
-            ItemTime::Live { generation } => Ok(Some(Moment { generation, at_ms })),
+            ItemTime::Live { generation } => Ok(Some(BatchTime { generation, at_ms })),
             ItemTime::Expired => Ok(None),
             ItemTime::Ahead => Err(format!(
                 "the time {} is more than a fourteenth of the window ahead of the server's clock",
@@ -48,6 +48,12 @@ impl Times {
             )),
         }
     }
+}
+
+/// Returns a time in milliseconds since 1970 as RFC 3339 in UTC, or as a number if it is after the year 262142.
+fn rfc3339(ms: u64) -> String {
+    let time = i64::try_from(ms).ok().and_then(DateTime::from_timestamp_millis);
+    time.map_or_else(|| ms.to_string(), |time| time.to_rfc3339_opts(SecondsFormat::AutoSi, true))
 }
 
 /// Returns a time in milliseconds of UNIX time. The text is a number of seconds, a number of milliseconds (from
@@ -117,13 +123,13 @@ mod tests {
         // A window of an hour, so that the time that passes in the test makes no difference.
         let (window_ms, server_ms) = (3_600_000, 1_795_428_000_000);
         let times = Times::new("time", window_ms, server_ms);
-        let moment = |ms: u64| times.moment(ms.to_string().as_bytes());
-        let generation = |ms: u64| moment(ms).unwrap().map(|moment| moment.generation);
-        assert_eq!(moment(server_ms).unwrap().map(|moment| moment.at_ms), Some(server_ms));
+        let time = |ms: u64| times.batch_time(ms.to_string().as_bytes());
+        let generation = |ms: u64| time(ms).unwrap().map(|time| time.generation);
+        assert_eq!(time(server_ms).unwrap().map(|time| time.at_ms), Some(server_ms));
         assert!(generation(server_ms - window_ms / 2) < generation(server_ms));
         assert_eq!(generation(server_ms - 2 * window_ms), None);
         assert!(generation(server_ms + window_ms / 20).is_some());
-        assert!(moment(server_ms + 2 * window_ms).unwrap_err().contains("ahead"));
-        assert!(times.moment(b"soon").unwrap_err().contains("`soon` is not a time"));
+        assert!(time(server_ms + 2 * window_ms).unwrap_err().contains("ahead"));
+        assert!(times.batch_time(b"soon").unwrap_err().contains("`soon` is not a time"));
     }
 }

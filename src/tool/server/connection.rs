@@ -1,6 +1,6 @@
 //! A connection to one server, and functions that read the values in its replies.
 
-use redis::{ErrorKind, RedisError, Value};
+use redis::{Cmd, ErrorKind, RedisError, Value};
 use thiserror::Error;
 
 use crate::failure::Failure;
@@ -98,13 +98,10 @@ impl Connection {
 
     /// Sends one command. [`receive`](Self::receive) returns its reply.
     pub(crate) fn send(&mut self, arguments: &[&[u8]]) -> Result<(), CallError> {
+        let mut command = Cmd::new();
+        command.arg(arguments);
         self.buffer.clear();
-        self.buffer.extend_from_slice(format!("*{}\r\n", arguments.len()).as_bytes());
-        for argument in arguments {
-            self.buffer.extend_from_slice(format!("${}\r\n", argument.len()).as_bytes());
-            self.buffer.extend_from_slice(argument);
-            self.buffer.extend_from_slice(b"\r\n");
-        }
+        command.write_packed_command(&mut self.buffer);
         self.inner.send_packed_command(&self.buffer).map_err(|error| CallError::Broken(error.to_string()))
     }
 

@@ -1,11 +1,75 @@
-//! Connections to single servers and clusters.
+//! Connections to single servers and clusters, and the keys of filters in them.
 
 mod connection;
 mod router;
-mod scan;
 mod site;
 
 pub(crate) use connection::{CallError, Connection, field, integer, number, text};
 pub(crate) use router::{RoutedError, Router};
-pub(crate) use scan::{is_filter, scan};
-pub(crate) use site::{Arguments, Credentials, Place, Site, sibling};
+pub(crate) use site::{ConnectionArguments, Credentials, NodeAddress, Site, sibling};
+
+use redis::from_redis_value;
+
+use super::failure::{Failure, check_interruption};
+
+/// The data types of filters in all modules.
+const FILTERS: [&str; 3] = ["everbloom", "MBbloom--", "bloomfltr"];
+/// Data types that only RedisBloom can load.
+const OF_REDISBLOOM: [&str; 4] = ["MBbloomCF", "CMSk-TYPE", "TopK-TYPE", "TDIS-TYPE"];
+
+/// Returns whether a data type is that of filters.
+pub(crate) fn is_filter(data_type: &str) -> bool {
+    FILTERS.contains(&data_type)
+}
+
+/// The keys that were found, in order, with their data types.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct FoundKeys {
+    pub(crate) filters: Vec<(Vec<u8>, String)>,
+    /// Keys of RedisBloom's other types.
+    pub(crate) others: Vec<(Vec<u8>, String)>,
+}
+
+/// Returns the keys of all nodes.
+pub(crate) fn scan(router: &mut Router, pattern: Option<&str>) -> Result<FoundKeys, Failure> {
+    let mut found = FoundKeys::default();
+    router.each(|connection| {
+        let mut cursor = "0".to_owned();
+        loop {
+            check_interruption()?;
+            let mut command: Vec<&[u8]> = vec![b"SCAN", cursor.as_bytes(), b"COUNT", b"1000"];
+            if let Some(pattern) = pattern {
+                command.extend([&b"MATCH"[..], pattern.as_bytes()]);
+            }
+            let parsed: Result<(String, Vec<Vec<u8>>), _> = from_redis_value(connection.call(&command)?);
+            let (next, keys) = parsed.map_err(|_| CallError::unexpected_reply("SCAN"))?;
+            keys.iter().try_for_each(|key| connection.send(&[b"TYPE", key]))?;
+            for key in keys {
+                let data_type = text(&connection.receive()?).unwrap_or_default();
+                if is_filter(&data_type) && !is_draft(&key) {
+                    found.filters.push((key, data_type));
+                } else if OF_REDISBLOOM.contains(&data_type.as_str()) {
+                    found.others.push((key, data_type));
+                }
+            }
+            if next == "0" {
+                return Ok(());
+            }
+            cursor = next;
+        }
+    })?;
+    for keys in [&mut found.filters, &mut found.others] {
+        // SCAN may return a key twice.
+        keys.sort();
+        keys.dedup();
+    }
+    Ok(found)
+}
+
+/// Returns whether a key is the temporary key of a load.
+fn is_draft(key: &[u8]) -> bool {
+    let end = key.len().checked_sub(16).and_then(|start| key.split_at_checked(start));
+    end.is_some_and(|(start, mark)| {
+        start.ends_with(b":everbloom:") && mark.iter().all(|byte| byte.is_ascii_hexdigit())
+    })
+}

@@ -9,7 +9,7 @@ use redis::Value;
 use thiserror::Error;
 
 use super::connection::{CallError, Connection};
-use super::site::{Node, Place, Site, node_of};
+use super::site::{Node, NodeAddress, Site, node_of};
 use crate::failure::{Failure, check_interruption};
 
 /// How long a command is retried while its slot is moving.
@@ -23,7 +23,7 @@ pub(crate) struct Router {
     site: Site,
     /// The ranges of slots. If several contain a slot, the first one is the current one.
     nodes: Vec<Node>,
-    open: HashMap<Place, Connection>,
+    open: HashMap<NodeAddress, Connection>,
 }
 
 impl Router {
@@ -37,21 +37,21 @@ impl Router {
 
     /// Returns the connection to the node that has the key's slot.
     pub(crate) fn connection_for(&mut self, key: &[u8]) -> Result<&mut Connection, Failure> {
-        let place = self.place_of(key)?;
-        self.at(&place)
+        let address = self.address_of(key)?;
+        self.at(&address)
     }
 
     /// Returns the address of the node that has the key's slot.
-    pub(crate) fn place_of(&self, key: &[u8]) -> Result<Place, Failure> {
-        Ok(node_of(&self.nodes, key)?.place.clone())
+    pub(crate) fn address_of(&self, key: &[u8]) -> Result<NodeAddress, Failure> {
+        Ok(node_of(&self.nodes, key)?.address.clone())
     }
 
     /// Returns the connection to a node.
-    pub(crate) fn at(&mut self, place: &Place) -> Result<&mut Connection, Failure> {
+    pub(crate) fn at(&mut self, address: &NodeAddress) -> Result<&mut Connection, Failure> {
         use std::collections::hash_map::Entry;
-        match self.open.entry(place.clone()) {
+        match self.open.entry(address.clone()) {
             Entry::Occupied(entry) => Ok(entry.into_mut()),
-            Entry::Vacant(entry) => Ok(entry.insert(self.site.connect_to(place)?)),
+            Entry::Vacant(entry) => Ok(entry.insert(self.site.connect_to(address)?)),
         }
     }
 
@@ -80,10 +80,10 @@ impl Router {
         &mut self,
         mut visit: impl FnMut(&mut Connection) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        let mut places: Vec<Place> = self.nodes.iter().map(|node| node.place.clone()).collect();
-        places.sort();
-        places.dedup();
-        places.iter().try_for_each(|place| visit(self.at(place)?))
+        let mut addresses: Vec<NodeAddress> = self.nodes.iter().map(|node| node.address.clone()).collect();
+        addresses.sort();
+        addresses.dedup();
+        addresses.iter().try_for_each(|address| visit(self.at(address)?))
     }
 
     /// Closes the connections and reads the slots again, after a connection broke or was idle for long, or slots have
@@ -100,11 +100,11 @@ impl Router {
         mut execute: impl FnMut(&mut Connection) -> Result<T, CallError>,
     ) -> Result<T, RoutedError> {
         let mut patience = Patience::default();
-        let mut ask_place: Option<Place> = None;
+        let mut ask_address: Option<NodeAddress> = None;
         loop {
-            let outcome = match ask_place.take() {
-                Some(place) => {
-                    let connection = self.at(&place)?;
+            let outcome = match ask_address.take() {
+                Some(address) => {
+                    let connection = self.at(&address)?;
                     connection.call(&[b"ASKING"]).and_then(|_| execute(connection))
                 }
                 None => execute(self.connection_for(key)?),
@@ -119,12 +119,12 @@ impl Router {
             patience.wait(text)?;
             match redirection {
                 // The redirection may be newer than the reply of CLUSTER SLOTS, so it takes precedence.
-                Redirection::Moved(slot, place) => {
-                    let place = self.site.named(place);
+                Redirection::Moved(slot, address) => {
+                    let address = self.site.named(address);
                     self.nodes.retain(|node| !node.is_only(slot));
-                    self.nodes.insert(0, Node::of_slot(slot, place));
+                    self.nodes.insert(0, Node::of_slot(slot, address));
                 }
-                Redirection::Ask(place) => ask_place = Some(self.site.named(place)),
+                Redirection::Ask(address) => ask_address = Some(self.site.named(address)),
                 Redirection::Wait => {}
             }
         }
@@ -151,8 +151,8 @@ impl Redirection {
             word @ ("MOVED" | "ASK") => {
                 let slot = words.next()?.parse().ok()?;
                 let (host, port) = words.next()?.rsplit_once(':')?;
-                let place = (host.to_owned(), port.parse().ok()?);
-                Some(if word == "MOVED" { Self::Moved(slot, place) } else { Self::Ask(place) })
+                let address = (host.to_owned(), port.parse().ok()?);
+                Some(if word == "MOVED" { Self::Moved(slot, address) } else { Self::Ask(address) })
             }
             _ => None,
         }
@@ -213,11 +213,11 @@ mod tests {
 
     #[test]
     fn redirections_are_parsed() {
-        let place = |host: &str| (host.to_owned(), 6381);
+        let address = |host: &str| (host.to_owned(), 6381);
         for (text, redirection) in [
-            ("MOVED 3999 127.0.0.1:6381", Some(Redirection::Moved(3999, place("127.0.0.1")))),
-            ("MOVED 3999 ::1:6381", Some(Redirection::Moved(3999, place("::1")))),
-            ("ASK 7 :6381", Some(Redirection::Ask(place("")))),
+            ("MOVED 3999 127.0.0.1:6381", Some(Redirection::Moved(3999, address("127.0.0.1")))),
+            ("MOVED 3999 ::1:6381", Some(Redirection::Moved(3999, address("::1")))),
+            ("ASK 7 :6381", Some(Redirection::Ask(address("")))),
             ("TRYAGAIN Multiple keys request during rehashing of slot", Some(Redirection::Wait)),
             ("CLUSTERDOWN The cluster is down", Some(Redirection::Wait)),
             ("MOVED", None),

@@ -26,7 +26,7 @@ const SIGNAL_DELAY: Duration = Duration::from_millis(20);
 /// The options of a connection that are not part of the address.
 #[derive(Clone, Debug, clap::Args)]
 #[group(skip)]
-pub(crate) struct Arguments {
+pub(crate) struct ConnectionArguments {
     /// The address is a node of a cluster: send each command to the node with the key's slot
     #[arg(long, short = 'c', help_heading = "Connection")]
     cluster: bool,
@@ -63,7 +63,11 @@ pub(crate) struct Site {
 
 impl Site {
     /// Returns the site of an address: `redis://`, `rediss://`, `unix://` or `host:port`.
-    pub(crate) fn new(url: &str, arguments: &Arguments, credentials: Credentials) -> Result<Self, Failure> {
+    pub(crate) fn new(
+        url: &str,
+        arguments: &ConnectionArguments,
+        credentials: Credentials,
+    ) -> Result<Self, Failure> {
         let url = if url.contains("://") { url.to_owned() } else { format!("redis://{url}") };
         // Does not use the text of the client's error, which might contain the address with a password.
         let unreadable = |_| {
@@ -100,7 +104,7 @@ impl Site {
     /// Returns the primaries with their slots. Returns only the server itself if it is not in a cluster or redirections
     /// are not followed.
     pub(crate) fn nodes(&self) -> Result<Vec<Node>, Failure> {
-        let alone = || vec![Node { first: 0, last: u64::MAX, place: None }];
+        let alone = || vec![Node { first: 0, last: u64::MAX, address: None }];
         if !self.is_cluster {
             return Ok(alone());
         }
@@ -117,12 +121,12 @@ impl Site {
         let [first, last, Value::Array(primary), ..] = parts.as_slice() else { return None };
         let [host, port, ..] = primary.as_slice() else { return None };
         let port = u16::try_from(integer(port)?).ok()?;
-        let place = self.named((text(host).unwrap_or_default(), port));
-        Some(Node { first: integer(first)?, last: integer(last)?, place })
+        let address = self.named((text(host).unwrap_or_default(), port));
+        Some(Node { first: integer(first)?, last: integer(last)?, address })
     }
 
     /// Returns the address of a node. A node that does not know its own host has the host of this site.
-    pub(super) fn named(&self, (host, port): (String, u16)) -> Place {
+    pub(super) fn named(&self, (host, port): (String, u16)) -> NodeAddress {
         let own_host = match self.info.addr() {
             ConnectionAddr::Tcp(host, _) | ConnectionAddr::TcpTls { host, .. } => host.as_str(),
             _ => "localhost",
@@ -132,8 +136,8 @@ impl Site {
     }
 
     /// Returns a connection to a node.
-    pub(super) fn connect_to(&self, place: &Place) -> Result<Connection, Failure> {
-        let Some((host, port)) = place.clone() else { return self.open(self.info.clone()) };
+    pub(super) fn connect_to(&self, address: &NodeAddress) -> Result<Connection, Failure> {
+        let Some((host, port)) = address.clone() else { return self.open(self.info.clone()) };
         let addr = match self.info.addr() {
             ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
                 ConnectionAddr::TcpTls { host, port, insecure: *insecure, tls_params: tls_params.clone() }
@@ -144,7 +148,7 @@ impl Site {
     }
 
     fn open(&self, info: ConnectionInfo) -> Result<Connection, Failure> {
-        let place = info.addr().to_string();
+        let address = info.addr().to_string();
         let is_secured = matches!(info.addr(), ConnectionAddr::TcpTls { .. });
         let speaks = if is_secured { " and speaks TLS at this port" } else { "" };
         let failure = |error: RedisError| {
@@ -154,7 +158,7 @@ impl Site {
                 }
                 refused @ CallError::Refused(_) => refused.to_string(),
             };
-            Failure::of(format!("cannot connect to {place}"), error)
+            Failure::of(format!("cannot connect to {address}"), error)
         };
         let client = match &self.certificates {
             Some(certificates) if is_secured => Client::build_with_tls(info, certificates.clone()),
@@ -183,20 +187,20 @@ fn was_interrupted(error: &RedisError) -> bool {
 }
 
 /// The host and port of a node; `None` for the address of the site.
-pub(crate) type Place = Option<(String, u16)>;
+pub(crate) type NodeAddress = Option<(String, u16)>;
 
 /// A range of slots and its primary.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Node {
     first: u64,
     last: u64,
-    pub(super) place: Place,
+    pub(super) address: NodeAddress,
 }
 
 impl Node {
     /// Returns a range of one slot.
-    pub(super) const fn of_slot(slot: u64, place: Place) -> Self {
-        Self { first: slot, last: slot, place }
+    pub(super) const fn of_slot(slot: u64, address: NodeAddress) -> Self {
+        Self { first: slot, last: slot, address }
     }
 
     /// Returns whether the range has one slot only.
@@ -213,7 +217,7 @@ pub(super) fn node_of<'n>(nodes: &'n [Node], key: &[u8]) -> Result<&'n Node, Fai
         .ok_or_else(|| Failure::new(format!("no node of the cluster serves slot {slot}: check CLUSTER INFO")))
 }
 
-fn certificates(arguments: &Arguments) -> Result<Option<TlsCertificates>, Failure> {
+fn certificates(arguments: &ConnectionArguments) -> Result<Option<TlsCertificates>, Failure> {
     // Ignores the error if the provider was already set.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let read = |path: &PathBuf| fs::read(path).map_err(|error| Failure::of(path.display(), error));
