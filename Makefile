@@ -17,17 +17,19 @@ NEEDS := build $(if $(filter run test test-server test-tool soak sanitize,$(MAKE
 # The scripts read these from the environment.
 export MODULE PORT SERVER SERVERS
 # The benchmarks read these.
-export PEERS QUICK ONLY
+export BEFORE ITEMS ONLY OUTPUT PEERS QUICK
 # The scripts that build and test packages read these.
 export TARGETS FILTER OFFICIAL
-bench: export NOOP := $(CARGO_TARGET_DIR)/release/examples/libnoop.so
 
 .DEFAULT_GOAL := help
 .PHONY: help run check-port build tool test test-pure test-server test-tool test-clients check advisories fuzz fuzz-smoke soak mutants sanitize defrag-server test-defrag bench charts install install-tool clean dist reproducible test-dist test-clone container release-notes
 
 ##@ Use
 help: ## print this list
-	@scripts/help Makefile
+	@echo 'make TARGET [VARIABLE=value ...]'
+	@awk -F ':.*## ' '/^##@ / { printf "\n%s\n", substr($$0, 5) } \
+	  /^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' Makefile
+	@printf '\nVariables\n' && sed -n 's/^#: /  /p' Makefile
 
 run: check-port build ## start a server with the module on 127.0.0.1, in the foreground
 	@exec scripts/run
@@ -67,7 +69,7 @@ check: ## check formatting, lints, documentation, the oldest supported Rust, scr
 	@scripts/check
 
 advisories: ## check the dependencies against the RustSec advisory database
-	@scripts/advisories
+	@scripts/check advisories
 
 fuzz: ## fuzz the target T with libFuzzer for S seconds; needs a nightly compiler
 	@scripts/setup build
@@ -93,15 +95,15 @@ defrag-server: ## build Redis with its own jemalloc, which active defragmentatio
 test-defrag: build ## test active defragmentation on that server
 	@scripts/defrag-server test
 
-bench: ## run the benchmarks, write docs/performance-cells.csv, and generate docs/performance.md and its charts
+bench: ## measure filters in servers and write docs/performance.csv
 	@scripts/setup build server
-	cargo build --release --locked --lib --example noop
-	$(if $(ONLY),,cargo bench --locked --no-default-features --features prefetch --bench pure)
-	cargo bench --locked --no-default-features --bench server
+	cargo build --release --locked --lib
+	cargo bench --locked --no-default-features --bench servers
 
-charts: ## generate docs/performance.md and its charts from docs/performance-cells.csv, without measuring
-	@scripts/setup build
-	cargo test --locked --no-default-features --bench server -- --render
+charts: ## draw docs/charts from docs/performance.csv and docs/performance-peers.csv
+	python3 -m venv $(CARGO_TARGET_DIR)/charts-venv
+	$(CARGO_TARGET_DIR)/charts-venv/bin/pip install --quiet --disable-pip-version-check matplotlib==3.10.8
+	$(CARGO_TARGET_DIR)/charts-venv/bin/python3 benches/charts.py docs
 
 ##@ Install and release
 NOT_INSTALLED = { echo 'Not installed. If the permission is missing: sudo make $@'; exit 1; }
@@ -135,18 +137,20 @@ release-notes: ## print the section of the changelog for TAG
 clean: ## remove everything that was built
 	cargo clean
 
+#: BEFORE=path      our module of an earlier version, which `make bench` also measures
 #: CARGO_TARGET_DIR=path  directory of everything that is built (default: target)
 #: DESTDIR=path     root directory for `make install` and `make install-tool` (default: none)
 #: FILTER=word      run only the server tests with this word in their name in `make test-dist`
 #: GOALS="..."      targets and variables of `make test-clone` (default: dist TARGETS=x86_64-unknown-linux-gnu)
 #: IMAGES="..."     images of `make container`: valkey, redis (default: both)
+#: ITEMS=a,b        numbers of items in the filters of `make bench`, multiples of 1000 (default: 1000 to 10000000)
 #: MINUTES=n        total duration of `make soak` (default: 10)
 #: MODULE_DIR=path  directory for `make install` (default: PREFIX/lib/redis/modules)
 #: N=n              number of mutants of `make mutants` (default: 200)
-#: ONLY=a,b         measure only these in `make bench`: 1-GB, unreserved, instructions, merge, grown, packed
+#: ONLY=a,b         measure only these in `make bench`: commands, growth, window, instructions
 #: OFFICIAL=1       build the images of `make container` from the official images, not from a minimal Debian
 #: PARTS="..."      parts of `make test-dist`: deb, rpm, aarch64, musl (default: all)
-#: PEERS="name=path argument ... name=path ..."  other modules that `make bench` also measures, with load arguments
+#: PEERS=a,b        other modules that `make bench` also measures; load arguments may follow each path
 #: PORT=n           port of `make run` (default: 6379, or the next free port)
 #: PREFIX=path      prefix of `make install` and `make install-tool` (default: /usr/local)
 #: QUICK=1          run `make bench` on small filters, only to check that it works

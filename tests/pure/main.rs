@@ -20,27 +20,23 @@
 
 mod accuracy;
 mod batch;
-// Parts of the benchmarks that can be tested without a server: its commands, counts and reports.
-#[path = "../../benches/server/main.rs"]
-mod bench;
 mod chunks;
 mod commands;
 mod docs;
-mod figures;
 mod fuzzed;
 mod growth;
 mod hostile;
 mod keyed;
 mod library;
-mod monitoring;
 mod oracles;
+#[cfg(unix)]
+mod packaging;
 mod positions;
 mod record;
 mod recorded;
 mod redisbloom;
 mod room;
 mod schemes;
-mod scripts;
 mod sizing;
 mod stats;
 #[path = "../support/mod.rs"]

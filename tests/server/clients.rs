@@ -1,4 +1,5 @@
-//! docs/clients.md: every listing is a file of examples/ and works. So do the programs of docs/window.md.
+//! docs/clients.md: every listing is a file of examples/ and works. So do the programs of docs/window.md and the
+//! migrations of docs/migrating-from-setbit.md.
 
 use crate::harness::{Site, Test, tests};
 use crate::runtimes::{Program, root, url};
@@ -19,6 +20,8 @@ pub(crate) const TESTS: &[Test] = tests![
     the_orders_example_accepts_each_order_once,
     the_notifications_example_suppresses_repeats,
     the_crawler_example_revisits_pages_after_a_window,
+    a_filter_of_go_zero_moves_with_python,
+    a_filter_of_fnv_moves_with_node,
 ];
 
 fn is_done(site: &Site, script: &str, library: &str) {
@@ -89,6 +92,23 @@ fn redis_py_loads_packed_batches_as_their_page_says(site: &Site) {
 
 fn node_redis_loads_packed_batches_as_their_page_says(site: &Site) {
     loads_packed_batches(site, "node/bulk.js");
+}
+
+fn moves(site: &Site, script: &str, library: &str) {
+    for program in Program::find(script, library) {
+        let (name, server) = (program.name.clone(), site.start());
+        let printed = program.run(&[url(&server)]);
+        assert!(printed.contains("moved: 1001 items"), "{name}: {printed}");
+        assert_eq!(server.client().int("DBSIZE"), 1, "{name} leaves the new filter and nothing else");
+    }
+}
+
+fn a_filter_of_go_zero_moves_with_python(site: &Site) {
+    moves(site, "python/migrate.py", "redis");
+}
+
+fn a_filter_of_fnv_moves_with_node(site: &Site) {
+    moves(site, "node/migrate.js", "ioredis");
 }
 
 fn the_page_names_the_tested_versions(_: &Site) {

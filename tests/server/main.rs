@@ -30,7 +30,6 @@ mod errors;
 mod events;
 mod examples;
 mod expiry;
-mod exporter;
 #[cfg(target_os = "linux")]
 mod fake_host;
 mod foreign;
@@ -48,10 +47,7 @@ mod local;
 mod loss;
 mod memory;
 mod merge;
-mod migrations;
 mod monitoring;
-#[path = "../pure/monitoring/names.rs"]
-mod names;
 mod options;
 #[cfg(target_os = "linux")]
 mod pages;
@@ -95,7 +91,6 @@ const SUBJECTS: &[(&str, &[Test])] = &[
     ("info", info::TESTS),
     ("statistics", statistics::TESTS),
     ("monitoring", monitoring::TESTS),
-    ("exporter", exporter::TESTS),
     ("dump", dump::TESTS),
     ("partitions", partitions::TESTS),
     ("journeys", journeys::TESTS),
@@ -123,7 +118,6 @@ const SUBJECTS: &[(&str, &[Test])] = &[
     ("surface", surface::TESTS),
     ("window", window::TESTS),
     ("cluster", cluster::TESTS),
-    ("migrations", migrations::TESTS),
     ("clients", clients::TESTS),
     ("examples", examples::TESTS),
 ];

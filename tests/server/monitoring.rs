@@ -1,5 +1,5 @@
-//! The names and totals of INFO are those that docs/monitoring.md documents, and the totals are those of the existing
-//! filters.
+//! docs/monitoring.md documents the fields of INFO, the dashboard and the alerts use only these, and the script of the
+//! exporter reports them. The totals are those of the existing filters.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,15 +7,55 @@ use redis::Value;
 
 use crate::dump::{chunk, load};
 use crate::harness::{Client, Server, Site, Test, show, tests, wait_until};
-use crate::names;
 use crate::support::Random;
 
 pub(crate) const TESTS: &[Test] = tests![
     every_documented_field_is_shown_and_every_field_is_documented,
+    the_dashboard_and_the_alerts_use_documented_names,
+    the_script_reports_each_filter_with_the_documented_permissions,
+    the_script_has_limits,
     totals_are_the_sums_over_all_filters_after_random_commands,
     a_saturated_item_count_stops_at_its_limit,
     evicted_and_expired_filters_are_not_counted,
 ];
+
+const SCRIPT: &str = include_str!("../../docs/redis-exporter.lua");
+/// The line with the limits of the script. Tests change it: they must not depend on the load of the machine.
+const LIMITS: &str = "local filters_max, keys_max, ms_max = 100, 10000, 10\n";
+
+/// The page.
+const PAGE: &str = include_str!("../../docs/monitoring.md");
+
+/// Returns the texts in backquotes, in the order of the page.
+fn quoted() -> impl Iterator<Item = &'static str> {
+    let prose = PAGE.split("```").step_by(2);
+    prose.flat_map(|text| text.split('`').skip(1).step_by(2))
+}
+
+/// Returns the kinds of filters, by the first part of their fields.
+fn kinds() -> BTreeSet<&'static str> {
+    quoted().filter_map(|word| word.strip_suffix("_...")).collect()
+}
+
+/// How names begin that the script for the exporter adds for single filters.
+const OF_FILTERS: &str = "bf_filter_";
+
+/// Returns the names that the script adds, without keys.
+fn of_filters() -> BTreeSet<&'static str> {
+    let names = quoted().filter(|word| word.starts_with(OF_FILTERS));
+    names.map(|word| word.split(':').next().unwrap_or(word)).collect()
+}
+
+/// Returns every field of INFO that the page names.
+fn fields() -> BTreeSet<String> {
+    let is_field =
+        |word: &&str| word.starts_with("bf_") && !word.starts_with(OF_FILTERS) && !word.ends_with('.');
+    let whole = quoted().filter(is_field);
+    let of_kinds = kinds().into_iter().flat_map(|kind| {
+        quoted().filter(|word| word.starts_with('_')).map(move |field| format!("{kind}{field}"))
+    });
+    whole.map(str::to_owned).chain(of_kinds).collect()
+}
 
 fn every_documented_field_is_shown_and_every_field_is_documented(site: &Site) {
     let server = site.start();
@@ -23,13 +63,139 @@ fn every_documented_field_is_shown_and_every_field_is_documented(site: &Site) {
     let text = String::from_utf8(client.bytes(&["INFO", "bf"])).unwrap();
     let fields = text.lines().filter_map(|line| line.split_once(':'));
     let shown: BTreeSet<String> = fields.map(|(name, _)| name.to_owned()).collect();
-    assert_eq!(shown, names::fields());
+    assert_eq!(shown, fields());
     // The script of the exporter finds all of them.
-    let script = include_str!("../../docs/redis-exporter.lua");
-    let pairs = client.array(&["EVAL", script, "0"]);
+    let pairs = client.array(&["EVAL", SCRIPT, "0"]);
     let found = pairs.as_chunks::<2>().0.iter().map(|[name, _]| show(name).replace('"', ""));
-    let of_info = found.filter(|name| !name.starts_with(names::OF_FILTERS));
+    let of_info = found.filter(|name| !name.starts_with(OF_FILTERS));
     assert_eq!(of_info.collect::<BTreeSet<_>>(), shown);
+}
+
+fn the_dashboard_and_the_alerts_use_documented_names(_: &Site) {
+    for file in ["grafana-dashboard.json", "prometheus-alerts.yaml"] {
+        let path = format!("{}/docs/{file}", env!("CARGO_MANIFEST_DIR"));
+        let text = std::fs::read_to_string(path).unwrap().replace("\\\"", "\"");
+        let mut checked = 0;
+        for query in text.split("redis_script_values{").skip(1) {
+            let (matcher, value) = query.split_once('"').unwrap();
+            let value = value.split('"').next().unwrap();
+            // A pattern is that of a value of each filter, or of a field of each kind.
+            let is_documented = if let Some(name) = value.strip_suffix(":.+") {
+                of_filters().contains(name)
+            } else if let Some((before, rest)) = value.split_once('(') {
+                let (choices, after) = rest.split_once(')').unwrap();
+                let named: BTreeSet<String> =
+                    choices.split('|').map(|kind| format!("{before}{kind}")).collect();
+                named.iter().map(String::as_str).eq(kinds())
+                    && named.iter().all(|kind| fields().contains(&format!("{kind}{after}")))
+            } else {
+                fields().contains(value)
+            };
+            assert!(is_documented && matcher.starts_with("key="), "{file}: {value} is not documented");
+            checked += 1;
+        }
+        assert!(checked > 4, "{file}: {checked} queries");
+    }
+}
+
+/// Runs the script with other limits. Returns what it reports of filters, by name.
+fn reported(client: &mut Client, limits: &str) -> BTreeMap<String, f64> {
+    assert!(SCRIPT.contains(LIMITS));
+    let script = SCRIPT.replace(LIMITS, limits);
+    let pairs = client.array(&["EVAL", &script, "0"]);
+    let text = |value| show(value).trim_matches('"').to_owned();
+    let pairs = pairs.as_chunks::<2>().0.iter().map(|[name, value]| (text(name), text(value)));
+    pairs
+        .filter(|(name, _)| name.starts_with(OF_FILTERS))
+        .map(|(name, value)| (name, value.parse().unwrap()))
+        .collect()
+}
+
+/// Limits without one of time.
+const PATIENT: &str = "local filters_max, keys_max, ms_max = 100, 10000, 100000\n";
+
+/// Makes filters of several kinds: full, grown and nearly empty ones.
+fn make_filters(client: &mut Client) {
+    let items = |count: u32| (0..count).map(|item| format!(" {item}")).collect::<String>();
+    for line in [
+        "BF.RESERVE full 0.01 100 NONSCALING",
+        "BF.RESERVE beyond 0.01 100 NONSCALING SATURATE",
+        "BF.RESERVE window 0.01 100 WINDOW 1000",
+        "BF.RESERVE redisbloom 0.01 100 FORMAT redisbloom",
+        "BF.RESERVE valkey-bloom 0.01 100 FORMAT valkey-bloom",
+        "BF.RESERVE quiet 0.01 1000",
+        "BF.RESERVE grown 0.01 100 FORMAT redisbloom",
+    ] {
+        assert_eq!(client.say(line), "+OK");
+    }
+    // Some items seem to be present.
+    for (key, count) in
+        [("full", 130), ("beyond", 400), ("grown", 2600), ("unreserved", 2600), ("window", 10), ("quiet", 10)]
+    {
+        client.say(&format!("BF.MADD {key}{}", items(count)));
+    }
+}
+
+fn the_script_reports_each_filter_with_the_documented_permissions(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    make_filters(&mut client);
+    client.say("SET string x");
+    client.ask(&["BF.ADD", "a key\\ \u{e9}", "item"]);
+    let permissions = PAGE.split("Its user needs `").nth(1).unwrap().split('`').next().unwrap();
+    client.say(&format!("ACL SETUSER exporter on nopass +time {permissions}"));
+    let mut exporter = server.client();
+    assert_eq!(exporter.say("AUTH exporter x"), "+OK");
+    let found = reported(&mut exporter, PATIENT);
+    let number = |client: &mut Client, key: &str, field: &str| -> f64 {
+        let Some(value) = client.array(&["BF.INFO", key, field]).first().map(show) else { panic!("{field}") };
+        value.trim_matches('"').parse().unwrap()
+    };
+    for key in ["full", "beyond", "grown", "unreserved", "window", "redisbloom", "valkey-bloom", "quiet"] {
+        let rate = number(&mut client, key, "ERROR-RATE-NOW");
+        assert_eq!(found[&format!("bf_filter_error_rate:{key}")], rate, "{key}");
+        let layers = number(&mut client, key, "LAYERS");
+        assert_eq!(found[&format!("bf_filter_layers:{key}")], layers, "{key}");
+    }
+    let of = |name: &str| -> Vec<&str> {
+        found.keys().filter_map(|found| found.strip_prefix(name)?.strip_prefix(':')).collect()
+    };
+    let escaped = "a\\\\x20key\\\\x5C\\\\x20\\\\xC3\\\\xA9";
+    assert_eq!(of("bf_filter_layers").first(), Some(&escaped));
+    assert_eq!(
+        of("bf_filter_capacity_used"),
+        ["beyond", "full", "grown", "quiet", "redisbloom", "valkey-bloom"],
+        "those with a capacity that can be used up"
+    );
+    assert!(!of("bf_filter_error_rate_ratio").contains(&"redisbloom"), "its rate is unknown");
+    assert_eq!(found["bf_filter_capacity_used:full"], 1.0);
+    assert_eq!(found["bf_filter_capacity_used:quiet"], 0.01);
+    let ratio = found["bf_filter_error_rate_ratio:beyond"];
+    assert_eq!(ratio, found["bf_filter_error_rate:beyond"] / 0.01, "{ratio}");
+    assert_eq!(found["bf_filter_layers:grown"], 5.0);
+    assert_eq!(found["bf_filter_reports"], 9.0);
+    let kinds: BTreeSet<&str> = found.keys().map(|name| name.split(':').next().unwrap()).collect();
+    assert_eq!(kinds, of_filters());
+}
+
+fn the_script_has_limits(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    for number in 0..150 {
+        client.say(&format!("BF.ADD f{number} item"));
+    }
+    let reports = |client: &mut Client, limits: &str| reported(client, limits)["bf_filter_reports"];
+    assert_eq!(reports(&mut client, PATIENT), 100.0);
+    assert_eq!(reports(&mut client, "local filters_max, keys_max, ms_max = 100, 10000, -1\n"), 0.0);
+    let named = SCRIPT.replace("local keys = {}\n", "local keys = { \"f149\", \"no filter\" }\n");
+    let named = client.array(&["EVAL", &named.replace(LIMITS, PATIENT), "0"]);
+    assert!(named.iter().any(|name| show(name) == "\"bf_filter_layers:f149\""));
+    assert_eq!(show(named.last().unwrap()), "\"1\"");
+    client.say("DEBUG POPULATE 30000");
+    client.say("CONFIG RESETSTAT");
+    reported(&mut client, PATIENT);
+    let searches = client.info("cmdstat_scan").unwrap();
+    assert!(searches.starts_with("calls=100,"), "{searches}");
 }
 
 /// The totals of one kind: filters, bytes, layers, items, capacity.
@@ -44,7 +210,7 @@ fn totals(client: &mut Client) -> BTreeMap<String, Totals> {
     };
     let suffixes = ["filters", "bytes", "layers", "items", "capacity"];
     let of = |kind: &str| suffixes.map(|suffix| number(&format!("{kind}_{suffix}")));
-    let totals: BTreeMap<_, _> = names::kinds().iter().map(|kind| ((*kind).to_owned(), of(kind))).collect();
+    let totals: BTreeMap<_, _> = kinds().iter().map(|kind| ((*kind).to_owned(), of(kind))).collect();
     let sums: Totals = std::array::from_fn(|place| totals.values().map(|totals| totals[place]).sum());
     assert_eq!(sums, of("bf"));
     let theirs = ["num_objects", "total_memory_bytes", "num_filters_across_objects"];
@@ -57,7 +223,7 @@ fn totals(client: &mut Client) -> BTreeMap<String, Totals> {
 /// Returns the totals of each kind from BF.STATS of every key in databases 0 and 1.
 fn counted(client: &mut Client) -> BTreeMap<String, Totals> {
     let mut totals: BTreeMap<String, Totals> =
-        names::kinds().iter().map(|kind| ((*kind).to_owned(), [0; 5])).collect();
+        kinds().iter().map(|kind| ((*kind).to_owned(), [0; 5])).collect();
     for database in ["1", "0"] {
         client.call(&["SELECT", database]);
         for key in client.array(&["KEYS", "*"]) {
@@ -213,7 +379,7 @@ fn totals_are_the_sums_over_all_filters_after_random_commands(site: &Site) {
         let lines: Vec<_> = (0..20).map(|_| disturb(&mut client, &mut random)).collect();
         assert_totals(&mut client, &format!("seed {seed}, turn {turn}: {lines:#?}"));
     }
-    assert!(seen.iter().map(String::as_str).eq(names::kinds()), "not all kinds in {seen:?}, seed {seed}");
+    assert!(seen.iter().map(String::as_str).eq(kinds()), "not all kinds in {seen:?}, seed {seed}");
     replica.wait_for_primary();
     let mut reader = replica.client();
     wait_until("the replica has counted all", || totals(&mut reader) == totals(&mut client));

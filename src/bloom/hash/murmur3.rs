@@ -5,7 +5,7 @@ use super::ItemHash;
 /// Hashes an item with MurmurHash3 x64_128, seed 0. Part of the format: it never changes. O(length).
 ///
 /// The murmur3 crate is the oracle of the tests. It reads byte by byte through `Read`, which takes two to three times
-/// as long on short items (docs/performance.md).
+/// as long on short items.
 #[must_use]
 #[inline(always)]
 pub fn hash128(item: &[u8]) -> ItemHash {

@@ -1,0 +1,211 @@
+//! Measures the commands on filters that are filled: their time per item, the error rate and the memory.
+//!
+//! Each round makes every filter anew, one kind after another, in an order that changes with the round.
+
+use std::time::Duration;
+
+use super::filters::{ABSENT, ERROR_RATE, Filter, mix, pipelines};
+use super::record::{Case, Progress, Record};
+use super::server::Server;
+use super::{Failure, Plan};
+
+/// Small filters are made several times, until they have that many items together: a command takes microseconds, and
+/// the server's clock counts in these.
+const ITEMS_TOGETHER: u64 = 100_000;
+/// Number of items up to which filters are merged, and single adds are measured while a filter fills.
+const ITEMS_MAX_FILLED_ONE_BY_ONE: u64 = 1_000_000;
+/// What the numbers of the items of one copy differ by from those of the copy before.
+const OTHER_COPY: u64 = 1 << 32;
+/// Items of single commands, and of batches, in a measurement.
+const SINGLE_ITEMS: u64 = 20_000;
+const BATCH_ITEMS: u64 = 100_000;
+/// Smallest filters whose memory the module collapses into large pages in the background, and the time for it.
+const LARGE_PAGES_MIN_BYTES: f64 = 4e6;
+const LARGE_PAGES_TIME: Duration = Duration::from_secs(2);
+
+pub(crate) fn measure(
+    plan: &Plan,
+    servers: &mut [Server],
+    filters: &[Filter],
+    record: &mut Record,
+) -> Result<(), Failure> {
+    let mut progress = Progress::new("commands", plan.rounds * plan.items.len() * filters.len());
+    for round in 0..plan.rounds {
+        for items in &plan.items {
+            for turn in 0..filters.len() {
+                let Some(filter) = filters.get((turn + round) % filters.len()) else { continue };
+                let server = servers.get_mut(filter.server).ok_or("no such server")?;
+                progress.step(&format!(
+                    "{} {}, {items} items, round {}",
+                    server.module,
+                    filter.name,
+                    round + 1
+                ));
+                let quick = if plan.is_quick { 10 } else { 1 };
+                let copies = (ITEMS_TOGETHER / quick / items).max(1);
+                let mut bench =
+                    Bench { server, filter, record, items: *items, copies, quick, round: round as u64 };
+                bench.run().map_err(|failure| format!("{}, {items} items: {failure}", filter.name))?;
+            }
+        }
+    }
+    progress.end();
+    Ok(())
+}
+
+/// The work on the filters of one kind and size in one round.
+struct Bench<'a> {
+    server: &'a mut Server,
+    filter: &'a Filter,
+    record: &'a mut Record,
+    items: u64,
+    /// Number of filters of this kind and size.
+    copies: u64,
+    /// Divisor of the work.
+    quick: u64,
+    round: u64,
+}
+
+impl Bench<'_> {
+    fn run(&mut self) -> Result<(), Failure> {
+        if self.items <= ITEMS_MAX_FILLED_ONE_BY_ONE {
+            self.fill_one_by_one()?;
+        }
+        self.fill()?;
+        let size_bytes = self.server.size_bytes("filter:0")?;
+        self.push("BF.INFO SIZE", "bits per item", size_bytes * 8.0 / self.items as f64);
+        if size_bytes > LARGE_PAGES_MIN_BYTES {
+            std::thread::sleep(LARGE_PAGES_TIME);
+        }
+        self.look_up()?;
+        if self.filter.can_merge() && self.items <= ITEMS_MAX_FILLED_ONE_BY_ONE {
+            self.merge()?;
+        }
+        if self.filter.name == "counting" {
+            self.delete()?;
+        }
+        self.server.say("FLUSHALL")
+    }
+
+    fn push(&mut self, case: &str, measure: &'static str, value: f64) {
+        let case = Case {
+            module: self.server.module.clone(),
+            server: self.server.name.clone(),
+            filter: self.filter.name,
+            items: self.items,
+            case: case.to_owned(),
+            measure,
+        };
+        self.record.push(case, value);
+    }
+
+    /// Sends a command with `count` items to the copies in turn. `number` returns the number of an item by its place among
+    /// those of its copy. Returns how many items were new, found or deleted.
+    fn send(
+        &mut self,
+        command: &str,
+        per_command: u64,
+        what: &str,
+        count: u64,
+        number: impl Fn(u64) -> u64,
+    ) -> Result<u64, Failure> {
+        let copies = self.copies;
+        let numbers = (0..count).map(|index| {
+            let (place, rest) = (index / per_command, index % per_command);
+            place % copies * OTHER_COPY + number(place / copies * per_command + rest)
+        });
+        let key = |place| format!("filter:{}", place % copies);
+        let measured = self.server.measure(command, pipelines(command, key, per_command, numbers))?;
+        let many = if per_command == 1 { String::new() } else { format!(" of {per_command}") };
+        let case = format!("{command}{many}, {what}");
+        self.push(&case, "ns per item", measured.command_ns / count as f64);
+        self.push(&case, "thread ns per item", measured.thread_ns / count as f64);
+        Ok(measured.hits)
+    }
+
+    /// Fills a filter with one item per command, for the times of the slowest adds.
+    fn fill_one_by_one(&mut self) -> Result<(), Failure> {
+        self.server.say("FLUSHALL")?;
+        self.filter.make(self.server, "filter:0", self.items)?;
+        let numbers = 0..self.items;
+        self.server.measure("BF.ADD", pipelines("BF.ADD", |_| "filter:0".to_owned(), 1, numbers))?;
+        for (percentile, measure) in [("p99.9", "us of the 1000th slowest"), ("p100", "us of the slowest")] {
+            let value = self.server.stat("latencystats", "latency_percentiles_usec_BF.ADD", percentile)?;
+            self.push("BF.ADD while the filter fills", measure, value);
+        }
+        Ok(())
+    }
+
+    /// Makes and fills the copies: most items in batches, the last tenth with single adds.
+    fn fill(&mut self) -> Result<(), Failure> {
+        self.server.say("FLUSHALL")?;
+        for copy in 0..self.copies {
+            self.filter.make(self.server, &format!("filter:{copy}"), self.items)?;
+        }
+        let singles = (self.items / 10).min(SINGLE_ITEMS / self.quick);
+        let batched = self.items - singles;
+        let count = batched * self.copies;
+        let new = self.send("BF.MADD", 100, "new", count, |place| place)?;
+        require(new >= count - count / 20, "new", new, count)?;
+        let count = singles * self.copies;
+        let new = self.send("BF.ADD", 1, "new", count, |place| batched + place)?;
+        require(new >= count - count / 10, "new", new, count)
+    }
+
+    /// Looks up absent and present items.
+    fn look_up(&mut self) -> Result<(), Failure> {
+        let mut ways = vec![("BF.EXISTS", 1, SINGLE_ITEMS), ("BF.MEXISTS", 100, BATCH_ITEMS)];
+        if self.filter.is_own() {
+            ways.push(("BF.BULKEXISTS", 1000, BATCH_ITEMS));
+        }
+        let (mut asked, mut mistakes) = (0, 0);
+        for (command, per_command, count) in ways {
+            let (count, items) = (count / self.quick, self.items);
+            // Other items in each round and for each command.
+            let chance = mix(self.round << 32 | per_command);
+            mistakes += self
+                .send(command, per_command, "absent", count, |place| ABSENT + (mix(chance ^ place) >> 24))?;
+            asked += count;
+            let found =
+                self.send(command, per_command, "present", count, |place| mix(chance ^ place) % items)?;
+            require(found == count, "found", found, count)?;
+        }
+        let rate = mistakes as f64 / asked as f64;
+        self.push("BF.EXISTS, absent", "error rate", rate);
+        // valkey-bloom promises twice the rate for filters that grow, and a small filter may have bad luck.
+        if rate < ERROR_RATE * 5.0 { Ok(()) } else { Err(format!("error rate {rate}").into()) }
+    }
+
+    /// Deletes a tenth of the items, half of them one by one.
+    fn delete(&mut self) -> Result<(), Failure> {
+        let each = (self.items / 20).min(SINGLE_ITEMS / self.quick) / 100 * 100;
+        for (first, per_command) in [(0, 1), (each, 100)] {
+            let count = each * self.copies;
+            if count > 0 {
+                let deleted = self.send("BF.DEL", per_command, "present", count, |place| first + place)?;
+                require(deleted == count, "deleted", deleted, count)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Merges a filter with one of as many other items into a new one.
+    fn merge(&mut self) -> Result<(), Failure> {
+        self.filter.make(self.server, "other", self.items)?;
+        let first = self.copies * OTHER_COPY;
+        for commands in pipelines("BF.MADD", |_| "other".to_owned(), 1000, first..first + self.items) {
+            self.server.send(&commands)?;
+        }
+        self.server.say("CONFIG RESETSTAT")?;
+        // A reserved filter takes more items than it was reserved for only if forced.
+        self.server.say("BF.MERGE merged filter:0 other FORCE")?;
+        let usec = self.server.stat("commandstats", "cmdstat_BF.MERGE", "usec")?;
+        self.push("BF.MERGE of two", "ms", usec / 1000.0);
+        Ok(())
+    }
+}
+
+/// Checks that the replies are those of a Bloom filter.
+fn require(holds: bool, what: &str, hits: u64, count: u64) -> Result<(), Failure> {
+    if holds { Ok(()) } else { Err(format!("{hits} of {count} items were {what}").into()) }
+}

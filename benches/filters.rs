@@ -1,0 +1,129 @@
+//! The measured filters, their items and the commands on them.
+
+use redis::Pipeline;
+
+use super::Failure;
+use super::server::Server;
+
+/// The error rate of all filters: the default of all modules.
+pub(crate) const ERROR_RATE: f64 = 0.01;
+/// First number of items that are never added.
+pub(crate) const ABSENT: u64 = 1 << 40;
+/// The format of our own filters, a value of the setting `bf.format`.
+const OWN_FORMAT: &str = "everbloom";
+/// Items per pipeline, so that its replies fit into the buffers of the socket.
+const PIPELINE_ITEMS: u64 = 10_000;
+
+/// A kind of filter in one of the servers.
+#[derive(Clone)]
+pub(crate) struct Filter {
+    /// Index of its server.
+    pub(crate) server: usize,
+    /// Its name in the results.
+    pub(crate) name: &'static str,
+    /// The setting `bf.format` for it, if the module has this setting.
+    format: Option<&'static str>,
+    /// Whether it is reserved for its number of items, and the options of BF.RESERVE.
+    options: Option<&'static str>,
+}
+
+impl Filter {
+    /// Returns the kinds of filter that a server can make.
+    pub(crate) fn all(server: usize, module: &mut Server) -> Vec<Self> {
+        let own = OWN_FORMAT;
+        let wanted = [
+            ("unreserved", Some(own), None),
+            ("reserved", Some(own), Some("")),
+            ("counting", Some(own), Some("COUNTING")),
+            ("window", Some(own), Some("WINDOW 3600")),
+            ("redisbloom unreserved", Some("redisbloom"), None),
+            ("redisbloom reserved", Some("redisbloom"), Some("")),
+            ("valkey-bloom unreserved", Some("valkey-bloom"), None),
+            ("valkey-bloom reserved", Some("valkey-bloom"), Some("")),
+            // Of other modules.
+            ("unreserved", None, None),
+            ("reserved", None, Some("")),
+        ];
+        let has_formats = module.say(&format!("CONFIG SET bf.format {own}")).is_ok();
+        let filters = wanted.into_iter().filter(|(_, format, _)| format.is_some() == has_formats);
+        filters
+            .map(|(name, format, options)| Self { server, name, format, options })
+            .filter(|filter| {
+                // The server of an earlier version may lack a kind.
+                let is_made = filter.make(module, "probe", 100).is_ok();
+                is_made && module.say("FLUSHALL").is_ok()
+            })
+            .collect()
+    }
+
+    /// Returns whether the filter is made with BF.RESERVE.
+    pub(crate) fn is_reserved(&self) -> bool {
+        self.options.is_some()
+    }
+
+    /// Returns whether it has the commands that other modules lack.
+    pub(crate) fn is_own(&self) -> bool {
+        self.format.is_some()
+    }
+
+    /// Returns whether two such filters can be merged when both are full.
+    pub(crate) fn can_merge(&self) -> bool {
+        self.format == Some(OWN_FORMAT)
+    }
+
+    /// Prepares an empty filter for that number of items. A filter that is not reserved is made by its first add.
+    pub(crate) fn make(&self, server: &mut Server, key: &str, items: u64) -> Result<(), Failure> {
+        if let Some(format) = self.format {
+            server.say(&format!("CONFIG SET bf.format {format}"))?;
+        }
+        match self.options {
+            Some(options) => server.say(&format!("BF.RESERVE {key} {ERROR_RATE} {items} {options}")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Returns the item with this number: `user:`, twelve digits, and up to 15 more letters, 17 to 32 bytes together.
+pub(crate) fn item(number: u64) -> String {
+    let letters = usize::try_from(mix(number) % 16).unwrap_or(0);
+    let mut item = format!("user:{number:012}{}", "abcdefghijklmno".split_at(letters).0);
+    item.truncate(32);
+    item
+}
+
+/// Returns a pseudo-random number that depends only on `number` (SplitMix64, Steele, Lea and Flood, 2014).
+pub(crate) fn mix(number: u64) -> u64 {
+    let mut word = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    word ^ word >> 31
+}
+
+/// Returns pipelines of a command with `per_command` items each; the last may have fewer. BF.BULK commands get them in
+/// one packed argument. `key` returns the key of each command, by its place.
+pub(crate) fn pipelines(
+    command: &str,
+    key: impl Fn(u64) -> String,
+    per_command: u64,
+    numbers: impl Iterator<Item = u64>,
+) -> impl Iterator<Item = Pipeline> {
+    let (mut numbers, mut place) = (numbers.peekable(), 0);
+    std::iter::from_fn(move || {
+        numbers.peek()?;
+        let mut pipeline = Pipeline::new();
+        for _ in 0..(PIPELINE_ITEMS / per_command).max(1) {
+            let items: Vec<String> = (0..per_command).map_while(|_| numbers.next()).map(item).collect();
+            if items.is_empty() {
+                break;
+            }
+            let one = pipeline.cmd(command).arg(key(place));
+            if command.starts_with("BF.BULK") {
+                one.arg("LINES").arg(items.join("\n"))
+            } else {
+                one.arg(items)
+            };
+            place += 1;
+        }
+        Some(pipeline)
+    })
+}

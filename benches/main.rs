@@ -1,0 +1,132 @@
+//! Measures filters in real servers and writes one CSV file. `make bench` builds the module and starts this program;
+//! docs/performance.md describes the method.
+//!
+//! Environment variables, of which only `MODULE` is required:
+//!
+//! * `MODULE`: our module.
+//! * `BEFORE`: our module of an earlier version.
+//! * `PEERS`: other modules, separated by commas; each may be followed by its load arguments.
+//! * `SERVER`: the server; by default redis-server, else valkey-server.
+//! * `ONLY`: parts of the run, separated by commas: `commands`, `growth`, `window`, `instructions`.
+//! * `ITEMS`: numbers of items for `commands`, multiples of 1000, separated by commas.
+//! * `QUICK=1`: small filters and few rounds, to test this program.
+//! * `OUTPUT`: the file of the results; by default docs/performance.csv after a whole run, else one in the build
+//!   directory.
+
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::cast_precision_loss,
+    reason = "a program that prints, and counts that are far below 2^53"
+)]
+
+mod commands;
+mod filters;
+mod growth;
+mod instructions;
+mod record;
+mod server;
+mod window;
+
+use std::path::{Path, PathBuf};
+
+use filters::Filter;
+use record::Record;
+use server::{Server, on_path};
+
+/// Why a run ends early.
+type Failure = Box<dyn std::error::Error>;
+
+/// A module that is measured.
+struct Module {
+    /// The path of its file and its load arguments, separated by spaces.
+    file: String,
+    /// What its name in the results has at its end.
+    suffix: &'static str,
+}
+
+/// The extent of a run.
+struct Plan {
+    is_quick: bool,
+    /// Number of rounds; each measures every filter once.
+    rounds: usize,
+    /// Numbers of items in the filters whose commands are measured.
+    items: Vec<u64>,
+}
+
+fn main() -> Result<(), Failure> {
+    // Cargo passes this flag to benchmarks. When cargo runs this program as a test, it does nothing.
+    if !std::env::args().any(|argument| argument == "--bench") {
+        return Ok(());
+    }
+    let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let is_quick = variable("QUICK").is_some_and(|value| value == "1");
+    let mut items: Vec<u64> =
+        if is_quick { vec![1000, 20_000] } else { vec![1000, 10_000, 100_000, 1_000_000, 10_000_000] };
+    if let Some(named) = variable("ITEMS") {
+        items = named.split(',').map(str::parse).collect::<Result<_, _>>()?;
+    }
+    if items.iter().any(|items| *items == 0 || items % 1000 != 0) {
+        return Err("ITEMS: multiples of 1000".into());
+    }
+    let plan = Plan { is_quick, rounds: if is_quick { 2 } else { 7 }, items };
+    let only = variable("ONLY");
+    let is_wanted = |part: &str| only.as_ref().is_none_or(|named| named.split(',').any(|name| name == part));
+
+    let program = match variable("SERVER") {
+        Some(program) => program,
+        None => ["redis-server", "valkey-server"]
+            .into_iter()
+            .find(|name| on_path(name))
+            .ok_or("neither redis-server nor valkey-server found")?
+            .to_owned(),
+    };
+    let own = variable("MODULE").ok_or("MODULE is not set: run `make bench`")?;
+    let mut modules = vec![Module { file: own, suffix: "" }];
+    modules.extend(variable("BEFORE").map(|file| Module { file, suffix: " before" }));
+    let peers = variable("PEERS").unwrap_or_default();
+    let peers = peers.split(',').filter(|file| !file.is_empty());
+    modules.extend(peers.map(|file| Module { file: file.to_owned(), suffix: "" }));
+    let mut servers = Vec::new();
+    for module in &modules {
+        servers.push(Server::start(&[&program], module)?);
+    }
+    let filters: Vec<Filter> = servers
+        .iter_mut()
+        .enumerate()
+        .map(|(index, server)| Filter::all(index, server))
+        .collect::<Vec<_>>()
+        .concat();
+
+    let mut record = Record::new()?;
+    if is_wanted("commands") {
+        commands::measure(&plan, &mut servers, &filters, &mut record)?;
+    }
+    if is_wanted("growth") {
+        growth::measure(&plan, &mut servers, &filters, &mut record)?;
+    }
+    if is_wanted("window") {
+        window::measure(&plan, servers.first_mut().ok_or("no server")?, &mut record)?;
+    }
+    drop(servers);
+    if is_wanted("instructions") {
+        if on_path("callgrind_control") {
+            instructions::measure(&plan, &program, &modules, &mut record)?;
+        } else {
+            eprintln!("skipped: instructions, which need valgrind");
+        }
+    }
+    println!("{}", record.table());
+    let is_whole = !is_quick && only.is_none() && variable("ITEMS").is_none();
+    let output = match variable("OUTPUT") {
+        Some(path) => PathBuf::from(path),
+        None if is_whole => Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/performance.csv"),
+        None => {
+            let target = variable("CARGO_TARGET_DIR").unwrap_or_else(|| "target".to_owned());
+            Path::new(&target).join("bench/performance.csv")
+        }
+    };
+    record.write(&output)?;
+    println!("written: {}", output.display());
+    Ok(())
+}

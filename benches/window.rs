@@ -1,0 +1,81 @@
+//! Measures the memory of a sliding-window filter over a day of uneven traffic, which passes in a minute.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::filters::{ERROR_RATE, pipelines};
+use super::record::{Case, Progress, Record};
+use super::server::Server;
+use super::{Failure, Plan};
+
+/// Steps of a day; some steps before it only fill the window of two hours.
+const STEPS_PER_DAY: u64 = 960;
+const STEPS_PER_WINDOW: u64 = STEPS_PER_DAY / 12;
+/// Steps from one measurement to the next: a quarter of an hour.
+const STEPS_PER_MEASUREMENT: u64 = 10;
+/// Filters that are kept in turn without a sliding window: the current one and those of the last window.
+const ROTATING: u64 = 8;
+
+pub(crate) fn measure(plan: &Plan, server: &mut Server, record: &mut Record) -> Result<(), Failure> {
+    let (step_time, items_per_step) =
+        if plan.is_quick { (Duration::from_millis(5), 50.0) } else { (Duration::from_millis(50), 2_000.0) };
+    let steps = STEPS_PER_WINDOW + STEPS_PER_DAY;
+    let traffic: Vec<u64> = (0..steps).map(|step| items_in(step, items_per_step)).collect();
+    let mut progress = Progress::new("window", usize::try_from(steps / STEPS_PER_MEASUREMENT)?);
+    let window_ms = u128::from(STEPS_PER_WINDOW) * step_time.as_millis();
+    server.say("FLUSHALL")?;
+    server.say(&format!(
+        "BF.RESERVE window {ERROR_RATE} {} PWINDOW {window_ms}",
+        items_per_step * STEPS_PER_WINDOW as f64
+    ))?;
+    let (module, name) = (server.module.clone(), server.name.clone());
+    let mut push = |filter, step: u64, measure, value| {
+        let hour = step as f64 * 24.0 / STEPS_PER_DAY as f64;
+        let case = format!("window, hour {hour:05.2}");
+        record.push(
+            Case { module: module.clone(), server: name.clone(), filter, items: 0, case, measure },
+            value,
+        );
+    };
+    let (mut number, mut most): (u64, u64) = (0, 0);
+    let start = Instant::now();
+    for (step, items) in (0..).zip(&traffic) {
+        let begin = start + step_time * u32::try_from(step)?;
+        thread::sleep(begin.saturating_duration_since(Instant::now()));
+        for commands in pipelines("BF.MADD", |_| "window".to_owned(), 100, number..number + items) {
+            server.send(&commands)?;
+        }
+        number += items;
+        if step % STEPS_PER_MEASUREMENT > 0 {
+            continue;
+        }
+        progress.step("a day of traffic");
+        if let Some(before) = step.checked_sub(STEPS_PER_WINDOW) {
+            let in_window =
+                traffic.iter().skip(usize::try_from(before)?).take(usize::try_from(STEPS_PER_WINDOW)? + 1);
+            let live = in_window.sum();
+            most = most.max(live);
+            push("window", before, "items", live as f64);
+            push("window", before, "bytes", server.size_bytes("window")?);
+        }
+    }
+    // Filters for a part of the window each must have room for the busiest time, and their error rates add up.
+    let [rate, items] = [ERROR_RATE / ROTATING as f64, most as f64 / (ROTATING - 1) as f64];
+    server.say(&format!("BF.RESERVE part {rate} {items:.0} NONSCALING"))?;
+    push("eight rotating filters", 0, "bytes", server.size_bytes("part")? * ROTATING as f64);
+    server.say("FLUSHALL")?;
+    progress.end();
+    Ok(())
+}
+
+/// Returns the new items of a step: few at 4 o'clock, most at 16 o'clock, and three times as many from eight to
+/// nine in the evening.
+fn items_in(step: u64, items_per_step: f64) -> u64 {
+    let hour = (step + STEPS_PER_DAY - STEPS_PER_WINDOW) % STEPS_PER_DAY;
+    let hour = hour as f64 * 24.0 / STEPS_PER_DAY as f64;
+    let daily = 1.0 - 0.9 * (std::f64::consts::TAU * (hour - 4.0) / 24.0).cos();
+    let burst = if (20.0..21.0).contains(&hour) { 3.0 } else { 1.0 };
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most 10^5")]
+    let items = (items_per_step * daily * burst) as u64;
+    items
+}

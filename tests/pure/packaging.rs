@@ -1,0 +1,211 @@
+//! The container image, the packages and the workflows agree with the files that they use.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Output};
+
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+
+fn read(path: &str) -> String {
+    fs::read_to_string(Path::new(ROOT).join(path)).unwrap()
+}
+
+/// Returns a directory for the PATH, with links to the `real` programs of this machine and with shell scripts in place
+/// of others.
+fn programs(real: &[&str], pretended: &[(&str, &str)]) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    for name in real {
+        let path =
+            ["/usr/bin", "/bin"].map(|dir| Path::new(dir).join(name)).into_iter().find(|path| path.exists());
+        std::os::unix::fs::symlink(path.unwrap(), dir.path().join(name)).unwrap();
+    }
+    for (name, body) in pretended {
+        let path = dir.path().join(name);
+        fs::write(&path, format!("#!/bin/sh\n{body}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    dir
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&[&output.stdout[..], &output.stderr[..]].concat()).into_owned()
+}
+
+/// Returns the arguments with which the container image starts its server, one per line.
+fn entry(arguments: &[&str], variables: &[(&str, &str)]) -> String {
+    let path = programs(&["sh", "sed", "tr", "env", "echo"], &[("valkey-server", r#"printf '%s\n' "$@""#)]);
+    let output = Command::new(Path::new(ROOT).join("packaging/container/entrypoint"))
+        .args(arguments)
+        .env_clear()
+        .env("PATH", path.path())
+        .envs(variables.iter().copied())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", text(&output));
+    text(&output)
+}
+
+#[test]
+fn the_image_starts_a_server_with_the_module() {
+    let words = entry(&[], &[]);
+    assert_eq!(
+        words, "--dir\n/data\n--bind\n* -::*\n--loadmodule\n/usr/lib/redis/modules/everbloom.so\n",
+        "nothing else is set"
+    );
+}
+
+#[test]
+fn the_image_takes_options_from_its_environment() {
+    let words = entry(
+        &["--maxmemory", "3gb"],
+        &[
+            ("MAXMEMORY", "2gb"),
+            ("APPENDONLY", "yes"),
+            ("SAVE", "3600 1 300 100"),
+            ("REQUIREPASS", "two words $(false) `x` \"q\""),
+            ("BF_ERROR_RATE", "0.001"),
+            ("BF_ASSUME_REDISBLOOM_1_1", "yes"),
+            ("BF_FORMAT", ""),
+            ("DATA_DIR", "/elsewhere"),
+        ],
+    );
+    for pair in [
+        "--appendonly\nyes\n",
+        "--save\n3600 1 300 100\n",
+        "--requirepass\ntwo words $(false) `x` \"q\"\n",
+        "--bf.error-rate\n0.001\n",
+        "--bf.assume-redisbloom-1-1\nyes\n",
+        "--dir\n/elsewhere\n",
+    ] {
+        assert!(words.contains(pair), "{pair} is not in: {words}");
+    }
+    assert!(!words.contains("bf.format"), "an empty variable sets nothing: {words}");
+    // The server uses the last one.
+    assert!(words.find("--maxmemory\n2gb\n").unwrap() < words.find("--maxmemory\n3gb\n").unwrap(), "{words}");
+}
+
+#[test]
+fn an_empty_save_turns_snapshots_off() {
+    assert!(entry(&[], &[("SAVE", "")]).contains("--save\n\n"), "{}", entry(&[], &[("SAVE", "")]));
+    assert!(!entry(&[], &[("REQUIREPASS", ""), ("MAXMEMORY", "")]).contains("--re"));
+    assert!(!entry(&[], &[]).contains("--save"));
+}
+
+#[test]
+fn the_image_runs_other_commands_too() {
+    assert_eq!(entry(&["echo", "hello", "--there"], &[("MAXMEMORY", "2gb")]), "hello --there\n");
+}
+
+#[test]
+fn workflows_run_targets_of_the_makefile() {
+    let makefile = read("Makefile");
+    let targets: Vec<&str> = makefile
+        .lines()
+        .filter_map(|line| line.split_once(':'))
+        .filter(|(name, _)| !name.contains(['\t', ' ', '#']))
+        .map(|(name, _)| name)
+        .collect();
+    let mut steps = 0;
+    for entry in fs::read_dir(Path::new(ROOT).join(".github/workflows")).unwrap() {
+        let text = fs::read_to_string(entry.unwrap().path()).unwrap();
+        for line in text.lines() {
+            let words = line.split_once("run: make ").map(|(_, words)| words);
+            let Some(words) = words.or_else(|| line.split_once("target: [").map(|(_, words)| words)) else {
+                continue;
+            };
+            for word in words
+                .trim_end_matches(']')
+                .split([',', ' '])
+                .filter(|word| !word.is_empty())
+                .take_while(|word| !word.contains(['=', '$', '>']))
+            {
+                steps += 1;
+                assert!(targets.contains(&word), "the Makefile has no target {word}: {line}");
+            }
+        }
+    }
+    assert!(steps >= 4, "{steps} steps found");
+}
+
+#[test]
+fn packages_hold_every_file_that_a_page_links_to() {
+    let packages = read("scripts/packages.sh");
+    let documents = packages.split("\nDOCUMENTS=(").nth(1).unwrap().split(')').next().unwrap();
+    let root = fs::canonicalize(ROOT).unwrap();
+    let held: Vec<_> = documents.split_whitespace().map(|name| root.join(name)).collect();
+    let folders = held.iter().cloned().chain([root.join("docs/decisions")]);
+    let pages = folders.flat_map(|path| {
+        let below = path.read_dir().into_iter().flatten().map(|entry| entry.unwrap().path());
+        below.chain([path.clone()]).collect::<Vec<_>>()
+    });
+    let mut checked = 0;
+    for document in pages.filter(|path| path.extension().is_some_and(|name| name == "md")) {
+        let text = fs::read_to_string(&document).unwrap();
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next()) {
+            let Ok(target) = fs::canonicalize(document.parent().unwrap().join(link)) else { continue };
+            assert!(held.iter().any(|path| target.starts_with(path)), "{}: {link}", document.display());
+            checked += 1;
+        }
+    }
+    assert!(checked > 100, "{checked} links found");
+}
+
+#[test]
+fn listed_mutants_are_in_code_that_exists() {
+    let page = read("docs/reliability.md");
+    let mut names = 0;
+    for line in page.lines().filter(|line| line.starts_with("* `src/")) {
+        let (name, reason) = line.trim_start_matches("* `").split_once("`: ").unwrap();
+        assert!(reason.len() > 20, "{line}");
+        let (file, alteration) = name.split_once(": ").unwrap();
+        let code = read(file);
+        let place = alteration.rsplit_once(" in ").map_or(alteration, |(_, place)| place);
+        let function = place.split(" -> ").next().unwrap().rsplit([':', ' ']).next().unwrap();
+        let field = alteration.strip_prefix("delete field ").and_then(|rest| rest.split(' ').next());
+        let text = field.map_or(format!("fn {function}"), |field| format!("{field}: "));
+        assert!(code.contains(&text), "no {text} in {file}");
+        names += 1;
+    }
+    assert!(names > 0);
+}
+
+/// A second loadmodule line would keep the server from starting.
+#[test]
+fn the_commands_for_debian_can_be_repeated() {
+    let text = read("README.md");
+    let block = text
+        .split("\nDebian and Ubuntu, ")
+        .nth(1)
+        .unwrap()
+        .lines()
+        .skip(1)
+        .skip_while(|line| line.is_empty());
+    let commands: Vec<&str> = block.map_while(|line| line.strip_prefix("    ")).collect();
+    let dir = tempfile::tempdir().unwrap();
+    let configuration = dir.path().join("redis.conf");
+    fs::write(&configuration, "port 6379\n").unwrap();
+    let script = commands.join("\n").replace("/etc/redis/redis.conf", configuration.to_str().unwrap());
+    assert!(script.contains("loadmodule") && !script.contains("/etc/"), "{script}");
+    let path = programs(
+        &["sh", "grep", "tee", "dpkg", "env"],
+        &[("sudo", "exec env \"$@\""), ("apt", ""), ("systemctl", "")],
+    );
+    for _ in 0..2 {
+        let output =
+            Command::new("/bin/sh").args(["-ec", &script]).env("PATH", path.path()).output().unwrap();
+        assert!(output.status.success(), "{}", self::text(&output));
+        let lines = fs::read_to_string(&configuration).unwrap();
+        assert_eq!(lines, "port 6379\nloadmodule /usr/lib/redis/modules/everbloom.so\n", "{script}");
+    }
+}
+
+/// The files of the package are deleted right after its removal script has run.
+#[test]
+fn the_warning_of_a_removal_is_complete_without_the_package() {
+    let script = ". packaging/instructions.sh; lines_that_need_it() { echo FILE:7:loadmodule; }; removing";
+    let output = Command::new("sh").args(["-ec", script]).current_dir(ROOT).output().unwrap();
+    let said = text(&output);
+    assert!(said.contains("FILE:7:loadmodule") && said.contains("SCAN 0 TYPE everbloom"), "{said}");
+    assert!(!said.contains("/usr/share"), "{said}");
+}
