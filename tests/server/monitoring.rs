@@ -61,8 +61,8 @@ fn every_documented_field_is_shown_and_every_field_is_documented(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     let text = String::from_utf8(client.bytes(&["INFO", "bf"])).unwrap();
-    let fields = text.lines().filter_map(|line| line.split_once(':'));
-    let shown: BTreeSet<String> = fields.map(|(name, _)| name.to_owned()).collect();
+    let pairs = text.lines().filter_map(|line| line.split_once(':'));
+    let shown: BTreeSet<String> = pairs.map(|(name, _)| name.to_owned()).collect();
     assert_eq!(shown, fields());
     // The script of the exporter finds all of them.
     let pairs = client.array(&["EVAL", SCRIPT, "0"]);
