@@ -18,10 +18,18 @@ pub fn run(data: &[u8]) {
     let mut input = Input::new(data);
     let limit = input.limit_bytes();
     let mut pair = Pair::new(Settings { max_filter_bytes: limit, ..Settings::DEFAULT });
-    if input.flag() {
-        let words = creation(&mut input, false);
-        for key in KEYS {
-            pair.call_with(&[b"BF.RESERVE", key], &words);
+    let choice = input.below(4);
+    let words = creation(&mut input, false);
+    for key in KEYS {
+        match choice {
+            0 => {}
+            1 => {
+                let name = String::from_utf8_lossy(key);
+                // Some items are not numbers.
+                let scheme = "EMPTY SCHEME go-zero BITS 2000 CAPACITY 50 ENCODING int64le";
+                pair.run(&format!("BF.IMPORT {name} {scheme}"));
+            }
+            _ => drop(pair.call_with(&[b"BF.RESERVE", key], &words)),
         }
     }
     for _ in 0..12 {

@@ -1,16 +1,14 @@
 //! Many items in one command give the same replies and bytes as the same items one by one: for every kind of filter, in
 //! parts that fit the caches and in parts that are prefetched, in bits, in tables and in both.
 
-use crate::support::Random;
 use crate::support::make::{
     ANY, START_MS, add, contains, counting, keyed, keyed_counting, keyed_window, plain, promise, redisbloom,
-    saturating, set_time, unreserved, valkeybloom, window,
+    saturating, set_time, unreserved, valkey, window,
 };
-use crate::support::saved::saved;
-use everbloom::bloom::filter::policy::ValkeyBloom;
+use crate::support::saved::assert_same;
+use crate::support::{Random, slices};
 use everbloom::bloom::filter::policy::redisbloom::RedisBloomOptions;
-use everbloom::bloom::hash::siphash::Seed;
-use everbloom::bloom::{Filter, Growth, Kind, NoPrefetch};
+use everbloom::bloom::{Filter, Kind, NoPrefetch};
 
 const WINDOW_MS: u64 = 14_000;
 
@@ -25,10 +23,7 @@ const KINDS: [(&str, Make); 10] = [
     ("redisbloom", |rate, items, expansion| {
         redisbloom(rate, items, RedisBloomOptions::SCALING, expansion.max(1))
     }),
-    ("valkey-bloom", |error_rate, capacity_items, expansion| {
-        let growth = Growth::from_expansion(expansion);
-        valkeybloom(ValkeyBloom { error_rate, tightening_ratio: 0.5, capacity_items, growth }, Seed::FIXED)
-    }),
+    ("valkey-bloom", |rate, items, expansion| valkey(promise(rate, items, expansion))),
     ("counting", |rate, items, expansion| counting(promise(rate, items, expansion))),
     ("keyed counting", |rate, items, expansion| keyed_counting(promise(rate, items, expansion))),
     ("window", |rate, items, expansion| window(promise(rate, items, expansion), WINDOW_MS)),
@@ -58,12 +53,8 @@ fn items(kind: u8, count: u64) -> Vec<Vec<u8>> {
         .collect()
 }
 
-fn borrowed(items: &[Vec<u8>]) -> Vec<&[u8]> {
-    items.iter().map(Vec::as_slice).collect()
-}
-
 /// Returns slices of 1, 2, ... up to 100 items, repeatedly: every size of a group and of its rest.
-fn commands<'s, 'i>(items: &'s [&'i [u8]]) -> impl Iterator<Item = &'s [&'i [u8]]> {
+pub(crate) fn commands<'s, 'i>(items: &'s [&'i [u8]]) -> impl Iterator<Item = &'s [&'i [u8]]> {
     let mut rest = items;
     (1..=100).cycle().map_while(move |size| {
         let (command, others) = rest.split_at(rest.len().min(size));
@@ -73,7 +64,7 @@ fn commands<'s, 'i>(items: &'s [&'i [u8]]) -> impl Iterator<Item = &'s [&'i [u8]
 }
 
 /// Adds items to one filter together and to another one by one. Asserts that both give the same replies.
-fn add_both(batched: &mut Filter, single: &mut Filter, items: &[&[u8]], context: &str) {
+pub(crate) fn add_both(batched: &mut Filter, single: &mut Filter, items: &[&[u8]], context: &str) {
     let mut outcomes = Vec::new();
     batched.add_many(items, &ANY, NoPrefetch, |outcome| {
         outcomes.push(outcome);
@@ -84,16 +75,11 @@ fn add_both(batched: &mut Filter, single: &mut Filter, items: &[&[u8]], context:
 }
 
 /// Looks up items together and one by one. Asserts that the replies are equal, and returns them.
-fn found_both(filter: &Filter, items: &[&[u8]], context: &str) -> Vec<bool> {
+pub(crate) fn found_both(filter: &Filter, items: &[&[u8]], context: &str) -> Vec<bool> {
     let mut found = Vec::new();
     filter.contains_many(items, NoPrefetch, |is_in| found.push(is_in));
     assert!(items.iter().map(|item| contains(filter, item)).eq(found.iter().copied()), "{context}");
     found
-}
-
-fn assert_same(one: &Filter, other: &Filter, context: &str) {
-    assert_eq!((one.items(), one.size_bytes()), (other.items(), other.size_bytes()), "{context}");
-    assert!(saved(one) == saved(other), "{context}");
 }
 
 #[test]
@@ -115,10 +101,7 @@ fn adding_many_makes_the_same_filter_as_adding_one_by_one() {
             add_both(&mut batched, &mut one_by_one, command, &name);
         }
         assert_same(&batched, &one_by_one, &name);
-        assert!(
-            stream.iter().all(|item| contains(&batched, item)),
-            "{name}: an item that was added is not found"
-        );
+        assert!(stream.iter().all(|item| contains(&batched, item)), "{name}: an added item is not found");
     }
 }
 
@@ -128,7 +111,7 @@ fn looking_up_many_replies_as_looking_up_one_by_one() {
         let (added, absent) = (items(b'a', count), items(b'b', count));
         let mut filter = make(rate, capacity, 2);
         set_time(&mut filter, START_MS);
-        filter.add_many(&borrowed(&added), &ANY, NoPrefetch, |outcome| outcome.is_ok());
+        filter.add_many(&slices(&added), &ANY, NoPrefetch, |outcome| outcome.is_ok());
         // Runs of present items, of absent items, and of both alternately.
         let mixed =
             added.iter().zip(&absent).enumerate().map(|(index, (added, absent))| match index / 500 % 3 {
@@ -153,7 +136,7 @@ fn every_item_is_found_in_chains_of_any_length() {
         set_time(&mut filter, START_MS);
         for (index, item) in added.iter().enumerate() {
             add(&mut filter, item).unwrap();
-            let found = found_both(&filter, &borrowed(&added[..=index]), name);
+            let found = found_both(&filter, &slices(&added[..=index]), name);
             let layers = filter.layer_count();
             assert!(found.iter().all(|is_in| *is_in), "{name}: {index} items, {layers} layers");
         }
@@ -189,7 +172,7 @@ fn random_batches_equal_single_commands() {
                 set_time(&mut single, now_ms);
                 let items: Vec<Vec<u8>> =
                     (0..random.below(130)).map(|_| random.below(4000).to_string().into_bytes()).collect();
-                let items: Vec<&[u8]> = items.iter().map(Vec::as_slice).collect();
+                let items = slices(&items);
                 if round % 3 == 2 && batched.kind() == Kind::Counting {
                     let mut deleted = Vec::new();
                     batched.remove_many(&items, NoPrefetch, |is_deleted| {

@@ -1,24 +1,16 @@
 //! Making room: a command asks for the limit once, and after a refusal the filter grows no more for its other items.
 
-use everbloom::bloom::filter::policy::ValkeyBloom;
 use everbloom::bloom::filter::policy::redisbloom::RedisBloomOptions;
 use everbloom::bloom::generation::Span;
-use everbloom::bloom::hash::siphash::Seed;
 use everbloom::bloom::{
-    AddError, Added, Filter, Growth, Kind, NoPrefetch, ReserveError, UnknownMemory, Validation, Window,
+    AddError, Added, Filter, Kind, NoPrefetch, ReserveError, UnknownMemory, Validation, Window,
 };
 
-use crate::support::Random;
 use crate::support::make::{
     ANY, CountedLimit, START_MS, add, contains, counting, keyed, keyed_counting, plain, promise, redisbloom,
-    set_time, unreserved, valkeybloom, window, windowed,
+    set_time, unreserved, valkey, window, windowed,
 };
-
-fn valkey() -> Filter {
-    let growth = Growth::Scaling { expansion: 2 };
-    let policy = ValkeyBloom { error_rate: 0.001, tightening_ratio: 0.5, capacity_items: 100, growth };
-    valkeybloom(policy, Seed::FIXED)
-}
+use crate::support::{Random, slices};
 
 fn no_refresh() -> Filter {
     windowed(Window::new(promise(0.001, 100, 2), Span::new(14_000), true))
@@ -27,7 +19,7 @@ fn no_refresh() -> Filter {
 /// Returns a filter with layers of several kinds, or of one hash if `is_alike`.
 fn merged(is_alike: bool) -> Filter {
     let mut into = plain(promise(0.01, 100, 2));
-    let mut from = if is_alike { plain(promise(0.001, 50, 2)) } else { valkey() };
+    let mut from = if is_alike { plain(promise(0.001, 50, 2)) } else { valkey(promise(0.001, 100, 2)) };
     for item in 0..30u64 {
         let _ = add(&mut from, &item.to_le_bytes());
     }
@@ -47,7 +39,7 @@ fn filters() -> Vec<(&'static str, Filter)> {
         ("window", window(promise(0.001, 100, 2), 14_000)),
         ("window without refresh", no_refresh()),
         ("redisbloom", redisbloom(0.001, 100, RedisBloomOptions::SCALING, 2)),
-        ("valkey-bloom", valkey()),
+        ("valkey-bloom", valkey(promise(0.001, 100, 2))),
         ("merged", merged(true)),
         ("united", merged(false)),
     ]
@@ -86,8 +78,7 @@ fn a_command_asks_for_the_limit_once_and_grows_no_more_after_a_refusal() {
             let items = items(&mut random, known, 1500);
             let limit = CountedLimit::new(bytes);
             let mut outcomes = Vec::new();
-            let slices: Vec<&[u8]> = items.iter().map(Vec::as_slice).collect();
-            batched.add_many(&slices, &limit, NoPrefetch, |outcome| {
+            batched.add_many(&slices(&items), &limit, NoPrefetch, |outcome| {
                 outcomes.push(outcome);
                 true
             });

@@ -1,15 +1,12 @@
 //! Statistics compared with the truth: the number of distinct items and the error rate.
 
-use everbloom::bloom::bits::layout::SchemeLayout;
 use everbloom::bloom::filter::policy::redisbloom::RedisBloomOptions;
-use everbloom::bloom::filter::policy::{BitOrder, StringForm, ValkeyBloom};
 use everbloom::bloom::hash::scheme::{ItemEncoding, Scheme, SchemeParameters};
-use everbloom::bloom::hash::siphash::Seed;
 use everbloom::bloom::{Added, Filter, Growth, Hash, NoPrefetch, UnknownMemory};
 
 use crate::support::make::{
-    ANY, KEY, START_MS, add, contains, counting, imported, keyed, own, plain, promise, redisbloom,
-    saturating, set_time, unreserved, valkeybloom, window,
+    ANY, KEY, START_MS, add, client, contains, counting, keyed, own, plain, promise, redisbloom, saturating,
+    set_time, unreserved, valkey, window,
 };
 
 fn item(number: u64) -> [u8; 8] {
@@ -30,13 +27,8 @@ fn fixed(error_rate: f64, capacity_items: u64) -> Filter {
 
 /// Returns a filter of bits of every kind, with its capacity.
 fn kinds() -> Vec<(&'static str, u64, Filter)> {
-    let (error_rate, growth) = (0.01, Growth::Fixed);
-    let valkey = ValkeyBloom { error_rate, tightening_ratio: 0.5, capacity_items: 400_000, growth };
     let (scheme, encoding, probes, size_bits) = (Scheme::GuavaMitz64, ItemEncoding::Raw, 7, 4_000_000);
     let parameters = SchemeParameters { scheme, encoding, shift: 0, probes, size_bits };
-    let layout = SchemeLayout::new(parameters).unwrap();
-    let (form, bits) = StringForm::read(b"", BitOrder::Msb, size_bits).unwrap();
-    let client = Filter::import(layout, bits, 400_000, imported(form, error_rate, growth));
     vec![
         ("scattered", 100_000, fixed(0.01, 100_000)),
         ("one line", 2_500_000, fixed(0.1, 2_500_000)),
@@ -45,9 +37,9 @@ fn kinds() -> Vec<(&'static str, u64, Filter)> {
         ("eight lines", 300_000, fixed(1e-9, 300_000)),
         ("keyed", 100_000, keyed(promise(0.01, 100_000, 0))),
         ("keyed in pages", 1_000_000, keyed(promise(0.01, 1_000_000, 0))),
-        ("redisbloom", 400_000, redisbloom(error_rate, 400_000, RedisBloomOptions::FIXED, 2)),
-        ("valkey-bloom", 400_000, valkeybloom(valkey, Seed::FIXED)),
-        ("imported", 400_000, client.unwrap()),
+        ("redisbloom", 400_000, redisbloom(0.01, 400_000, RedisBloomOptions::FIXED, 2)),
+        ("valkey-bloom", 400_000, valkey(promise(0.01, 400_000, 0))),
+        ("imported", 400_000, client(parameters, 400_000, Growth::Fixed)),
     ]
 }
 

@@ -2,9 +2,11 @@
 
 use std::cell::Cell;
 
+use everbloom::bloom::bits::layout::SchemeLayout;
 use everbloom::bloom::filter::policy::redisbloom::RedisBloomOptions;
-use everbloom::bloom::filter::policy::{Imported, RedisBloom, StringForm, ValkeyBloom};
+use everbloom::bloom::filter::policy::{BitOrder, Imported, RedisBloom, StringForm, ValkeyBloom};
 use everbloom::bloom::generation::Span;
+use everbloom::bloom::hash::scheme::SchemeParameters;
 use everbloom::bloom::hash::siphash::{HashKey, Seed};
 use everbloom::bloom::{
     AddError, Added, ByteLimit, Filter, FilterSpec, Growth, Hash, Limit, NoPrefetch, Policy, Promise, Window,
@@ -106,6 +108,19 @@ pub fn redisbloom(error_rate: f64, capacity_items: u64, options: RedisBloomOptio
 /// Returns an empty filter of valkey-bloom's format.
 pub fn valkeybloom(policy: ValkeyBloom, seed: Seed) -> Filter {
     reserve(Policy::ValkeyBloom(Box::new(policy)), Hash::ValkeyBloom(seed))
+}
+
+/// Returns an empty filter of valkey-bloom's format, with the default tightening ratio and the fixed seed.
+pub fn valkey(promise: Promise) -> Filter {
+    let Promise { error_rate, capacity_items, growth } = promise;
+    valkeybloom(ValkeyBloom { error_rate, tightening_ratio: 0.5, capacity_items, growth }, Seed::FIXED)
+}
+
+/// Returns an empty filter of a client. What exceeds the capacity has an error rate of 1 %.
+pub fn client(parameters: SchemeParameters, capacity_items: u64, growth: Growth) -> Filter {
+    let layout = SchemeLayout::new(parameters).unwrap();
+    let (form, bits) = StringForm::read(b"", BitOrder::Msb, layout.array_bits()).unwrap();
+    Filter::import(layout, bits, capacity_items, imported(form, 0.01, growth)).unwrap()
 }
 
 /// Returns the policy of an imported filter with a string of this form.

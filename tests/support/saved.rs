@@ -59,15 +59,21 @@ pub fn string(record: &mut Record, index: usize) -> &mut Vec<u8> {
     }
 }
 
-/// Returns the filter from its chunks: the header, then all chunks from the last but one to the first, then all in
-/// order.
-pub fn from_chunks(filter: &Filter) -> Filter {
+/// Returns the chunks of a dump that has begun, each with its iterator, the header first.
+pub fn chunks(filter: &Filter) -> Vec<(u64, Vec<u8>)> {
     let (mut iterator, mut chunks) = (0, Vec::new());
     while let Some(chunk) = chunk(filter, iterator).unwrap() {
         iterator = chunk.next_iterator;
         chunks.push((iterator, chunk.data.into_owned()));
     }
-    let (first, chunks) = chunks.split_first().unwrap();
+    chunks
+}
+
+/// Returns the filter from its chunks: the header, then all chunks from the last but one to the first, then all in
+/// order.
+pub fn from_chunks(filter: &Filter) -> Filter {
+    let all = chunks(filter);
+    let (first, chunks) = all.split_first().unwrap();
     let mut loaded = from_header(&first.1, &ANY).unwrap();
     for (iterator, data) in chunks.iter().rev().skip(1).chain(chunks) {
         load_chunk(&mut loaded, *iterator, data, Trust::DumpId, &ANY).unwrap();

@@ -1,6 +1,6 @@
 //! BF.CLEAR: the result is an empty filter with the same parameters.
 
-use everbloom::bloom::{Filter, Format};
+use everbloom::bloom::Filter;
 use everbloom::format::filter::header;
 
 use crate::support::server::{Server, assert_dialogue};
@@ -22,20 +22,18 @@ const MAKERS: [&str; 13] = [
     "BF.RESERVE k 0.003 10 KEYED",
 ];
 
-fn fill(server: &mut Server) {
-    let items: Vec<String> = (0..10).map(|item| format!("item-{item}")).collect();
-    server.run(&format!("BF.MADD k {}", items.join(" ")));
-}
-
 #[test]
 fn a_cleared_filter_equals_a_new_one() {
     for maker in MAKERS {
         let mut server = Server::new();
-        assert!(!server.run(maker).contains('-') || maker.contains("INSERT"), "{maker}");
-        let made = header(&server.keys[b"k".as_slice()]);
-        fill(&mut server);
-        server.run("BF.MADD k more even-more more-again");
-        let filled = header(&server.keys[b"k".as_slice()]);
+        assert_eq!(server.run(maker), if maker.contains("INSERT") { "*0" } else { "+OK" });
+        let made = header(server.filter("k"));
+        // Clearing an empty filter changes nothing.
+        let before = (server.replicated.len(), server.events.len());
+        assert_dialogue(&mut server, &[("BF.CLEAR k", "+OK"), ("BF.CLEAR k", "+OK")]);
+        assert_eq!((server.replicated.len(), server.events.len()), before, "{maker}");
+        server.batches("BF.MADD k", "item-", 0..13);
+        let filled = header(server.filter("k"));
         assert_ne!(filled, made, "{maker}");
         server.replicated.clear();
         server.events.clear();
@@ -43,7 +41,7 @@ fn a_cleared_filter_equals_a_new_one() {
             &mut server,
             &[("BF.CLEAR k", "+OK"), ("BF.EXISTS k item-1", "#f"), ("BF.CARD k", ":0")],
         );
-        let filter = &server.keys[b"k".as_slice()];
+        let filter = server.filter("k");
         assert_eq!(header(filter), made, "{maker}");
         assert!(filter.set_bits() == 0 && filter.is_empty(), "{maker}");
         assert_eq!(
@@ -51,9 +49,8 @@ fn a_cleared_filter_equals_a_new_one() {
             ("BF.CLEAR k".into(), "bloom.clear".into())
         );
         // It fills up and grows as before.
-        fill(&mut server);
-        server.run("BF.MADD k more even-more more-again");
-        assert_eq!(header(&server.keys[b"k".as_slice()]), filled, "{maker}");
+        server.batches("BF.MADD k", "item-", 0..13);
+        assert_eq!(header(server.filter("k")), filled, "{maker}");
     }
 }
 
@@ -62,15 +59,12 @@ fn a_cleared_filter_equals_a_new_one() {
 fn clearing_a_filter_that_nobody_reserved_frees_its_table() {
     let mut server = Server::new();
     let add = |server: &mut Server| {
-        for first in (0..20_000).step_by(1000) {
-            let items: String = (first..first + 1000).map(|item| format!(" item-{item}")).collect();
-            server.run(&format!("BF.MADD k{items}"));
-        }
-        (header(&server.keys[b"k".as_slice()]), server.keys[b"k".as_slice()].size_bytes())
+        server.add("k", "item-", 0..20_000);
+        (header(server.filter("k")), server.filter("k").size_bytes())
     };
     let filled = add(&mut server);
     assert_eq!(server.run("BF.CLEAR k"), "+OK");
-    let filter = &server.keys[b"k".as_slice()];
+    let filter = server.filter("k");
     assert!(filter.is_empty() && filter.growth().is_unreserved(), "{filter:?}");
     assert_eq!(filter.size_bytes(), size_of::<Filter>() as u64);
     let dialogue = [
@@ -85,65 +79,16 @@ fn clearing_a_filter_that_nobody_reserved_frees_its_table() {
 }
 
 #[test]
-fn clearing_an_imported_filter_resets_its_estimate() {
-    let mut server = Server::new();
-    let import = "BF.IMPORT k SOURCE users SCHEME murmur3-salted BITS 8 HASHES 1";
-    assert_eq!(server.run(import), "+OK");
-    assert_ne!(server.run("BF.INFO k ESTIMATED"), "*1 :0");
-    assert_eq!(server.run("BF.CLEAR k"), "+OK");
-    let dialogue =
-        [("BF.INFO k ESTIMATED", "*1 :0"), ("BF.CARD k", ":0"), ("BF.ADD k a", "#t"), ("BF.CARD k", ":1")];
-    assert_dialogue(&mut server, &dialogue);
-}
-
-#[test]
-fn clearing_an_empty_filter_changes_nothing() {
-    for maker in MAKERS {
-        let mut server = Server::new();
-        server.run(maker);
-        let (replicated, events) = (server.replicated.len(), server.events.len());
-        assert_dialogue(&mut server, &[("BF.CLEAR k", "+OK"), ("BF.CLEAR k", "+OK")]);
-        assert_eq!((server.replicated.len(), server.events.len()), (replicated, events), "{maker}");
-    }
-}
-
-#[test]
-fn older_chunks_do_not_load_into_a_cleared_filter() {
-    use everbloom::format::chunks::{ChunkError, Trust};
-    use everbloom::format::filter::{chunk, load_chunk};
-
-    let makers = MAKERS.into_iter().map(|maker| (maker, !maker.ends_with("redisbloom")));
-    for (maker, has_dump_id) in makers.filter(|(maker, _)| !maker.contains("NONSCALING")) {
-        let mut source = Server::new();
-        source.run(maker);
-        source.run("BF.MADD k a b c");
-        let dumped = source.keys.get_mut(b"k".as_slice()).unwrap();
-        dumped.begin_dump(77);
-        let header = chunk(dumped, 0).unwrap().unwrap();
-        let chunk = chunk(dumped, header.next_iterator).unwrap().unwrap();
-        let mut server = Server::new();
-        assert_eq!(server.call(&[b"BF.LOADCHUNK", b"k", b"1", &header.data]), "+OK");
-        assert_eq!(server.run("BF.CLEAR k"), "+OK");
-        let filter = server.keys.get_mut(b"k".as_slice()).unwrap();
-        let outcome = load_chunk(filter, chunk.next_iterator, &chunk.data, Trust::DumpId, &u64::MAX);
-        // RedisBloom's chunks have no dump id.
-        let expected = if has_dump_id { Err(ChunkError::OtherDump) } else { Ok(()) };
-        assert_eq!(outcome, expected, "{maker}");
-        assert_eq!(filter.format() == Format::RedisBloom, !has_dump_id);
-    }
-}
-
-#[test]
 fn clearing_a_merged_filter_restores_its_first_parameters() {
     for words in ["", "KEY 0123456789abcdef "] {
         let mut server = Server::new();
         server.run(&format!("BF.INSERT k CAPACITY 10 ERROR 0.3 {words}ITEMS a"));
-        let made = server.keys[b"k".as_slice()].capacity_items();
+        let made = server.filter("k").capacity_items();
         server.run(&format!("BF.INSERT other CAPACITY 5000 ERROR 0.0001 {words}ITEMS b"));
         let reply = server.run("BF.MERGE k other FORCE");
         assert!(reply == "+OK" || !words.is_empty(), "{reply}");
         assert_eq!(server.run("BF.CLEAR k"), "+OK");
-        let filter = &server.keys[b"k".as_slice()];
+        let filter = server.filter("k");
         assert_eq!((filter.capacity_items(), filter.layer_count()), (made, 1));
         assert_eq!(server.run("BF.MEXISTS k a b"), "*2 #f #f");
     }

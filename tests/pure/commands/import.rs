@@ -1,29 +1,8 @@
-//! BF.IMPORT and BF.EXPORT: errors, and replicated commands.
+//! BF.IMPORT and BF.EXPORT: replicated commands, growth, and quoted words.
 
 use everbloom::command::Settings;
 
 use crate::support::server::{Server, assert_dialogue};
-
-#[test]
-fn an_import_with_excess_options_or_size_is_refused() {
-    let mut server = Server::new();
-    for line in [
-        "GUAVA x SCHEME go-zero",
-        "GUAVA x BITS 64",
-        "GUAVA x HASHES 4",
-        "GUAVA x SHIFT 0",
-        "GUAVA x ORDER msb",
-        "SOURCE string SCHEME guava ORDER lsb",
-        "EMPTY SCHEME guava",
-    ] {
-        let reply = server.run(&format!("BF.IMPORT k {line}"));
-        assert!(reply.starts_with("-ERR a Guava filter contains its scheme"), "{line}: {reply}");
-    }
-    server.settings.max_filter_bytes = 2000;
-    let reply = server.run("BF.IMPORT k EMPTY SCHEME go-zero BITS 80000");
-    assert!(reply.starts_with("-ERR filter would take 10"), "{reply}");
-    assert!(server.keys.is_empty() && server.replicated.is_empty() && server.events.is_empty());
-}
 
 #[test]
 fn an_import_is_replicated_with_explicit_defaults_and_builds_the_same_filter() {
@@ -110,9 +89,8 @@ fn an_imported_filter_grows_by_a_table_of_its_error_rate() {
         // The client's layer has a rate by its fill, (8 / 4096)^4, and the table one by its entries.
         assert!(lines[2].ends_with(" ratio:1.45519e-11"), "{debug}");
         assert!(lines[3].contains(" slots:14 size:14 void:0 saturated:0 ratio:0.0"), "{debug}");
-        (0..4000).for_each(|item| drop(server.run(&format!("BF.ADD k more-{item}"))));
-        let found =
-            (0..20_000).filter(|item| server.run(&format!("BF.EXISTS k absent-{item}")) == "#t").count();
+        server.add("k", "more-", 0..4000);
+        let found = server.found("k", "absent-", 0..20_000);
         assert!(found < 200, "{found}");
     }
 }

@@ -2,10 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use everbloom::bloom::Filter;
 use everbloom::command::COMMANDS;
 use everbloom::command::error::INTERNAL_ERROR;
-use everbloom::format::filter::digest;
 
 use crate::support::server::{Server, panic_at};
 
@@ -64,22 +62,12 @@ const LINES: [&str; 36] = [
 
 fn prepared(maker: &str, is_replicated: bool) -> Server {
     let mut server = Server::new();
-    let items: Vec<String> = (0..300).map(|item| item.to_string()).collect();
     assert!(["+OK", "*1 #t"].contains(&server.run(maker).as_str()), "{maker}");
-    server.run(&format!("BF.MADD k {}", items.join(" ")));
+    server.batches("BF.MADD k", "", 0..300);
     server.run("BF.RESERVE other 0.1 50");
     server.run("BF.MADD other p q r");
     server.is_replicated = is_replicated;
     server
-}
-
-fn state(server: &Server) -> BTreeMap<Vec<u8>, Vec<u8>> {
-    let bytes = |filter: &Filter| {
-        let mut bytes = Vec::new();
-        digest(filter, &mut |part| bytes.extend_from_slice(part));
-        bytes
-    };
-    server.keys.iter().map(|(key, filter)| (key.clone(), bytes(filter))).collect()
 }
 
 /// Runs a command with a panic in each of its calls into the server. Returns how often it ended the server and how
@@ -89,7 +77,7 @@ fn panic_everywhere(maker: &str, line: &str, is_replicated: bool) -> [u32; 2] {
     for call in 0.. {
         let context = format!("{maker}, {line}, replicated: {is_replicated}, call {call}");
         let mut server = prepared(maker, is_replicated);
-        let (before, replicated) = (state(&server), server.replicated.len());
+        let (before, replicated) = (server.state(), server.replicated.len());
         panic_at(call);
         // The requested panic is no news.
         let hook = std::panic::take_hook();
@@ -107,7 +95,7 @@ fn panic_everywhere(maker: &str, line: &str, is_replicated: bool) -> [u32; 2] {
         }
         counts[1] += 1;
         assert!(!is_replicated, "{context}: a replica goes on without the change");
-        assert!(state(&server) == before, "{context}: changed and not replicated");
+        assert!(server.state() == before, "{context}: changed and not replicated");
         // The rest of the reply. The server of the tests checks that it is complete.
         let errors = server.reply.iter().filter(|part| part[1..] == *INTERNAL_ERROR).count();
         assert!(errors > 0, "{context}: {reply}");

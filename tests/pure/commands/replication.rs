@@ -1,12 +1,12 @@
 //! Replicated commands and events of a change: sufficient for the same filter elsewhere, and nothing more.
 
-use everbloom::bloom::Format;
+use everbloom::bloom::{Format, Kind};
 use everbloom::command::Settings;
-use everbloom::command::words::Word;
 use everbloom::format::filter::header;
 
 use crate::support::Random;
-use crate::support::server::Server;
+use crate::support::make::START_MS;
+use crate::support::server::{NOW_MS, Server};
 
 #[test]
 fn defaults_are_replicated_explicitly() {
@@ -14,12 +14,10 @@ fn defaults_are_replicated_explicitly() {
     server.settings =
         Settings { error_rate: 0.003, initial_size_items: 7, expansion_factor: 0, ..Settings::DEFAULT };
     assert_eq!(server.run("BF.ADD k x"), "#t");
-    assert_eq!(server.run("BF.RESERVE r 0.1 10 EXPANSION 2"), "-Nonscaling filters cannot expand");
     assert_eq!(server.replicated, ["BF.INSERT k CAPACITY 7 ERROR 0.003 NONSCALING FORMAT everbloom ITEMS x"]);
-    server.is_replicated = true;
-    assert_eq!(server.run("BF.RESERVE r 0.1 10 EXPANSION 2"), "+OK");
 }
 
+/// Independently of the settings of the replica.
 #[test]
 fn replicated_commands_build_the_same_filter() {
     let mut primary = Server::new();
@@ -37,17 +35,33 @@ fn replicated_commands_build_the_same_filter() {
         "BF.MADD g a b c d e f g h",
         "BF.RESERVE h 0.01 3 FORMAT redisbloom NONSCALING",
         "BF.INSERT i CAPACITY 4 EXPANSION 5 FORMAT redisbloom ITEMS a b c d e",
+        "BF.RESERVE saturating 0.01 2 NONSCALING SATURATE",
+        "BF.MADD saturating a b c d",
+        "BF.RESERVE keyed 0.01 2 KEYED EXPANSION 4",
+        "BF.MADD keyed a b c d e f",
+        "BF.INSERT both KEYED CAPACITY 2 NONSCALING SATURATE ITEMS a b c",
+        "BF.INSERT c1 KEY 0123456789abcdef COUNTING ITEMS a b a",
+        "BF.RESERVE c2 0.01 100 COUNTING",
+        "BF.INSERT w1 KEYED WINDOW 60 ITEMS a b a",
+        "BF.RESERVE w2 0.01 100 WINDOW 60 NOREFRESH",
     ] {
         primary.run(line);
     }
-    primary.assert_replicated(Settings {
-        error_rate: 0.2,
-        initial_size_items: 5,
-        expansion_factor: 0,
-        max_filter_bytes: 1,
-        format: Format::RedisBloom,
-        ..Settings::DEFAULT
-    });
+    (primary.settings.keyed, primary.settings.fixed_filters_saturate) = (true, true);
+    primary.run("BF.INSERT by-setting CAPACITY 2 NONSCALING ITEMS a b c");
+    primary.run("BF.ADD by-setting-too x");
+    for (format, is_on) in Format::ALL.into_iter().flat_map(|format| [(format, false), (format, true)]) {
+        primary.assert_replicated(Settings {
+            error_rate: 0.2,
+            initial_size_items: 5,
+            expansion_factor: if is_on { 0 } else { 7 },
+            max_filter_bytes: 1,
+            format,
+            fixed_filters_saturate: is_on,
+            keyed: is_on,
+            ..Settings::DEFAULT
+        });
+    }
 }
 
 #[test]
@@ -78,7 +92,7 @@ fn redisbloom_filters_are_replicated_as_bf_reserve_if_possible() {
 
 /// Returns the growth that RedisBloom saves in the header, and whether the filter is fixed.
 fn written_growth(server: &Server, key: &str) -> (u32, bool) {
-    let header = header(&server.keys[key.as_bytes()]);
+    let header = header(server.filter(key));
     let growth = u32::from_le_bytes(header[16..20].try_into().unwrap());
     (growth, header[12] & 8 != 0)
 }
@@ -115,160 +129,169 @@ fn redisbloom_filters_save_the_same_growth_as_redisbloom() {
     assert_eq!(server.run("BF.INFO valkey EXPANSION"), "*1 :3");
 }
 
+/// A replica has no limit, so an item that its primary refused would make another filter there. Its clock and its
+/// settings do not matter either.
 #[test]
-fn a_replica_creates_no_filter_from_its_own_defaults() {
-    let mut server = Server::new();
-    server.is_replicated = true;
-    for line in
-        ["BF.ADD k a", "BF.MADD k a b", "BF.INSERT k ITEMS a", "BF.INSERT k CAPACITY 50 EXPANSION 2 ITEMS a"]
-    {
-        assert!(server.run(line).starts_with("-ERR not found: "), "{line}");
-    }
-    assert_eq!(server.run("BF.INSERT k NOCREATE ITEMS a"), "-ERR not found");
-    assert!(server.keys.is_empty() && server.replicated.is_empty());
-    // Other modules replicate no options. Their replica has their format in `bf.format`.
-    server.settings.format = Format::RedisBloom;
-    assert_eq!(server.run("BF.ADD k a"), "#t");
-    assert_eq!(server.run("BF.INSERT i CAPACITY 50 ITEMS a"), "*1 #t");
-    // A replicated BF.RESERVE without a format creates a filter of RedisBloom's format: only RedisBloom, and
-    // everbloom for such filters, replicate this command.
-    for format in Format::ALL {
-        server.settings.format = format;
-        let key = format.word();
-        assert_eq!(server.run(&format!("BF.RESERVE {key} 0.01 2147483648")), "+OK");
-        assert_eq!(server.keys[key.as_bytes()].format(), Format::RedisBloom);
-    }
-}
-
-/// Returns whether the filter is a table from the first item on, and its capacity.
-fn shape(server: &Server, key: &str) -> (bool, u64) {
-    let filter = &server.keys[key.as_bytes()];
-    (filter.layers().is_empty(), filter.capacity_items())
-}
-
-#[test]
-fn a_capacity_that_somebody_chose_decides_what_a_new_filter_is() {
-    let bits = |capacity_items| (false, capacity_items);
-    let table = (true, 100);
-    for (initial_size_items, line, expected) in [
-        (100, "BF.ADD k a", table),
-        (100, "BF.MADD k a b", table),
-        (100, "BF.INSERT k ITEMS a", table),
-        (100, "BF.INSERT k ERROR 0.5 EXPANSION 1 KEYED ITEMS a", table),
-        (100, "BF.BULKADD k LINES a", table),
-        (100, "BF.INSERT k CAPACITY 100 ITEMS a", bits(100)),
-        (100, "BF.RESERVE k 0.01 100", bits(100)),
-        (100, "BF.INSERT k NONSCALING ITEMS a", bits(100)),
-        (100, "BF.INSERT k EXPANSION 0 ITEMS a", bits(100)),
-        (7, "BF.ADD k a", bits(7)),
-        (7, "BF.INSERT k ITEMS a", bits(7)),
-        (7, "BF.INSERT k NONSCALING ITEMS a", bits(7)),
-        (7, "BF.INSERT k EXPANSION 0 ITEMS a", bits(7)),
-        (7, "BF.INSERT k UNRESERVED ITEMS a", table),
-        (7, "BF.INSERT k CAPACITY 5 UNRESERVED ITEMS a", (true, 5)),
-        (7, "BF.INSERT k COUNTING ITEMS a", (true, 7)),
-        (7, "BF.INSERT k WINDOW 60 ITEMS a", (true, 7)),
-    ] {
-        let mut server = Server::new();
-        server.settings.initial_size_items = initial_size_items;
-        assert!(!server.run(line).contains("-ERR"), "{line}");
-        assert_eq!(shape(&server, "k"), expected, "{initial_size_items}: {line}");
-        // Whatever the capacity that a replica would choose.
-        for initial_size_items in [7, 100, 5000] {
-            server.assert_replicated(Settings { initial_size_items, ..Settings::DEFAULT });
-        }
-    }
-    // A setting for fixed filters makes bits too.
-    let mut server = Server::new();
-    server.settings.expansion_factor = 0;
-    server.run("BF.ADD k a");
-    assert_eq!(shape(&server, "k"), bits(100));
-}
-
-#[test]
-fn a_table_is_replicated_with_its_error_rate_and_its_key() {
-    let mut primary = Server::new();
-    primary.settings = Settings { error_rate: 0.003, expansion_factor: 4, ..Settings::DEFAULT };
-    primary.run("BF.ADD a x");
-    primary.run("BF.INSERT b ERROR 0.2 EXPANSION 1 KEY 0123456789abcdef ITEMS x");
-    primary.run("BF.INSERT c CAPACITY 5 UNRESERVED COUNTING ITEMS x");
-    assert_eq!(
-        primary.replicated,
-        [
-            "BF.INSERT a ERROR 0.003 EXPANSION 4 UNRESERVED FORMAT everbloom ITEMS x",
-            "BF.INSERT b ERROR 0.2 EXPANSION 1 UNRESERVED FORMAT everbloom KEY 0123456789abcdef ITEMS x",
-            "BF.INSERT c CAPACITY 5 ERROR 0.003 EXPANSION 4 UNRESERVED FORMAT everbloom COUNTING ITEMS x",
-        ]
-    );
-    for number in (0..9000).step_by(100) {
-        let items: Vec<String> = (number..number + 100).map(|item: u64| item.to_string()).collect();
-        for key in ["a", "b", "c"] {
-            primary.run(&format!("BF.MADD {key} {}", items.join(" ")));
-        }
-    }
-    assert_eq!(primary.run("BF.INFO a FILTERS"), "*1 :1");
-    for keyed in [false, true] {
-        primary.assert_replicated(Settings {
-            initial_size_items: 7,
-            expansion_factor: 0,
-            fixed_filters_saturate: true,
-            keyed,
-            format: Format::RedisBloom,
-            ..Settings::DEFAULT
-        });
-    }
-}
-
-/// A replica has no limit, so an item that its primary refused would make another filter.
-#[test]
-fn refused_items_are_not_replicated() {
+fn random_commands_give_the_same_filter_on_a_replica_years_later() {
     for (seed, creation) in [
-        "BF.INSERT k ITEMS first",
-        "BF.INSERT k KEYED ERROR 0.2 ITEMS first",
+        "BF.INSERT k ITEMS 1",
+        "BF.INSERT k KEYED ERROR 0.2 ITEMS 1",
         "BF.RESERVE k 0.01 500",
         "BF.RESERVE k 0.01 500 NONSCALING",
         "BF.IMPORT k EMPTY SCHEME guava-mitz64 BITS 640 HASHES 3 CAPACITY 60 ENCODING int32le",
-        "BF.INSERT k CAPACITY 300 WINDOW 60 ITEMS first",
-        "BF.INSERT k CAPACITY 300 COUNTING ITEMS first",
+        "BF.INSERT k ERROR 0.3 COUNTING ITEMS 1",
+        "BF.RESERVE k 0.3 300 COUNTING NONSCALING",
+        "BF.RESERVE k 0.3 5 COUNTING KEYED",
+        "BF.RESERVE k 0.01 300 WINDOW 14",
+        "BF.INSERT k PWINDOW 14000 NOREFRESH ITEMS 1 2 3",
+        "BF.RESERVE k 0.01 300 WINDOW 14 KEYED",
+        "BF.RESERVE k 0.01 300 WINDOW 14 NONSCALING",
     ]
     .into_iter()
     .enumerate()
     {
-        let mut primary = Server::new();
-        primary.settings.max_filter_bytes = 1000;
-        let mut random = Random(seed as u64);
-        assert!(!primary.run(creation).contains("-ERR"), "{creation}");
-        let mut refused = 0;
-        for _ in 0..500 {
-            let items: Vec<String> = (0..5).map(|_| random.below(4000).to_string()).collect();
-            let reply = match random.below(3) {
-                0 => primary.run(&format!("BF.ADD k {}", items[0])),
-                1 => primary.run(&format!("BF.INSERT k ITEMS {}", items.join(" "))),
-                _ => primary.run(&format!("BF.MADD k {}", items.join(" "))),
+        let context = format!("seed {seed}: {creation}");
+        let mut primary = Server::at(START_MS);
+        primary.must(creation);
+        primary.settings.max_filter_bytes = primary.filter("k").size_bytes() + 300;
+        let kind = primary.filter("k").kind();
+        let (mut random, mut refused) = (Random(seed as u64), 0);
+        for round in 0..600 {
+            primary.now_ms = match random.below(40) {
+                0 => primary.now_ms + random.next() % 40_000,
+                1..=3 => primary.now_ms - random.next() % 4000,
+                _ => primary.now_ms + random.next() % 400,
             };
-            refused += reply.matches("-ERR").count();
+            let items: Vec<String> =
+                (0..1 + random.below(9)).map(|_| random.below(900).to_string()).collect();
+            let (lines, items) = (items.join("\n"), items.join(" "));
+            let at_ms = primary.now_ms - random.next() % 16_000 + 500;
+            let reply = match (random.below(6), kind) {
+                (0, _) => primary.run(&format!("BF.ADD k {}", random.below(900))),
+                (1, _) => primary.run(&format!("BF.INSERT k ITEMS {items}")),
+                (2, _) => primary.run(&format!("BF.BULKADD k LINES {lines}")),
+                (3, Kind::Window) => {
+                    primary.run(&format!("BF.INSERT k NOCREATE AT {at_ms} CAPACITY 7 ITEMS {items}"))
+                }
+                (3, Kind::Counting) => primary.run(&format!("BF.DEL k {items}")),
+                (4, _) if round % 50 == 0 => primary.run("BF.CLEAR k"),
+                _ => primary.run(&format!("BF.MADD k {items}")),
+            };
+            let errors = ["problem inserting into filter", "non scaling filter is full", "encoding", "!"];
+            refused += errors.map(|error| reply.matches(error).count()).iter().sum::<usize>();
         }
-        assert!(refused > 100, "{creation}: {refused}");
-        assert!(primary.keys[b"k".as_slice()].size_bytes() <= 1000);
-        primary.assert_replicated(Settings::DEFAULT);
+        assert!(refused > 20, "{context}: {refused}");
+        assert!(primary.filter("k").size_bytes() <= primary.settings.max_filter_bytes);
+        for later_ms in [0, 10 * 365 * 86_400_000] {
+            let mut replica = Server::at(START_MS + later_ms);
+            replica.settings = Settings {
+                error_rate: 0.5,
+                expansion_factor: 0,
+                fixed_filters_saturate: true,
+                keyed: later_ms == 0,
+                ..Settings::DEFAULT
+            };
+            replica.replay(&primary.replicated_calls);
+            assert!(primary.digested("k") == replica.digested("k"), "{context}, {later_ms} ms later");
+            // Replies to its clients depend on its own clock.
+            replica.is_replicated = false;
+            replica.now_ms = primary.now_ms + later_ms;
+            let has_expired = kind == Kind::Window && later_ms > 0;
+            let expected = if has_expired { ":0".to_owned() } else { primary.run("BF.CARD k") };
+            assert_eq!(replica.run("BF.CARD k"), expected, "{context}");
+        }
     }
 }
 
 #[test]
-fn a_new_filter_must_be_able_to_grow_to_the_items_of_validatescaleto() {
-    let too_large = "-ERR provided VALIDATESCALETO causes bloom object to exceed memory limit";
-    for options in ["", "COUNTING ", "CAPACITY 1000 ", "UNRESERVED KEYED "] {
+fn options_unknown_to_redisbloom_are_not_replicated_for_an_existing_filter() {
+    for format in ["everbloom", "redisbloom"] {
         let mut server = Server::new();
-        server.settings.max_filter_bytes = 1 << 18;
-        let line = |items: u64| format!("BF.INSERT k {options}VALIDATESCALETO {items} ITEMS a");
-        assert_eq!(server.run(&line(250_000)), too_large, "{options}");
-        assert!(server.keys.is_empty());
-        assert_eq!(server.run(&line(50_000)), "*1 #t", "{options}");
-        // It has room for as many.
-        let items: Vec<String> = (0..50_000).map(|item| item.to_string()).collect();
-        for items in items.chunks(25_000) {
-            assert!(!server.run(&format!("BF.MADD k {}", items.join(" "))).contains("-ERR"), "{options}");
+        assert_eq!(server.run(&format!("BF.RESERVE k 0.01 100 FORMAT {format}")), "+OK");
+        for (words, is_known) in [
+            (format!("FORMAT {format}"), false),
+            ("VALIDATESCALETO 1000".to_owned(), false),
+            ("EX 10".to_owned(), false),
+            ("NOCREATE EX 10".to_owned(), false),
+            ("ERROR 0.1 EXPANSION 4 NOCREATE NONSCALING".to_owned(), true),
+        ] {
+            let line = format!("BF.INSERT k CAPACITY 50 {words} ITEMS {}", words.len());
+            assert_eq!(server.run(&line), "*1 #t", "{line}");
+            let expected = if is_known { line } else { format!("BF.MADD k {}", words.len()) };
+            assert_eq!(*server.replicated.last().unwrap(), expected);
         }
-        server.assert_replicated(Settings::DEFAULT);
+        // An existing filter keeps its time to live.
+        assert!(server.expiries.is_empty());
+    }
+}
+
+#[test]
+fn the_expiry_time_of_a_new_filter_is_replicated() {
+    for (option, at_ms) in
+        [("EX 10", NOW_MS + 10_000), ("px 10", NOW_MS + 10), ("EXAT 2000", 2_000_000), ("PXAT 2000", 2_000)]
+    {
+        let (reserved, added) = (&["bloom.reserve", "expire"][..], ["bloom.reserve", "expire", "bloom.add"]);
+        for (line, created, events) in [
+            (
+                "BF.RESERVE k 0.01 100 {}",
+                "BF.INSERT k CAPACITY 100 ERROR 0.01 EXPANSION 2 FORMAT everbloom",
+                reserved,
+            ),
+            (
+                "BF.INSERT k {} ITEMS a b",
+                "BF.INSERT k ERROR 0.01 EXPANSION 2 UNRESERVED FORMAT everbloom ITEMS a b",
+                &added,
+            ),
+            (
+                "BF.IMPORT k EMPTY SCHEME guava-mitz64 BITS 64 HASHES 3 {}",
+                "BF.IMPORT k EMPTY SCHEME guava-mitz64 BITS 64 HASHES 3 SHIFT 0 ORDER msb ENCODING raw CAPACITY 15 \
+                 ERROR 0.01 EXPANSION 2",
+                reserved,
+            ),
+            // With options that RedisBloom supports too.
+            ("BF.RESERVE k 0.01 100 FORMAT redisbloom {}", "BF.RESERVE k 0.01 100 EXPANSION 2", reserved),
+        ] {
+            let mut server = Server::new();
+            server.must(&line.replace("{}", option));
+            assert_eq!(server.replicated, [created.to_owned(), format!("PEXPIREAT k {at_ms}")]);
+            assert_eq!(server.expiries, [("k".to_owned(), at_ms)], "{option}: {line}");
+            assert_eq!(server.events, events, "{option}: {line}");
+        }
+    }
+}
+
+/// A packed batch is replicated as sent, or with the items that were added if others were refused.
+#[test]
+fn a_batch_is_replicated_as_sent_or_with_the_added_items() {
+    let mut server = Server::new();
+    for (line, reply, replicated) in [
+        (
+            "BF.BULKADD k COUNT LINES a\nb",
+            ":2",
+            "BF.INSERT k ERROR 0.01 EXPANSION 2 UNRESERVED FORMAT everbloom|BF.BULKADD k LINES a\nb",
+        ),
+        ("BF.BULKADD k LINES a\nb", "$00", ""),
+        ("bf.bulkadd k nocreate count lines a\nc", ":1", "bf.bulkadd k nocreate count lines a\nc"),
+        ("BF.BULKADD f LINES a\nb", "$11", "BF.BULKADD f LINES a\nb"),
+        ("BF.BULKADD f LINES a\nc\nd\nb\ne", "$01!0!", "BF.BULKADD f LINES c\n"),
+        ("BF.BULKADD f FIXED 1 abcde", "$000!!", ""),
+        ("BF.BULKADD g FIXED 1 abc", "$11!", "BF.BULKADD g FIXED 1 ab"),
+        (
+            "BF.BULKADD h COUNT PREFIXED \x01\0\0\0a\x01\0\0\0a\x01\0\0\0b\x01\0\0\0c",
+            ":2",
+            "BF.BULKADD h PREFIXED \x01\0\0\0a\x01\0\0\0b",
+        ),
+        ("BF.BULKADD n LINES a\nb\na\nc", "$110!", "BF.BULKADD n LINES a\nb\na\n"),
+        ("BF.CARD n", ":3", ""),
+    ] {
+        let key = line.split(' ').nth(1).unwrap();
+        if key != "k" && !server.keys.contains_key(key.as_bytes()) {
+            let capacity = if key == "f" { 3 } else { 2 };
+            let counting = if key == "n" { " COUNTING" } else { "" };
+            server.must(&format!("BF.RESERVE {key} 0.01 {capacity} NONSCALING{counting}"));
+        }
+        server.replicated.clear();
+        assert_eq!(server.run(line), reply, "{line:?}");
+        assert_eq!(server.replicated.join("|"), replicated, "{line:?}");
     }
 }

@@ -4,11 +4,26 @@ use everbloom::command::Protocol;
 
 use crate::support::server::Server;
 
-/// Adds the items with these numbers to `k`.
-fn add(server: &mut Server, items: std::ops::Range<u32>) {
-    items.for_each(|number| {
-        server.run(&format!("BF.ADD k item-{number}"));
-    });
+/// Adds the items with these numbers to `k`. A fixed filter may be full.
+fn add(server: &mut Server, items: std::ops::Range<u64>) {
+    server.batches("BF.MADD k", "item-", items);
+}
+
+/// Returns how often a filter has got a layer or a table.
+fn growths(server: &Server) -> usize {
+    server.events.iter().filter(|event| **event == "bloom.grow").count()
+}
+
+#[test]
+fn info_has_five_fields_in_both_protocols() {
+    let mut server = Server::new();
+    server.run("BF.MADD k a b c");
+    let full = server.run("BF.INFO k");
+    assert!(full.starts_with("%5 +Capacity :100 +Size :"), "{full}");
+    let rest = " +Number of filters :1 +Number of items inserted :3 +Expansion rate :2";
+    assert!(full.ends_with(rest), "{full}");
+    server.protocol = Protocol::Resp3;
+    assert_eq!(server.run("BF.INFO k FILTERS"), "%1 +Number of filters :1");
 }
 
 #[test]
@@ -20,7 +35,7 @@ fn the_stats_are_one_map_that_has_one_map_per_layer() {
                  +estimated-items :3 +set-bits :15 +fill ,0.0146484";
     let reply = server.run("BF.STATS k");
     assert!(reply.starts_with(stats), "{reply}");
-    let size = server.keys[b"k".as_slice()].size_bytes();
+    let size = server.filter("k").size_bytes();
     for part in [
         " +error-rate ,0.01 +error-rate-max ,0.01 +error-rate-now ,",
         &format!(
@@ -49,23 +64,15 @@ fn the_rate_with_equal_seed_halves_is_measured() {
         assert_eq!(server.run(&insert), "*1 #t");
         server.is_replicated = false;
         add(&mut server, 1..items);
-        let asked = 100_000;
-        let found =
-            (0..asked).filter(|number| server.run(&format!("BF.EXISTS k absent-{number}")) == "#t").count();
-        let measured = f64::from(u32::try_from(found).unwrap()) / f64::from(asked);
-        let reply = server.run("BF.INFO k ERROR-RATE-NOW");
-        let now: f64 = reply.trim_start_matches("*1 ,").parse().unwrap();
+        let measured = server.found("k", "absent-", 0..100_000) as f64 / 100_000.0;
+        let now = server.number("k", "ERROR-RATE-NOW");
         println!("{rate} asked, {items} items: {measured} measured, {now} reported");
         assert!((now / measured - 1.0).abs() < 0.35, "{rate}: {measured} measured, {now} reported");
         if items == 3000 {
             assert!(now > 1.3 * rate, "{rate}: {now} reported");
         }
-        let estimated = server.run("BF.INFO k ESTIMATED-ITEMS");
-        let estimated: f64 = estimated.trim_start_matches("*1 :").parse().unwrap();
-        assert!(
-            (estimated / f64::from(items) - 1.0).abs() < 0.12,
-            "{rate}: {estimated} estimated of {items}"
-        );
+        let estimated = server.number("k", "ESTIMATED-ITEMS");
+        assert!((estimated / items as f64 - 1.0).abs() < 0.12, "{rate}: {estimated} of {items}");
     }
 }
 
@@ -85,7 +92,7 @@ fn every_field_is_also_one_of_info() {
         "BF.IMPORT k SOURCE string SCHEME murmur3-salted BITS 8 HASHES 1",
     ] {
         server.keys.clear();
-        assert!(["+OK", "*1 #t"].contains(&server.run(reserve).as_str()), "{reserve}");
+        server.must(reserve);
         add(&mut server, 0..3);
         let reply = server.run("BF.STATS k");
         let (scalars, _) = reply.split_once(" +per-layer").unwrap();
@@ -134,26 +141,6 @@ fn every_kind_is_on_the_page_and_an_empty_filter_has_no_negative_zero() {
     assert!(row.contains("`union`"), "{row}");
 }
 
-#[test]
-fn a_filter_is_keyed_if_every_layer_is() {
-    const KEY: &str = "KEY 0123456789abcdef";
-    let mut server = Server::new();
-    for (key, options) in [("keyed", KEY), ("other", "KEY fedcba9876543210"), ("plain", "ERROR 0.01")] {
-        server.run(&format!("BF.INSERT {key} CAPACITY 100 {options} ITEMS {key}"));
-    }
-    server.run("BF.RESERVE counting 0.01 100 COUNTING");
-    for (key, expected) in [("keyed", "*1 #t"), ("other", "*1 #t"), ("plain", "*1 #f"), ("counting", "*1 #f")]
-    {
-        assert_eq!(server.run(&format!("BF.INFO {key} KEYED")), expected, "{key}");
-    }
-    assert_eq!(server.run("BF.MERGE mixed plain keyed FORCE"), "+OK");
-    assert_eq!(server.run("BF.INFO mixed KIND"), "*1 $union");
-    assert_eq!(server.run("BF.INFO mixed KEYED"), "*1 #f");
-    // No reply contains the key.
-    assert!(!server.run("BF.STATS keyed").contains("0123456789abcdef"));
-    assert!(server.run("BF.STATS mixed").contains("+placement $everbloom-keyed"));
-}
-
 /// Returns the value of a field, from a reply of BF.STATS.
 fn field<'r>(stats: &'r str, name: &str) -> &'r str {
     let (_, rest) = stats.split_once(&format!(" +{name} ")).unwrap_or_else(|| panic!("{name} in {stats}"));
@@ -185,7 +172,7 @@ fn a_table_has_no_fields_of_bits_and_bits_none_of_a_table() {
         assert_eq!(has(&OF_TABLES), if has_table { 5 } else { 0 }, "{stats}");
         assert_eq!(has(&OF_WINDOWS), if reserve.contains("WINDOW") { 2 } else { 0 }, "{stats}");
         assert_eq!(field(&stats, "layers"), if has_bits { field(&stats, "layers") } else { ":0" });
-        let filter = &server.keys[b"k".as_slice()];
+        let filter = server.filter("k");
         assert_eq!(field(&stats, "items"), format!(":{}", filter.items()), "{stats}");
         let parts = format!("*1 :{}", filter.layer_count() + usize::from(has_table));
         let (capacity, items) = (filter.capacity_items(), filter.table().map_or(0, |table| table.items(0)));
@@ -216,7 +203,7 @@ fn the_fields_of_a_table_follow_its_items() {
     for name in ["capacity", "estimated-items", "table-items"] {
         assert_eq!(field(&stats, name), format!(":{items}"), "{name}");
     }
-    let filter = &server.keys[b"k".as_slice()];
+    let filter = server.filter("k");
     let table = filter.table().unwrap();
     assert_eq!(field(&stats, "bytes"), format!(":{}", filter.size_bytes()));
     assert_eq!(field(&stats, "table-bytes"), format!(":{}", table.size_bytes()));
@@ -228,26 +215,6 @@ fn the_fields_of_a_table_follow_its_items() {
     assert!(now > 0.002 && now < 0.005, "{now}");
     assert_eq!(field(&stats, "error-rate-max"), ",0.01");
     assert!(stats.ends_with(" +advice _ +per-layer *0"), "{stats}");
-}
-
-/// What has expired in a window is not free at once.
-#[test]
-fn the_fields_of_a_window_show_what_has_expired() {
-    let mut server = Server::new();
-    server.run("BF.RESERVE k 0.01 5000 PWINDOW 14000");
-    add(&mut server, 0..5000);
-    let number = |server: &mut Server, name: &str| -> u64 {
-        server.run(&format!("BF.INFO k {name}")).trim_start_matches("*1 :").parse().unwrap()
-    };
-    assert_eq!((number(&mut server, "EXPIRED-ENTRIES"), number(&mut server, "EXPIRED-BYTES")), (0, 0));
-    server.now_ms += 16_000;
-    let (entries, bytes) = (number(&mut server, "EXPIRED-ENTRIES"), number(&mut server, "EXPIRED-BYTES"));
-    assert!(entries > 4900 && bytes > 5000, "{entries} {bytes}");
-    assert_eq!((number(&mut server, "TABLE-ITEMS"), number(&mut server, "CAPACITY")), (0, 5000));
-    assert_eq!(server.run("BF.INFO k ERROR-RATE-NOW"), "*1 ,0");
-    add(&mut server, 10_000..12_000);
-    assert!(number(&mut server, "EXPIRED-ENTRIES") < entries / 10);
-    assert_eq!(server.run("BF.INFO k ADVICE"), "*1 _");
 }
 
 #[test]
@@ -295,7 +262,7 @@ fn a_table_has_neither_advice_nor_log_lines() {
     let mut server = Server::new();
     server.run("BF.RESERVE k 0.01 100");
     add(&mut server, 0..3000);
-    assert_eq!(server.events.iter().filter(|event| **event == "bloom.grow").count(), 1);
+    assert_eq!(growths(&server), 1);
     assert!(server.run("BF.INFO k ADVICE").starts_with("*1 $BF.RESERVE k 0.01 3000 would have taken "));
     assert!(server.log.is_empty(), "{:?}", server.log);
 }
@@ -304,8 +271,10 @@ fn a_table_has_neither_advice_nor_log_lines() {
 fn every_fourth_growth_of_a_chain_is_logged_with_advice() {
     let mut server = Server::new();
     server.settings.format = everbloom::bloom::Format::RedisBloom;
+    let add = |server: &mut Server, items: std::ops::Range<u32>| {
+        items.for_each(|item| drop(server.run(&format!("BF.ADD k item-{item}"))));
+    };
     add(&mut server, 0..1400);
-    let growths = |server: &Server| server.events.iter().filter(|event| **event == "bloom.grow").count();
     assert_eq!((growths(&server), server.log.len()), (3, 0));
     add(&mut server, 1400..3000);
     assert_eq!((growths(&server), server.log.len()), (4, 1));
@@ -325,10 +294,8 @@ fn a_batch_that_adds_layers_is_logged_once() {
     for format in ["redisbloom", "valkey-bloom"] {
         let mut server = Server::new();
         server.run(&format!("BF.RESERVE k 0.01 10 EXPANSION 1 FORMAT {format}"));
-        let items: Vec<String> = (0..400).map(|number| format!("i{number}")).collect();
-        server.events.clear();
-        server.run(&format!("BF.MADD k {}", items.join(" ")));
-        assert_eq!(server.events.iter().filter(|event| **event == "bloom.grow").count(), 1, "{format}");
+        server.add("k", "i", 0..400);
+        assert_eq!(growths(&server), 1, "{format}");
         assert_eq!(server.log.len(), 1, "{format}: {:?}", server.log);
         let expected = format!(" so far, BF.RESERVE k 0.01 400 FORMAT {format} would have taken ");
         assert!(

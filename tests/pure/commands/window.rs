@@ -1,67 +1,33 @@
 //! WINDOW, PWINDOW, NOREFRESH and AT: sliding-window filters, their memory and limits, and the time in replicated
 //! commands.
 
-use everbloom::bloom::Format;
 use everbloom::command::Settings;
 
-use crate::support::Random;
-use crate::support::saved::digested;
+use crate::support::make::START_MS;
 use crate::support::server::{Server, assert_dialogue};
-
-const START_MS: u64 = 1_800_000_000_000;
 
 /// Returns a server whose clock is at the start of a generation of 14 seconds.
 fn server() -> Server {
-    let mut server = Server::new();
-    server.now_ms = START_MS / 14_000 * 14_000;
-    server
-}
-
-/// Returns whether two servers have the same bytes under a key.
-fn is_same(one: &Server, other: &Server, key: &str) -> bool {
-    digested(&one.keys[key.as_bytes()]) == digested(&other.keys[key.as_bytes()])
-}
-
-/// Returns the reply to a command with the first `count` items with a name.
-fn run(server: &mut Server, command: &str, name: &str, count: u64) -> String {
-    let items: Vec<String> = (0..count).map(|number| format!("{name}-{number}")).collect();
-    server.run(&format!("{command} {}", items.join(" ")))
+    Server::at(START_MS / 14_000 * 14_000)
 }
 
 /// Adds the first `count` items with a name. Returns how many were refused.
 fn add(server: &mut Server, name: &str, count: u64) -> usize {
-    run(server, "BF.MADD k", name, count).matches("-ERR").count()
+    server.batches("BF.MADD k", &format!("{name}-"), 0..count).matches("-ERR").count()
 }
 
 /// Returns how many of the first `count` items with a name are found.
-fn found(server: &mut Server, name: &str, count: u64) -> usize {
-    run(server, "BF.MEXISTS k", name, count).matches("#t").count()
+fn found(server: &mut Server, name: &str, count: u64) -> u64 {
+    server.found("k", &format!("{name}-"), 0..count)
 }
 
 fn size_bytes(server: &Server) -> u64 {
-    server.keys[b"k".as_slice()].size_bytes()
+    server.filter("k").size_bytes()
 }
 
-/// Returns a number of BF.STATS.
-fn stat(server: &mut Server, field: &str) -> u64 {
-    let stats = server.run("BF.STATS k");
-    let (_, rest) = stats.split_once(&format!(" +{field} :")).unwrap();
-    rest.split(' ').next().unwrap().parse().unwrap()
-}
-
-/// Returns a replica, or a server that replays an append-only file, years later and with other settings.
-fn replica(later_ms: u64) -> Server {
-    let mut replica = Server::new();
-    replica.settings = Settings {
-        format: Format::Everbloom,
-        expansion_factor: 0,
-        fixed_filters_saturate: true,
-        keyed: true,
-        ..Settings::DEFAULT
-    };
-    replica.is_replicated = true;
-    replica.now_ms = START_MS + later_ms;
-    replica
+/// Returns a whole number of BF.INFO.
+fn number(server: &mut Server, field: &str) -> u64 {
+    server.number("k", field) as u64
 }
 
 #[test]
@@ -177,60 +143,6 @@ fn the_time_is_replicated_with_the_first_add_of_a_generation() {
 }
 
 #[test]
-fn the_same_replicated_commands_give_the_same_bytes_years_later() {
-    for options in ["WINDOW 14", "PWINDOW 14000 NOREFRESH", "WINDOW 14 KEYED", "WINDOW 14 NONSCALING"] {
-        let mut primary = server();
-        let start = primary.now_ms;
-        let (mut random, mut refused) = (Random(7), 0);
-        primary.run(&format!("BF.RESERVE k 0.01 300 {options}"));
-        primary.run(&format!("BF.INSERT i CAPACITY 300 {options} ITEMS x y z"));
-        // Items are refused, which replicas without this limit must not add.
-        primary.settings.max_filter_bytes = size_bytes(&primary) + 300;
-        for round in 0..600u64 {
-            primary.now_ms = match random.below(40) {
-                0 => primary.now_ms + random.next() % 40_000,
-                1..=3 => primary.now_ms - random.next() % 4000,
-                _ => primary.now_ms + random.next() % 400,
-            };
-            let items: Vec<String> =
-                (0..1 + random.below(9)).map(|_| random.below(900).to_string()).collect();
-            let items = items.join(" ");
-            let moment = primary.now_ms - random.next() % 16_000 + 500;
-            let reply = match random.below(5) {
-                0 => primary.run(&format!("BF.ADD k {}", random.below(900))),
-                1 => primary.run(&format!("BF.INSERT k AT {moment} ITEMS {items}")),
-                2 => primary.run(&format!("BF.INSERT i NOCREATE AT {moment} CAPACITY 7 ITEMS {items}")),
-                3 if round % 100 == 0 => primary.run("BF.CLEAR i"),
-                3 if round % 3 == 0 => {
-                    let data = items.replace(' ', "\n");
-                    primary.call(&[b"BF.BULKADD", b"i", b"LINES", data.as_bytes()])
-                }
-                3 => primary.run(&format!("BF.INSERT i ITEMS {items}")),
-                _ => primary.run(&format!("BF.MADD k {items}")),
-            };
-            let errors = ["-ERR problem inserting into filter", "-ERR non scaling filter is full"];
-            refused += errors.map(|error| reply.matches(error).count()).iter().sum::<usize>();
-        }
-        assert!(refused > 20, "{options}: {refused}");
-        for later_ms in [0, 10 * 365 * 86_400_000] {
-            let mut replica = replica(later_ms);
-            for line in &primary.replicated {
-                let reply = replica.run(line);
-                assert!(!reply.contains("-ERR"), "{options}: {line}: {reply}");
-            }
-            for key in ["k", "i"] {
-                assert!(is_same(&primary, &replica, key), "{options}: {key} {later_ms}");
-            }
-            // Replies to its clients depend on its own clock.
-            replica.is_replicated = false;
-            let expected = if later_ms == 0 { primary.run("BF.CARD k") } else { ":0".to_owned() };
-            replica.now_ms = if later_ms == 0 { primary.now_ms } else { start + later_ms };
-            assert_eq!(replica.run("BF.CARD k"), expected, "{options}");
-        }
-    }
-}
-
-#[test]
 fn items_can_have_an_earlier_time() {
     let mut server = server();
     let start = server.now_ms;
@@ -279,81 +191,6 @@ fn items_can_have_an_earlier_time() {
 }
 
 #[test]
-fn incompatible_window_options_are_refused() {
-    let mut server = server();
-    let together = |word: &str| format!("-ERR {word} cannot be combined with WINDOW");
-    let needs = |word: &str| format!("-ERR {word} needs a filter created with WINDOW");
-    let seconds = "-ERR WINDOW must be a number of seconds in the range [1, 1099511627]".to_owned();
-    let milliseconds =
-        "-ERR PWINDOW must be a number of milliseconds in the range [100, 1099511627776]".to_owned();
-    let dialogue = [
-        ("BF.RESERVE k 0.01 100 WINDOW 5 COUNTING", together("COUNTING")),
-        ("BF.RESERVE k 0.01 100 NONSCALING SATURATE WINDOW 5", together("SATURATE")),
-        ("BF.INSERT k WINDOW 5 VALIDATESCALETO 1000 ITEMS a", together("VALIDATESCALETO")),
-        ("BF.RESERVE k 0.01 100 NOREFRESH", needs("NOREFRESH")),
-        ("BF.INSERT k NOREFRESH ITEMS a", needs("NOREFRESH")),
-        ("BF.INSERT k AT 5 ITEMS a", needs("AT")),
-        ("BF.RESERVE k 0.01 100 WINDOW 5 FORMAT redisbloom", "-ERR WINDOW needs FORMAT everbloom".to_owned()),
-        (
-            "BF.INSERT k FORMAT valkey-bloom PWINDOW 500 ITEMS a",
-            "-ERR WINDOW needs FORMAT everbloom".to_owned(),
-        ),
-        ("BF.RESERVE k 0.01 100 WINDOW 0", seconds.clone()),
-        ("BF.RESERVE k 0.01 100 WINDOW -3", seconds.clone()),
-        ("BF.RESERVE k 0.01 100 WINDOW 7d", seconds.clone()),
-        ("BF.RESERVE k 0.01 100 WINDOW 1099511628", seconds.clone()),
-        ("BF.RESERVE k 0.01 100 window 9223372036854775807", seconds),
-        ("BF.RESERVE k 0.01 100 PWINDOW 99", milliseconds.clone()),
-        ("BF.RESERVE k 0.01 100 PWINDOW 7d", milliseconds.clone()),
-        ("BF.INSERT k PWINDOW 1099511627777 ITEMS a", milliseconds),
-        ("BF.INSERT k WINDOW 5 AT x ITEMS a", "-ERR AT must be a UNIX time in milliseconds".to_owned()),
-        ("BF.INSERT k WINDOW 5 AT -1 ITEMS a", "-ERR AT must be a UNIX time in milliseconds".to_owned()),
-        (
-            "BF.RESERVE k 0.01 100 WINDOW",
-            "-ERR wrong number of arguments for 'bf.reserve' command".to_owned(),
-        ),
-        ("BF.RESERVE k 0.01 100 AT 5", "-ERR unknown argument 'AT'".to_owned()),
-    ];
-    for (line, expected) in &dialogue {
-        assert_eq!(server.run(line), *expected, "{line}");
-    }
-    assert!(server.keys.is_empty() && server.replicated.is_empty());
-    let start = server.now_ms;
-    let moment = format!("BF.INSERT plain AT {start} ITEMS a");
-    let dialogue = [
-        ("BF.RESERVE k 0.01 100 PWINDOW 100 EXPANSION 0", "+OK"),
-        ("BF.ADD plain a", "#t"),
-        (moment.as_str(), "-ERR AT needs a filter created with WINDOW"),
-        ("BF.DEL k a", "-ERR BF.DEL needs a filter created with COUNTING"),
-        ("BF.MERGE k plain", "-ERR the destination cannot take what a source has"),
-        ("BF.MERGE plain k", "-ERR the destination cannot take what a source has"),
-        ("BF.EXPORT k", "-ERR"),
-    ];
-    for (line, expected) in dialogue {
-        let reply = server.run(line);
-        assert!(
-            reply == expected || (!line.starts_with("BF.ADD") && reply.starts_with(expected)),
-            "{line}: {reply}"
-        );
-    }
-}
-
-#[test]
-fn settings_incompatible_with_a_window_are_ignored() {
-    let mut server = server();
-    server.settings.keyed = true;
-    server.settings.fixed_filters_saturate = true;
-    server.settings.format = Format::RedisBloom;
-    server.run("BF.RESERVE k 0.01 14 WINDOW 14 NONSCALING");
-    let key = "\u{7}".repeat(16);
-    assert_eq!(
-        server.replicated,
-        [format!("BF.INSERT k CAPACITY 14 ERROR 0.01 NONSCALING FORMAT everbloom KEY {key} PWINDOW 14000")]
-    );
-    assert!(server.run("BF.STATS k").contains(" +growth $fixed "));
-}
-
-#[test]
 fn a_fixed_window_refuses_while_as_many_items_are_live_as_were_reserved() {
     let mut server = server();
     let start = server.now_ms;
@@ -363,10 +200,10 @@ fn a_fixed_window_refuses_while_as_many_items_are_live_as_were_reserved() {
     server.now_ms = start + 5000;
     assert_eq!(add(&mut server, "second", 6), 0);
     // Live items are refreshed, and only new ones refused.
-    let before = digested(&server.keys[b"k".as_slice()]);
+    let before = server.digested("k");
     assert_eq!(server.run("BF.MADD k new first-0"), format!("*1 {full}"));
     assert_eq!(server.run("BF.BULKADD k LINES new\nsecond-0"), "$!0");
-    assert!(digested(&server.keys[b"k".as_slice()]) == before, "a refused item changes nothing");
+    assert!(server.digested("k") == before, "a refused item changes nothing");
     assert_eq!(server.run("BF.ADD k first-0"), "#f");
     assert_eq!((server.run("BF.CARD k"), server.run("BF.ADD k new")), (":10".to_owned(), full.to_owned()));
     server.now_ms = start + 14_999;
@@ -382,11 +219,7 @@ fn a_fixed_window_refuses_while_as_many_items_are_live_as_were_reserved() {
     assert_eq!(server.run(&format!("BF.INSERT k AT {} ITEMS x", start + 12_000)), format!("*1 {full}"));
     server.now_ms = start + 60_000;
     assert_eq!((server.run("BF.CARD k"), add(&mut server, "fourth", 10)), (":0".to_owned(), 0));
-    let mut follower = replica(0);
-    for line in &server.replicated {
-        assert!(!follower.run(line).contains("-ERR"), "{line}");
-    }
-    assert!(is_same(&server, &follower, "k"));
+    server.assert_replicated(Settings::DEFAULT);
 }
 
 #[test]
@@ -442,28 +275,29 @@ fn clocks_that_jump_neither_revive_nor_lose_items() {
     }
 }
 
-/// BF.STATS shows what is expired. The next adds free it; lookups do not.
+/// BF.STATS and BF.INFO show what is expired. The next adds free it; lookups do not.
 #[test]
 fn expired_memory_is_shown_until_adds_free_it() {
     let mut server = server();
-    let start = server.now_ms;
     assert_eq!(server.run("BF.RESERVE k 0.01 14000 WINDOW 14"), "+OK");
-    assert_eq!(stat(&mut server, "expired-entries"), 0);
+    assert_eq!(number(&mut server, "EXPIRED-ENTRIES"), 0);
     add(&mut server, "burst", 14_000);
-    let (full, entries) = (size_bytes(&server), stat(&mut server, "items"));
+    let (full, entries) = (size_bytes(&server), number(&mut server, "ITEMS"));
     assert!(full * 8 < 14_000 * 20, "{full} bytes");
-    assert_eq!((stat(&mut server, "expired-entries"), stat(&mut server, "expired-bytes")), (0, 0));
-    server.now_ms = start + 15_000;
+    assert_eq!((number(&mut server, "EXPIRED-ENTRIES"), number(&mut server, "EXPIRED-BYTES")), (0, 0));
+    server.now_ms += 15_000;
     assert!(found(&mut server, "burst", 14_000) < 140);
-    assert_eq!((stat(&mut server, "items"), size_bytes(&server)), (0, full));
-    assert_eq!(stat(&mut server, "expired-entries"), entries);
-    assert!(stat(&mut server, "expired-bytes") > full / 10 * 9);
+    assert_eq!(size_bytes(&server), full);
+    let live = ["ITEMS", "TABLE-ITEMS", "ERROR-RATE-NOW", "EXPIRED-ENTRIES", "CAPACITY"];
+    assert_eq!(live.map(|field| number(&mut server, field)), [0, 0, 0, entries, 14_000]);
+    assert_eq!(server.run("BF.INFO k ERROR-RATE-NOW"), "*1 ,0");
+    assert!(number(&mut server, "EXPIRED-BYTES") > full / 10 * 9);
     // After 256 adds per segment, everything is free.
-    let adds = 256 * stat(&mut server, "table-segments");
+    let adds = 256 * number(&mut server, "TABLE-SEGMENTS");
     add(&mut server, "next", adds + adds / 50);
-    assert_eq!(stat(&mut server, "expired-entries"), 0);
+    assert_eq!(number(&mut server, "EXPIRED-ENTRIES"), 0);
     assert!(size_bytes(&server) < full / 4, "{} of {full} bytes", size_bytes(&server));
-    assert!(server.log.is_empty(), "{:?}", server.log);
+    assert_eq!((server.run("BF.INFO k ADVICE").as_str(), server.log.len()), ("*1 _", 0));
 }
 
 /// Replicas do not get these commands, so they must not change a byte: what has expired stays.
@@ -476,7 +310,7 @@ fn commands_that_store_nothing_change_nothing() {
     add(&mut server, "new", 500);
     server.now_ms += 1000;
     server.settings.max_filter_bytes = size_bytes(&server);
-    let (before, replicated) = (digested(&server.keys[b"k".as_slice()]), server.replicated.len());
+    let (before, replicated) = (server.digested("k"), server.replicated.len());
     for line in ["BF.ADD k new-1", "BF.MADD k new-2 new-3", "BF.EXISTS k old-1", "BF.CARD k", "BF.STATS k"] {
         assert!(!server.run(line).starts_with('-'), "{line}");
     }
@@ -484,15 +318,15 @@ fn commands_that_store_nothing_change_nothing() {
         assert!(!server.run(line).starts_with('-'), "{line}");
     }
     found(&mut server, "old", 1500);
-    assert!(digested(&server.keys[b"k".as_slice()]) == before);
+    assert!(server.digested("k") == before);
     assert_eq!(server.replicated.len(), replicated);
     // A command of which all items are refused.
     let mut full = self::server();
     full.run("BF.RESERVE k 0.01 1000 WINDOW 14");
     full.settings.max_filter_bytes = size_bytes(&full);
-    let before = digested(&full.keys[b"k".as_slice()]);
+    let before = full.digested("k");
     assert_eq!(add(&mut full, "x", 10), 10);
-    assert!(digested(&full.keys[b"k".as_slice()]) == before && full.replicated.len() == 1);
+    assert!(full.digested("k") == before && full.replicated.len() == 1);
 }
 
 /// The memory follows a pace of four times the capacity, and the error rate stays.
@@ -509,7 +343,7 @@ fn the_promises_hold_above_the_capacity() {
         if generation >= 14 {
             let oldest = generation - 14;
             let items = if oldest < 40 { 400 } else { 100 };
-            assert_eq!(found(&mut server, &format!("{oldest}"), items) as u64, items);
+            assert_eq!(found(&mut server, &format!("{oldest}"), items), items);
         }
         if generation % 8 == 7 {
             let hits = found(&mut server, "absent", 10_000);
@@ -522,63 +356,4 @@ fn the_promises_hold_above_the_capacity() {
     assert!(server.log.is_empty(), "{:?}", server.log);
     assert!(sizes[39] * 8 < 15 * 400 * 24, "{} bytes", sizes[39]);
     assert!(sizes[74] < sizes[39] / 3, "{} after {} bytes", sizes[74], sizes[39]);
-}
-
-/// A window whose limit is close refuses items while it is full. It accepts them again when they have expired.
-#[test]
-fn a_window_with_a_close_limit_recovers() {
-    let mut server = server();
-    assert_eq!(server.run("BF.RESERVE k 0.01 20000 PWINDOW 1400"), "+OK");
-    let mut generation = 0;
-    // Adds at this pace for some generations. Returns how many items were refused.
-    let mut at_pace = |server: &mut Server, generations: u64, items: u64| {
-        (0..generations).fold(0, |refused, _| {
-            generation += 1;
-            server.now_ms += 100;
-            refused + add(server, &format!("{generation}"), items)
-        })
-    };
-    assert_eq!(at_pace(&mut server, 14, 20_000 / 14), 0);
-    server.settings.max_filter_bytes = size_bytes(&server) * 6 / 5;
-    assert!(at_pace(&mut server, 4 * 14, 50_000 / 14) > 10_000);
-    assert!(size_bytes(&server) <= server.settings.max_filter_bytes);
-    server.now_ms += 1500;
-    assert_eq!(server.run("BF.CARD k"), ":0");
-    assert_eq!(add(&mut server, "at-once", 20_000), 0);
-    server.now_ms += 1500;
-    assert_eq!(at_pace(&mut server, 2 * 14, 20_000 / 14), 0);
-}
-
-/// Expired items do not count towards the limit.
-#[test]
-fn a_batch_that_fitted_fits_again_when_it_has_expired() {
-    for options in ["WINDOW 14", "WINDOW 14 NOREFRESH"] {
-        let mut server = server();
-        server.run(&format!("BF.RESERVE k 0.01 1000 {options}"));
-        for batch in 0..6 {
-            assert_eq!(add(&mut server, &format!("{batch}"), 5000), 0, "{options}, batch {batch}");
-            if batch == 0 {
-                server.settings.max_filter_bytes = size_bytes(&server) * 21 / 20;
-            }
-            server.now_ms += 15_000;
-        }
-    }
-}
-
-/// After the first refusal of a command, its other items are only looked up.
-#[test]
-fn a_command_asks_for_the_limit_once() {
-    for options in ["WINDOW 14", "WINDOW 14 KEYED", "COUNTING", ""] {
-        let mut server = server();
-        assert!(!server.run(&format!("BF.INSERT k {options} ITEMS x").replace("  ", " ")).contains("-ERR"));
-        add(&mut server, "first", 3000);
-        assert!(server.limit_asked == 1, "{options}: {}", server.limit_asked);
-        server.settings.max_filter_bytes = size_bytes(&server);
-        for round in 0..3 {
-            let refused = add(&mut server, &format!("{round}"), 3000);
-            assert!(refused > 500 && server.limit_asked == 1, "{options}: {refused}, {}", server.limit_asked);
-            // With the items expired, or without a window full.
-            server.now_ms += 5000;
-        }
-    }
 }

@@ -2,14 +2,12 @@
 
 use std::cell::Cell;
 
-use everbloom::bloom::filter::policy::ValkeyBloom;
 use everbloom::bloom::filter::policy::redisbloom::RedisBloomOptions;
-use everbloom::bloom::hash::siphash::Seed;
-use everbloom::bloom::{BlockMover, BlockVisitor, Filter, Growth, Hash, Table, Validation};
+use everbloom::bloom::{BlockMover, BlockVisitor, Filter, Hash, Table, Validation};
 
 use crate::support::make::{
     START_MS, add, contains, counting, keyed, keyed_window, plain, promise, redisbloom, set_time, unreserved,
-    valkeybloom, window,
+    valkey, window,
 };
 use crate::support::saved::digested;
 
@@ -51,15 +49,13 @@ fn an_emptied_filter_takes_as_much_memory_as_before() {
 /// Returns a small filter of each kind: its name, itself, and the boxes of its policy.
 fn kinds() -> Vec<(&'static str, Filter, usize)> {
     let own = promise(0.01, 10, 2);
-    let growth = Growth::default();
-    let valkey = ValkeyBloom { error_rate: 0.01, tightening_ratio: 0.5, capacity_items: 10, growth };
     vec![
         ("outgrown", plain(own), 0),
         ("outgrown and keyed", keyed(own), 0),
         ("unreserved", plain(unreserved(0.01, 100, 2)), 0),
         ("unreserved and keyed", keyed(unreserved(0.01, 100, 2)), 0),
         ("redisbloom", redisbloom(0.01, 10, RedisBloomOptions::SCALING, 2), 1),
-        ("valkey-bloom", valkeybloom(valkey, Seed::FIXED), 1),
+        ("valkey-bloom", valkey(own), 1),
         ("counting", counting(own), 1),
         ("window", window(own, 14_000), 1),
         ("keyed window", keyed_window(own, 14_000), 1),

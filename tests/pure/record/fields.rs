@@ -9,7 +9,7 @@ use everbloom::{DecodeError, Format};
 
 use super::{WINDOW_MS, filled, guava};
 use crate::support::make::{
-    ANY, START_MS, add, counting, keyed, plain, promise, saturating, set_time, unreserved, window,
+    ANY, START_MS, add, counting, keyed, plain, promise, saturating, set_time, unreserved, valkey, window,
 };
 use crate::support::saved::{loaded, saved, string};
 use crate::support::{Field, Record};
@@ -373,7 +373,7 @@ fn records_of_builds_before_the_first_release_are_refused_by_name() {
 
 #[test]
 fn the_data_type_refuses_filters_of_valkey_bloom() {
-    let mut filter = super::valkey();
+    let mut filter = valkey(promise(0.01, 10, 2));
     filter.begin_dump(1);
     let header = everbloom::format::filter::header(&filter);
     let record = Record(vec![Field::Bytes(header), Field::Bytes(Vec::new())]);

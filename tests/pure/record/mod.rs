@@ -8,10 +8,10 @@ mod tables;
 
 use everbloom::bloom::bits::layout::SchemeLayout;
 use everbloom::bloom::filter::policy::redisbloom::RedisBloomOptions;
-use everbloom::bloom::filter::policy::{BitOrder, StringForm, ValkeyBloom};
+use everbloom::bloom::filter::policy::{BitOrder, StringForm};
 use everbloom::bloom::generation::Span;
 use everbloom::bloom::hash::scheme::{ItemEncoding, Scheme, SchemeParameters};
-use everbloom::bloom::hash::siphash::{HashKey, Seed};
+use everbloom::bloom::hash::siphash::HashKey;
 use everbloom::bloom::{
     Filter, FilterSpec, Growth, Hash, NoPrefetch, Policy, Promise, Table, UnknownMemory, Validation, Window,
 };
@@ -21,7 +21,7 @@ use everbloom::format::{CHUNK_BYTES, DecodeError};
 
 use crate::support::make::{
     ANY, KEY, START_MS, add, bits_of, contains, counting, imported, keyed, keyed_window, own, plain, promise,
-    redisbloom, saturating, set_time, unreserved, valkeybloom, window, windowed,
+    redisbloom, saturating, set_time, unreserved, valkey, window, windowed,
 };
 use crate::support::saved::{digested, from_chunks, loaded, rewritten, saved};
 use crate::support::{Field, Random};
@@ -45,12 +45,6 @@ fn filled(mut filter: Filter, items: u64) -> Filter {
     filter
 }
 
-fn valkey() -> Filter {
-    let growth = Growth::Scaling { expansion: 2 };
-    let policy = ValkeyBloom { error_rate: 0.01, tightening_ratio: 0.5, capacity_items: 10, growth };
-    valkeybloom(policy, Seed::FIXED)
-}
-
 fn guava(capacity_items: u64) -> Filter {
     let (scheme, encoding) = (Scheme::GuavaMitz64, ItemEncoding::Raw);
     let parameters = SchemeParameters { scheme, encoding, shift: 0, probes: 5, size_bits: 4001 };
@@ -67,7 +61,7 @@ fn samples() -> Vec<(&'static str, Filter)> {
     let mut united = filled(plain(promise(0.01, 100, 2)), 60);
     let sources = [
         filled(redisbloom(0.001, 10, RedisBloomOptions::SCALING, 2), 50),
-        filled(valkey(), 50),
+        filled(valkey(promise(0.01, 10, 2)), 50),
         filled(keyed(promise(0.001, 100, 2)), 70),
         filled(guava(10), 50),
     ];

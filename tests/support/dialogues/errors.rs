@@ -20,6 +20,17 @@ const NOT_COUNTING: &str = "-ERR BF.DEL needs a filter created with COUNTING";
 const TOO_LONG: &str =
     "-ERR the exported string could have 536870913 bytes, more than a server's limit of 536870912";
 
+const OWN_PARAMETERS: &str = "-ERR a Guava filter contains its scheme, bits, hashes and order: give its bytes with SOURCE or \
+     GUAVA, and omit these options";
+const NO_SCALE: &str = "-ERR cannot use NONSCALING and VALIDATESCALETO options together";
+const NOT_VALKEY: &str = "-ERR SEED and TIGHTENING need FORMAT valkey-bloom";
+const NOT_FIXED: &str = "-ERR SATURATE needs a fixed filter: add NONSCALING or EXPANSION 0";
+const COUNTING_SATURATES: &str =
+    "-ERR SATURATE cannot be combined with COUNTING: counted items have no fixed memory";
+const WINDOW: &str = "-ERR WINDOW must be a number of seconds in the range [1, 1099511627]";
+const PWINDOW: &str = "-ERR PWINDOW must be a number of milliseconds in the range [100, 1099511627776]";
+const BAD_EXPIRY: &str = "-ERR invalid expire time in 'bf.reserve' command";
+
 /// Errors of BF.RESERVE, in RedisBloom's order.
 pub(crate) const RESERVE_ERRORS: Dialogue = &[
     ("BF.RESERVE k abc 100", "-ERR bad error rate"),
@@ -152,6 +163,103 @@ pub(crate) const KIND_ERRORS: Dialogue = &[
     ("BF.RESERVE full 0.01 1 NONSCALING SATURATE", "+OK"),
     // The growth is ignored, so it need not be repeated.
     ("BF.INSERT full SATURATE ITEMS a b", "*2 #t #t"),
+];
+
+macro_rules! together {
+    ($word:literal) => {
+        concat!("-ERR ", $word, " cannot be combined with WINDOW")
+    };
+}
+
+macro_rules! needs {
+    ($word:literal, $what:literal) => {
+        concat!("-ERR ", $word, " needs ", $what)
+    };
+}
+
+/// Options that need others or exclude them. These errors come before those of the key.
+pub(crate) const OPTION_ERRORS: Dialogue = &[
+    ("BF.RESERVE f 0.01 100", "+OK"),
+    ("BF.INSERT string NONSCALING VALIDATESCALETO 1000 ITEMS b", NO_SCALE),
+    ("BF.INSERT string EXPANSION 0 VALIDATESCALETO 1000 ITEMS b", NO_SCALE),
+    ("BF.INSERT k NONSCALING SATURATE VALIDATESCALETO 1000 ITEMS b", NO_SCALE),
+    (
+        "BF.INSERT string VALIDATESCALETO 1000 FORMAT redisbloom ITEMS b",
+        "-ERR VALIDATESCALETO cannot be combined with FORMAT redisbloom",
+    ),
+    ("BF.INSERT string FORMAT redisbloom SEED 0123456789abcdef0123456789abcdef ITEMS b", NOT_VALKEY),
+    ("BF.INSERT string TIGHTENING 0.3 ITEMS b", NOT_VALKEY),
+    ("BF.INSERT k COUNTING TIGHTENING 0.5 ITEMS x", NOT_VALKEY),
+    // SATURATE
+    ("BF.RESERVE f 0.01 100 SATURATE", NOT_FIXED),
+    ("BF.RESERVE string 0.01 100 SATURATE EXPANSION 2", NOT_FIXED),
+    ("BF.INSERT string SATURATE ITEMS b", NOT_FIXED),
+    ("BF.INSERT k SATURATE EXPANSION 2 ITEMS b", NOT_FIXED),
+    ("BF.RESERVE f 0.01 100 NONSCALING SATURATE FORMAT redisbloom", needs!("SATURATE", "FORMAT everbloom")),
+    ("BF.RESERVE string 0.01 9 SATURATE FORMAT redisbloom", needs!("SATURATE", "FORMAT everbloom")),
+    ("BF.INSERT k NONSCALING SATURATE FORMAT valkey-bloom ITEMS b", needs!("SATURATE", "FORMAT everbloom")),
+    (
+        "BF.INSERT k SEED 0123456789abcdef0123456789abcdef NONSCALING SATURATE ITEMS b",
+        needs!("SATURATE", "FORMAT everbloom"),
+    ),
+    ("BF.RESERVE k 0.01 2 NONSCALING COUNTING SATURATE", COUNTING_SATURATES),
+    ("BF.INSERT k SATURATE COUNTING EXPANSION 0 ITEMS a", COUNTING_SATURATES),
+    // KEYED and KEY
+    ("BF.RESERVE f 0.01 9 KEYED FORMAT redisbloom", needs!("KEYED", "FORMAT everbloom")),
+    ("BF.RESERVE string 0.01 9 KEYED FORMAT valkey-bloom", needs!("KEYED", "FORMAT everbloom")),
+    ("BF.INSERT k FORMAT valkey-bloom KEYED ITEMS a", needs!("KEYED", "FORMAT everbloom")),
+    ("BF.INSERT k FORMAT redisbloom KEY 0123456789abcdef ITEMS a", needs!("KEY", "FORMAT everbloom")),
+    ("BF.INSERT string FORMAT valkey-bloom KEY 0123456789abcdef ITEMS a", needs!("KEY", "FORMAT everbloom")),
+    ("BF.INSERT k KEY short ITEMS a", "-ERR KEY must have 16 bytes"),
+    ("BF.INSERT k KEY 0123456789abcdef0 ITEMS a", "-ERR KEY must have 16 bytes"),
+    ("BF.RESERVE k 0.01 9 KEY 0123456789abcdef", "-ERR unknown argument 'KEY'"),
+    ("BF.INSERT k KEY", ARITY_INSERT),
+    // COUNTING
+    ("BF.RESERVE f 0.01 100 COUNTING FORMAT redisbloom", needs!("COUNTING", "FORMAT everbloom")),
+    ("BF.RESERVE k 0.01 100 FORMAT valkey-bloom COUNTING", needs!("COUNTING", "FORMAT everbloom")),
+    ("BF.INSERT k FORMAT redisbloom COUNTING ITEMS x", needs!("COUNTING", "FORMAT everbloom")),
+    (
+        "BF.INSERT k COUNTING SEED 00000000000000000000000000000000 ITEMS x",
+        needs!("COUNTING", "FORMAT everbloom"),
+    ),
+    // WINDOW, PWINDOW, NOREFRESH and AT
+    ("BF.RESERVE k 0.01 100 WINDOW 5 COUNTING", together!("COUNTING")),
+    ("BF.RESERVE k 0.01 100 NONSCALING SATURATE WINDOW 5", together!("SATURATE")),
+    ("BF.INSERT k WINDOW 5 VALIDATESCALETO 1000 ITEMS a", together!("VALIDATESCALETO")),
+    ("BF.RESERVE k 0.01 100 NOREFRESH", needs!("NOREFRESH", "a filter created with WINDOW")),
+    ("BF.INSERT k NOREFRESH ITEMS a", needs!("NOREFRESH", "a filter created with WINDOW")),
+    ("BF.INSERT k AT 5 ITEMS a", needs!("AT", "a filter created with WINDOW")),
+    ("BF.INSERT f AT 1800000000000 ITEMS a", needs!("AT", "a filter created with WINDOW")),
+    ("BF.RESERVE k 0.01 100 WINDOW 5 FORMAT redisbloom", needs!("WINDOW", "FORMAT everbloom")),
+    ("BF.INSERT k FORMAT valkey-bloom PWINDOW 500 ITEMS a", needs!("WINDOW", "FORMAT everbloom")),
+    ("BF.RESERVE k 0.01 100 WINDOW 0", WINDOW),
+    ("BF.RESERVE k 0.01 100 WINDOW -3", WINDOW),
+    ("BF.RESERVE k 0.01 100 WINDOW 7d", WINDOW),
+    ("BF.RESERVE k 0.01 100 WINDOW 1099511628", WINDOW),
+    ("BF.RESERVE k 0.01 100 window 9223372036854775807", WINDOW),
+    ("BF.RESERVE k 0.01 100 PWINDOW 99", PWINDOW),
+    ("BF.RESERVE k 0.01 100 PWINDOW 7d", PWINDOW),
+    ("BF.INSERT k PWINDOW 1099511627777 ITEMS a", PWINDOW),
+    ("BF.INSERT k WINDOW 5 AT x ITEMS a", "-ERR AT must be a UNIX time in milliseconds"),
+    ("BF.INSERT k WINDOW 5 AT -1 ITEMS a", "-ERR AT must be a UNIX time in milliseconds"),
+    ("BF.RESERVE k 0.01 100 WINDOW", "-ERR wrong number of arguments for 'bf.reserve' command"),
+    ("BF.RESERVE k 0.01 100 AT 5", "-ERR unknown argument 'AT'"),
+    // EX, PX, EXAT and PXAT, as of SET
+    ("BF.RESERVE k 0.01 100 EX 0", BAD_EXPIRY),
+    ("BF.RESERVE k 0.01 100 PXAT -1", BAD_EXPIRY),
+    ("BF.RESERVE k 0.01 100 EX 9223372036854775807", BAD_EXPIRY),
+    ("BF.RESERVE k 0.01 100 PX 9223372036854775807", BAD_EXPIRY),
+    ("BF.RESERVE k 0.01 100 EX soon", "-ERR value is not an integer or out of range"),
+    ("BF.RESERVE k 0.01 100 EX 1 PX 1", "-ERR syntax error"),
+    ("BF.RESERVE k 0.01 100 EX", "-ERR wrong number of arguments for 'bf.reserve' command"),
+    ("BF.INSERT k EX 0 ITEMS a", "-ERR invalid expire time in 'bf.insert' command"),
+    (
+        "BF.IMPORT k EMPTY SCHEME guava-mitz64 BITS 64 HASHES 3 EX 0",
+        "-ERR invalid expire time in 'bf.import' command",
+    ),
+    ("BF.RESERVE string 0.01 100 IFNOTEXISTS", WRONG_TYPE),
+    ("BF.CARD f", ":0"),
+    ("BF.CARD k", ":0"),
 ];
 
 /// Vacant keys and keys of another type.
@@ -309,6 +417,7 @@ pub(crate) const BATCH_ERRORS: Dialogue = &[
     ("BF.BULKADD k PREFIXED abc", TORN),
     ("BF.BULKEXISTS k PREFIXED abc", TORN),
     ("BF.BULKADD k PREFIXED \x03\0\0\0ab", TORN),
+    ("BF.BULKADD k PREFIXED \x7f\x7f\x7f\x7fabc", TORN),
     ("BF.BULKADD k LINES a b", "-ERR syntax error"),
     ("BF.BULKADD k LINES a COUNT", "-ERR syntax error"),
 ];
@@ -354,6 +463,13 @@ pub(crate) const IMPORT_ERRORS: Dialogue = &[
         "-ERR the string has bits set at byte 0, beyond a filter of 5 bits: check the number of bits and their order",
     ),
     ("BF.IMPORT k GUAVA x", "-ERR a Guava filter has at least 6 bytes"),
+    ("BF.IMPORT k GUAVA x SCHEME go-zero", OWN_PARAMETERS),
+    ("BF.IMPORT k GUAVA x BITS 64", OWN_PARAMETERS),
+    ("BF.IMPORT k GUAVA x HASHES 4", OWN_PARAMETERS),
+    ("BF.IMPORT k GUAVA x SHIFT 0", OWN_PARAMETERS),
+    ("BF.IMPORT k GUAVA x ORDER msb", OWN_PARAMETERS),
+    ("BF.IMPORT k SOURCE string SCHEME guava ORDER lsb", OWN_PARAMETERS),
+    ("BF.IMPORT k EMPTY SCHEME guava", OWN_PARAMETERS),
     ("BF.EXPORT k", "-ERR not found"),
 ];
 

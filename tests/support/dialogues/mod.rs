@@ -16,6 +16,7 @@ pub(crate) const DIALOGUES: &[(&str, Dialogue)] = &[
     ("errors of BF.RESERVE", errors::RESERVE_ERRORS),
     ("errors of BF.INSERT", errors::INSERT_ERRORS),
     ("other kinds", errors::KIND_ERRORS),
+    ("options", errors::OPTION_ERRORS),
     ("no filter", errors::NO_FILTER),
     ("errors of a filter", errors::FILTER_ERRORS),
     ("errors of batches", errors::BATCH_ERRORS),
@@ -32,6 +33,8 @@ pub(crate) const DIALOGUES: &[(&str, Dialogue)] = &[
     ("emptied", replies::EMPTIED),
     ("saturating", replies::SATURATING),
     ("united imports", replies::UNITED_IMPORTS),
+    ("united layers", replies::UNITED_LAYERS),
+    ("cleared import", replies::CLEARED_IMPORT),
     ("FORCE as a key", replies::FORCE_IS_A_KEY),
 ];
 

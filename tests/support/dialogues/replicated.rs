@@ -19,6 +19,38 @@ pub(crate) const REPLICATED: &[(&str, &str)] = &[
         "BF.INSERT i CAPACITY 2 NONSCALING ITEMS x y z w",
         "BF.INSERT i CAPACITY 2 ERROR 0.01 NONSCALING FORMAT everbloom ITEMS x y",
     ),
+    (
+        "BF.RESERVE s 0.0001 2 NONSCALING SATURATE",
+        "BF.INSERT s CAPACITY 2 ERROR 0.0001 NONSCALING SATURATE FORMAT everbloom",
+    ),
+    (
+        "BF.INSERT y KEY 0123456789abcdef ITEMS x",
+        "BF.INSERT y ERROR 0.01 EXPANSION 2 UNRESERVED FORMAT everbloom KEY 0123456789abcdef ITEMS x",
+    ),
+    (
+        "BF.RESERVE w 0.01 9 WINDOW 60 NOREFRESH",
+        "BF.INSERT w CAPACITY 9 ERROR 0.01 EXPANSION 2 FORMAT everbloom PWINDOW 60000 NOREFRESH",
+    ),
+    (
+        "BF.INSERT t CAPACITY 5 UNRESERVED COUNTING ITEMS x",
+        "BF.INSERT t CAPACITY 5 ERROR 0.01 EXPANSION 2 UNRESERVED FORMAT everbloom COUNTING ITEMS x",
+    ),
+    // A counting filter: every add changes it. What is refused or absent is not replicated.
+    (
+        "BF.RESERVE n 0.001 2 counting NONSCALING",
+        "BF.INSERT n CAPACITY 2 ERROR 0.001 NONSCALING FORMAT everbloom COUNTING",
+    ),
+    ("BF.ADD n a", "BF.ADD n a"),
+    ("BF.ADD n a", "BF.ADD n a"),
+    ("BF.MADD n a b", "BF.MADD n a b"),
+    ("BF.ADD n c", ""),
+    ("BF.MADD n a c b", "BF.MADD n a"),
+    ("BF.INSERT n COUNTING ITEMS a", "BF.MADD n a"),
+    ("BF.INSERT n ITEMS b", "BF.INSERT n ITEMS b"),
+    ("BF.DEL n x", ""),
+    ("BF.DEL n a", "BF.DEL n a"),
+    ("BF.DEL n a x b a", "BF.DEL n a b a"),
+    ("BF.DEL n a a a", "BF.DEL n a a"),
     // An existing filter: the command as it was sent, if every item was accepted and at least one was added.
     ("BF.ADD a d", "BF.ADD a d"),
     ("BF.MADD a d e f e", "BF.MADD a d e f e"),

@@ -234,6 +234,48 @@ pub(crate) const UNITED_IMPORTS: Dialogue = &[
     ("BF.EXPORT k", "-ERR BF.EXPORT needs a filter created with BF.IMPORT"),
 ];
 
+/// Layers that can hold one another are merged into one.
+pub(crate) const UNITED_LAYERS: Dialogue = &[
+    ("BF.INSERT a CAPACITY 1000 KEY 0123456789abcdef ITEMS a", "*1 #t"),
+    ("BF.INSERT b CAPACITY 1000 KEY 0123456789abcdef ITEMS b", "*1 #t"),
+    ("BF.INSERT other CAPACITY 1000 KEY fedcba9876543210 ITEMS c", "*1 #t"),
+    ("BF.MERGE a b", "+OK"),
+    ("BF.MEXISTS a a b c", "*3 #t #t #f"),
+    ("BF.INFO a FILTERS", "*1 :1"),
+    ("BF.INFO a KIND", "*1 $keyed"),
+    ("BF.INFO a KEYED", "*1 #t"),
+    ("BF.INFO other KEYED", "*1 #t"),
+    ("BF.INSERT plain CAPACITY 100 ITEMS p", "*1 #t"),
+    ("BF.INFO plain KEYED", "*1 #f"),
+    ("BF.MERGE mixed plain a FORCE", "+OK"),
+    ("BF.INFO mixed KIND", "*1 $union"),
+    ("BF.INFO mixed KEYED", "*1 #f"),
+    // Overfull ones too.
+    (
+        "BF.INSERT full CAPACITY 3 ERROR 0.01 NONSCALING SATURATE ITEMS a b c d e f g h",
+        "*8 #t #t #t #t #t #t #t #t",
+    ),
+    (
+        "BF.INSERT twin CAPACITY 3 ERROR 0.01 NONSCALING SATURATE ITEMS a b c d e f g h",
+        "*8 #t #t #t #t #t #t #t #t",
+    ),
+    ("BF.RESERVE dest 0.1 10", "+OK"),
+    ("BF.MERGE dest full twin FORCE", "+OK"),
+    ("BF.INFO dest FILTERS", "*1 :2"),
+    ("BF.MEXISTS dest a b c d e f g h", "*8 #t #t #t #t #t #t #t #t"),
+];
+
+/// An imported filter that is cleared has no estimate.
+pub(crate) const CLEARED_IMPORT: Dialogue = &[
+    ("BF.IMPORT k SOURCE users SCHEME murmur3-salted BITS 8 HASHES 1", "+OK"),
+    ("BF.INFO k ESTIMATED-ITEMS", "*1 :4"),
+    ("BF.CLEAR k", "+OK"),
+    ("BF.INFO k ESTIMATED-ITEMS", "*1 :0"),
+    ("BF.CARD k", ":0"),
+    ("BF.ADD k a", "#t"),
+    ("BF.CARD k", ":1"),
+];
+
 /// FORCE is an option as the last word after a source, and a key elsewhere.
 pub(crate) const FORCE_IS_A_KEY: Dialogue = &[
     ("BF.ADD FORCE x", "#t"),

@@ -2,7 +2,9 @@
 
 use everbloom::bloom::table::COUNT_MAX;
 
-use super::*;
+use super::assert_has;
+use crate::support::Random;
+use crate::support::server::{Server, assert_dialogue};
 
 #[test]
 fn counts_are_added_up() {
@@ -40,41 +42,17 @@ fn counts_are_added_up() {
 }
 
 #[test]
-fn filters_of_other_kinds_are_refused() {
-    let mut server = Server::new();
-    server.run("BF.RESERVE a 0.001 1000 COUNTING");
-    server.run("BF.INSERT keyed CAPACITY 1000 ERROR 0.001 COUNTING KEY 0123456789abcdef ITEMS x");
-    server.run("BF.RESERVE bits 0.001 1000");
-    server.run("BF.RESERVE window 0.001 1000 WINDOW 60");
-    server.run("BF.RESERVE outgrown 0.001 2");
-    server.run("BF.MADD outgrown a b c d e f");
-    for key in ["keyed", "bits", "window", "outgrown", "table"] {
-        server.run(&format!("BF.ADD {key} item"));
-        for line in [
-            format!("BF.MERGE a {key}"),
-            format!("BF.MERGE {key} a"),
-            format!("BF.MERGE a {key} FORCE"),
-            format!("BF.MERGE new a {key} FORCE"),
-        ] {
-            let reply = server.run(&line);
-            assert!(reply.starts_with(MISMATCH), "{line}: {reply}");
-        }
-    }
-    assert!(!server.keys.contains_key(b"new".as_slice()));
-}
-
-#[test]
 fn a_fixed_filter_keeps_its_capacity() {
     const FULL: &str = "-ERR the destination would exceed its capacity: merge into a filter of FORMAT everbloom that may \
                         grow, or use FORCE";
     let mut server = Server::new();
     for (key, first, items) in [("l", 0, 990), ("m", 10_000, 900), ("few", 20_000, 10)] {
         server.run(&format!("BF.RESERVE {key} 0.001 1000 COUNTING NONSCALING"));
-        add(&mut server, key, first..first + items);
+        server.add(key, "", first..first + items);
     }
-    let before = state(&server.keys[b"l".as_slice()]);
+    let before = server.digested("l");
     assert_eq!(server.run("BF.MERGE l m"), FULL);
-    assert!(state(&server.keys[b"l".as_slice()]) == before);
+    assert!(server.digested("l") == before);
     assert_eq!(server.run("BF.MERGE l few"), "+OK");
     assert!(server.run("BF.ADD l more").starts_with("-ERR non scaling filter is full"));
     assert_eq!(server.run("BF.MERGE l m FORCE"), "+OK");
@@ -94,7 +72,7 @@ fn an_item_that_would_be_counted_too_often_refuses_the_merge() {
         (0..times).for_each(|_| drop(server.run(&format!("BF.ADD {key} x"))));
         server.run(&format!("BF.MADD {key} {key}-1 {key}-2"));
     }
-    let before = state(&server.keys[b"a".as_slice()]);
+    let before = server.digested("a");
     for line in ["BF.MERGE a c", "BF.MERGE a c FORCE", "BF.MERGE a b c", "BF.MERGE new a c"] {
         let reply = server.run(line);
         assert_eq!(
@@ -103,7 +81,7 @@ fn an_item_that_would_be_counted_too_often_refuses_the_merge() {
             "{line}"
         );
     }
-    assert!(state(&server.keys[b"a".as_slice()]) == before && server.keys.len() == 3);
+    assert!(server.digested("a") == before && server.keys.len() == 3);
     assert_eq!(server.run("BF.MERGE a b"), "+OK");
     assert_eq!(
         server.run("BF.ADD a x"),
@@ -139,6 +117,6 @@ fn random_counts_are_added_up() {
             }
         }
         assert_eq!(server.run("BF.CARD a"), ":0");
-        assert!(server.keys[b"a".as_slice()].is_empty(), "{round}");
+        assert!(server.filter("a").is_empty(), "{round}");
     }
 }

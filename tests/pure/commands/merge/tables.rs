@@ -1,42 +1,20 @@
 //! BF.MERGE of tables: filters that nobody reserved, outgrown ones, and those of other formats with them.
 
-use everbloom::bloom::ReserveError;
 use everbloom::bloom::filter::merge::MergeError;
+use everbloom::bloom::{Filter, ReserveError, UnknownMemory};
+use everbloom::command::Settings;
 
-use super::*;
-
-/// Adds the items of a range in batches.
-fn add_all(server: &mut Server, key: &str, items: std::ops::Range<u64>) {
-    for first in items.clone().step_by(1000) {
-        let batch: String = (first..items.end.min(first + 1000)).map(|item| format!(" {item}")).collect();
-        let reply = server.run(&format!("BF.MADD {key}{batch}"));
-        assert!(!reply.contains("-ERR"), "{key}: {reply}");
-    }
-}
-
-fn found(server: &mut Server, key: &str, prefix: &str, items: std::ops::Range<u64>) -> u64 {
-    let mut found = 0;
-    for first in items.clone().step_by(1000) {
-        let batch: String =
-            (first..items.end.min(first + 1000)).map(|item| format!(" {prefix}{item}")).collect();
-        found += server.run(&format!("BF.MEXISTS {key}{batch}")).matches("#t").count() as u64;
-    }
-    found
-}
-
-fn number(server: &mut Server, key: &str, field: &str) -> f64 {
-    let reply = server.run(&format!("BF.INFO {key} {field}"));
-    reply.trim_start_matches("*1 ").trim_start_matches([':', ',']).parse().unwrap_or(f64::NAN)
-}
+use crate::support::saved::{assert_survives, assert_valid};
+use crate::support::server::Server;
 
 /// Asserts that the filter has these items and its promised rate.
 fn assert_kept(server: &mut Server, key: &str, items: std::ops::Range<u64>, rate: f64) {
     const ABSENT: u64 = 20_000;
-    assert_eq!(found(server, key, "", items.clone()), items.end - items.start, "{key}");
+    assert_eq!(server.found(key, "", items.clone()), items.end - items.start, "{key}");
     let mean = rate * ABSENT as f64;
-    let wrong = found(server, key, "absent-", 0..ABSENT) as f64;
+    let wrong = server.found(key, "absent-", 0..ABSENT) as f64;
     assert!(wrong <= mean + 3.0 * mean.sqrt(), "{key}: {wrong} of {ABSENT}, {rate} promised");
-    let most = number(server, key, "ERROR-RATE-MAX");
+    let most = server.number(key, "ERROR-RATE-MAX");
     assert!(most <= rate * 1.02, "{key}: {most}, {rate} promised");
 }
 
@@ -47,14 +25,14 @@ fn a_new_filter_of_shards_promises_the_sum_of_their_rates() {
         let mut server = Server::new();
         let mut sources = String::new();
         for shard in 0..shards {
-            add_all(&mut server, &format!("s{shard}"), shard * items..(shard + 1) * items);
+            server.add(&format!("s{shard}"), "", shard * items..(shard + 1) * items);
             sources += &format!(" s{shard}");
         }
         assert_eq!(server.run(&format!("BF.MERGE all{sources}")), "+OK", "{shards} of {items}");
         let rate = (0.01 * shards as f64).min(0.25);
-        assert!((number(&mut server, "all", "ERROR-RATE") - rate).abs() < 1e-9);
+        assert!((server.number("all", "ERROR-RATE") - rate).abs() < 1e-9);
         assert_kept(&mut server, "all", 0..shards * items, rate);
-        let filter = &server.keys[b"all".as_slice()];
+        let filter = server.filter("all");
         assert!(filter.growth().is_unreserved() && filter.layers().is_empty(), "{filter:?}");
         assert!(
             filter.items() <= shards * items && filter.items() * 5 > shards * items * 3,
@@ -63,7 +41,7 @@ fn a_new_filter_of_shards_promises_the_sum_of_their_rates() {
         );
         // It grows on within its promise, and is as small as a filter of as many items.
         assert_eq!(server.run("BF.INFO all FILTERS"), "*1 :1");
-        add_all(&mut server, "all", shards * items..2 * shards * items + 3000);
+        server.add("all", "", shards * items..2 * shards * items + 3000);
         assert_kept(&mut server, "all", 0..2 * shards * items + 3000, rate);
         // Merging again changes nothing.
         let replicated = server.replicated.len();
@@ -75,12 +53,12 @@ fn a_new_filter_of_shards_promises_the_sum_of_their_rates() {
 #[test]
 fn an_existing_filter_takes_what_its_promise_permits() {
     let mut server = Server::new();
-    add_all(&mut server, "a", 0..20_000);
-    add_all(&mut server, "b", 20_000..40_000);
-    let before = state(&server.keys[b"a".as_slice()]);
+    server.add("a", "", 0..20_000);
+    server.add("b", "", 20_000..40_000);
+    let before = server.digested("a");
     let reply = server.run("BF.MERGE a b");
     assert!(reply.starts_with("-ERR the merged filter would have an error rate of 0.01"), "{reply}");
-    assert!(state(&server.keys[b"a".as_slice()]) == before);
+    assert!(server.digested("a") == before);
     // The rate that the refusal names is enough, for a reserved filter.
     let needed = reply.split("at least ").nth(1).unwrap().split(',').next().unwrap();
     for capacity in [100, 100_000] {
@@ -88,18 +66,18 @@ fn an_existing_filter_takes_what_its_promise_permits() {
         assert_eq!(server.run(&format!("BF.RESERVE all {needed} {capacity}")), "+OK");
         assert_eq!(server.run("BF.MERGE all a b"), "+OK", "{needed}");
         assert_kept(&mut server, "all", 0..40_000, needed.parse().unwrap());
-        add_all(&mut server, "all", 40_000..60_000);
+        server.add("all", "", 40_000..60_000);
         assert_kept(&mut server, "all", 0..60_000, needed.parse().unwrap());
     }
     // Few items fit, and a lower rate of the source leaves room for more.
-    add_all(&mut server, "few", 40_000..40_010);
+    server.add("few", "", 40_000..40_010);
     assert_eq!(server.run("BF.MERGE a few"), "+OK");
     assert_kept(&mut server, "a", 0..20_000, 0.01);
     assert_eq!(server.run("BF.MERGE a b FORCE"), "+OK");
-    assert_eq!(found(&mut server, "a", "", 0..40_010), 40_010);
-    let most = number(&mut server, "a", "ERROR-RATE-MAX");
+    assert_eq!(server.found("a", "", 0..40_010), 40_010);
+    let most = server.number("a", "ERROR-RATE-MAX");
     assert!(most > 0.0101 && most < 0.02, "{most}");
-    assert!(found(&mut server, "a", "absent-", 0..20_000) < 300);
+    assert!(server.found("a", "absent-", 0..20_000) < 300);
 }
 
 /// Reserved filters of every relation: within the capacity, outgrown, and filters that nobody reserved.
@@ -115,26 +93,26 @@ fn bits_go_to_bits_and_entries_to_the_table() {
                 if kind != "UNRESERVED" {
                     assert_eq!(server.run(&format!("BF.RESERVE {key} {kind}")), "+OK");
                 }
-                add_all(&mut server, key, first..first + ITEMS);
+                server.add(key, "", first..first + ITEMS);
             }
             let context = format!("{into}: {from}");
-            let sources = ["into", "from"].map(|key| &server.keys[key.as_bytes()]);
+            let sources = ["into", "from"].map(|key| server.filter(key));
             let has_table = sources.iter().any(|filter| filter.table().is_some());
             assert_eq!(server.run("BF.MERGE into from FORCE"), "+OK", "{context}");
-            assert_eq!(found(&mut server, "into", "", 0..2 * ITEMS), 2 * ITEMS, "{context}");
-            let filter = &server.keys[b"into".as_slice()];
+            assert_eq!(server.found("into", "", 0..2 * ITEMS), 2 * ITEMS, "{context}");
+            let filter = server.filter("into");
             assert!(filter.table().is_some() || !has_table, "{context}");
-            let wrong = found(&mut server, "into", "absent-", 0..10_000);
-            let most = number(&mut server, "into", "ERROR-RATE-MAX");
+            let wrong = server.found("into", "absent-", 0..10_000);
+            let most = server.number("into", "ERROR-RATE-MAX");
             assert!(wrong as f64 <= 10_000.0 * most + 40.0, "{context}: {wrong}, {most}");
             let replicated = server.replicated.len();
             assert_eq!(server.run("BF.MERGE into from"), "+OK", "{context}");
             assert_eq!(server.replicated.len(), replicated, "{context}");
-            add_all(&mut server, "into", 2 * ITEMS..3 * ITEMS);
-            assert_eq!(found(&mut server, "into", "", 0..3 * ITEMS), 3 * ITEMS, "{context}");
-            assert_survives(server.keys.get_mut(b"into".as_slice()).unwrap(), &context);
+            server.add("into", "", 2 * ITEMS..3 * ITEMS);
+            assert_eq!(server.found("into", "", 0..3 * ITEMS), 3 * ITEMS, "{context}");
+            assert_survives(server.filter("into"), &context);
             // A replica does the same.
-            server.assert_replicated(everbloom::command::Settings::DEFAULT);
+            server.assert_replicated(Settings::DEFAULT);
         }
     }
 }
@@ -143,90 +121,29 @@ fn bits_go_to_bits_and_entries_to_the_table() {
 fn a_reserved_filter_takes_a_table_within_its_promise() {
     let mut server = Server::new();
     assert_eq!(server.run("BF.INSERT low ERROR 0.0001 ITEMS low"), "*1 #t");
-    add_all(&mut server, "low", 0..3000);
+    server.add("low", "", 0..3000);
     for (key, items) in [("full", 1000), ("half", 500), ("empty", 0)] {
         assert_eq!(server.run(&format!("BF.RESERVE {key} 0.01 1000")), "+OK");
-        add_all(&mut server, key, 10_000..10_000 + items);
+        server.add(key, "", 10_000..10_000 + items);
         assert_eq!(server.run(&format!("BF.MERGE {key} low")), "+OK");
         assert_kept(&mut server, key, 0..3000, 0.01);
         assert_kept(&mut server, key, 10_000..10_000 + items, 0.01);
         assert_eq!(server.run(&format!("BF.INFO {key} FILTERS")), "*1 :2");
         assert_eq!(server.run(&format!("BF.INFO {key} KIND")), "*1 $everbloom");
-        add_all(&mut server, key, 20_000..40_000);
+        server.add(key, "", 20_000..40_000);
         assert_kept(&mut server, key, 20_000..40_000, 0.01);
     }
     // A filter that was merged into counts with the rate that it has, so further merges cannot exceed the promise.
     assert_eq!(server.run("BF.RESERVE dest 0.01 100000"), "+OK");
-    add_all(&mut server, "dest", 0..100);
+    server.add("dest", "", 0..100);
     for (key, first) in [("one", 100_000), ("two", 200_000)] {
         assert_eq!(server.run(&format!("BF.INSERT {key} ERROR 0.012 ITEMS {key}")), "*1 #t");
-        add_all(&mut server, key, first..first + 150_000);
+        server.add(key, "", first..first + 150_000);
     }
     assert_eq!(server.run("BF.MERGE dest one"), "+OK");
     let reply = server.run("BF.MERGE dest two");
     assert!(reply.starts_with("-ERR the merged filter would have an error rate of 0.01"), "{reply}");
     assert_kept(&mut server, "dest", 100_000..250_000, 0.01);
-}
-
-#[test]
-fn a_fixed_filter_refuses_a_table() {
-    let mut server = Server::new();
-    add_all(&mut server, "table", 0..3);
-    server.run("BF.INSERT keyed CAPACITY 1 KEY 0123456789abcdef ITEMS a b c");
-    for (key, options) in [
-        ("fixed", "NONSCALING"),
-        ("zero", "EXPANSION 0"),
-        ("saturating", "NONSCALING SATURATE"),
-        ("redis", "FORMAT redisbloom"),
-        ("valkey", "FORMAT valkey-bloom"),
-        ("own-key", "KEY fedcba9876543210"),
-        ("import", ""),
-    ] {
-        if options.is_empty() {
-            assert_eq!(server.run("BF.IMPORT import EMPTY SCHEME go-zero BITS 900 NONSCALING"), "+OK");
-        } else {
-            assert_eq!(server.run(&format!("BF.INSERT {key} CAPACITY 100 {options} ITEMS x")), "*1 #t");
-        }
-        for source in ["table", "keyed"] {
-            for force in ["", " FORCE"] {
-                let line = format!("BF.MERGE {key} {source}{force}");
-                let reply = server.run(&line);
-                assert!(reply.starts_with(MISMATCH), "{line}: {reply}");
-            }
-        }
-        assert!(server.run("BF.MERGE keyed table").starts_with(MISMATCH));
-        assert!(server.run("BF.MERGE table keyed").starts_with(MISMATCH));
-    }
-}
-
-/// A keyed filter stays keyed, also if it is a table alone.
-#[test]
-fn keyed_tables_take_only_what_has_their_key() {
-    let mut server = Server::new();
-    for (key, secret) in [("a", "0123456789abcdef"), ("b", "0123456789abcdef"), ("c", "fedcba9876543210")] {
-        // Only a primary uses these words.
-        server.is_replicated = true;
-        assert_eq!(
-            server.run(&format!("BF.INSERT {key} ERROR 0.01 UNRESERVED FORMAT everbloom KEY {secret}")),
-            "*0"
-        );
-        server.is_replicated = false;
-        assert_eq!(server.run(&format!("BF.MADD {key} {key}-1 {key}-2")), "*2 #t #t");
-    }
-    server.run("BF.RESERVE plain 0.01 100");
-    server.run("BF.ADD plain p");
-    for source in ["c", "plain"] {
-        assert!(server.run(&format!("BF.MERGE a {source} FORCE")).starts_with(MISMATCH), "{source}");
-    }
-    let dialogue = [
-        ("BF.MERGE a b", "+OK"),
-        ("BF.MEXISTS a a-1 b-2 c-1 p", "*4 #t #t #f #f"),
-        ("BF.INFO a KEYED", "*1 #t"),
-        ("BF.MERGE new a b", "+OK"),
-        ("BF.INFO new KEYED", "*1 #t"),
-        ("BF.MEXISTS new a-1 b-2 c-1 p", "*4 #t #t #f #f"),
-    ];
-    assert_dialogue(&mut server, &dialogue);
 }
 
 /// A new filter may begin with a chain of another format, whose table is MurmurHash3's; so may an imported one.
@@ -246,8 +163,8 @@ fn chains_of_other_formats_and_imports_are_united_with_tables() {
             let mut server = Server::new();
             assert_eq!(server.run(maker), "+OK");
             assert_eq!(server.run("BF.RESERVE reserved 0.01 50"), "+OK");
-            add_all(&mut server, "other", 0..900);
-            add_all(&mut server, "table", 900..2000);
+            server.add("other", "", 0..900);
+            server.add("table", "", 900..2000);
             assert_eq!(server.run(line), "+OK", "{maker}");
             let key = line.split(' ').nth(1).unwrap();
             let context = format!("{maker}: {line}");
@@ -256,22 +173,22 @@ fn chains_of_other_formats_and_imports_are_united_with_tables() {
                 _ => "union",
             };
             assert_eq!(server.run(&format!("BF.INFO {key} KIND")), format!("*1 ${expected}"), "{context}");
-            assert_eq!(found(&mut server, key, "", 0..2000), 2000, "{context}");
-            add_all(&mut server, key, 2000..4000);
-            assert_eq!(found(&mut server, key, "", 0..4000), 4000, "{context}");
-            assert!(found(&mut server, key, "absent-", 0..10_000) < 400, "{context}");
-            assert_survives(server.keys.get_mut(key.as_bytes()).unwrap(), &context);
+            assert_eq!(server.found(key, "", 0..2000), 2000, "{context}");
+            server.add(key, "", 2000..4000);
+            assert_eq!(server.found(key, "", 0..4000), 4000, "{context}");
+            assert!(server.found(key, "absent-", 0..10_000) < 400, "{context}");
+            assert_survives(server.filter(key), &context);
             server.run(&format!("BF.CLEAR {key}"));
-            add_all(&mut server, key, 0..10);
+            server.add(key, "", 0..10);
         }
     }
     // An imported filter promises the rate of its table.
     let mut server = Server::new();
     assert_eq!(server.run("BF.IMPORT i EMPTY SCHEME go-zero BITS 9000 CAPACITY 900 ERROR 0.01"), "+OK");
-    add_all(&mut server, "i", 0..900);
-    add_all(&mut server, "table", 900..5000);
+    server.add("i", "", 0..900);
+    server.add("table", "", 900..5000);
     assert_eq!(server.run("BF.MERGE i table"), "+OK");
-    assert_eq!(found(&mut server, "i", "", 0..5000), 5000);
+    assert_eq!(server.found("i", "", 0..5000), 5000);
 }
 
 /// The limit counts all parts of the merged filter, and nothing that a merge does not take.
@@ -282,10 +199,10 @@ fn the_limit_of_bytes_refuses_a_merge_before_anything_changes() {
         if into != "UNRESERVED" {
             assert_eq!(server.run(&format!("BF.RESERVE into {into}")), "+OK");
         }
-        add_all(&mut server, "into", 0..capacity.max(u64::from(into == "UNRESERVED")));
-        add_all(&mut server, "from", 100_000..108_000);
-        let bytes = |server: &Server| server.keys[b"into".as_slice()].size_bytes();
-        let (before, at_first) = (state(&server.keys[b"into".as_slice()]), bytes(&server));
+        server.add("into", "", 0..capacity.max(u64::from(into == "UNRESERVED")));
+        server.add("from", "", 100_000..108_000);
+        let bytes = |server: &Server| server.filter("into").size_bytes();
+        let (before, at_first) = (server.digested("into"), bytes(&server));
         // The smallest limit at which the merge succeeds.
         let (mut refused, mut accepted) = (at_first, at_first + (1 << 20));
         while accepted - refused > 1 {
@@ -294,19 +211,19 @@ fn the_limit_of_bytes_refuses_a_merge_before_anything_changes() {
             let reply = server.run("BF.MERGE into from FORCE");
             if reply == "+OK" {
                 assert!(bytes(&server) <= limit, "{into}: {} of {limit}", bytes(&server));
-                assert_eq!(found(&mut server, "into", "", 100_000..108_000), 8000);
+                assert_eq!(server.found("into", "", 100_000..108_000), 8000);
                 accepted = limit;
                 server.keys.remove(b"into".as_slice());
                 server.settings.max_filter_bytes = u64::MAX;
                 if into != "UNRESERVED" {
                     server.run(&format!("BF.RESERVE into {into}"));
                 }
-                add_all(&mut server, "into", 0..capacity.max(u64::from(into == "UNRESERVED")));
+                server.add("into", "", 0..capacity.max(u64::from(into == "UNRESERVED")));
             } else {
                 assert!(reply.starts_with("-ERR filter would take "), "{reply}");
                 refused = limit;
             }
-            assert!(state(&server.keys[b"into".as_slice()]) == before, "{into}, {limit}");
+            assert!(server.digested("into") == before, "{into}, {limit}");
         }
         server.settings.max_filter_bytes = accepted;
         assert_eq!(server.run("BF.MERGE into from FORCE"), "+OK");
@@ -317,10 +234,10 @@ fn the_limit_of_bytes_refuses_a_merge_before_anything_changes() {
     }
     // The table of the destination counts also if only bits are merged into it.
     let mut server = Server::new();
-    add_all(&mut server, "into", 0..20_000);
+    server.add("into", "", 0..20_000);
     server.run("BF.RESERVE bits 0.01 1000");
-    add_all(&mut server, "bits", 50_000..50_900);
-    server.settings.max_filter_bytes = server.keys[b"into".as_slice()].size_bytes() + 500;
+    server.add("bits", "", 50_000..50_900);
+    server.settings.max_filter_bytes = server.filter("into").size_bytes() + 500;
     assert!(server.run("BF.MERGE into bits FORCE").starts_with("-ERR filter would take "));
 }
 
@@ -330,25 +247,25 @@ fn common_items_take_no_memory() {
     let mut server = Server::new();
     let mut sources = String::new();
     for shard in 0..30 {
-        add_all(&mut server, &format!("s{shard}"), 0..5000);
-        add_all(&mut server, &format!("s{shard}"), 10_000 + shard..10_001 + shard);
+        server.add(&format!("s{shard}"), "", 0..5000);
+        server.add(&format!("s{shard}"), "", 10_000 + shard..10_001 + shard);
         sources += &format!(" s{shard}");
     }
-    let one = server.keys[b"s0".as_slice()].size_bytes();
+    let one = server.filter("s0").size_bytes();
     server.settings.max_filter_bytes = one * 2;
     assert_eq!(server.run(&format!("BF.MERGE all{sources}")), "+OK");
-    let all = server.keys[b"all".as_slice()].size_bytes();
+    let all = server.filter("all").size_bytes();
     assert!(all < one * 5 / 4, "{all}, {one} of one source");
-    assert_eq!(found(&mut server, "all", "", 0..5000), 5000);
+    assert_eq!(server.found("all", "", 0..5000), 5000);
 }
 
 /// The library's merge refuses as the command does.
 #[test]
 fn a_limit_of_a_merge_is_asked_once() {
     let mut server = Server::new();
-    add_all(&mut server, "a", 0..5000);
-    add_all(&mut server, "b", 5000..10_000);
-    let (a, b) = (&server.keys[b"a".as_slice()], &server.keys[b"b".as_slice()]);
+    server.add("a", "", 0..5000);
+    server.add("b", "", 5000..10_000);
+    let (a, b) = (server.filter("a"), server.filter("b"));
     let error = Filter::merged_of(&[a, b], false, &1000u64, UnknownMemory).map(|_| ()).unwrap_err();
     assert!(matches!(error, MergeError::Reserve(ReserveError::TooLarge { .. })), "{error:?}");
     server.run("BF.MERGE new a b");
@@ -359,21 +276,21 @@ fn a_limit_of_a_merge_is_asked_once() {
 #[test]
 fn entries_of_small_tables_match_in_large_ones() {
     let mut server = Server::new();
-    add_all(&mut server, "large", 0..200_000);
+    server.add("large", "", 0..200_000);
     let mut sources = String::new();
     for number in 0..20 {
         let key = format!("s{number}");
         // Remainders of this rate are as short as they can be.
         assert_eq!(server.run(&format!("BF.INSERT {key} ERROR 0.2 ITEMS {key}")), "*1 #t");
-        add_all(&mut server, &key, 300_000 + number * 50..300_000 + number * 50 + 50);
+        server.add(&key, "", 300_000 + number * 50..300_000 + number * 50 + 50);
         sources += &format!(" {key}");
     }
     assert_eq!(server.run(&format!("BF.MERGE large{sources} FORCE")), "+OK");
-    assert_eq!(found(&mut server, "large", "", 0..200_000), 200_000);
-    assert_eq!(found(&mut server, "large", "", 300_000..301_000), 1000);
-    let filter = &server.keys[b"large".as_slice()];
-    assert_eq!(filter.internal_validate(everbloom::bloom::Validation::Contents), Ok(()));
-    let wrong = found(&mut server, "large", "absent-", 0..20_000) as f64 / 20_000.0;
-    let now = number(&mut server, "large", "ERROR-RATE-NOW");
+    assert_eq!(server.found("large", "", 0..200_000), 200_000);
+    assert_eq!(server.found("large", "", 300_000..301_000), 1000);
+    let filter = server.filter("large");
+    assert_valid(filter, "large");
+    let wrong = server.found("large", "absent-", 0..20_000) as f64 / 20_000.0;
+    let now = server.number("large", "ERROR-RATE-NOW");
     assert!(wrong <= now * 1.1 + 0.002, "{wrong} measured, {now} computed");
 }

@@ -1,28 +1,13 @@
 //! BF.MERGE of sliding-window filters: every item keeps its time.
 
-use super::*;
+use crate::support::Random;
+use crate::support::server::{Server, assert_dialogue};
 
 /// The start of a generation of every window here, which has fourteen seconds.
 const START_MS: u64 = 14_000_000;
 
 fn server() -> Server {
-    let mut server = Server::new();
-    server.now_ms = START_MS;
-    server
-}
-
-fn add_batch(server: &mut Server, key: &str, name: &str, items: u64) {
-    for first in (0..items).step_by(1000) {
-        let items: String =
-            (first..items.min(first + 1000)).map(|number| format!(" {name}-{number}")).collect();
-        let reply = server.run(&format!("BF.MADD {key}{items}"));
-        assert!(!reply.contains("-ERR"), "{reply}");
-    }
-}
-
-fn count(server: &mut Server, key: &str, name: &str, items: u64) -> u64 {
-    let items: String = (0..items).map(|number| format!(" {name}-{number}")).collect();
-    server.run(&format!("BF.MEXISTS {key}{items}")).matches("#t").count() as u64
+    Server::at(START_MS)
 }
 
 #[test]
@@ -64,25 +49,6 @@ fn each_item_expires_as_in_its_own_filter() {
     assert_eq!(server.run("BF.MEXISTS made p q r s"), "*4 #f #f #f #f");
 }
 
-#[test]
-fn filters_with_another_window_or_hash_are_refused() {
-    let mut server = server();
-    server.run("BF.RESERVE a 0.01 1000 PWINDOW 14000");
-    server.run("BF.ADD a item");
-    server.run("BF.RESERVE other 0.01 1000 PWINDOW 14001");
-    server.run("BF.INSERT keyed CAPACITY 1000 ERROR 0.01 PWINDOW 14000 KEY 0123456789abcdef ITEMS x");
-    server.run("BF.RESERVE bits 0.01 1000");
-    for key in ["other", "keyed", "bits", "unreserved"] {
-        server.run(&format!("BF.ADD {key} item"));
-        for line in
-            [format!("BF.MERGE a {key}"), format!("BF.MERGE {key} a"), format!("BF.MERGE a {key} FORCE")]
-        {
-            let reply = server.run(&line);
-            assert!(reply.starts_with(MISMATCH), "{line}: {reply}");
-        }
-    }
-}
-
 /// A window takes what fits its promise and, if it is fixed, its capacity.
 #[test]
 fn live_items_count_towards_the_promise_and_the_capacity() {
@@ -91,13 +57,13 @@ fn live_items_count_towards_the_promise_and_the_capacity() {
         for key in ["l", "m"] {
             server.run(&format!("BF.RESERVE {key} 0.01 10000 PWINDOW 14000{growth}"));
             for generation in 0..14 {
-                add_batch(&mut server, key, &format!("{key}-{generation}"), 700);
+                server.add(key, &format!("{key}-{generation}-"), 0..700);
                 server.now_ms += 1000;
             }
             server.now_ms -= 14_000;
         }
         server.now_ms += 13_000;
-        let before = state(&server.keys[b"l".as_slice()]);
+        let before = server.digested("l");
         let reply = server.run("BF.MERGE l m");
         let refusal = if growth.is_empty() {
             "-ERR the merged filter would have"
@@ -105,31 +71,29 @@ fn live_items_count_towards_the_promise_and_the_capacity() {
             "-ERR the destination would exceed"
         };
         assert!(reply.starts_with(refusal), "{reply}");
-        assert!(state(&server.keys[b"l".as_slice()]) == before);
+        assert!(server.digested("l") == before);
         // A new filter has the capacity and the rate of both.
         assert_eq!(server.run("BF.MERGE both l m"), "+OK");
         assert_eq!(server.run("BF.INFO both CAPACITY"), "*1 :20000");
         assert_eq!(server.run("BF.INFO both ERROR-RATE-MAX"), "*1 ,0.02");
-        let absent = count(&mut server, "both", "absent", 20_000);
+        let absent = server.found("both", "absent-", 0..20_000);
         assert!(absent < 20_000 / 50, "{absent}");
         assert_eq!(server.run("BF.MERGE l m FORCE"), "+OK");
         for key in ["l", "both"] {
             let found: u64 = (0..14)
-                .flat_map(|generation| [format!("l-{generation}"), format!("m-{generation}")])
-                .map(|name| count(&mut server, key, &name, 700))
+                .flat_map(|generation| [format!("l-{generation}-"), format!("m-{generation}-")])
+                .map(|name| server.found(key, &name, 0..700))
                 .sum();
             assert_eq!(found, 2 * 14 * 700);
         }
-        assert!(
-            server.run("BF.INFO l ERROR-RATE-MAX").trim_start_matches("*1 ,").parse::<f64>().unwrap() > 0.01
-        );
+        assert!(server.number("l", "ERROR-RATE-MAX") > 0.01);
         // What has expired does not count, also before its memory is free.
         server.now_ms += 20_000;
         assert_eq!(server.run("BF.RESERVE new 0.01 10000 PWINDOW 14000"), "+OK");
-        add_batch(&mut server, "new", "new", 9500);
+        server.add("new", "new-", 0..9500);
         assert_eq!(server.run("BF.MERGE l new"), "+OK");
         assert_eq!(server.run("BF.INFO l EXPIRED-ENTRIES"), "*1 :0");
-        assert_eq!(count(&mut server, "l", "new", 9500), 9500);
+        assert_eq!(server.found("l", "new-", 0..9500), 9500);
     }
 }
 
@@ -141,17 +105,17 @@ fn a_window_is_merged_in_every_generation() {
         assert_eq!(server.run(&format!("BF.RESERVE {key} 0.01 2000 PWINDOW 14000")), "+OK");
     }
     for _ in 0..60 {
-        add_batch(&mut server, "shard", "item", 500);
+        server.add("shard", "item-", 0..500);
         assert_eq!(server.run("BF.MERGE all shard"), "+OK");
-        assert_eq!(count(&mut server, "all", "item", 500), 500);
+        assert_eq!(server.found("all", "item-", 0..500), 500);
         server.now_ms += 1000;
     }
     let card: u64 = server.run("BF.CARD all")[1..].parse().unwrap();
     assert!((490..=510).contains(&card), "{card}");
-    assert!(server.keys[b"all".as_slice()].table().unwrap().used_slots() < 600);
+    assert!(server.filter("all").table().unwrap().used_slots() < 600);
     assert_eq!(server.run("BF.INFO all SATURATED-BUCKETS"), "*1 :0");
     server.now_ms += 16_000;
-    assert_eq!(count(&mut server, "all", "item", 500), 0);
+    assert_eq!(server.found("all", "item-", 0..500), 0);
 }
 
 /// A map of times is the oracle: shards of unlike sizes and paces, some of them idle for longer than the window.

@@ -1,61 +1,29 @@
 //! A filter keeps its promised error rate over its whole life, also after BF.MERGE. It is measured when the
 //! destination has as many items as its capacity, and again at twice that number.
 
+use super::MISMATCH;
 use crate::support::Random;
 use crate::support::server::Server;
 
 const REFUSAL: &str = "-ERR the merged filter would have an error rate of ";
-const MISMATCH: &str = "-ERR the destination cannot take what a source has";
-/// Items per command.
-const BATCH: u64 = 1000;
-
-fn each_batch(
-    server: &mut Server,
-    command: &str,
-    prefix: &str,
-    items: std::ops::Range<u64>,
-    mut see: impl FnMut(&str),
-) {
-    for start in items.clone().step_by(BATCH as usize) {
-        let names = (start..items.end.min(start + BATCH)).map(|item| format!(" {prefix}{item}"));
-        let reply = server.run(&format!("{command}{}", names.collect::<String>()));
-        see(&reply);
-    }
-}
 
 /// Adds items. A fixed filter may be full.
 fn add(server: &mut Server, key: &str, items: std::ops::Range<u64>) {
-    each_batch(server, &format!("BF.MADD {key}"), "", items, |reply| {
-        assert!(!reply.contains("-ERR") || reply.contains("full"), "{key}: {reply}");
-    });
-}
-
-/// Returns the number of false positives among `absent` items that no filter has.
-fn false_positives(server: &mut Server, key: &str, absent: u64) -> u64 {
-    let mut found = 0;
-    each_batch(server, &format!("BF.MEXISTS {key}"), "absent-", 0..absent, |reply| {
-        found += reply.matches("#t").count() as u64;
-    });
-    found
+    let replies = server.batches(&format!("BF.MADD {key}"), "", items);
+    assert!(!replies.contains("-ERR") || replies.contains("full"), "{key}: {replies}");
 }
 
 /// Asserts that the error rate of the filter is at most `promised`, plus three standard deviations.
 fn assert_promise(server: &mut Server, key: &str, promised: f64, absent: u64, context: &str) {
     let mean = promised * absent as f64;
-    let found = false_positives(server, key, absent);
+    let found = server.found(key, "absent-", 0..absent);
     let rate = found as f64 / absent as f64;
     assert!(found as f64 <= mean + 3.0 * mean.sqrt(), "{context}: {rate} of {absent}, {promised} promised");
 }
 
-fn number(server: &mut Server, key: &str, field: &str) -> f64 {
-    let reply = server.run(&format!("BF.INFO {key} {field}"));
-    let text = reply.trim_start_matches("*1 ").trim_start_matches([':', ',']);
-    text.parse().unwrap_or_else(|_| panic!("{field} of {key}: {reply}"))
-}
-
 /// Returns the highest error rate that the filter can reach.
 fn most(server: &mut Server, key: &str) -> f64 {
-    number(server, key, "ERROR-RATE-MAX")
+    server.number(key, "ERROR-RATE-MAX")
 }
 
 /// Returns the error rate that a destination needs, from the text of a refusal. It is at least the rate that the merged
@@ -138,7 +106,7 @@ fn random_merges_and_adds_stay_within_the_promise_at_twice_the_capacity() {
                 add(&mut server, &key, next..next + items);
                 next += items;
                 sources += &format!(" {key}");
-                let table_hash = server.keys[key.as_bytes()].table_hash().copied();
+                let table_hash = server.filter(&key).table_hash().copied();
                 has_table |= table_hash.is_some_and(|hash| growth == " NONSCALING" || hash.is_secret());
                 lines.push(line);
             }
@@ -158,9 +126,9 @@ fn random_merges_and_adds_stay_within_the_promise_at_twice_the_capacity() {
                 lines.push("700 items".to_owned());
             }
         }
-        let capacity = server.keys[b"dest".as_slice()].capacity_items();
+        let capacity = server.filter("dest").capacity_items();
         add(&mut server, "dest", next..next + 2 * capacity);
-        let rate = false_positives(&mut server, "dest", ABSENT) as f64 / ABSENT as f64;
+        let rate = server.found("dest", "absent-", 0..ABSENT) as f64 / ABSENT as f64;
         // The number of set bits varies in small filters.
         let most = promised * 1.1 + 3.0 * (promised / ABSENT as f64).sqrt();
         assert!(rate <= most, "{seed}: {rate} of {ABSENT}, {promised} promised: {lines:#?}");
@@ -252,13 +220,13 @@ fn statistics_show_the_highest_rate_after_a_forced_merge() {
     }
     assert!(server.run("BF.MERGE a b c").starts_with(REFUSAL));
     assert_eq!(server.run("BF.MERGE a b c FORCE"), "+OK");
-    assert_eq!(number(&mut server, "a", "ERROR-RATE"), 0.01);
+    assert_eq!(server.number("a", "ERROR-RATE"), 0.01);
     let forced = most(&mut server, "a");
     assert!(forced > 0.02 && forced < 0.04, "{forced}");
     // The filter reaches that rate.
     add(&mut server, "a", 5_000_000..5_050_000);
     assert_promise(&mut server, "a", forced, 100_000, "forced");
-    assert!(number(&mut server, "a", "ERROR-RATE-NOW") > 0.015);
+    assert!(server.number("a", "ERROR-RATE-NOW") > 0.015);
 
     // A full filter has the promised rate. At high rates a filter meets many more items than it counts.
     for (number, rate) in [0.9, 0.5, 0.25, 0.1, 0.001].into_iter().enumerate() {

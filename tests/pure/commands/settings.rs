@@ -1,0 +1,215 @@
+//! Settings, and what they decide about new filters: format, growth, hash and capacity.
+
+use everbloom::bloom::{Format, Growth, Hash, Kind};
+use everbloom::command::Settings;
+use everbloom::command::words::Word;
+
+use crate::support::server::{Server, assert_dialogue};
+
+const NOT_FOUND: &str = "-ERR not found";
+const WRONG_TYPE: &str = "-WRONGTYPE Operation against a key holding the wrong kind of value";
+
+#[test]
+fn lookups_in_a_missing_filter_follow_the_setting() {
+    let mut server = Server::new();
+    server.settings.missing_filter_is_error = true;
+    let dialogue = [
+        ("BF.EXISTS none a", NOT_FOUND),
+        ("BF.MEXISTS none a b", NOT_FOUND),
+        ("BF.BULKEXISTS none LINES a", NOT_FOUND),
+        ("BF.CARD none", ":0"),
+        ("BF.ADD k a", "#t"),
+        ("BF.EXISTS k a", "#t"),
+        ("BF.MEXISTS k a b", "*2 #t #f"),
+        ("BF.EXISTS string a", WRONG_TYPE),
+    ];
+    assert_dialogue(&mut server, &dialogue);
+}
+
+#[test]
+fn without_auto_create_adds_need_a_filter() {
+    let mut server = Server::new();
+    server.settings.auto_create = false;
+    let dialogue = [
+        ("BF.ADD k a", NOT_FOUND),
+        ("BF.MADD k a b", NOT_FOUND),
+        ("BF.BULKADD k LINES a", NOT_FOUND),
+        ("BF.ADD string a", WRONG_TYPE),
+        ("BF.INSERT i ITEMS a", "*1 #t"),
+        ("BF.RESERVE k 0.01 100", "+OK"),
+        ("BF.ADD k a", "#t"),
+        ("BF.MADD k a b", "*2 #f #t"),
+    ];
+    assert_dialogue(&mut server, &dialogue);
+    assert_eq!(server.replicated.len(), 4);
+    // A filter to which a primary of RedisBloom's format adds is created.
+    server.settings.format = Format::RedisBloom;
+    server.is_replicated = true;
+    assert_dialogue(&mut server, &[("BF.ADD obeyed a", "#t"), ("BF.MADD obeyed-too a", "*1 #t")]);
+}
+
+/// The first half of the random bytes of the test's server.
+const DRAWN: [u8; 16] = [7; 16];
+const GIVEN: [u8; 16] = *b"0123456789abcdef";
+
+/// Returns the key of a keyed filter.
+fn key(server: &Server, name: &str) -> Option<[u8; 16]> {
+    match server.filter(name).hash() {
+        Hash::Keyed(key) => Some(*key.bytes()),
+        _ => None,
+    }
+}
+
+/// With both settings for new filters on, a filter of another kind or format has neither.
+#[test]
+fn fixed_filters_saturate_and_filters_are_keyed_if_they_can() {
+    let fixed = Growth::Fixed;
+    let scaling = Growth::Scaling { expansion: 2 };
+    for (line, growth, is_keyed) in [
+        ("BF.RESERVE k 0.01 9 NONSCALING", Growth::Saturating, true),
+        ("BF.RESERVE k 0.01 9 EXPANSION 0", Growth::Saturating, true),
+        ("BF.INSERT k NONSCALING ITEMS x", Growth::Saturating, true),
+        ("BF.RESERVE k 0.01 9", scaling, true),
+        ("BF.ADD k x", Growth::Unreserved { expansion: 2 }, true),
+        ("BF.INSERT k NONSCALING COUNTING ITEMS x", fixed, true),
+        ("BF.INSERT k NONSCALING WINDOW 60 ITEMS x", fixed, true),
+        ("BF.RESERVE k 0.01 9 NONSCALING FORMAT redisbloom", fixed, false),
+        ("BF.RESERVE k 0.01 9 FORMAT redisbloom", scaling, false),
+        ("BF.RESERVE k 0.01 9 NONSCALING FORMAT valkey-bloom", fixed, false),
+        ("BF.IMPORT k EMPTY SCHEME guava-mitz64 BITS 64 HASHES 3 NONSCALING", fixed, false),
+    ] {
+        for is_on in [false, true] {
+            let mut server = Server::new();
+            (server.settings.fixed_filters_saturate, server.settings.keyed) = (is_on, is_on);
+            server.must(line);
+            let filter = server.filter("k");
+            let expected = if is_on || growth != Growth::Saturating { growth } else { fixed };
+            assert_eq!(filter.growth(), expected, "{line}");
+            assert_eq!(key(&server, "k"), (is_on && is_keyed).then_some(DRAWN), "{line}");
+            server.run("BF.CLEAR k");
+            assert_eq!(key(&server, "k"), (is_on && is_keyed).then_some(DRAWN), "{line}");
+        }
+    }
+    // Windows and counting filters of another default format are everbloom's.
+    for options in ["COUNTING", "WINDOW 14"] {
+        let mut server = Server::new();
+        server.settings = Settings { format: Format::RedisBloom, expansion_factor: 0, ..Settings::DEFAULT };
+        assert_eq!(server.run(&format!("BF.RESERVE k 0.0001 2 {options}")), "+OK");
+        assert_eq!(server.run("BF.MADD k x y z"), "*3 #t #t -ERR non scaling filter is full");
+    }
+    // A filter may be fixed by a setting.
+    let mut server = Server::new();
+    server.settings.expansion_factor = 0;
+    assert_eq!(server.run("BF.RESERVE k 0.01 100 SATURATE"), "+OK");
+    assert_eq!(server.filter("k").growth(), Growth::Saturating);
+}
+
+#[test]
+fn a_keyed_filter_gets_a_random_or_a_given_key() {
+    for (line, expected) in [
+        ("BF.RESERVE k 0.01 100 keyed", Some(DRAWN)),
+        ("BF.INSERT k KEYED ITEMS x", Some(DRAWN)),
+        ("BF.INSERT k COUNTING KEYED ITEMS x", Some(DRAWN)),
+        ("BF.INSERT k KEY 0123456789abcdef ITEMS x", Some(GIVEN)),
+        ("BF.INSERT k KEYED KEY 0123456789abcdef ITEMS x", Some(GIVEN)),
+        ("BF.INSERT k COUNTING KEY 0123456789abcdef ITEMS x", Some(GIVEN)),
+        ("BF.INSERT k WINDOW 60 KEY 0123456789abcdef ITEMS x", Some(GIVEN)),
+        ("BF.ADD k x", None),
+    ] {
+        let mut server = Server::new();
+        server.must(line);
+        assert_eq!(key(&server, "k"), expected, "{line}");
+        // A keyed filter that counts is of the kind of its entries.
+        let kind = match server.filter("k").kind() {
+            Kind::Counting => "counting",
+            Kind::Window => "window",
+            _ if expected.is_some() => "keyed",
+            _ => "everbloom",
+        };
+        let stats = server.run("BF.STATS k");
+        assert!(stats.contains(&format!("+kind ${kind} ")), "{line}: {stats}");
+        // No reply contains the key.
+        let replies = ["BF.INFO k", "BF.DEBUG k"].map(|line| server.run(line)).concat() + &stats;
+        assert!(!replies.contains("0123456789abcdef"), "{line}: {replies}");
+    }
+}
+
+#[test]
+fn a_capacity_that_somebody_chose_decides_what_a_new_filter_is() {
+    let bits = |capacity_items| (false, capacity_items);
+    let table = (true, 100);
+    for (initial_size_items, line, expected) in [
+        (100, "BF.ADD k a", table),
+        (100, "BF.MADD k a b", table),
+        (100, "BF.INSERT k ITEMS a", table),
+        (100, "BF.INSERT k ERROR 0.5 EXPANSION 1 KEYED ITEMS a", table),
+        (100, "BF.BULKADD k LINES a", table),
+        (100, "BF.INSERT k CAPACITY 100 ITEMS a", bits(100)),
+        (100, "BF.RESERVE k 0.01 100", bits(100)),
+        (100, "BF.INSERT k NONSCALING ITEMS a", bits(100)),
+        (100, "BF.INSERT k EXPANSION 0 ITEMS a", bits(100)),
+        (7, "BF.ADD k a", bits(7)),
+        (7, "BF.INSERT k ITEMS a", bits(7)),
+        (7, "BF.INSERT k NONSCALING ITEMS a", bits(7)),
+        (7, "BF.INSERT k EXPANSION 0 ITEMS a", bits(7)),
+        (7, "BF.INSERT k UNRESERVED ITEMS a", table),
+        (7, "BF.INSERT k CAPACITY 5 UNRESERVED ITEMS a", (true, 5)),
+        (7, "BF.INSERT k COUNTING ITEMS a", (true, 7)),
+        (7, "BF.INSERT k WINDOW 60 ITEMS a", (true, 7)),
+    ] {
+        let mut server = Server::new();
+        server.settings.initial_size_items = initial_size_items;
+        server.must(line);
+        let filter = server.filter("k");
+        let made = (filter.layers().is_empty(), filter.capacity_items());
+        assert_eq!(made, expected, "{initial_size_items}: {line}");
+        // Whatever the capacity that a replica would choose.
+        for initial_size_items in [7, 100, 5000] {
+            server.assert_replicated(Settings { initial_size_items, ..Settings::DEFAULT });
+        }
+    }
+    // A setting for fixed filters makes bits too.
+    let mut server = Server::new();
+    server.settings.expansion_factor = 0;
+    server.run("BF.ADD k a");
+    assert_eq!(server.filter("k").layer_count(), 1);
+}
+
+#[test]
+fn a_replica_creates_no_filter_from_its_own_defaults() {
+    let mut server = Server::new();
+    server.is_replicated = true;
+    for line in [
+        "BF.ADD k a",
+        "BF.MADD k a b",
+        "BF.INSERT k ITEMS a",
+        "BF.INSERT k CAPACITY 50 EXPANSION 2 ITEMS a",
+        "BF.BULKADD k LINES a",
+    ] {
+        assert!(server.run(line).starts_with("-ERR not found: a replicated command"), "{line}");
+    }
+    assert_eq!(server.run("BF.INSERT k NOCREATE ITEMS a"), NOT_FOUND);
+    assert!(server.keys.is_empty() && server.replicated.is_empty());
+    // Other modules replicate no options. Their replica has their format in `bf.format`.
+    server.settings.format = Format::RedisBloom;
+    assert_eq!(server.run("BF.ADD k a"), "#t");
+    assert_eq!(server.run("BF.INSERT i CAPACITY 50 ITEMS a"), "*1 #t");
+    // A replicated BF.RESERVE without a format creates a filter of RedisBloom's format: only RedisBloom, and
+    // everbloom for such filters, replicate this command.
+    for format in Format::ALL {
+        server.settings.format = format;
+        let key = format.word();
+        assert_eq!(server.run(&format!("BF.RESERVE {key} 0.01 2147483648")), "+OK");
+        assert_eq!(server.filter(key).format(), Format::RedisBloom);
+    }
+    // A replicated command adds to a filter of another kind, and a factor is not refused for a setting.
+    server.settings = Settings { expansion_factor: 0, ..Settings::DEFAULT };
+    let dialogue = [
+        ("BF.RESERVE other 0.1 10 EXPANSION 2 FORMAT everbloom", "+OK"),
+        ("BF.INSERT other FORMAT redisbloom ITEMS a", "*1 #t"),
+        ("BF.RESERVE other 0.01 100 IFNOTEXISTS", ":0"),
+    ];
+    assert_dialogue(&mut server, &dialogue);
+    server.is_replicated = false;
+    assert_eq!(server.run("BF.RESERVE r 0.1 10 EXPANSION 2"), "-Nonscaling filters cannot expand");
+}
