@@ -2,12 +2,13 @@
 //! size.
 
 use everbloom::bloom::bits::layout::SchemeLayout;
-use everbloom::bloom::filter::policy::{BitOrder, StringForm};
 use everbloom::bloom::hash::scheme::{ItemEncoding, Scheme, SchemeParameters};
-use everbloom::bloom::{Added, Filter, Growth, NoPrefetch};
+use everbloom::bloom::{Filter, Growth, NoPrefetch};
 
-use super::vectors::{Random, positions};
-use crate::support::make;
+use super::vectors::positions;
+use crate::batch::{add_both, commands, found_both};
+use crate::support::make::{ANY, bits_of, client};
+use crate::support::{Random, slices};
 
 const TEXT: [ItemEncoding; 3] = [ItemEncoding::Utf16Le, ItemEncoding::Kryo5String, ItemEncoding::JsonString];
 
@@ -21,8 +22,8 @@ fn text(random: &mut Random, characters: u64) -> String {
     let alphabet: Vec<char> = "abcdefghijklmnopqrstuvwxyz\"\\\n\u{1}é漢😀".chars().collect();
     // Runs of one kind of character, as in real text.
     let mut run = |_| {
-        let character = alphabet[random.below(alphabet.len() as u64) as usize];
-        std::iter::repeat_n(character, 1 + random.below(20) as usize)
+        let character = *random.choose(&alphabet);
+        std::iter::repeat_n(character, 1 + random.below(20))
     };
     (0..characters).flat_map(&mut run).take(characters as usize).collect()
 }
@@ -51,7 +52,7 @@ fn salted_positions_are_hashes_of_the_item_and_one_byte() {
     let mut random = Random(seed);
     let layout = layout(Scheme::Murmur3Salted, ItemEncoding::Raw);
     for length in (0..70).chain([255, 1000, 4095]) {
-        let item: Vec<u8> = (0..length).map(|_| random.word() as u8).collect();
+        let item: Vec<u8> = (0..length).map(|_| random.next() as u8).collect();
         let salted = |salt: u64| {
             let salted = [&item[..], &[salt as u8]].concat();
             murmur3::murmur3_x64_128(&mut &salted[..], 0).unwrap() as u64 % (1 << 30)
@@ -65,10 +66,7 @@ fn salted_positions_are_hashes_of_the_item_and_one_byte() {
 fn imported(scheme: Scheme, encoding: ItemEncoding, size_bits: u64) -> Filter {
     let probes = scheme.fixed_probes().unwrap_or(7);
     let parameters = SchemeParameters { scheme, encoding, shift: 0, probes, size_bits };
-    let layout = SchemeLayout::new(parameters).unwrap();
-    let (form, bits) = StringForm::read(b"", BitOrder::Msb, layout.array_bits()).unwrap();
-    let growth = Growth::Scaling { expansion: 2 };
-    Filter::import(layout, bits, 1500, make::imported(form, 0.01, growth)).unwrap()
+    client(parameters, 1500, Growth::Scaling { expansion: 2 })
 }
 
 #[cfg(not(feature = "server"))]
@@ -97,38 +95,21 @@ fn hashing_needs_no_memory_for_the_item() {
 #[test]
 fn many_items_at_once_equal_items_one_by_one() {
     // Arrays that fit the caches and arrays that do not. Some items are not numbers.
-    for size_bits in [64 * 1024, 1 << 24] {
-        for scheme in Scheme::ALL {
-            for encoding in [ItemEncoding::Raw, ItemEncoding::Int32Le, ItemEncoding::JsonString] {
-                let name = format!("{scheme:?} {encoding:?} {size_bits}");
-                let mut one_by_one = imported(scheme, encoding, size_bits);
-                let mut at_once = imported(scheme, encoding, size_bits);
-                let items: Vec<String> = (0..3000)
-                    .map(|number| if number % 7 == 0 { format!("x{number}") } else { number.to_string() })
-                    .collect();
-                let items: Vec<&[u8]> = items.iter().map(String::as_bytes).collect();
-                let (added, asked) = items.split_at(2000);
-                for group in added.chunks(150) {
-                    let mut outcomes = Vec::new();
-                    at_once.add_many(group, &u64::MAX, NoPrefetch, |outcome| {
-                        outcomes.push(outcome);
-                        true
-                    });
-                    let expected: Vec<_> =
-                        group.iter().map(|item| one_by_one.add(item, &u64::MAX, NoPrefetch)).collect();
-                    assert_eq!(outcomes, expected, "{name}");
-                    assert_eq!(outcomes.iter().any(Result::is_err), encoding == ItemEncoding::Int32Le);
-                    assert!(outcomes.contains(&Ok(Added::New)), "{name}");
-                }
-                assert!(make::bits_of(&one_by_one) == make::bits_of(&at_once), "{name}");
-                for group in [added, asked].iter().flat_map(|items| items.chunks(150)) {
-                    let mut results = Vec::new();
-                    at_once.contains_many(group, NoPrefetch, |found| results.push(found));
-                    let expected: Vec<_> =
-                        group.iter().map(|item| one_by_one.contains(item, NoPrefetch)).collect();
-                    assert_eq!(results, expected, "{name}");
-                }
+    let item = |number: u32| if number.is_multiple_of(7) { format!("x{number}") } else { number.to_string() };
+    let items: Vec<String> = (0..3000).map(item).collect();
+    let items = slices(&items);
+    for (scheme, size_bits) in
+        Scheme::ALL.into_iter().flat_map(|scheme| [(scheme, 64 * 1024), (scheme, 1 << 24)])
+    {
+        for encoding in [ItemEncoding::Raw, ItemEncoding::Int32Le, ItemEncoding::JsonString] {
+            let name = format!("{scheme:?} {encoding:?} {size_bits}");
+            let [mut single, mut batched] = [(); 2].map(|()| imported(scheme, encoding, size_bits));
+            for group in commands(&items[..2000]) {
+                add_both(&mut batched, &mut single, group, &name);
             }
+            assert!(bits_of(&single) == bits_of(&batched) && single.items() > 1500, "{name}");
+            commands(&items).for_each(|group| _ = found_both(&batched, group, &name));
+            assert_eq!(batched.add(b"x", &ANY, NoPrefetch).is_err(), encoding == ItemEncoding::Int32Le);
         }
     }
 }

@@ -3,10 +3,8 @@
 //! tests/fixtures/vectors/README.md lists the origins of the recordings.
 
 mod bitmaps;
-
 mod guava;
 mod long;
 mod positions;
-mod properties;
 mod vectors;
 mod weaknesses;

@@ -2,7 +2,8 @@
 
 use everbloom::bloom::hash::scheme::{ItemEncoding, Scheme};
 
-use super::vectors::{Random, file, hex, number, numbers, positions, system, systems};
+use super::vectors::{file, hex, number, numbers, positions, system, systems};
+use crate::support::Random;
 
 #[test]
 fn every_recorded_item_has_the_recorded_positions() {

@@ -2,11 +2,13 @@
 
 use data_encoding::{BASE64, HEXLOWER};
 use everbloom::bloom::bits::layout::{Position, Probing, SchemeLayout};
-use everbloom::bloom::filter::policy::{BitOrder, Imported, StringForm};
+use everbloom::bloom::filter::policy::{BitOrder, StringForm};
 use everbloom::bloom::hash::scheme::{ItemEncoding, Scheme, SchemeHash, SchemeParameters};
 use everbloom::bloom::limits::CAPACITY_MAX_ITEMS;
 use everbloom::bloom::{AddError, BitArray, Filter, Growth, NoPrefetch};
 use serde_json::Value;
+
+use crate::support::make::{client, imported};
 
 /// One file of recordings.
 pub(crate) struct System {
@@ -105,14 +107,13 @@ impl Array {
     /// Returns an array with these bits.
     pub(crate) fn new(layout: SchemeLayout, bits: BitArray) -> Self {
         let form = StringForm { order: BitOrder::Msb, length_bytes: 0 };
-        let policy = Imported { form, estimated_items: 0, error_rate: 0.01, growth: Growth::Fixed };
+        let policy = imported(form, 0.01, Growth::Fixed);
         Self(Filter::import(layout, bits, CAPACITY_MAX_ITEMS, policy).unwrap())
     }
 
     /// Returns an array without items.
     pub(crate) fn empty(layout: SchemeLayout) -> Self {
-        let (_, bits) = StringForm::read(b"", BitOrder::Msb, layout.array_bits()).unwrap();
-        Self::new(layout, bits)
+        Self(client(layout.parameters(), CAPACITY_MAX_ITEMS, Growth::Fixed))
     }
 
     /// Returns the bits.
@@ -130,23 +131,5 @@ impl Array {
         let set_before = self.0.set_bits();
         self.0.add(item, &u64::MAX, NoPrefetch)?;
         Ok(self.0.set_bits() - set_before)
-    }
-}
-
-/// SplitMix64 (Steele, Lea and Flood, 2014), so that a failure can be reproduced from its seed.
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    /// Returns the next 64 bits.
-    pub(crate) fn word(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let word = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        word ^ (word >> 31)
-    }
-
-    /// Returns a number below `end`.
-    pub(crate) fn below(&mut self, end: u64) -> u64 {
-        self.word() % end
     }
 }

@@ -4,7 +4,8 @@ use everbloom::bloom::bits::layout::SchemeLayout;
 use everbloom::bloom::hash::scheme::{ItemEncoding, Scheme, SchemeParameters};
 use everbloom::command::words::Word;
 
-use super::vectors::{Array, Random};
+use super::vectors::Array;
+use crate::support::Random;
 
 /// Items of each filter: the number for which its bits are sized.
 const ITEMS: u64 = 20_000;
@@ -35,7 +36,7 @@ fn sequential(number: u64) -> String {
 fn random(seed: u64) -> impl FnMut(u64) -> String {
     println!("seed {seed}");
     let mut random = Random(seed);
-    move |_| format!("{:016x}{:016x}", random.word(), random.word())
+    move |_| format!("{:016x}{:016x}", random.next(), random.next())
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use everbloom::bloom::table::{Addition, Counting, Entry, EntryKind, Table};
 use everbloom::bloom::{AddError, Added, ItemHash, NoPrefetch};
 
-use super::{add, addition, any, counted, has, plain, timed};
+use super::{add, add_kind, addition, any, has, has_at, of_kind, plain};
 use crate::support::Random;
 
 /// Crafts hashes: `bits` low bits of the first word are those of `like`, and the bucket too if `same_bucket`.
@@ -39,20 +39,10 @@ fn attack(table: &mut Table, bits: u32, same_bucket: bool) {
 fn they_take_bounded_memory_and_leave_the_other_items_alone() {
     for (bits, same_bucket) in [(18, true), (18, false), (12, false), (6, true)] {
         for kind in [EntryKind::Plain, EntryKind::Counted, EntryKind::Timed] {
-            let mut table = match kind {
-                EntryKind::Plain => plain(0.01),
-                EntryKind::Counted => counted(0.01),
-                EntryKind::Timed => timed(0.01, 100_000),
-            };
-            for item in 0..100_000 {
-                let addition = Addition { hash: super::hash(item), ..addition(20) };
-                table.add(addition, &any(), NoPrefetch).unwrap();
-            }
+            let mut table = of_kind(kind, 0.01, 100_000);
+            (0..100_000).for_each(|item| _ = add_kind(&mut table, item, 20));
             attack(&mut table, bits, same_bucket);
-            assert!(
-                (0..100_000).all(|item| table.contains(super::hash(item), 20, NoPrefetch)),
-                "{bits} {kind:?}"
-            );
+            assert!((0..100_000).all(|item| has_at(&table, item, 20)), "{bits} {kind:?}");
             // Others than those of the slice that was attacked keep their rate.
             let others = (0..100_000u64).map(|probe| super::hash(probe + (1 << 50)));
             let others: Vec<_> = others.filter(|hash| hash.h1 & 63 != 0x5a5a_5a5a & 63).collect();
@@ -67,9 +57,7 @@ fn a_small_table_survives_them() {
     for bits in [0, 3, 20, 60] {
         let mut table = plain(0.01);
         attack(&mut table, bits, true);
-        (0..1_000).for_each(|item| {
-            let _ = add(&mut table, item);
-        });
+        (0..1_000).for_each(|item| _ = add(&mut table, item));
         assert!((0..1_000).all(|item| has(&table, item)));
     }
 }

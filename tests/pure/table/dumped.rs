@@ -57,7 +57,10 @@ impl Changing {
     fn add(&mut self, items: u64) {
         for item in self.next..self.next + items {
             add_kind(&mut self.table, item, self.now);
-            self.items.insert(item, if self.table.kind() == EntryKind::Timed { self.now } else { 1 });
+            let is_counted = self.table.kind() == EntryKind::Counted;
+            let times = if is_counted && item % 5 == 0 { 3 } else { 1 };
+            (1..times).for_each(|_| _ = add_kind(&mut self.table, item, self.now));
+            self.items.insert(item, if is_counted { times } else { self.now });
         }
         self.next += items;
     }
@@ -71,8 +74,8 @@ impl Changing {
                 for _ in 0..removals.min(self.items.len() as u64) {
                     let from = self.random.next() % self.next;
                     let item = self.items.range(from..).next().or(self.items.iter().next());
-                    let item = *item.unwrap().0;
-                    assert_eq!(self.table.remove(hash(item), NoPrefetch), Ok(true));
+                    let (item, times) = item.map(|(item, times)| (*item, *times)).unwrap();
+                    (0..times).for_each(|_| assert_eq!(self.table.remove(hash(item), NoPrefetch), Ok(true)));
                     self.items.remove(&item);
                 }
             }
@@ -95,9 +98,9 @@ fn a_dump_misses_nothing_while_segments_are_split_and_joined() {
         for (items, adds, removals) in traffic.into_iter().chain(joins) {
             let mut source = Changing::new(kind, items);
             let before = source.items.clone();
-            let mut copy = target(&source.table);
+            let (mut copy, mut shuffled) = (target(&source.table), target(&source.table));
             let segments = copy.segment_count();
-            let mut position = 0;
+            let (mut position, mut loaded_parts) = (0, Vec::new());
             while position < POSITIONS {
                 let (part, end) = source.table.part_at(position).unwrap().unwrap();
                 assert!(end > position);
@@ -108,7 +111,8 @@ fn a_dump_misses_nothing_while_segments_are_split_and_joined() {
                 );
                 // A part that comes again changes nothing.
                 let (loaded, counts) = (bytes(&copy), copy.counts());
-                load(&mut copy, (part, end));
+                load(&mut copy, (part.clone(), end));
+                loaded_parts.push((part, end));
                 assert!(bytes(&copy) == loaded && copy.counts() == counts, "{kind:?}, {items}");
                 position = end;
                 source.change(adds, removals);
@@ -117,9 +121,20 @@ fn a_dump_misses_nothing_while_segments_are_split_and_joined() {
             let stayed = before.keys().filter(|item| source.items.contains_key(*item));
             let missing = stayed.clone().find(|item| !has_at(&copy, **item, source.now));
             assert_eq!(missing, None, "{kind:?}: {items}, {adds}, {removals}");
+            // Parts in another order, some of them twice, come into a table that has got items of its own.
+            let own = 1 << 40..(1 << 40) + 200;
+            own.clone().for_each(|item| _ = add_kind(&mut shuffled, item, source.now));
+            loaded_parts.reverse();
+            loaded_parts.extend_from_within(..loaded_parts.len() / 3);
+            loaded_parts.into_iter().for_each(|part| load(&mut shuffled, part));
+            assert_eq!(shuffled.internal_validate(), Ok(()), "{kind:?}, {items}");
+            let missing =
+                stayed.clone().copied().chain(own).find(|item| !has_at(&shuffled, *item, source.now));
+            assert_eq!(missing, None, "{kind:?}: {items}, {adds}, {removals}, in another order");
             assert_eq!(source.table.internal_validate(), Ok(()));
             if kind == EntryKind::Counted {
-                // What was in the copy can be removed from it.
+                // What was in the copy can be removed from it, as often as it was added.
+                let stayed = stayed.flat_map(|item| vec![item; source.items[item] as usize]);
                 stayed.for_each(|item| assert_eq!(copy.remove(hash(*item), NoPrefetch), Ok(true)));
             }
         }

@@ -1,11 +1,10 @@
-//! The expandable table, against sets, multisets and maps of times.
+//! The expandable table alone: what tests/pure/oracles and the fuzz target `table` do not see, because it shows only in
+//! rates, memory and bytes, or needs crafted items.
 
 mod counted;
 mod crafted;
 mod directory;
 mod dumped;
-mod merged;
-mod oracle;
 mod rates;
 mod replicas;
 mod timed;
@@ -26,23 +25,23 @@ fn addition(now: u64) -> Addition {
 
 /// Returns an empty table of plain entries.
 fn plain(error_rate: f64) -> Table {
-    Table::try_new(TableSpec { error_rate, kind: EntryKind::Plain, items: 0 }).unwrap()
+    of_kind(EntryKind::Plain, error_rate, 0)
 }
 
 /// Returns an empty table of counted entries.
 fn counted(error_rate: f64) -> Table {
-    Table::try_new(TableSpec { error_rate, kind: EntryKind::Counted, items: 0 }).unwrap()
+    of_kind(EntryKind::Counted, error_rate, 0)
 }
 
 /// Returns an empty table of timed entries for `items` live items.
 fn timed(error_rate: f64, items: u64) -> Table {
-    Table::try_new(TableSpec { error_rate, kind: EntryKind::Timed, items }).unwrap()
+    of_kind(EntryKind::Timed, error_rate, items)
 }
 
 /// Returns an empty table of a kind, if its entries are timed for `items` live items.
 fn of_kind(kind: EntryKind, error_rate: f64, items: u64) -> Table {
-    Table::try_new(TableSpec { error_rate, kind, items: if kind == EntryKind::Timed { items } else { 0 } })
-        .unwrap()
+    let items = if kind == EntryKind::Timed { items } else { 0 };
+    Table::try_new(TableSpec { error_rate, kind, items }).unwrap()
 }
 
 /// Returns the hash of an item that is a number.

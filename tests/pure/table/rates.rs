@@ -1,14 +1,33 @@
-//! The error rate and the memory of plain entries.
+//! Plain entries: every item of a large table is found; the error rate and the memory.
 
+use everbloom::bloom::NoPrefetch;
 use everbloom::bloom::table::{Schedule, Table};
 
-use super::{add, measured_rate, plain};
+use super::{add, addition, any, has, hash, measured_rate, plain};
 
 const RATES: [f64; 8] = [0.5, 0.25, 0.05, 0.01, 0.0025, 0.001, 1e-4, 1e-9];
 
 /// Returns up to how many items rates are measured. TABLE_ITEMS overrides it; the full run has 10,000,000.
-pub(super) fn most_items() -> u64 {
+fn most_items() -> u64 {
     std::env::var("TABLE_ITEMS").map_or(100_000, |items| items.parse().unwrap())
+}
+
+#[test]
+fn every_item_of_a_large_table_is_found() {
+    let (mut table, items) = (plain(0.01), most_items().max(1_000_000));
+    let mut hashes = Vec::new();
+    let addition = addition(0);
+    for first in (0..items).step_by(64) {
+        hashes.clear();
+        hashes.extend((first..first + 64).map(hash));
+        let outcomes = table.add_each(&hashes, u64::MAX, addition, &any(), NoPrefetch);
+        assert_eq!(outcomes.refused, None);
+        assert_eq!(table.contains_each(&hashes, u64::MAX, 0, NoPrefetch), u64::MAX, "{first}");
+    }
+    assert!((0..items).all(|item| has(&table, item)));
+    assert_eq!(table.internal_validate(), Ok(()));
+    let measured = measured_rate(&table, 0, 1_000_000);
+    assert!(measured < 0.01 && (measured / table.error_rate(0) - 1.0).abs() < 0.1, "{measured}");
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! What changes a table: only adds and removals that are accepted, so that replicas have the same bytes.
 
-use everbloom::bloom::table::{Addition, EntryKind, PortableSelect, Select, Table, Task};
+use everbloom::bloom::table::{Addition, EntryKind, Select, Table, Task};
 use everbloom::bloom::{AddError, Added, NoPrefetch, Prefetch, Room};
 
-use super::{addition, any, bytes, counted, hash, of_kind, plain, timed};
+use super::{addition, any, bytes, counted, hash, of_kind, timed};
 use crate::support::Random;
 
 const KINDS: [EntryKind; 3] = [EntryKind::Plain, EntryKind::Counted, EntryKind::Timed];
@@ -78,7 +78,6 @@ fn replicas_with_other_limits_and_processors_have_the_same_bytes() {
         }
         assert!(bytes(&primary) == bytes(&replica) && primary.counts() == replica.counts(), "{kind:?}");
         assert!(refused > 50 && unchanged >= refused, "{kind:?}: {refused}, {unchanged}");
-        let _ = PortableSelect;
     }
 }
 
@@ -158,5 +157,4 @@ fn an_add_to_a_segment_with_expired_entries_is_never_refused() {
         assert!(table.size_bytes() <= limit);
         assert_eq!(table.internal_validate(), Ok(()));
     }
-    let _ = plain(0.01);
 }

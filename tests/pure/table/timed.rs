@@ -1,87 +1,15 @@
-//! Timed entries: as a map of times.
+//! Timed entries: the memory of what is live and of what has expired.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
-use everbloom::bloom::table::{Addition, Counting, Table};
+use everbloom::bloom::table::{Addition, Table};
 use everbloom::bloom::{Added, NoPrefetch};
 
-use super::{addition, any, bytes, hash, measured_rate, timed};
-use crate::support::Random;
+use super::{addition, any, hash, timed};
 
 fn add_at(table: &mut Table, item: u64, added: u64, now: u64) -> Added {
     let addition = Addition { hash: hash(item), added, ..addition(now) };
     table.add(addition, &any(), NoPrefetch).unwrap()
-}
-
-#[test]
-fn items_are_found_until_they_expire() {
-    for (error_rate, items, seed) in [(0.01, 20_000u64, 1u64), (0.001, 3_000, 2), (0.2, 100_000, 3)] {
-        let (mut table, mut random) = (timed(error_rate, items), Random(seed));
-        let (mut times, mut next) = (HashMap::<u64, u64>::new(), 0u64);
-        let mut now = 1_000u64;
-        for step in 0..60 {
-            // Even paces, bursts, pauses, and four times the pace.
-            let adds = match step % 12 {
-                0..5 => items / 15,
-                5 => items,
-                6..9 => 0,
-                _ => items / 4,
-            };
-            for _ in 0..adds {
-                let old = random.next() % 4 == 0;
-                let item = if old { next - (random.next() % items).min(next) } else { next };
-                next += u64::from(!old);
-                // Some items come late.
-                let added = if random.next() % 8 == 0 { now - random.next() % 15 } else { now };
-                let outcome = add_at(&mut table, item, added, now);
-                let live = times.get(&item).is_some_and(|added| now - added < 15);
-                assert!(!live || outcome != Added::New, "{item} at {now}");
-                let time = times.entry(item).or_default();
-                *time = (*time).max(added);
-            }
-            for (item, added) in times.iter().filter(|(item, _)| (**item + step) % 7 == 0) {
-                let is_found = table.contains(hash(*item), now, NoPrefetch);
-                assert!(is_found || now - added >= 15, "{error_rate}: {item} of {added} at {now}");
-            }
-            assert_eq!(table.internal_validate(), Ok(()), "{error_rate} at {now}");
-            let old: Vec<_> =
-                times.iter().filter(|(_, added)| now - **added >= 15).map(|(item, _)| *item).collect();
-            let found = old.iter().filter(|item| table.contains(hash(**item), now, NoPrefetch)).count();
-            let most = error_rate * old.len() as f64;
-            assert!(
-                found as f64 <= most + 5.0 * most.sqrt() + 1.0,
-                "{error_rate} at {now}: {found} of {}",
-                old.len()
-            );
-            times.retain(|_, added| now - *added < 40);
-            if adds > 0 {
-                let measured = measured_rate(&table, now, 20_000);
-                assert!(
-                    measured <= error_rate + 5.0 * (error_rate / 20_000.0).sqrt(),
-                    "{error_rate} at {now}: {measured}"
-                );
-            }
-            now += if step % 12 == 8 { 1 + random.next() % 40 } else { 1 };
-        }
-    }
-}
-
-#[test]
-fn lookups_and_adds_that_store_nothing_change_nothing() {
-    let mut table = timed(0.01, 10_000);
-    (0..10_000).for_each(|item| {
-        let _ = add_at(&mut table, item, 100, 100);
-    });
-    let before = (bytes(&table), table.counts());
-    for now in 100..130 {
-        assert_eq!((0..10_000).all(|item| table.contains(hash(item), now, NoPrefetch)), now < 115);
-        let keeps = Addition { hash: hash(5), keeps_generation: true, ..addition(now) };
-        if now < 115 {
-            assert_eq!(table.add(keeps, &any(), NoPrefetch), Ok(Added::Present));
-        }
-    }
-    assert_eq!(add_at(&mut table, 7, 100, 110), Added::Present);
-    assert_eq!((bytes(&table), table.counts()), before);
 }
 
 #[test]
@@ -99,9 +27,7 @@ fn memory_is_that_of_the_live_items_at_any_traffic() {
                 for now in 1_000..1_060u64 {
                     // A fourteenth in each generation, or the whole capacity in fifteen of them.
                     let adds = items * at[(now % 15) as usize] / if name == "even" { 14 } else { 15 };
-                    (next..next + adds).for_each(|item| {
-                        let _ = add_at(&mut table, item, now, now);
-                    });
+                    (next..next + adds).for_each(|item| _ = add_at(&mut table, item, now, now));
                     next += adds;
                     live.push(adds);
                     let live = live.iter().rev().take(15).sum::<u64>();
@@ -166,29 +92,6 @@ fn expired_memory_is_free_after_some_adds() {
         assert!(table.size_bytes() < full / 2, "{items}: {} of {full} bytes", table.size_bytes());
         assert_eq!(table.internal_validate(), Ok(()));
     }
-}
-
-#[test]
-fn the_union_keeps_the_newest_generation() {
-    let (mut table, mut source) = (timed(0.01, 5_000), timed(0.01, 20_000));
-    (0..4_000).for_each(|item| {
-        let _ = add_at(&mut table, item, 100, 100);
-    });
-    (2_000..9_000).for_each(|item| {
-        let _ = add_at(&mut source, item, 107, 107);
-    });
-    table.grow_for(source.used_slots(), 108, &any()).unwrap();
-    for number in 0..source.counts().segments {
-        source.visit_segment(number, |entry| {
-            let _ = table.add_entry(entry, Counting::Sum, 108, &any());
-        });
-    }
-    assert_eq!(table.internal_validate(), Ok(()));
-    assert!((0..9_000).all(|item| table.contains(hash(item), 114, NoPrefetch)));
-    assert!((2_000..9_000).all(|item| table.contains(hash(item), 121, NoPrefetch)));
-    let expired = (0..2_000).filter(|item| table.contains(hash(*item), 115, NoPrefetch)).count();
-    assert!(expired < 60, "{expired}");
-    assert!((0..9_000).filter(|item| table.contains(hash(*item), 122, NoPrefetch)).count() < 200);
 }
 
 #[test]

@@ -1,10 +1,38 @@
-//! Error rates and memory over simulated days.
+//! Sliding windows: the error rate and memory of all traffic, over simulated days, and memory that expired items give
+//! back.
 
-use everbloom::bloom::Filter;
+use everbloom::bloom::generation::Span;
+use everbloom::bloom::{AddError, Added, Filter, NoPrefetch, UnknownMemory, Window};
 
-use super::{DAY_MS, add, is_in, measured_rate};
 use crate::support::Random;
-use crate::support::make::START_MS;
+use crate::support::make::{self, START_MS, contains, promise, set_time, windowed};
+use crate::support::saved::assert_valid;
+
+const DAY_MS: u64 = 86_400_000;
+
+/// Returns an empty filter with an expansion; 0 for a fixed one.
+fn filter(error_rate: f64, capacity_items: u64, expansion: u32, window_ms: u64) -> Filter {
+    windowed(Window::new(promise(error_rate, capacity_items, expansion), Span::new(window_ms), false))
+}
+
+/// Adds an item at a time in milliseconds of UNIX time.
+fn add(filter: &mut Filter, item: u64, at_ms: u64) -> Result<Added, AddError> {
+    set_time(filter, at_ms);
+    make::add(filter, &item.to_le_bytes())
+}
+
+/// Returns whether an item is found at a time.
+fn is_in(filter: &mut Filter, item: u64, at_ms: u64) -> bool {
+    set_time(filter, at_ms);
+    contains(filter, &item.to_le_bytes())
+}
+
+/// Returns the share of `asked` absent items that are found.
+fn measured_rate(filter: &mut Filter, at_ms: u64, asked: u64) -> f64 {
+    set_time(filter, at_ms);
+    let found = (0..asked).filter(|number| contains(filter, &(u64::MAX - number).to_le_bytes())).count();
+    found as f64 / asked as f64
+}
 
 /// Returns a random time between two arrivals, with a mean of 1.
 fn pause(random: &mut Random) -> f64 {
@@ -17,7 +45,7 @@ fn pause(random: &mut Random) -> f64 {
 fn simulate(error_rate: f64, capacity: u64, windows: f64, seed: u64) -> (f64, f64, f64) {
     let window_ms = DAY_MS;
     let mut random = Random(seed);
-    let mut filter = super::filter(error_rate, capacity, 2, window_ms);
+    let mut filter = filter(error_rate, capacity, 2, window_ms);
     let mean_ms = window_ms as f64 / capacity as f64;
     let (mut clock_ms, mut item) = (START_MS as f64, 0u64);
     let end_ms = START_MS as f64 + windows * window_ms as f64;
@@ -117,7 +145,7 @@ impl Pace {
 /// Asserts the rate of a filter for millions of items, in these generations after the first.
 fn assert_an_even_pace_keeps(error_rate: f64, most_bits: f64, capacity: u64, generations: &[u64]) {
     // Live items are those of up to fifteen fourteenths of the window.
-    let filter = super::filter(error_rate, capacity, 2, DAY_MS);
+    let filter = filter(error_rate, capacity, 2, DAY_MS);
     let span = filter.window().unwrap().span;
     let first = span.generation_at(START_MS) + 1;
     let mut pace = Pace { filter, capacity, next: 0 };
@@ -149,4 +177,42 @@ fn an_even_pace_of_three_million_items_keeps_one_per_cent_at_every_phase() {
 #[test]
 fn an_even_pace_of_three_million_items_keeps_one_in_a_thousand_at_every_phase() {
     assert_an_even_pace_keeps(0.001, 23.9, 3_000_000, &[14]);
+}
+
+/// Three faults that windows once had: a window whose limit is close refused every add for ever while it was empty, a
+/// batch that fitted before was refused after it had expired, and the limit was asked for each item.
+#[test]
+fn expired_items_take_no_room_from_new_ones() {
+    let (window_ms, capacity) = (1400, 20_000u64);
+    let mut filter = filter(0.01, capacity, 2, window_ms);
+    let start = START_MS / window_ms * window_ms;
+    let mut next = 0;
+    let fill = |filter: &mut Filter, items: u64, at_ms: u64, limit: u64, next: &mut u64| {
+        set_time(filter, at_ms);
+        let first = *next;
+        *next += items;
+        (first..*next).filter(|item| filter.add(&item.to_le_bytes(), &limit, NoPrefetch).is_err()).count()
+    };
+    // Two and a half times the pace for four windows, at 1.2 times the bytes of the reserved number of items.
+    let mut reserved = filter.try_clone(UnknownMemory).unwrap();
+    assert_eq!(fill(&mut reserved, capacity, start, make::ANY, &mut next), 0);
+    let limit = reserved.size_bytes() * 6 / 5;
+    let mut refused = 0;
+    for generation in 0..56 {
+        refused += fill(&mut filter, capacity * 5 / 2 / 14, start + generation * 100, limit, &mut next);
+        assert!(filter.size_bytes() <= limit);
+    }
+    assert!(refused > 0, "the limit is reached");
+    // After a pause of one window and a generation nothing is refused.
+    let later = start + 56 * 100 + window_ms + 100;
+    assert_eq!(fill(&mut filter, capacity, later, limit, &mut next), 0);
+    // The same batch fits again in every window, at exactly the bytes that it takes.
+    let mut batches = self::filter(0.01, capacity, 2, window_ms);
+    assert_eq!(fill(&mut batches, capacity, start, make::ANY, &mut next), 0);
+    let limit = batches.size_bytes() + batches.size_bytes() / 32;
+    for window in 1..20 {
+        let at_ms = start + window * (window_ms + 100);
+        assert_eq!(fill(&mut batches, capacity, at_ms, limit, &mut next), 0, "window {window}");
+    }
+    assert_valid(&batches, "batches");
 }
