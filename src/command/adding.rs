@@ -1,12 +1,14 @@
 //! Adds items to an existing or a new filter, and determines what is replicated: the common part of BF.ADD, BF.MADD,
 //! BF.INSERT and BF.BULKADD.
 
+use std::borrow::Cow;
+
 use super::creation::spec;
-use super::effects::{Change, Effects, Replication, count_of};
+use super::effects::{Effects, KeyChange, Replication, count_of};
 use super::error::CommandError;
 use super::keyspace::{Host, KeyValue};
 use super::options::CreationOptions;
-use super::outcomes::Outcomes;
+use super::outcomes::ItemOutcomes;
 use super::replicated::{ArgumentList, Creation, ReplicatedCommand};
 use super::window::Timing;
 use crate::bloom::{AddError, Filter, ItemSource, Prefetch};
@@ -38,7 +40,7 @@ pub(super) trait Adds<'a> {
         key: &'a [u8],
         creation: Option<Creation>,
         at_ms: Option<u64>,
-        outcomes: &Outcomes,
+        outcomes: &ItemOutcomes,
         buffer: Self::Buffer,
     ) -> Vec<ReplicatedCommand<'a>>;
 }
@@ -80,10 +82,10 @@ impl<'a> Adds<'a> for &[&'a [u8]] {
         key: &'a [u8],
         creation: Option<Creation>,
         at_ms: Option<u64>,
-        outcomes: &Outcomes,
+        outcomes: &ItemOutcomes,
         buffer: Self::Buffer,
     ) -> Vec<ReplicatedCommand<'a>> {
-        let added = outcomes.added_arguments(self);
+        let added = outcomes.added(self.iter().copied()).map(Cow::Borrowed);
         match (creation, at_ms) {
             (Some(mut creation), at_ms) => {
                 at_ms.into_iter().for_each(|at_ms| creation.at(at_ms));
@@ -106,7 +108,7 @@ pub(super) fn add_items<'a, A: Adds<'a>>(
     slot: KeyValue<&mut Filter>,
     host: &dyn Host,
     prefetch: impl Prefetch,
-) -> Result<Change<'a, Outcomes>, CommandError> {
+) -> Result<KeyChange<'a, ItemOutcomes>, CommandError> {
     match slot {
         KeyValue::WrongType => Err(CommandError::WrongType),
         KeyValue::Present(filter) => {
@@ -125,7 +127,7 @@ pub(super) fn add_items<'a, A: Adds<'a>>(
                 Replication::Rewritten(adds.replicated(key, None, at_ms, &outcomes, buffer))
             };
             let effects = Effects { replication, ..outcomes.effects(adds.count()) };
-            Ok(Change { result: outcomes, publish: None, expires_at_ms: None, effects })
+            Ok(KeyChange { result: outcomes, publish: None, expires_at_ms: None, effects })
         }
         KeyValue::Vacant if !options.may_create(host) => Err(CommandError::LostFilter),
         KeyValue::Vacant => {
@@ -144,7 +146,7 @@ pub(super) fn add_items<'a, A: Adds<'a>>(
                 ..outcomes.effects(adds.count())
             };
             let publish = Some(Box::new(filter));
-            Ok(Change { result: outcomes, publish, expires_at_ms: options.expires_at_ms, effects })
+            Ok(KeyChange { result: outcomes, publish, expires_at_ms: options.expires_at_ms, effects })
         }
     }
 }
@@ -153,14 +155,14 @@ pub(super) fn add_items<'a, A: Adds<'a>>(
 ///
 /// # Errors
 /// [`CommandError::OutOfMemory`] before anything is added, if there is no memory for the outcomes; as
-/// [`Outcomes::check`].
+/// [`ItemOutcomes::check`].
 fn add_to<'a, A: Adds<'a>>(
     filter: &mut Filter,
     adds: &A,
     host: &dyn Host,
     prefetch: impl Prefetch,
-) -> Result<Outcomes, CommandError> {
-    let mut outcomes = Outcomes::with_capacity(adds.count())?;
+) -> Result<ItemOutcomes, CommandError> {
+    let mut outcomes = ItemOutcomes::with_capacity(adds.count())?;
     filter.add_items(&mut adds.items(), host, prefetch, &mut |run| {
         let ends = A::ENDS_WHEN_FULL && run.error == Some(AddError::Full);
         outcomes.extend(if ends { run.up_to_refused() } else { run });

@@ -1,12 +1,11 @@
 //! The commands that move a filter between servers: BF.SCANDUMP, BF.LOADCHUNK and BF.LOAD.
 
 use super::arguments::Arguments;
-use super::effects::{Change, Effects, publish};
+use super::effects::{Effects, KeyChange, publish};
 use super::error::CommandError;
-use super::keyspace::{Host, KeyValue, Keyspace, OpenKey};
+use super::keyspace::{Host, KeyValue, Keyspace, OpenKey, Reply};
 use super::memory::Spare;
 use super::number::parse_integer;
-use super::reply::Reply;
 use super::table::KeyAccess;
 use crate::bloom::{Filter, ReserveError};
 use crate::format::DecodeError;
@@ -71,7 +70,7 @@ pub(super) fn load_chunk<'a>(
             None
         }
     };
-    let ((), effects) = publish(&mut open, key, Change::received(created))?;
+    let ((), effects) = publish(&mut open, key, KeyChange::received(created))?;
     reply.simple("OK");
     Ok(effects)
 }
@@ -127,7 +126,7 @@ pub(super) fn load<'a>(
         | DecodeError::BeforeFirstRelease(_)
         | DecodeError::Invalid(_) => CommandError::BadBlob,
     })?;
-    let ((), effects) = publish(&mut open, key, Change::received(Some(Box::new(filter))))?;
+    let ((), effects) = publish(&mut open, key, KeyChange::received(Some(Box::new(filter))))?;
     reply.simple("OK");
     Ok(effects)
 }

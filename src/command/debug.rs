@@ -3,10 +3,9 @@
 use super::arguments::Arguments;
 use super::effects::Effects;
 use super::error::CommandError;
-use super::facts::{order_word, owner};
-use super::keyspace::{Keyspace, OpenKey};
+use super::fields::{order_word, owner};
+use super::keyspace::{Keyspace, OpenKey, Reply};
 use super::number::six_digits;
-use super::reply::Reply;
 use super::table::KeyAccess;
 use super::words::Word;
 use crate::bloom::bits::layout::{LayerParameters, SchemeLayout};
@@ -19,7 +18,7 @@ use crate::bloom::{Filter, Kind, Layer, Layout, Table};
 ///
 /// # Errors
 /// [`CommandError::WrongType`] and [`CommandError::NotFound`].
-pub(super) fn run<'a>(
+pub(super) fn debug<'a>(
     mut arguments: Arguments<'a>,
     keyspace: &impl Keyspace,
     reply: &mut impl Reply,

@@ -66,7 +66,7 @@ pub(super) fn count_of(arguments: usize) -> u32 {
 
 /// The result of a command on a key, before a new filter is published.
 #[derive(Debug)]
-pub(super) struct Change<'a, T> {
+pub(super) struct KeyChange<'a, T> {
     /// What is replied.
     pub(super) result: T,
     /// A complete filter to put under the key, in place of the key's value.
@@ -77,7 +77,7 @@ pub(super) struct Change<'a, T> {
     pub(super) effects: Effects<'a>,
 }
 
-impl<'a> Change<'a, ()> {
+impl<'a> KeyChange<'a, ()> {
     /// Returns the change that creates a filter, replicated as `commands`.
     pub(super) fn created(filter: Box<Filter>, commands: Vec<ReplicatedCommand<'a>>) -> Self {
         let effects =
@@ -93,7 +93,7 @@ impl<'a> Change<'a, ()> {
     }
 }
 
-impl<T> Change<'_, T> {
+impl<T> KeyChange<'_, T> {
     /// Sets the time at which the new filter expires.
     pub(super) fn expiring(self, at_ms: Option<u64>) -> Self {
         Self { expires_at_ms: at_ms, ..self }
@@ -109,9 +109,9 @@ impl<T> Change<'_, T> {
 pub(super) fn publish<'a, T>(
     key: &mut impl OpenKey,
     name: KeyName<'a>,
-    change: Change<'a, T>,
+    change: KeyChange<'a, T>,
 ) -> Result<(T, Effects<'a>), CommandError> {
-    let Change { result, publish, expires_at_ms, mut effects } = change;
+    let KeyChange { result, publish, expires_at_ms, mut effects } = change;
     match publish {
         Some(filter) => {
             key.publish(filter)?;

@@ -3,11 +3,10 @@
 use super::arguments::Arguments;
 use super::effects::Effects;
 use super::error::{CommandError, INTERNAL_ERROR};
-use super::keyspace::Keyspace;
+use super::keyspace::{Keyspace, Reply};
 use super::outcomes::loses_item;
-use super::reply::Reply;
 use super::table::Command;
-use super::{add, bulk, chunks, debug, delete, exists, import, info, merge, reserve, statistics};
+use super::{bulk, chunks, debug, import, info, items, merge, reserve};
 
 /// Runs a command, whose arguments after the name are `argv`, and replies. Returns what the host does afterwards;
 /// nothing for a command that is refused. O(arguments), plus the command's own complexity.
@@ -36,26 +35,26 @@ fn run<'a>(
 ) -> Result<Effects<'a>, CommandError> {
     let arguments = Arguments::new(argv, command)?;
     match command {
-        Command::Reserve => reserve::run(arguments, keyspace, reply),
-        Command::Add => add::add(arguments, keyspace, reply),
-        Command::MAdd => add::madd(arguments, keyspace, reply),
-        Command::Insert => add::insert(arguments, keyspace, reply),
-        Command::Del => delete::del(arguments, keyspace, reply),
-        Command::Exists => exists::exists(arguments, keyspace, reply),
-        Command::MExists => exists::mexists(arguments, keyspace, reply),
+        Command::Reserve => reserve::reserve(arguments, keyspace, reply),
+        Command::Add => items::add(arguments, keyspace, reply),
+        Command::MAdd => items::madd(arguments, keyspace, reply),
+        Command::Insert => items::insert(arguments, keyspace, reply),
+        Command::Del => items::del(arguments, keyspace, reply),
+        Command::Exists => items::exists(arguments, keyspace, reply),
+        Command::MExists => items::mexists(arguments, keyspace, reply),
         Command::BulkAdd => bulk::add(arguments, keyspace, reply),
         Command::BulkExists => bulk::exists(arguments, keyspace, reply),
         Command::Info => info::info(arguments, keyspace, reply),
-        Command::Stats => statistics::run(arguments, keyspace, reply),
+        Command::Stats => info::stats(arguments, keyspace, reply),
         Command::Card => info::card(arguments, keyspace, reply),
-        Command::Debug => debug::run(arguments, keyspace, reply),
-        Command::Clear => delete::clear(arguments, keyspace, reply),
+        Command::Debug => debug::debug(arguments, keyspace, reply),
+        Command::Clear => reserve::clear(arguments, keyspace, reply),
         Command::ScanDump => chunks::scan_dump(arguments, keyspace, reply),
         Command::LoadChunk => chunks::load_chunk(arguments, keyspace, reply),
         Command::Load => chunks::load(arguments, keyspace, reply),
         Command::Import => import::import(arguments, keyspace, reply),
         Command::Export => import::export(arguments, keyspace, reply),
-        Command::Merge => merge::run(arguments, keyspace, reply),
+        Command::Merge => merge::merge(arguments, keyspace, reply),
     }
 }
 

@@ -3,13 +3,12 @@
 use std::borrow::Cow;
 
 use super::arguments::Arguments;
-use super::effects::{Change, Effects, publish};
+use super::effects::{Effects, KeyChange, publish};
 use super::error::{CommandError, ImportError, quotable};
-use super::keyspace::{Host, KeyName, KeyValue, Keyspace, OpenKey};
+use super::keyspace::{Host, KeyName, KeyValue, Keyspace, OpenKey, Reply};
 use super::memory::Spare;
 use super::options::{CommandOptions, CreationOptions, GUAVA, ImportOptions};
 use super::replicated::{ArgumentList, ReplicatedCommand, growth_words, number, word};
-use super::reply::Reply;
 use super::table::KeyAccess;
 use super::words::Word;
 use crate::bloom::bits::estimate::half_full_items;
@@ -166,7 +165,7 @@ impl<'a> Import<'a> {
     }
 
     /// Returns the filter with the bits of `bytes`, the content of its origin, and how it is replicated.
-    fn create(mut self, bytes: &[u8], keyspace: &impl Keyspace) -> Result<Change<'a, ()>, CommandError> {
+    fn create(mut self, bytes: &[u8], keyspace: &impl Keyspace) -> Result<KeyChange<'a, ()>, CommandError> {
         self.complete(keyspace)?;
         let layout = SchemeLayout::new(self.parameters(bytes)?).map_err(ImportError::Scheme)?;
         let planned = Footprint::default().with_layer_spec(&clients_layer(layout, 1));
@@ -187,7 +186,7 @@ impl<'a> Import<'a> {
         let command = self.replicated(&layout, capacity_items, error_rate, growth);
         let policy = Imported { form, estimated_items: 0, error_rate, growth };
         let filter = Filter::import(layout, bits, capacity_items, policy).ok_or(ImportError::OutOfMemory)?;
-        Ok(Change::created(Box::new(filter), vec![command]).expiring(self.filter.expires_at_ms))
+        Ok(KeyChange::created(Box::new(filter), vec![command]).expiring(self.filter.expires_at_ms))
     }
 
     /// Reads missing options from Redisson's settings.

@@ -1,14 +1,18 @@
-//! BF.INFO and BF.CARD.
+//! What a filter is: BF.INFO, BF.STATS and BF.CARD.
 
 use super::arguments::Arguments;
 use super::effects::Effects;
 use super::error::CommandError;
-use super::facts::{self, Value};
-use super::keyspace::{Keyspace, OpenKey};
-use super::reply::{Protocol, Reply};
-use super::statistics::{FIELDS as STATISTICS, Statistics};
+use super::fields::{FieldValue, error_rate, expansion, order_word, owner};
+use super::keyspace::{Keyspace, OpenKey, Protocol, Reply};
+use super::log_lines::advice;
+use super::options::is_named;
 use super::table::KeyAccess;
-use crate::bloom::Filter;
+use super::words::Word;
+use crate::bloom::bits::estimate::fill;
+use crate::bloom::filter::policy::{ValkeyBloom, valkeybloom};
+use crate::bloom::{Filter, FilterStats, Growth, Kind, Layer, LayerStats, Layout, TableStats};
+use crate::format::filter::DataType;
 
 /// BF.INFO: `key [field]`. Replies all of RedisBloom's fields, or the requested field, which may also be one of
 /// BF.STATS. O(layers).
@@ -24,64 +28,28 @@ pub(super) fn info<'a>(
     let mut key = keyspace.open(name, KeyAccess::ReadOnly);
     let filter = key.slot().required()?;
     let Some(word) = word else {
-        reply.map(FIELDS.len());
-        for field in &FIELDS {
-            reply.simple(field.name);
-            (field.value)(filter).unwrap_or(Value::Null).write(reply);
+        reply.map(INFO_FIELDS.len());
+        for (_, name, value) in &INFO_FIELDS {
+            reply.simple(name);
+            value(filter).unwrap_or(FieldValue::Null).write(reply);
         }
         return Ok(Effects::default());
     };
-    let named = FIELDS.iter().chain(&MORE_FIELDS).find(|field| is_named(field.word, word));
-    if let Some(field) = named {
-        write_one(field.name, &(field.value)(filter).ok_or(CommandError::InfoField)?, reply);
+    let mut fields = INFO_FIELDS.iter().chain(&MORE_FIELDS);
+    if let Some((_, name, value)) = fields.find(|(token, ..)| is_named(token, word)) {
+        write_one(name, &value(filter).ok_or(CommandError::InfoField)?, reply);
         return Ok(Effects::default());
     }
-    let field = STATISTICS.iter().find(|field| is_named(field.name, word)).ok_or(CommandError::InfoField)?;
+    let field = STATS_FIELDS.iter().find(|(field, _)| is_named(field, word));
+    let (field, value) = field.ok_or(CommandError::InfoField)?;
     let allocated_bytes = key.allocated_bytes();
-    let statistics = Statistics::of(name.bytes, key.slot().required()?, allocated_bytes);
-    write_one(field.name, &(field.value)(&statistics), reply);
+    let stats = KeyStats::of(name.bytes, key.slot().required()?, allocated_bytes);
+    write_one(field, &value(&stats), reply);
     Ok(Effects::default())
 }
 
-/// A field of BF.INFO: the word that requests it, its name in the reply, and its value; `None` for filters without
-/// it.
-struct Field {
-    word: &'static str,
-    name: &'static str,
-    value: fn(&Filter) -> Option<Value>,
-}
-
-const fn field(word: &'static str, name: &'static str, value: fn(&Filter) -> Option<Value>) -> Field {
-    Field { word, name, value }
-}
-
-/// RedisBloom's five fields in its order. go-redis fails on a sixth.
-const FIELDS: [Field; 5] = [
-    field("CAPACITY", "Capacity", |filter| Some(Value::Integer(filter.capacity_items()))),
-    field("SIZE", "Size", |filter| Some(Value::Integer(facts::size_bytes(filter)))),
-    field("FILTERS", "Number of filters", |filter| Some(Value::Integer(filter.part_count() as u64))),
-    field("ITEMS", "Number of items inserted", |filter| Some(Value::Integer(filter.items()))),
-    field("EXPANSION", "Expansion rate", |filter| Some(facts::expansion(filter))),
-];
-
-/// Fields that are replied only on request: valkey-bloom's, then everbloom's own.
-const MORE_FIELDS: [Field; 5] = [
-    field("ERROR", "Error rate", |filter| facts::error_rate(filter).map(Value::Double)),
-    field("TIGHTENING", "Tightening ratio", |filter| facts::tightening_ratio(filter).map(Value::Double)),
-    field("MAXSCALEDCAPACITY", "Max scaled capacity", |filter| {
-        facts::max_scaled_capacity_items(filter).map(Value::Integer)
-    }),
-    field("ESTIMATED", "Estimated items", |filter| facts::estimated_items(filter).map(Value::Integer)),
-    field("WINDOW", "Window milliseconds", |filter| facts::window_ms(filter).map(Value::Integer)),
-];
-
-/// Returns whether a word of the client is this name, in any case.
-fn is_named(name: &str, word: &[u8]) -> bool {
-    name.as_bytes().eq_ignore_ascii_case(word)
-}
-
 /// Replies one field as RedisBloom does: a map of one pair in RESP3, an array with only the value in RESP2.
-fn write_one(name: &'static str, value: &Value, reply: &mut impl Reply) {
+fn write_one(name: &'static str, value: &FieldValue, reply: &mut impl Reply) {
     match reply.protocol() {
         Protocol::Resp2 => reply.array(1),
         Protocol::Resp3 => {
@@ -90,6 +58,23 @@ fn write_one(name: &'static str, value: &Value, reply: &mut impl Reply) {
         }
     }
     value.write(reply);
+}
+
+/// BF.STATS: `key`. Replies a map of all statistics, and under `per-layer` a map for each layer. O(layers).
+///
+/// # Errors
+/// [`CommandError::NotFound`].
+pub(super) fn stats<'a>(
+    mut arguments: Arguments<'a>,
+    keyspace: &impl Keyspace,
+    reply: &mut impl Reply,
+) -> Result<Effects<'a>, CommandError> {
+    let name = arguments.key()?;
+    let mut key = keyspace.open(name, KeyAccess::ReadOnly);
+    key.slot().required()?;
+    let allocated_bytes = key.allocated_bytes();
+    KeyStats::of(name.bytes, key.slot().required()?, allocated_bytes).write(reply);
+    Ok(Effects::default())
 }
 
 /// BF.CARD: `key`. Replies the number of items added; 0 if the key does not exist. O(layers).
@@ -104,4 +89,185 @@ pub(super) fn card<'a>(
     let mut key = keyspace.open(arguments.key()?, KeyAccess::ReadOnly);
     reply.integer(key.slot().present()?.map_or(0, |filter| filter.items()));
     Ok(Effects::default())
+}
+
+/// A field of BF.INFO: the word that requests it, its name in the reply, and its value; `None` for filters without
+/// it.
+type InfoField = (&'static str, &'static str, fn(&Filter) -> Option<FieldValue>);
+
+/// RedisBloom's five fields in its order. go-redis fails on a sixth.
+const INFO_FIELDS: [InfoField; 5] = [
+    ("CAPACITY", "Capacity", |filter| Some(filter.capacity_items().into())),
+    // The size that the module of the filter's format would show.
+    ("SIZE", "Size", |filter| {
+        let reported_bytes = filter.policy().reported_size_bytes(filter.layers());
+        Some(reported_bytes.unwrap_or_else(|| filter.size_bytes()).into())
+    }),
+    ("FILTERS", "Number of filters", |filter| Some((filter.part_count() as u64).into())),
+    ("ITEMS", "Number of items inserted", |filter| Some(filter.items().into())),
+    ("EXPANSION", "Expansion rate", |filter| Some(expansion(filter).into())),
+];
+
+/// Fields that are replied only on request: valkey-bloom's, then everbloom's own.
+const MORE_FIELDS: [InfoField; 5] = [
+    ("ERROR", "Error rate", |filter| error_rate(filter).map(FieldValue::Double)),
+    ("TIGHTENING", "Tightening ratio", |filter| {
+        scaling(filter).map(|policy| FieldValue::Double(policy.tightening_ratio))
+    }),
+    ("MAXSCALEDCAPACITY", "Max scaled capacity", |filter| {
+        scaling(filter).map(|policy| valkeybloom::max_scaled_capacity(policy, VALKEYBLOOM_MAX_BYTES).into())
+    }),
+    ("ESTIMATED", "Estimated items", |filter| {
+        filter.policy().imported().map(|policy| policy.estimated_items.into())
+    }),
+    ("WINDOW", "Window milliseconds", |filter| filter.window().map(|window| window.span.ms().into())),
+];
+
+/// valkey-bloom's default limit of a filter. `Max scaled capacity` must be the reply of that module, so it does not
+/// depend on everbloom's limit.
+const VALKEYBLOOM_MAX_BYTES: u64 = 128 << 20;
+
+/// Returns the parameters of a scaling filter of valkey-bloom.
+fn scaling(filter: &Filter) -> Option<&ValkeyBloom> {
+    filter.policy().valkeybloom().filter(|policy| !policy.growth.is_fixed_size())
+}
+
+/// The statistics of a filter under a key.
+struct KeyStats<'f> {
+    filter: &'f Filter,
+    layers: Vec<LayerStats>,
+    table: Option<TableStats>,
+    whole: FilterStats,
+    /// Bytes that the allocator set aside for the filter.
+    allocated_bytes: u64,
+    advice: Option<String>,
+}
+
+/// A field for the whole filter: its name, which in capitals is its word in BF.INFO, and its value.
+type StatsField = (&'static str, fn(&KeyStats<'_>) -> FieldValue);
+
+/// The fields for the whole filter, in the order of the reply.
+const STATS_FIELDS: [StatsField; 30] = [
+    ("type", |s| DataType::of(s.filter.format()).name.into()),
+    ("format", |s| s.filter.format().word().into()),
+    ("kind", |s| s.filter.kind().row().name.into()),
+    ("layers", |s| (s.layers.len() as u64).into()),
+    ("capacity", |s| s.filter.capacity_items().into()),
+    ("items", |s| s.filter.items().into()),
+    ("estimated-items", |s| FieldValue::about(s.whole.estimated_items)),
+    ("set-bits", |s| s.of_bits(s.whole.set_bits.into())),
+    ("fill", |s| s.of_bits(FieldValue::rounded(fill(s.whole.set_bits, s.whole.positions)))),
+    ("error-rate", |s| error_rate(s.filter).into()),
+    ("error-rate-max", |s| s.filter.error_rate_max().map_or(FieldValue::Null, FieldValue::rounded)),
+    ("error-rate-now", |s| FieldValue::rounded(s.whole.error_rate)),
+    ("bytes", |s| s.filter.size_bytes().into()),
+    ("bits-per-item", |s| s.bits_per_item()),
+    ("allocated-bytes", |s| s.allocated_bytes.into()),
+    ("table-items", |s| s.of_table(|table| table.items)),
+    ("table-bytes", |s| s.of_table(|table| table.size_bytes)),
+    ("table-segments", |s| s.of_table(|table| table.segments)),
+    ("void-entries", |s| s.of_table(|table| table.leftovers.void_entries)),
+    ("saturated-buckets", |s| s.of_table(|table| table.leftovers.saturated_buckets)),
+    ("expired-entries", |s| s.of_window(|table| table.expired_entries)),
+    ("expired-bytes", |s| s.of_window(TableStats::expired_bytes)),
+    ("hashes", |s| s.of_bits(s.whole.probes.into())),
+    ("growth", |s| s.growth().into()),
+    ("expansion", |s| expansion(s.filter).into()),
+    ("keyed", |s| FieldValue::Boolean(s.filter.is_keyed())),
+    ("import-scheme", |s| {
+        s.filter.clients_layer().map(|(layout, _)| layout.parameters().scheme.word()).into()
+    }),
+    ("import-encoding", |s| {
+        s.filter.clients_layer().map(|(layout, _)| layout.parameters().encoding.word()).into()
+    }),
+    ("import-order", |s| s.filter.policy().imported().map(|policy| order_word(policy.form.order)).into()),
+    ("advice", |s| s.advice.clone().into()),
+];
+
+impl<'f> KeyStats<'f> {
+    /// Returns the statistics of the filter under `key`. O(layers): some microseconds for a paged layer, and up to a
+    /// hundred if the filter has grown so often that it has advice.
+    fn of(key: &[u8], filter: &'f Filter, allocated_bytes: u64) -> Self {
+        let (layers, table, whole) = filter.stats();
+        Self { filter, layers, table, whole, allocated_bytes, advice: advice(key, filter) }
+    }
+
+    /// Returns a value for the bits of the filter; null if it has none.
+    fn of_bits(&self, value: FieldValue) -> FieldValue {
+        if self.layers.is_empty() { FieldValue::Null } else { value }
+    }
+
+    /// Returns a number of the table; null if there is none.
+    fn of_table(&self, number: fn(&TableStats) -> u64) -> FieldValue {
+        self.table.as_ref().map(number).into()
+    }
+
+    /// Returns a number of the table of a sliding-window filter; null for other filters.
+    fn of_window(&self, number: fn(&TableStats) -> u64) -> FieldValue {
+        if self.filter.window().is_some() { self.of_table(number) } else { FieldValue::Null }
+    }
+
+    fn bits_per_item(&self) -> FieldValue {
+        let table_bits = self.table.as_ref().map_or(0, |table| table.size_bytes.saturating_mul(8));
+        let size_bits = self.whole.size_bits.saturating_add(table_bits);
+        match self.filter.items() {
+            0 => FieldValue::Null,
+            items => FieldValue::rounded(size_bits as f64 / items as f64),
+        }
+    }
+
+    fn growth(&self) -> &'static str {
+        match self.filter.growth() {
+            Growth::Fixed => "fixed",
+            Growth::Saturating => "saturating",
+            Growth::Scaling { .. } | Growth::Unreserved { .. } => "scaling",
+        }
+    }
+
+    fn write(&self, reply: &mut impl Reply) {
+        reply.map(STATS_FIELDS.len().saturating_add(1));
+        for (name, value) in &STATS_FIELDS {
+            reply.simple(name);
+            value(self).write(reply);
+        }
+        reply.simple("per-layer");
+        reply.array(self.layers.len());
+        for (index, layer) in self.layers.iter().enumerate() {
+            self.write_layer(index, layer, reply);
+        }
+    }
+
+    fn write_layer(&self, index: usize, layer: &LayerStats, reply: &mut impl Reply) {
+        let fields: [(_, FieldValue); 11] = [
+            ("placement", self.filter.layers().get(index).map(|layer| self.placement(layer)).into()),
+            ("bits", layer.size_bits.into()),
+            ("bytes", layer.size_bytes.into()),
+            ("hashes", u64::from(layer.probes).into()),
+            ("capacity", layer.capacity_items.into()),
+            ("items", layer.items.into()),
+            ("estimated-items", FieldValue::about(layer.estimated_items)),
+            ("set-bits", layer.set_bits.into()),
+            ("fill", FieldValue::rounded(fill(layer.set_bits, layer.positions))),
+            ("error-rate", self.filter.policy().sized_error_rate(self.filter.layers(), index).into()),
+            ("error-rate-now", FieldValue::rounded(layer.error_rate)),
+        ];
+        reply.map(fields.len());
+        for (name, value) in &fields {
+            reply.simple(name);
+            value.write(reply);
+        }
+    }
+
+    /// Returns the word for the layout of a layer; in a union, the word for its hash.
+    fn placement(&self, layer: &Layer) -> &'static str {
+        if self.filter.kind() == Kind::Union {
+            return owner(layer);
+        }
+        match layer.layout() {
+            Layout::Scattered(_) => "scattered",
+            Layout::Paged(_) => "paged",
+            Layout::Modulo(_) | Layout::Prime(_) => "double hashing",
+            Layout::Scheme(layout) => layout.parameters().scheme.word(),
+        }
+    }
 }

@@ -5,8 +5,7 @@ use std::collections::HashSet;
 use super::arguments::Arguments;
 use super::effects::{Effects, Replication};
 use super::error::CommandError;
-use super::keyspace::{KeyName, KeyValue, Keyspace, OpenKey};
-use super::reply::Reply;
+use super::keyspace::{KeyName, KeyValue, Keyspace, OpenKey, Reply};
 use super::table::KeyAccess;
 use crate::bloom::filter::merge::MergeError;
 use crate::bloom::{Filter, ReserveError};
@@ -22,12 +21,12 @@ pub(super) const FORCE: &str = "FORCE";
 ///
 /// # Errors
 /// The merge is refused. Nothing has changed.
-pub(super) fn run<'a>(
+pub(super) fn merge<'a>(
     arguments: Arguments<'a>,
     keyspace: &impl Keyspace,
     reply: &mut impl Reply,
 ) -> Result<Effects<'a>, CommandError> {
-    let request = Request::parse(arguments)?;
+    let request = MergeRequest::parse(arguments)?;
     for source in &request.sources {
         keyspace.may_read(*source, request.dest)?;
     }
@@ -41,7 +40,7 @@ pub(super) fn run<'a>(
 }
 
 /// The arguments of BF.MERGE.
-struct Request<'a> {
+struct MergeRequest<'a> {
     dest: KeyName<'a>,
     /// The sources without the destination, each once.
     sources: Vec<KeyName<'a>>,
@@ -50,7 +49,7 @@ struct Request<'a> {
     is_forced: bool,
 }
 
-impl<'a> Request<'a> {
+impl<'a> MergeRequest<'a> {
     /// Reads the arguments. FORCE is the option if it is the last argument after a source, and a key otherwise.
     fn parse(mut arguments: Arguments<'a>) -> Result<Self, CommandError> {
         let dest = arguments.key()?;

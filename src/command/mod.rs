@@ -5,43 +5,36 @@
 //! It returns [`Effects`] for the host. The module `redis` and the tests call the same function.
 #![forbid(unsafe_code)]
 
-mod add;
 mod adding;
-mod advice;
 pub mod arguments;
 mod bulk;
 mod chunks;
 mod creation;
 mod debug;
-mod delete;
 pub mod effects;
 pub mod error;
 mod execute;
-mod exists;
-mod facts;
+mod fields;
 mod import;
 mod info;
+mod items;
 pub mod keyspace;
+mod log_lines;
 mod memory;
 mod merge;
 pub mod number;
 pub mod options;
 mod outcomes;
-mod refusals;
 mod replicated;
-pub mod reply;
 mod reserve;
-mod statistics;
 pub mod table;
 mod window;
 pub mod words;
 
-pub use advice::growth_line;
 pub use effects::{Effects, Replication};
 pub use error::CommandError;
 pub use execute::{end_after_panic, execute, refuse};
-pub use keyspace::{Host, KeyName, KeyValue, Keyspace, OpenKey, Settings};
-pub use refusals::Refusals;
+pub use keyspace::{Host, KeyName, KeyValue, Keyspace, OpenKey, Protocol, Reply, Settings};
+pub use log_lines::{Refusals, growth_line};
 pub use replicated::ReplicatedCommand;
-pub use reply::{Protocol, Reply};
 pub use table::{COMMANDS, Command};

@@ -1,17 +1,16 @@
-//! BF.RESERVE.
+//! Empty filters: BF.RESERVE creates one, and BF.CLEAR empties one.
 
 use super::arguments::Arguments;
 use super::creation::spec;
-use super::effects::{Change, Effects, publish};
+use super::effects::{Effects, KeyChange, Replication, publish};
 use super::error::CommandError;
-use super::keyspace::{Host, KeyValue, Keyspace, OpenKey};
+use super::keyspace::{Host, KeyValue, Keyspace, OpenKey, Reply};
 use super::number::{in_range, is_ratio, parse_double, parse_integer};
 use super::options::{CommandOptions, CreationOptions};
 use super::replicated::Creation;
-use super::reply::Reply;
 use super::table::KeyAccess;
 use crate::bloom::limits::EXPANSION_MAX;
-use crate::bloom::{Filter, Format};
+use crate::bloom::{ByteLimit, Filter, Format, Limit};
 
 /// BF.RESERVE: `key error_rate capacity [EXPANSION n] [NONSCALING] [SATURATE] [KEYED] [FORMAT format]
 /// [COUNTING] [WINDOW s | PWINDOW ms] [NOREFRESH] [EX s | PX ms | EXAT s | PXAT ms] [IFNOTEXISTS]`. O(1).
@@ -19,7 +18,7 @@ use crate::bloom::{Filter, Format};
 /// # Errors
 /// The first bad argument, in RedisBloom's order; then that the key exists, or an option that differs from the existing
 /// filter, or that the filter cannot be created.
-pub(super) fn run<'a>(
+pub(super) fn reserve<'a>(
     mut arguments: Arguments<'a>,
     keyspace: &impl Keyspace,
     reply: &mut impl Reply,
@@ -39,7 +38,7 @@ pub(super) fn run<'a>(
     }
     let filter = Filter::reserve(spec(&options, keyspace)?, keyspace).map_err(CommandError::Reserve)?;
     let commands = Creation::of(&filter).commands(key.bytes, std::iter::empty(), Vec::new());
-    let change = Change::created(Box::new(filter), commands).expiring(options.expires_at_ms);
+    let change = KeyChange::created(Box::new(filter), commands).expiring(options.expires_at_ms);
     let ((), effects) = publish(&mut open, key, change)?;
     if if_not_exists {
         reply.integer(1)
@@ -91,4 +90,48 @@ fn expansion(given: &CommandOptions, host: &dyn Host) -> Result<Option<u32>, Com
     }
     let factor = u32::try_from(factor).ok().filter(|factor| *factor <= EXPANSION_MAX);
     factor.map(Some).ok_or(CommandError::ReserveExpansionRange)
+}
+
+/// BF.CLEAR: `key`. Empties a filter, which keeps its parameters and its time to live. O(1): large memory is freed in
+/// the background.
+///
+/// Nothing is replicated or notified if the filter was empty.
+///
+/// # Errors
+/// [`CommandError::WrongType`], [`CommandError::NotFound`]; the empty filter would be larger than the filter and the
+/// limit; there is no memory for it. The filter is unchanged.
+pub(super) fn clear<'a>(
+    mut arguments: Arguments<'a>,
+    keyspace: &impl Keyspace,
+    reply: &mut impl Reply,
+) -> Result<Effects<'a>, CommandError> {
+    let mut key = keyspace.open(arguments.key()?, KeyAccess::ReadWrite);
+    let filter = key.slot().required()?;
+    if filter.is_empty() {
+        reply.simple("OK");
+        return Ok(Effects::default());
+    }
+    let limit = LimitOrOwnSize { limit: keyspace, own_bytes: filter.size_bytes() };
+    let emptied = filter.try_emptied(&limit).map_err(CommandError::Reserve)?;
+    key.replace(emptied);
+    reply.simple("OK");
+    Ok(Effects { replication: Replication::Verbatim, cleared: true, ..Effects::default() })
+}
+
+/// A limit that also allows the current size of the filter, which may exceed a setting that was changed later. The
+/// size of the emptied filter is checked because a crafted header can give it any first layer.
+struct LimitOrOwnSize<'h, H> {
+    limit: &'h H,
+    own_bytes: u64,
+}
+
+impl<H: ByteLimit> ByteLimit for LimitOrOwnSize<'_, H> {
+    fn limit(&self) -> Limit {
+        let limit = self.limit.limit();
+        Limit { bytes: limit.bytes.max(self.own_bytes), ..limit }
+    }
+
+    fn permits(&self, needed_bytes: u64) -> Result<(), Limit> {
+        if needed_bytes <= self.own_bytes { Ok(()) } else { self.limit.permits(needed_bytes) }
+    }
 }

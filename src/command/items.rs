@@ -1,19 +1,18 @@
-//! The commands that add items: BF.ADD, BF.MADD and BF.INSERT.
+//! The commands on items that are arguments: BF.ADD, BF.MADD, BF.INSERT, BF.EXISTS, BF.MEXISTS and BF.DEL.
 
 use std::borrow::Cow;
 
-use super::adding::{add_items, check_auto_create};
+use super::adding::{add_items, argument_buffer, check_auto_create};
 use super::arguments::Arguments;
-use super::effects::{Change, Effects, Replication, publish};
+use super::effects::{Effects, KeyChange, Replication, publish};
 use super::error::CommandError;
-use super::keyspace::{Host, KeyName, KeyValue, Keyspace, OpenKey};
+use super::keyspace::{Host, KeyName, KeyValue, Keyspace, OpenKey, Reply};
 use super::options::{CommandOptions, CreationOptions};
-use super::outcomes::{check_loss, write_outcome};
+use super::outcomes::{ItemOutcomes, check_loss};
 use super::replicated::ReplicatedCommand;
-use super::reply::Reply;
 use super::table::KeyAccess;
 use super::window::Timing;
-use crate::bloom::{AddError, Added, Filter, Format, Prefetch};
+use crate::bloom::{Added, Filter, Format, Kind, Prefetch};
 
 /// BF.ADD: `key item`. O(layers * probes).
 ///
@@ -36,9 +35,9 @@ pub(super) fn add<'a>(
             (outcome, timing.replicated_ms(filter))
         }
         slot => {
-            let change = add_to_new(key.bytes, item, slot, keyspace, keyspace.prefetch())?;
-            let (outcome, effects) = publish(&mut open, key, change)?;
-            write_outcome(outcome, reply);
+            let change = add_without_options(key.bytes, &[item], slot, keyspace, keyspace.prefetch())?;
+            let (outcomes, effects) = publish(&mut open, key, change)?;
+            outcomes.write_each(reply);
             return Ok(effects);
         }
     };
@@ -59,7 +58,7 @@ pub(super) fn add<'a>(
         }
         Err(error) => {
             check_loss(error, keyspace)?;
-            write_outcome(outcome, reply);
+            reply.error(&CommandError::Add(error).to_string());
             Ok(Effects { items_refused: 1, refused: Some(error), ..Effects::default() })
         }
     }
@@ -77,19 +76,18 @@ fn replication<'a>(key: KeyName<'a>, item: &'a [u8], at_ms: Option<u64>) -> Repl
     }
 }
 
-/// Adds an item to a new filter. Not inlined: nearly all commands add to an existing filter.
+/// Adds items to the filter in a slot, or to a new filter of the settings. Not inlined: nearly all commands with one
+/// item add to an existing filter.
 #[inline(never)]
-fn add_to_new<'a>(
+fn add_without_options<'a>(
     key: &'a [u8],
-    item: &'a [u8],
+    items: &[&'a [u8]],
     slot: KeyValue<&mut Filter>,
     host: &dyn Host,
     prefetch: impl Prefetch,
-) -> Result<Change<'a, Result<Added, AddError>>, CommandError> {
+) -> Result<KeyChange<'a, ItemOutcomes>, CommandError> {
     check_auto_create(&slot, host)?;
-    let change = add_items(key, &&[item][..], &CreationOptions::default(), slot, host, prefetch)?;
-    let Change { result, publish, expires_at_ms, effects } = change;
-    Ok(Change { result: result.first(), publish, expires_at_ms, effects })
+    add_items(key, &items, &CreationOptions::default(), slot, host, prefetch)
 }
 
 /// BF.MADD: `key item [item ...]`. O(items * layers * probes).
@@ -103,10 +101,7 @@ pub(super) fn madd<'a>(
 ) -> Result<Effects<'a>, CommandError> {
     let (key, items) = (arguments.key()?, arguments.items()?);
     let mut open = keyspace.open(key, KeyAccess::ReadWrite);
-    let slot = open.slot();
-    check_auto_create(&slot, keyspace)?;
-    let options = CreationOptions::default();
-    let change = add_items(key.bytes, &items, &options, slot, keyspace, keyspace.prefetch())?;
+    let change = add_without_options(key.bytes, items, open.slot(), keyspace, keyspace.prefetch())?;
     let (outcomes, effects) = publish(&mut open, key, change)?;
     outcomes.write(reply);
     Ok(effects)
@@ -161,4 +156,117 @@ fn parse_insert<'a>(
     let may_be_empty = is_valkeybloom || host.is_replicated();
     let items = if has_items || !may_be_empty { arguments.items()? } else { &[] };
     Ok((items, options))
+}
+
+/// BF.EXISTS: `key item`. O(layers * probes).
+///
+/// # Errors
+/// The command is refused. Nothing was replied.
+#[inline(always)]
+pub(super) fn exists<'a>(
+    mut arguments: Arguments<'a>,
+    keyspace: &impl Keyspace,
+    reply: &mut impl Reply,
+) -> Result<Effects<'a>, CommandError> {
+    let (key, item) = (arguments.key()?, arguments.required()?);
+    let mut key = keyspace.open(key, KeyAccess::ReadOnly);
+    let found = match key.slot().present()? {
+        Some(filter) => filter.contains(item, keyspace.prefetch()),
+        None => missing(keyspace)?,
+    };
+    reply.boolean(found);
+    Ok(Effects::of_checks(1, u32::from(found)))
+}
+
+/// BF.MEXISTS: `key item [item ...]`. O(items * layers * probes).
+///
+/// # Errors
+/// The command is refused. Nothing was replied.
+#[inline(always)]
+pub(super) fn mexists<'a>(
+    mut arguments: Arguments<'a>,
+    keyspace: &impl Keyspace,
+    reply: &mut impl Reply,
+) -> Result<Effects<'a>, CommandError> {
+    let (key, items) = (arguments.key()?, arguments.items()?);
+    let mut key = keyspace.open(key, KeyAccess::ReadOnly);
+    let mut items_found = 0;
+    match key.slot().present()? {
+        Some(filter) => {
+            reply.array(items.len());
+            items_found = filter.contains_many(items, keyspace.prefetch(), |found| reply.boolean(found));
+        }
+        None => {
+            let found = missing(keyspace)?;
+            reply.array(items.len());
+            items.iter().for_each(|_| reply.boolean(found));
+        }
+    }
+    Ok(Effects::of_checks(items.len(), items_found))
+}
+
+/// Returns the result for an item if the filter does not exist.
+///
+/// # Errors
+/// [`CommandError::NotFound`] with `bf.missing-filter error`.
+#[cold]
+pub(super) fn missing(host: &dyn Host) -> Result<bool, CommandError> {
+    if host.settings().missing_filter_is_error { Err(CommandError::NotFound) } else { Ok(false) }
+}
+
+/// BF.DEL: `key item [item ...]`. Deletes one occurrence of each item from a counting filter, and replies whether
+/// there was one. O(items).
+///
+/// Deleting can need memory. If there is none, the item and those after it stay, and each has an error as its reply.
+///
+/// # Errors
+/// The filter does not exist or does not count. Nothing was replied.
+pub(super) fn del<'a>(
+    mut arguments: Arguments<'a>,
+    keyspace: &impl Keyspace,
+    reply: &mut impl Reply,
+) -> Result<Effects<'a>, CommandError> {
+    let (key, items) = (arguments.key()?, arguments.items()?);
+    let mut open = keyspace.open(key, KeyAccess::ReadWrite);
+    // Allocated before the filter changes, because the command cannot be refused afterwards.
+    let buffer = argument_buffer(items.len())?;
+    let filter = open.slot().required()?;
+    let results = delete(filter, items, keyspace.prefetch())?;
+    let items_kept = items.len().saturating_sub(results.len());
+    if items_kept > 0 && keyspace.must_succeed() {
+        return Err(CommandError::OutOfMemory);
+    }
+    reply.array(items.len());
+    results.iter().for_each(|is_deleted| reply.boolean(*is_deleted));
+    if items_kept > 0 {
+        let no_memory = CommandError::OutOfMemory.to_string();
+        (0..items_kept).for_each(|_| reply.error(&no_memory));
+    }
+    let items_deleted = results.iter().map(|is_deleted| u64::from(*is_deleted)).sum();
+    if items_deleted == 0 {
+        return Ok(Effects::default());
+    }
+    open.changed(0);
+    let replication = if items_deleted == items.len() as u64 {
+        Replication::Verbatim
+    } else {
+        let deleted = items.iter().zip(&results).filter(|(_, is_deleted)| **is_deleted);
+        let deleted = deleted.map(|(item, _)| Cow::Borrowed(*item));
+        Replication::Rewritten(vec![ReplicatedCommand::delete(key.bytes, deleted, buffer)])
+    };
+    Ok(Effects { replication, items_deleted, ..Effects::default() })
+}
+
+/// Deletes the items in order, until there is no memory. Returns for each whether it was present.
+fn delete(filter: &mut Filter, items: &[&[u8]], prefetch: impl Prefetch) -> Result<Vec<bool>, CommandError> {
+    if filter.kind() != Kind::Counting {
+        return Err(CommandError::NotCounting);
+    }
+    let mut results = Vec::new();
+    results.try_reserve_exact(items.len()).map_err(|_| CommandError::OutOfMemory)?;
+    filter.remove_many(items, prefetch, |result| {
+        results.extend(result);
+        result.is_ok()
+    });
+    Ok(results)
 }

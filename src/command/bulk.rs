@@ -1,0 +1,341 @@
+//! Packed batches, with all items in one argument: BF.BULKADD and BF.BULKEXISTS.
+
+use std::borrow::Cow;
+use std::iter;
+
+use memchr::{memchr, memchr_iter};
+
+use super::adding::{Adds, add_items, check_auto_create};
+use super::arguments::Arguments;
+use super::effects::{Effects, publish};
+use super::error::CommandError;
+use super::items::missing;
+use super::keyspace::{Host, KeyName, KeyValue, Keyspace, OpenKey, Reply};
+use super::memory::{Spare, byte_buffer};
+use super::number::parse_integer;
+use super::options::{CreationOptions, is_named};
+use super::outcomes::ItemOutcomes;
+use super::replicated::{Creation, ReplicatedCommand, number, word};
+use super::table::{Command, KeyAccess};
+use crate::bloom::{GROUP_ITEMS, ItemSource};
+
+/// The character of an item that was added or found.
+const YES: u8 = b'1';
+/// The character of an item that was present already, or was not found.
+const NO: u8 = b'0';
+/// The character of an item that was refused.
+const REFUSED: u8 = b'!';
+
+/// BF.BULKADD: `key [NOCREATE] [COUNT] LINES data | FIXED bytes data | PREFIXED data`. O(bytes + items * layers *
+/// probes).
+///
+/// # Errors
+/// The batch is malformed, or the filter does not exist and cannot be created. Nothing has changed, and nothing was
+/// replied.
+pub(super) fn add<'a>(
+    arguments: Arguments<'a>,
+    keyspace: &impl Keyspace,
+    reply: &mut impl Reply,
+) -> Result<Effects<'a>, CommandError> {
+    let request = BatchRequest::parse(arguments)?;
+    let BatchRequest { key, batch, no_create, .. } = request;
+    let spare = request.spare(keyspace)?;
+    let mut open = keyspace.open(key, KeyAccess::ReadWrite);
+    let slot = open.slot();
+    if matches!(slot, KeyValue::Vacant) {
+        if no_create {
+            return Err(CommandError::NotFound);
+        }
+        check_auto_create(&slot, keyspace)?;
+        // Without items no filter is created.
+        if batch.items == 0 {
+            request.write(&[], spare, reply);
+            return Ok(Effects::default());
+        }
+        // An everbloom primary replicates the creation of the filter before the batch.
+        if keyspace.is_replicated() {
+            return Err(CommandError::LostFilter);
+        }
+    }
+    let options = CreationOptions::default();
+    let change = add_items(key.bytes, &batch, &options, slot, keyspace, keyspace.prefetch())?;
+    let (outcomes, effects) = publish(&mut open, key, change)?;
+    request.write(&outcomes.into_characters(REFUSED), spare, reply);
+    Ok(effects)
+}
+
+/// BF.BULKEXISTS: `key [COUNT] LINES data | FIXED bytes data | PREFIXED data`. O(bytes + items * layers * probes).
+///
+/// # Errors
+/// The command is refused. Nothing was replied.
+pub(super) fn exists<'a>(
+    arguments: Arguments<'a>,
+    keyspace: &impl Keyspace,
+    reply: &mut impl Reply,
+) -> Result<Effects<'a>, CommandError> {
+    let request = BatchRequest::parse(arguments)?;
+    let BatchRequest { key, batch, wants_count, .. } = request;
+    let mut key = keyspace.open(key, KeyAccess::ReadOnly);
+    let mut items_found = 0u32;
+    let count = if wants_count { 0 } else { batch.items };
+    let (mut characters, spare) = (byte_buffer(count)?, request.spare(keyspace)?);
+    match key.slot().present()? {
+        Some(filter) => {
+            filter.contains_items(&mut batch.groups(), keyspace.prefetch(), &mut |found, items| {
+                items_found = items_found.saturating_add(found.count_ones());
+                if !wants_count {
+                    characters.extend((0..items).map(|index| NO | u8::from(found >> index & 1 == 1)));
+                }
+            })
+        }
+        None => characters.resize(count, NO | u8::from(missing(keyspace)?)),
+    }
+    if wants_count {
+        reply.integer(items_found.into());
+    } else {
+        request.write(&characters, spare, reply);
+    }
+    Ok(Effects::of_checks(batch.items, items_found))
+}
+
+/// The arguments of BF.BULKADD and BF.BULKEXISTS.
+#[derive(Clone, Copy)]
+struct BatchRequest<'a> {
+    key: KeyName<'a>,
+    batch: Batch<'a>,
+    /// COUNT: the reply is the number of items whose character is [`YES`], instead of a character for each item.
+    wants_count: bool,
+    /// NOCREATE of BF.BULKADD: it is an error if the filter does not exist.
+    no_create: bool,
+}
+
+impl<'a> BatchRequest<'a> {
+    fn parse(mut arguments: Arguments<'a>) -> Result<Self, CommandError> {
+        let key = arguments.key()?;
+        let (mut wants_count, mut no_create) = (false, false);
+        loop {
+            let word = arguments.required()?;
+            if is_named("COUNT", word) {
+                wants_count = true;
+            } else if is_named("NOCREATE", word) && arguments.command() == Command::BulkAdd {
+                no_create = true;
+            } else {
+                let batch = Batch::parse(word, arguments)?;
+                return Ok(Self { key, batch, wants_count, no_create });
+            }
+        }
+    }
+
+    /// Returns memory for the server's copy of the reply.
+    ///
+    /// # Errors
+    /// [`CommandError::OutOfMemory`].
+    fn spare(&self, host: &dyn Host) -> Result<Spare, CommandError> {
+        if self.wants_count { Ok(Spare::default()) } else { Spare::for_reply(self.batch.items, host) }
+    }
+
+    /// Replies the characters, or their count.
+    fn write(&self, characters: &[u8], spare: Spare, reply: &mut impl Reply) {
+        spare.free();
+        if self.wants_count {
+            reply.integer(memchr_iter(YES, characters).count() as u64);
+        } else {
+            reply.bulk(characters);
+        }
+    }
+}
+
+/// The packings of a batch.
+#[derive(Clone, Copy, Debug)]
+enum Packing {
+    /// Each item ends with a newline. The last one may be missing.
+    Lines,
+    /// All items have the same length, at least one byte.
+    Fixed { item_bytes: usize },
+    /// Each item follows its length, four bytes, little-endian.
+    Prefixed,
+}
+
+impl Packing {
+    /// Returns the first item of `data`, which is not empty, and the data after it; `None` if the data ends in the
+    /// middle of the item.
+    #[inline(always)]
+    fn split(self, data: &[u8]) -> Option<(&[u8], &[u8])> {
+        match self {
+            Self::Lines => match memchr(b'\n', data) {
+                Some(end) => Some((data.get(..end)?, data.get(end.checked_add(1)?..)?)),
+                None => Some((data, &[])),
+            },
+            Self::Fixed { item_bytes } => data.split_at_checked(item_bytes),
+            Self::Prefixed => {
+                let (length, rest) = data.split_first_chunk()?;
+                rest.split_at_checked(usize::try_from(u32::from_le_bytes(*length)).ok()?)
+            }
+        }
+    }
+
+    /// Returns the number of items in `data`; `None` if it ends in the middle of one. O(bytes).
+    fn count(self, data: &[u8]) -> Option<usize> {
+        match self {
+            Self::Lines => {
+                let has_open_line = data.last().is_some_and(|last| *last != b'\n');
+                Some(memchr_iter(b'\n', data).count().saturating_add(has_open_line.into()))
+            }
+            Self::Fixed { item_bytes } => {
+                data.len().is_multiple_of(item_bytes).then(|| data.len().checked_div(item_bytes)).flatten()
+            }
+            Self::Prefixed => {
+                let (mut items, mut rest) = (0usize, data);
+                while !rest.is_empty() {
+                    rest = self.split(rest)?.1;
+                    items = items.saturating_add(1);
+                }
+                Some(items)
+            }
+        }
+    }
+
+    /// Appends an item to `data`.
+    fn pack(self, item: &[u8], data: &mut Vec<u8>) {
+        if let Self::Prefixed = self {
+            // The length fits, because it was read from four bytes.
+            data.extend_from_slice(&u32::try_from(item.len()).unwrap_or(u32::MAX).to_le_bytes());
+        }
+        data.extend_from_slice(item);
+        if let Self::Lines = self {
+            data.push(b'\n');
+        }
+    }
+}
+
+/// A well-formed packed batch.
+#[derive(Clone, Copy, Debug)]
+struct Batch<'a> {
+    packing: Packing,
+    data: &'a [u8],
+    /// The number of items.
+    items: usize,
+}
+
+impl<'a> Batch<'a> {
+    /// Reads `word` and all arguments after it as a batch, and counts its items. O(bytes).
+    ///
+    /// # Errors
+    /// An unknown packing, a bad length, or data that ends in the middle of an item.
+    fn parse(word: &[u8], mut arguments: Arguments<'a>) -> Result<Self, CommandError> {
+        let packing = if is_named("LINES", word) {
+            Packing::Lines
+        } else if is_named("FIXED", word) {
+            let length = parse_integer(arguments.required()?).and_then(|length| usize::try_from(length).ok());
+            let item_bytes = length.filter(|length| *length > 0).ok_or(CommandError::BatchItemBytes)?;
+            Packing::Fixed { item_bytes }
+        } else if is_named("PREFIXED", word) {
+            Packing::Prefixed
+        } else {
+            return Err(CommandError::BatchPacking);
+        };
+        let data = arguments.required()?;
+        if arguments.optional().is_some() {
+            return Err(CommandError::Syntax);
+        }
+        let items = packing.count(data).ok_or(CommandError::BatchTorn)?;
+        Ok(Self { packing, data, items })
+    }
+
+    fn groups(&self) -> BatchGroups<'a> {
+        BatchGroups { packing: self.packing, rest: self.data, places: [&[]; GROUP_ITEMS] }
+    }
+
+    /// Returns the items that were added.
+    fn added(&self, outcomes: &ItemOutcomes) -> impl Iterator<Item = &'a [u8]> {
+        let Self { packing, data: mut rest, .. } = *self;
+        outcomes.added(iter::from_fn(move || {
+            let (item, others) = packing.split(Some(rest).filter(|rest| !rest.is_empty())?)?;
+            rest = others;
+            Some(item)
+        }))
+    }
+
+    /// Returns the command that adds the items in `data`, in the packing of this batch, to the filter under `key`,
+    /// which must exist.
+    fn command(&self, key: &'a [u8], data: Cow<'a, [u8]>) -> ReplicatedCommand<'a> {
+        let mut arguments = vec![Cow::Borrowed(key)];
+        match self.packing {
+            Packing::Lines => arguments.push(word("LINES")),
+            Packing::Fixed { item_bytes } => arguments.extend([word("FIXED"), number(item_bytes)]),
+            Packing::Prefixed => arguments.push(word("PREFIXED")),
+        }
+        arguments.push(data);
+        ReplicatedCommand { command: "BF.BULKADD", arguments }
+    }
+}
+
+/// The items of a batch, a group at a time.
+struct BatchGroups<'a> {
+    packing: Packing,
+    rest: &'a [u8],
+    places: [&'a [u8]; GROUP_ITEMS],
+}
+
+impl<'a> ItemSource<'a> for BatchGroups<'a> {
+    fn next_few(&mut self) -> &[&'a [u8]] {
+        let mut count = 0;
+        for place in &mut self.places {
+            if self.rest.is_empty() {
+                break;
+            }
+            let Some((item, rest)) = self.packing.split(self.rest) else { break };
+            (*place, self.rest) = (item, rest);
+            count += 1;
+        }
+        self.places.get(..count).unwrap_or_default()
+    }
+}
+
+impl<'a> Adds<'a> for Batch<'a> {
+    /// Items after a refused one are still processed: a full filter refuses new items, but an item that it has gets
+    /// the outcome 0.
+    const ENDS_WHEN_FULL: bool = false;
+    /// Memory for the items that are replicated if some are refused, and for the server's copy of them.
+    type Buffer = (Vec<u8>, Spare);
+
+    fn count(&self) -> usize {
+        self.items
+    }
+
+    fn items(&self) -> impl ItemSource<'a> {
+        self.groups()
+    }
+
+    fn buffer(&self) -> Result<Self::Buffer, CommandError> {
+        // The last line may have no newline, so one more byte is needed.
+        let bytes = self.data.len().saturating_add(1);
+        Ok((byte_buffer(bytes)?, Spare::for_copy(bytes)?))
+    }
+
+    /// If the items have a time, the first added item is replicated separately with the time, and the batch without
+    /// it.
+    fn replicated(
+        &self,
+        key: &'a [u8],
+        creation: Option<Creation>,
+        at_ms: Option<u64>,
+        outcomes: &ItemOutcomes,
+        (mut buffer, spare): Self::Buffer,
+    ) -> Vec<ReplicatedCommand<'a>> {
+        spare.free();
+        let mut commands =
+            creation.map_or_else(Vec::new, |creation| creation.commands(key, iter::empty(), Vec::new()));
+        if let Some(at_ms) = at_ms {
+            let first = self.added(outcomes).map(Cow::Borrowed).take(1);
+            commands.push(ReplicatedCommand::add_at(key, at_ms, first, Vec::new()));
+        }
+        if outcomes.items_refused > 0 && outcomes.items_added > 0 {
+            self.added(outcomes).for_each(|item| self.packing.pack(item, &mut buffer));
+            commands.push(self.command(key, Cow::Owned(buffer)));
+        } else if outcomes.items_added > 0 {
+            commands.push(self.command(key, Cow::Borrowed(self.data)));
+        }
+        commands
+    }
+}
