@@ -1,12 +1,16 @@
-//! Runs the examples of docs/tool.md and docs/bulk-loading.md.
+//! The examples of docs/tool.md and docs/bulk-loading.md, `--help`, the man page and the completions of shells.
 
 use std::fs;
 use std::process::{Command, Stdio};
 
 use crate::harness::{Site, Test, tests};
-use crate::tool::{Files, path, url};
+use crate::tool::{Files, path, run, url};
 
-pub(crate) const TESTS: &[Test] = tests![examples_print_what_the_page_shows];
+pub(crate) const TESTS: &[Test] = tests![
+    examples_print_what_the_page_shows,
+    every_command_has_help_with_an_example,
+    the_man_page_and_the_completions_have_every_command,
+];
 
 /// A command after `$ `, and its output.
 struct Example {
@@ -56,12 +60,12 @@ fn examples_print_what_the_page_shows(site: &Site) {
         let path = format!("{}/docs/{name}", env!("CARGO_MANIFEST_DIR"));
         let examples = examples(&fs::read_to_string(path).unwrap());
         assert!(examples.len() > 6, "{name} has {} examples", examples.len());
-        run(site, examples);
+        run_all(site, examples);
     }
 }
 
 /// Runs the examples of a page one after another, on two servers and in a folder of their own.
-fn run(site: &Site, examples: Vec<Example>) {
+fn run_all(site: &Site, examples: Vec<Example>) {
     let [server, other] = [site.start(), site.start()];
     let files = Files::new();
     let tool = path();
@@ -81,5 +85,61 @@ fn run(site: &Site, examples: Vec<Example>) {
         let (out, err) = (String::from_utf8(ran.stdout).unwrap(), String::from_utf8(ran.stderr).unwrap());
         assert!(ran.status.success(), "{command}: {err}");
         assert_eq!(steady(&out), steady(&output), "{command}");
+    }
+}
+
+/// The commands in the help.
+fn commands() -> Vec<String> {
+    let help = run(&["--help"]);
+    assert!(help.code == Some(0) && help.out.contains("Exit codes:"), "{}", help.out);
+    let listed = help.out.split("Commands:").nth(1).unwrap().lines().skip(1);
+    let names: Vec<String> = listed
+        .take_while(|line| !line.is_empty())
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|name| *name != "help")
+        .map(str::to_owned)
+        .collect();
+    assert!(names.len() >= 6, "{names:?}");
+    names
+}
+
+fn every_command_has_help_with_an_example(_: &Site) {
+    for name in commands() {
+        let help = run(&[&name, "--help"]);
+        assert_eq!(help.code, Some(0), "{name}");
+        assert!(help.out.contains("Example") && help.out.contains(&format!("  everbloom {name} ")), "{name}");
+        assert!(help.out.contains("Exit codes:"), "{name}");
+        let wrong = run(&[&name, "--no-such-option"]);
+        assert!(wrong.code == Some(2) && wrong.err.contains("Usage: "), "{name} {}", wrong.err);
+        let failed = run(&[&name, "--no-such-option", "--json"]);
+        let error: serde_json::Value = serde_json::from_str(&failed.err).unwrap();
+        assert_eq!((failed.code, &error["code"]), (Some(2), &2.into()), "{name} {error}");
+    }
+}
+
+fn the_man_page_and_the_completions_have_every_command(_: &Site) {
+    let files = Files::new();
+    let page = run(&["man"]);
+    assert!(page.code == Some(0) && page.out.contains(".TH everbloom 1"), "{}", page.err);
+    let text = page.out.replace("\\-", "-");
+    for command in commands() {
+        assert!(text.contains(&format!(".SH \"everbloom {command}\"")), "{command}");
+    }
+    // If groff is installed, it must format the page without a warning, and each shell must be able to read its script.
+    let path = files.write("everbloom.1", &page.out);
+    reads("groff", &["-man", "-ww", "-z", "-Tutf8", &path]);
+    for shell in ["bash", "zsh", "fish"] {
+        let script = run(&["completions", shell]);
+        assert_eq!(script.code, Some(0), "{shell}: {}", script.err);
+        assert!(commands().iter().all(|command| script.out.contains(command)), "{shell}");
+        reads(shell, &["-n", &files.write(shell, &script.out)]);
+    }
+    assert_eq!(run(&["completions", "abacus"]).code, Some(2));
+}
+
+/// Asserts that a program, if it is installed, succeeds without a message.
+fn reads(program: &str, arguments: &[&str]) {
+    if let Ok(output) = Command::new(program).args(arguments).stdin(Stdio::null()).output() {
+        assert!(output.status.success() && output.stderr.is_empty(), "{program}: {output:?}");
     }
 }

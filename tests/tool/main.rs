@@ -18,7 +18,6 @@ mod docs;
 #[path = "../server/harness/mod.rs"]
 #[allow(dead_code, unused_imports, reason = "shared with the tests of the module, which use all of it")]
 mod harness;
-mod help;
 mod interrupting;
 mod loading;
 mod partitions;
@@ -41,7 +40,6 @@ const SUBJECTS: &[(&str, &[Test])] = &[
     ("copying", copying::TESTS),
     ("checking", checking::TESTS),
     ("sizes", sizes::TESTS),
-    ("help", help::TESTS),
     ("docs", docs::TESTS),
 ];
 
