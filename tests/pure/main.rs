@@ -25,13 +25,12 @@ mod commands;
 mod docs;
 mod fuzzed;
 mod growth;
+mod hashing;
 mod hostile;
-mod keyed;
 mod library;
 mod oracles;
 #[cfg(unix)]
 mod packaging;
-mod positions;
 mod record;
 mod recorded;
 mod redisbloom;

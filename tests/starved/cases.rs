@@ -1,9 +1,12 @@
 //! Every command, on filters of every kind. The arrays of the filters are large enough for their allocations to fail.
 
+use everbloom::bloom::UnknownMemory;
 use everbloom::format::chunks::Rewritten;
-use everbloom::format::filter::{chunk, rewrite};
+use everbloom::format::filter::rewrite;
 
+use crate::support::saved::chunks;
 use crate::support::server::Server;
+use crate::support::slices;
 
 /// A command, and the filters that exist before it.
 pub(crate) struct Case {
@@ -13,12 +16,22 @@ pub(crate) struct Case {
     pub(crate) words: Vec<Vec<u8>>,
 }
 
+impl Case {
+    /// Returns a server with the filters and strings that the command needs.
+    pub(crate) fn prepared(&self) -> Server {
+        let mut server = Server::new();
+        server.strings.extend(self.strings.iter().cloned());
+        for line in &self.before {
+            let reply = server.call(&slices(line));
+            assert!(!reply.starts_with('-'), "{}: {reply}", self.name);
+        }
+        server
+    }
+}
+
 /// Returns commands that create a filter of every kind at `k`. The first one grows at its next item.
 pub(crate) fn filters() -> Vec<(&'static str, Vec<String>)> {
-    let fill = |key: &str| {
-        let items: Vec<String> = (0..5990).map(|number| format!("item-{number}")).collect();
-        format!("BF.MADD {key} {}", items.join(" "))
-    };
+    let fill = |key: &str| format!("BF.MADD {key} {}", numbered("item", 5990));
     let made = |line: &str| vec![line.to_owned(), fill("k")];
     vec![
         ("own", made("BF.RESERVE k 0.01 6000")),
@@ -50,8 +63,24 @@ pub(crate) fn filters() -> Vec<(&'static str, Vec<String>)> {
     ]
 }
 
+/// Options of a filter of every format and kind.
+const CREATIONS: [&str; 7] = [
+    "FORMAT everbloom",
+    "FORMAT redisbloom",
+    "FORMAT valkey-bloom",
+    "COUNTING",
+    "KEYED",
+    "WINDOW 60",
+    "NONSCALING SATURATE",
+];
+
 fn words(line: &str) -> Vec<Vec<u8>> {
     line.split(' ').map(|word| word.as_bytes().to_vec()).collect()
+}
+
+/// Returns items of this name with the first numbers, as words of a line.
+fn numbered(name: &str, count: u32) -> String {
+    (0..count).map(|number| format!("{name}-{number}")).collect::<Vec<_>>().join(" ")
 }
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -65,27 +94,15 @@ pub(crate) fn cases() -> Vec<Case> {
             words: line,
         });
     };
-    for creation in [
-        "",
-        "FORMAT redisbloom",
-        "FORMAT valkey-bloom",
-        "COUNTING",
-        "KEYED",
-        "WINDOW 60",
-        "NONSCALING SATURATE",
-    ] {
-        put(creation, &[], words(format!("BF.RESERVE n 0.01 9000 {creation}").trim()));
-        put(
-            creation,
-            &[],
-            words(&format!("BF.INSERT n CAPACITY 9000 {creation} ITEMS a b").replace("  ", " ")),
-        );
+    for creation in CREATIONS {
+        put(creation, &[], words(&format!("BF.RESERVE n 0.01 9000 {creation}")));
+        put(creation, &[], words(&format!("BF.INSERT n CAPACITY 9000 {creation} ITEMS a b")));
     }
-    let more: Vec<String> = (0..40).map(|number| format!("more-{number}")).collect();
+    let more = numbered("more", 40);
     for (name, before) in filters() {
         let all = [
-            format!("BF.MADD k {}", more.join(" ")),
-            format!("BF.INSERT k ITEMS {}", more.join(" ")),
+            format!("BF.MADD k {more}"),
+            format!("BF.INSERT k ITEMS {more}"),
             "BF.ADD k another".to_owned(),
             "BF.EXISTS k another".to_owned(),
             "BF.MEXISTS k another item-3".to_owned(),
@@ -104,8 +121,7 @@ pub(crate) fn cases() -> Vec<Case> {
         match name {
             // Segments are joined and become smaller.
             "counting" | "keyed counting" => {
-                let items: Vec<String> = (0..5000).map(|number| format!("item-{number}")).collect();
-                put(name, &before, words(&format!("BF.DEL k {}", items.join(" "))));
+                put(name, &before, words(&format!("BF.DEL k {}", numbered("item", 5000))));
             }
             "client" => put(name, &before, words("BF.EXPORT k")),
             _ => {}
@@ -125,26 +141,21 @@ pub(crate) fn cases() -> Vec<Case> {
         }
         load(name, &before, &mut put);
     }
-    for creation in ["", "FORMAT redisbloom", "FORMAT valkey-bloom", "COUNTING", "KEYED", "WINDOW 60"] {
+    for creation in CREATIONS.into_iter().filter(|creation| !creation.contains("NONSCALING")) {
         let reserve = format!("BF.RESERVE k 0.01 1 EXPANSION 20000 {creation}");
-        let full = [reserve.trim().to_owned(), "BF.ADD k a".to_owned()];
+        let full = [reserve, "BF.ADD k a".to_owned()];
         put("full", &full, words("BF.ADD k b"));
         put("full", &full, words("BF.MADD k a b c"));
     }
     // From 1025 items on, the command allocates memory for their replication before it adds one.
-    let many: Vec<String> = (0..1200).map(|number| format!("many-{number}")).collect();
-    put("many items", &[], words(&format!("BF.MADD k {}", many.join(" "))));
-    put("many items", &[], words(&format!("BF.INSERT k CAPACITY 9000 ITEMS {}", many.join(" "))));
-    let lines = [words("BF.BULKADD k LINES"), vec![many.join("\n").into_bytes()]].concat();
-    put("many items", &[], lines);
+    let many = numbered("many", 1200);
+    put("many items", &[], words(&format!("BF.MADD k {many}")));
+    put("many items", &[], words(&format!("BF.INSERT k CAPACITY 9000 ITEMS {many}")));
+    put("many items", &[], words(&format!("BF.BULKADD k LINES {}", many.replace(' ', "\n"))));
     // A reply for which the server needs as much memory again.
     for (before, command) in [(0, "BULKADD"), (1, "BULKADD"), (0, "BULKEXISTS"), (1, "BULKEXISTS")] {
         let before = &["BF.RESERVE k 0.01 100000".to_owned()][..before];
-        put(
-            "many items",
-            before,
-            [words(&format!("BF.{command} k FIXED 1")), vec![vec![b'k'; 70_000]]].concat(),
-        );
+        put("many items", before, words(&format!("BF.{command} k FIXED 1 {}", "k".repeat(70_000))));
     }
     cases.extend(imports());
     cases
@@ -159,12 +170,10 @@ fn load(name: &str, before: &[String], put: &mut impl FnMut(&str, &[String], Vec
     put(name, &begun, words(&format!("BF.SCANDUMP k {}", &server.reply[1][1..])));
     let mut filter = server.keys.remove(&b"k"[..]).unwrap();
     filter.begin_dump(4);
-    let header = chunk(&filter, 0).unwrap().unwrap();
-    put(name, &[], vec![b"BF.LOADCHUNK".to_vec(), b"n".to_vec(), b"1".to_vec(), header.data.into_owned()]);
-    let memory = everbloom::bloom::UnknownMemory;
-    rewrite(&filter, memory, 1, &mut |command| {
+    put(name, &[], [words("BF.LOADCHUNK n 1"), vec![chunks(&filter).swap_remove(0).1]].concat());
+    rewrite(&filter, UnknownMemory, 1, &mut |command| {
         if let Rewritten::Blob(blob) = command {
-            put(name, &[], vec![b"BF.LOAD".to_vec(), b"n".to_vec(), blob.to_vec()]);
+            put(name, &[], [words("BF.LOAD n"), vec![blob.to_vec()]].concat());
         }
     })
     .unwrap();

@@ -21,19 +21,16 @@ mod cases;
 mod support;
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 
 use allocator::{live_bytes, refuse, relent, watch};
-use everbloom::bloom::hash::murmur3::hash128;
-use everbloom::bloom::{Filter, OutOfMemory, UnknownMemory};
+use everbloom::bloom::{Filter, UnknownMemory};
 use everbloom::command::COMMANDS;
-use everbloom::format::DecodeError;
-use everbloom::format::chunks::Rewritten;
-use everbloom::format::chunks::Trust;
-use everbloom::format::filter::{
-    DataType, chunk, digest, from_blob, from_header, load, load_chunk, rewrite, save,
-};
-use support::Record;
+use everbloom::format::chunks::{Rewritten, Trust};
+use everbloom::format::filter::{DataType, chunk, from_blob, from_header, load, load_chunk, rewrite};
+use support::saved::{chunks, saved};
 use support::server::Server;
+use support::slices;
 
 // With the feature `server`, the library has its own allocator, so these tests could not make allocations fail.
 #[cfg(not(feature = "server"))]
@@ -43,44 +40,31 @@ static ALLOCATOR: allocator::Starving = allocator::Starving;
 /// A number of large allocations that no command reaches.
 const ALLOCATIONS_MAX: i64 = 400;
 
-/// Returns everything in which the filters of two servers can differ.
-fn state(server: &Server) -> BTreeMap<Vec<u8>, Vec<(u64, u64)>> {
-    let print = |filter: &Filter| {
-        let mut parts = Vec::new();
-        digest(filter, &mut |bytes| {
-            let hash = hash128(bytes);
-            parts.push((hash.h1, hash.h2));
-        });
-        parts
-    };
-    server.keys.iter().map(|(key, filter)| (key.clone(), print(filter))).collect()
-}
-
 /// Runs a command with each of its large allocations failing in turn. Returns their number.
 fn starve(name: &str, prepare: &dyn Fn() -> Server, words: &[&[u8]]) -> i64 {
     let mut well = prepare();
-    let before = state(&well);
+    let before = well.state();
     let expected = well.call(words);
     assert!(!expected.starts_with('-'), "{name}: {expected}");
-    let after = state(&well);
+    let after = well.state();
     for number in 0..ALLOCATIONS_MAX {
         let mut server = prepare();
-        assert_eq!(state(&server), before, "{name}");
+        assert_eq!(server.state(), before, "{name}");
         server.watch = watch;
         refuse(number);
         let reply = server.call(words);
         if relent() == 0 {
-            assert_eq!((reply, state(&server)), (expected, after), "{name}");
+            assert_eq!((reply, server.state()), (expected, after), "{name}");
             return number;
         }
         server.watch = |_| {};
         if reply.starts_with('-') {
             let is_said = reply.contains("memory") || reply.starts_with("-ERR problem inserting into filter");
             assert!(is_said, "{name}, allocation {number}: {reply}");
-            assert_eq!(state(&server), before, "{name}, allocation {number}: {reply}");
+            assert_eq!(server.state(), before, "{name}, allocation {number}: {reply}");
             assert!(server.replicated.len() == prepare().replicated.len(), "{name}: replicated");
             // After the failure, the same command succeeds.
-            assert_eq!((server.call(words), state(&server)), (expected.clone(), after.clone()), "{name}");
+            assert_eq!((server.call(words), server.state()), (expected.clone(), after.clone()), "{name}");
         } else {
             // The item with the failure and others after it have an error, and can be added or deleted later.
             let error = match words[0] {
@@ -91,12 +75,9 @@ fn starve(name: &str, prepare: &dyn Fn() -> Server, words: &[&[u8]]) -> i64 {
             assert!(reply.starts_with(['*', '$']) && reply.contains(error), "{name}, {number}: {reply}");
             // Exactly what was done is replicated.
             let mut replica = prepare();
-            replica.is_replicated = true;
-            for call in &server.replicated_calls[replica.replicated_calls.len()..] {
-                let reply = replica.call(&call.iter().map(Vec::as_slice).collect::<Vec<_>>());
-                assert!(!reply.contains("-ERR"), "{name}: {reply}");
-            }
-            assert_eq!(state(&replica), state(&server), "{name}, allocation {number}");
+            let before = replica.replicated_calls.len();
+            replica.replay(&server.replicated_calls[before..]);
+            assert_eq!(replica.state(), server.state(), "{name}, allocation {number}");
             let rest = server.call(words);
             assert!(!rest.contains([" -", "!"][usize::from(error == "!")]), "{name}: {rest}");
             // A replica that has no memory for an item exits.
@@ -114,19 +95,7 @@ fn starve(name: &str, prepare: &dyn Fn() -> Server, words: &[&[u8]]) -> i64 {
 fn every_command_survives_every_allocation_that_fails() {
     let mut starved = BTreeMap::new();
     for case in cases::cases() {
-        let prepare = || {
-            let mut server = Server::new();
-            case.strings
-                .iter()
-                .for_each(|(key, string)| drop(server.strings.insert(key.clone(), string.clone())));
-            for line in &case.before {
-                let reply = server.call(&line.iter().map(Vec::as_slice).collect::<Vec<_>>());
-                assert!(!reply.starts_with('-'), "{}: {reply}", case.name);
-            }
-            server
-        };
-        let words: Vec<&[u8]> = case.words.iter().map(Vec::as_slice).collect();
-        let failures = starve(&case.name, &prepare, &words);
+        let failures = starve(&case.name, &|| case.prepared(), &slices(&case.words));
         let name = String::from_utf8(case.words[0].clone()).unwrap().to_ascii_lowercase();
         *starved.entry(name).or_insert(0) += failures;
     }
@@ -145,17 +114,14 @@ fn every_command_survives_every_allocation_that_fails() {
 fn filters() -> impl Iterator<Item = (String, Filter)> {
     cases::filters().into_iter().map(|(name, lines)| {
         let mut server = Server::new();
-        for line in &lines {
-            let reply = server.run(line);
-            assert!(!reply.starts_with('-'), "{line}: {reply}");
-        }
+        lines.iter().for_each(|line| drop(server.must(line)));
         (name.to_owned(), server.keys.remove(&b"k"[..]).unwrap())
     })
 }
 
 /// Runs `action` with each of its large allocations failing in turn. It must return an error, or succeed without the
 /// memory.
-fn each_refusal<T>(name: &str, mut action: impl FnMut() -> Result<T, String>) -> i64 {
+fn each_refusal<T, E: Display>(name: &str, mut action: impl FnMut() -> Result<T, E>) -> i64 {
     for number in 0..ALLOCATIONS_MAX {
         refuse(number);
         watch(true);
@@ -166,7 +132,7 @@ fn each_refusal<T>(name: &str, mut action: impl FnMut() -> Result<T, String>) ->
             return number;
         }
         if let Err(error) = result {
-            assert_eq!(error, "out of memory", "{name}, allocation {number}");
+            assert_eq!(error.to_string(), "out of memory", "{name}, allocation {number}");
         }
     }
     panic!("{name}: more allocations than expected");
@@ -174,53 +140,29 @@ fn each_refusal<T>(name: &str, mut action: impl FnMut() -> Result<T, String>) ->
 
 #[test]
 fn copies_snapshots_and_dumps_survive_every_allocation_that_fails() {
-    let text = |OutOfMemory| OutOfMemory.to_string();
     let mut all = 0;
     for (name, mut filter) in filters() {
-        let mut refusals = each_refusal(&name, || filter.try_clone(UnknownMemory).map_err(text));
-        refusals += each_refusal(&name, || {
-            filter.try_emptied(&u64::MAX).map_err(|error| match error {
-                everbloom::ReserveError::OutOfMemory => "out of memory".to_owned(),
-                other => other.to_string(),
-            })
-        });
-        let mut record = Record::default();
-        save(&mut filter, &mut record, UnknownMemory);
+        let mut refusals = each_refusal(&name, || filter.try_clone(UnknownMemory));
+        refusals += each_refusal(&name, || filter.try_emptied(&u64::MAX));
+        let record = saved(&filter);
         let version = DataType::of(filter.format()).encoding_version;
-        for number in 0..ALLOCATIONS_MAX {
-            let mut reader = record.reader();
-            refuse(number);
-            watch(true);
-            let loaded = load(filter.format(), version, &mut reader, &u64::MAX);
+        // The source has its memory.
+        refusals += each_refusal(&name, || {
             watch(false);
-            if relent() == 0 {
-                assert!(loaded.is_ok(), "{name}");
-                break;
-            }
-            refusals += 1;
-            assert_eq!(loaded.err(), Some(DecodeError::OutOfMemory), "{name}, allocation {number}");
-        }
+            let mut reader = record.reader();
+            watch(true);
+            load(filter.format(), version, &mut reader, &u64::MAX)
+        });
         filter.begin_dump(3);
-        let (mut iterator, mut made) = (0, None);
-        loop {
-            refusals +=
-                each_refusal(&name, || chunk(&filter, iterator).map(drop).map_err(|error| error.to_string()));
-            let Some(chunk) = chunk(&filter, iterator).unwrap() else { break };
-            iterator = chunk.next_iterator;
-            match &mut made {
-                None => {
-                    let header = || from_header(&chunk.data, &u64::MAX).map_err(|error| error.to_string());
-                    refusals += each_refusal(&name, header);
-                    made = Some(header().unwrap());
-                }
-                Some(made) => {
-                    let data = &chunk.data;
-                    each_refusal(&name, || {
-                        load_chunk(made, iterator, data, Trust::DumpId, &u64::MAX)
-                            .map_err(|error| error.to_string())
-                    });
-                }
-            }
+        let chunks = chunks(&filter);
+        let iterators = [0].into_iter().chain(chunks.iter().map(|(iterator, _)| *iterator));
+        for iterator in iterators {
+            refusals += each_refusal(&name, || chunk(&filter, iterator).map(drop));
+        }
+        refusals += each_refusal(&name, || from_header(&chunks[0].1, &u64::MAX));
+        let mut made = from_header(&chunks[0].1, &u64::MAX).unwrap();
+        for (iterator, data) in &chunks[1..] {
+            each_refusal(&name, || load_chunk(&mut made, *iterator, data, Trust::DumpId, &u64::MAX));
         }
         let mut blobs = Vec::new();
         refusals += each_refusal(&name, || {
@@ -231,10 +173,9 @@ fn copies_snapshots_and_dumps_survive_every_allocation_that_fails() {
                 }
                 watch(true);
             })
-            .map_err(text)
         });
         for blob in &blobs {
-            refusals += each_refusal(&name, || from_blob(blob, &u64::MAX).map_err(|error| error.to_string()));
+            refusals += each_refusal(&name, || from_blob(blob, &u64::MAX));
         }
         assert!(refusals > 3, "{name}: {refusals}");
         all += refusals;
@@ -246,13 +187,8 @@ fn copies_snapshots_and_dumps_survive_every_allocation_that_fails() {
 fn no_memory_is_leaked() {
     for case in cases::cases() {
         let round = || {
-            let mut server = Server::new();
-            case.strings
-                .iter()
-                .for_each(|(key, string)| drop(server.strings.insert(key.clone(), string.clone())));
-            for line in case.before.iter().chain([&case.words]) {
-                server.call(&line.iter().map(Vec::as_slice).collect::<Vec<_>>());
-            }
+            let mut server = case.prepared();
+            server.call(&slices(&case.words));
             for (key, filter) in &server.keys {
                 assert!(!key.is_empty() && filter.part_count() > 0);
             }

@@ -2,8 +2,6 @@
 
 mod chunks;
 mod clear;
-mod counting;
-mod dialogues;
 mod import;
 mod kinds;
 mod limits;
@@ -13,3 +11,42 @@ mod replication;
 mod settings;
 mod statistics;
 mod window;
+
+use crate::support::dialogues::errors::WRONG_ARITY;
+use crate::support::dialogues::replicated::REPLICATED;
+use crate::support::dialogues::{DIALOGUES, arity_error};
+use crate::support::server::Server;
+
+#[test]
+fn every_dialogue_has_its_replies_and_an_error_changes_nothing() {
+    for (name, dialogue) in DIALOGUES {
+        let mut server = Server::new();
+        for (line, expected) in *dialogue {
+            let before = (server.keys.len(), server.replicated.len(), server.events.len());
+            assert_eq!(server.run(line), *expected, "{name}: {line}");
+            let after = (server.keys.len(), server.replicated.len(), server.events.len());
+            assert!(before == after || !expected.starts_with('-'), "{name}: {line}");
+        }
+    }
+}
+
+#[test]
+fn too_few_and_too_many_words_are_an_error() {
+    let mut server = Server::new();
+    for line in WRONG_ARITY {
+        assert_eq!(server.run(line), arity_error(line), "{line}");
+    }
+    assert!(server.keys.is_empty() && server.replicated.is_empty());
+}
+
+#[test]
+fn only_changes_are_replicated_and_notified() {
+    let mut server = Server::new();
+    for (sent, replicated) in REPLICATED {
+        server.replicated.clear();
+        server.events.clear();
+        server.run(sent);
+        assert_eq!(server.replicated.join("|"), *replicated, "{sent}");
+        assert_eq!(server.events.is_empty(), replicated.is_empty(), "{sent}: {:?}", server.events);
+    }
+}

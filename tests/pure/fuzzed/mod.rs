@@ -1,8 +1,7 @@
 //! The fuzz targets of fuzz/ on any compiler: with their seeds, with random changes of the seeds, and with earlier
 //! findings. `make fuzz T=name S=seconds` continues from here.
 
-mod counts;
-mod findings;
+mod crafted;
 #[path = "../../../fuzz/src/mod.rs"]
 mod fuzz;
 #[path = "../../../fuzz/seeds.rs"]

@@ -1,16 +1,247 @@
-//! Bytes that are not a filter, or not one that commands can create.
+//! Bytes that are not a filter, or not one that commands can create, and segments and parts of such tables: each is
+//! refused, or it gives a filter that keeps all rules.
 
+use everbloom::bloom::generation::CODES;
+use everbloom::bloom::table::{EntryKind, PartsError, Table, TablePart};
+use everbloom::bloom::{Filter, ItemHash, NoPrefetch, Room, TableSpec};
 use everbloom::format::filter::from_header;
 use everbloom::format::record::{LAYER_BYTES, POLICY_BYTES, TABLE_BYTES};
 
-use super::{is_small, samples};
+use super::{WINDOW_MS, filled, is_small, samples};
 use crate::hostile::{FLOATS, NUMBERS, Outcomes};
-use crate::support::make::ANY;
+use crate::support::make::{ANY, START_MS, add, counting, plain, promise, set_time, unreserved, window};
 use crate::support::saved::{loaded, saved, string};
 use crate::support::{Field, Random, Record};
 
 /// The largest size of a filter from hostile bytes.
 const LIMIT_BYTES: u64 = 64 << 20;
+
+/// A block of the only segment of a table, as docs/formats.md describes it.
+struct Block {
+    occupied: u64,
+    offset: u16,
+    /// Whether each slot is the last of its run, and its value.
+    slots: Vec<(bool, u64)>,
+    width: usize,
+}
+
+impl Block {
+    /// Returns the words, at least `words`.
+    fn write(&self, words: usize) -> Box<[u64]> {
+        let capacity = (words * 64 - 80) / (self.width + 1);
+        assert!(self.slots.len() <= capacity && capacity < 112);
+        let mut block = vec![0u64; words];
+        block[0] = self.occupied;
+        block[1] = self.offset.into();
+        let mut set = |bit: usize, value: u64, width: usize| {
+            for at in (0..width).filter(|at| value >> at & 1 == 1) {
+                block[(bit + at) / 64] |= 1 << ((bit + at) % 64);
+            }
+        };
+        for (index, (is_last, value)) in self.slots.iter().enumerate() {
+            set(80 + index, u64::from(*is_last), 1);
+            set(80 + capacity + index * self.width, *value, self.width);
+        }
+        block.into_boxed_slice()
+    }
+}
+
+/// Returns an empty table of one block at 1 %, and the bits of its slots.
+fn table(kind: EntryKind) -> (Table, usize) {
+    let table = Table::try_new(TableSpec { error_rate: 0.01, kind, items: 50 }).unwrap();
+    let mut one = table.try_emptied().unwrap();
+    let addition = everbloom::bloom::table::Addition {
+        hash: ItemHash { h1: 1, h2: 1 },
+        added: 5,
+        now: 5,
+        keeps_generation: false,
+        most_items: u64::MAX,
+    };
+    one.add(addition, &Room::new(&ANY), NoPrefetch).unwrap();
+    let base = match table.counts().schedule {
+        everbloom::bloom::table::Schedule::Growing { base, longer_from } => base + u8::from(longer_from == 0),
+        everbloom::bloom::table::Schedule::Level { base, .. } => base,
+    };
+    assert_eq!((table.counts().segments, table.counts().blocks_log), (1, 0));
+    (table, usize::from(base) + 1 + if kind == EntryKind::Timed { 4 } else { 0 })
+}
+
+fn part(block: &Block, words: usize, stamp: u64) -> TablePart {
+    TablePart { number: 0, depth: 0, blocks_log: 0, stamp, words: block.write(words) }
+}
+
+/// Returns the rule that a table of this block breaks.
+fn broken(kind: EntryKind, stamp: u64, occupied: u64, slots: &[(bool, u64)]) -> Option<&'static str> {
+    let (mut table, width) = table(kind);
+    let block = Block { occupied, offset: 0, slots: slots.to_vec(), width };
+    let before = table.try_clone().unwrap();
+    let result = table.add_parts(vec![part(&block, 8, stamp)], &Room::new(&ANY));
+    assert_eq!(table.internal_validate(), Ok(()));
+    match result {
+        Ok(()) => None,
+        Err(PartsError::Invalid(rule)) => {
+            assert_eq!(table.counts(), before.counts());
+            assert_eq!(table.segment(0), before.segment(0));
+            Some(rule)
+        }
+        Err(other) => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn impossible_runs_are_refused_by_name() {
+    let plain = |occupied, slots: &[_]| broken(EntryKind::Plain, 0, occupied, slots);
+    assert_eq!(plain(0b101, &[(false, 3), (true, 2), (true, 1)]), None);
+    let places = Some("the runs of a segment are not where they belong");
+    // A slot without a bucket, and a run end without a slot.
+    assert_eq!(plain(0b1, &[(true, 3), (true, 2)]), places);
+    assert_eq!(plain(0, &[(true, 3)]), places);
+    assert_eq!(plain(0, &[(false, 3)]), places);
+    // Buckets without slots: their runs would be those of other buckets a second time.
+    assert!(plain(0b11, &[(true, 3)]).is_some());
+    assert!(plain(u64::MAX, &[(true, 3)]).is_some());
+    let crowded: Vec<_> = (0..30).map(|value| (true, value + 1)).collect();
+    assert!(plain(u64::MAX >> 4, &crowded).is_some());
+    assert!(plain(0b1, &[(false, 3)]).is_some());
+    assert_eq!(broken(EntryKind::Plain, 1, 1, &[(true, 3)]), Some("stamp"));
+}
+
+#[test]
+fn impossible_counts_are_refused_by_name() {
+    let counted = |slots: &[_]| broken(EntryKind::Counted, 0, 1, slots);
+    let rule = Some("a count is too large or not after an entry");
+    assert_eq!(counted(&[(false, 9), (false, 0), (true, 4)]), None);
+    assert_eq!(counted(&[(false, 9), (false, 0), (true, 0)]), None);
+    // An entry that counts more than a slot of the shortest remainders can.
+    let (_, width) = table(EntryKind::Counted);
+    let most = everbloom::bloom::table::COUNT_MAX - 2;
+    assert_eq!(counted(&[(false, 9), (false, 0), (true, most)]), None);
+    assert_eq!(
+        counted(&[(false, 9), (false, 0), (true, (1 << width) - 1)]),
+        (width > 12).then_some(rule).flatten()
+    );
+    // A count without an entry, and one without a number.
+    for slots in
+        [&[(true, 0)][..], &[(false, 0), (true, 4)], &[(true, 9), (true, 0)], &[(false, 9), (true, 0)]]
+    {
+        assert_eq!(
+            broken(EntryKind::Counted, 0, (1 << slots.iter().filter(|slot| slot.0).count()) - 1, slots),
+            rule
+        );
+    }
+    assert_eq!(counted(&[(false, 9), (false, 0), (false, 4), (false, 0), (true, 4)]), rule);
+}
+
+#[test]
+fn generations_before_the_first_are_refused() {
+    let rule = Some("an entry is older than the first generation");
+    let (_, width) = table(EntryKind::Timed);
+    let timed = |stamp, code: u64| {
+        let value = code << (width - 4) | 1 << (width - 5);
+        broken(EntryKind::Timed, stamp, 1, &[(true, value)])
+    };
+    for code in 0..CODES {
+        assert_eq!(timed(0, code), if code == 1 { None } else { rule }, "{code}");
+        assert_eq!(timed(4, code), if (1..=5).contains(&code) { None } else { rule }, "{code}");
+        assert_eq!(timed(15, code), None, "{code}");
+        // The end of time.
+        assert_eq!(timed(u64::MAX - 1, code), None, "{code}");
+    }
+}
+
+/// An entry that knows no bit of the address is copied to each block. A few bytes made a large table as large as could
+/// be.
+#[test]
+fn void_entries_of_small_segments_are_not_copied_without_end() {
+    let mut large = filled(plain(unreserved(0.01, 100, 2)), 400_000);
+    let size_bytes = large.size_bytes();
+    let blocks = large.table().unwrap().segment_count() as u64 * 64;
+    let (_, width) = table(EntryKind::Plain);
+    let slots = |count: usize| (0..count).map(|_| (true, 1)).collect::<Vec<_>>();
+    let of =
+        |count: usize| Block { occupied: u64::MAX >> (64 - count), offset: 0, slots: slots(count), width };
+    // The copies count towards the room.
+    let one = vec![part(&of(1), 8, 0)];
+    let limit = size_bytes + blocks;
+    let refused = large.add_table_parts(one.clone(), &limit);
+    assert!(matches!(refused, Err(PartsError::NoRoom(_))), "{refused:?}");
+    assert_eq!(large.size_bytes(), size_bytes);
+    large.add_table_parts(one, &ANY).unwrap();
+    let many = (0..10_000_000 / blocks / 30 + 2).map(|_| part(&of(30), 8, 0)).collect();
+    let started = std::time::Instant::now();
+    assert_eq!(
+        large.add_table_parts(many, &ANY),
+        Err(PartsError::Invalid("parts for a table of another size"))
+    );
+    assert!(started.elapsed().as_secs() < 2);
+}
+
+#[test]
+fn changed_segments_are_refused_or_valid() {
+    let seed = 0x7365_676d;
+    let mut random = Random(seed);
+    let mut outcomes = Outcomes::default();
+    let mut timed = window(promise(0.01, 50, 2), WINDOW_MS);
+    set_time(&mut timed, START_MS);
+    let tiny = [plain(unreserved(0.01, 100, 2)), counting(promise(0.1, 9, 2)), timed].map(|mut filter| {
+        for item in [b"1", b"2", b"3", b"3", b"3"] {
+            add(&mut filter, item).unwrap();
+        }
+        ("tiny", filter)
+    });
+    let small = samples().into_iter().filter(|(_, filter)| is_small(filter) && filter.table().is_some());
+    for (name, filter) in tiny.into_iter().chain(small) {
+        let good = saved(&filter);
+        let last = good.0.len() - 1;
+        let Field::Bytes(bytes) = &good.0[last] else { panic!() };
+        let mut judge = |at: usize, width: usize, value: u64| {
+            let mut record = good.clone();
+            string(&mut record, last)[at..at + width].copy_from_slice(&value.to_le_bytes()[..width]);
+            outcomes.judge(loaded(&record, LIMIT_BYTES), &|| format!("{name}, {value} at {at}"));
+        };
+        // Every bit of a small segment.
+        for bit in (0..bytes.len() * 8).filter(|_| bytes.len() <= 64) {
+            judge(bit / 8, 1, (bytes[bit / 8] ^ 1 << (bit % 8)).into());
+        }
+        for _ in 0..if bytes.is_empty() { 0 } else { 60 } {
+            let width = [1, 2, 8][random.below(3)];
+            judge(random.below(bytes.len() / width) * width, width, *random.choose(&NUMBERS));
+        }
+    }
+    outcomes.assert_at_least(1000, 100);
+}
+
+/// Filters whose counts contradict their entries can be used, saved and loaded.
+#[test]
+fn false_counts_never_make_a_filter_that_cannot_be_loaded() {
+    let mut filter = counting(promise(0.01, 100, 2));
+    for item in [&b"one"[..], b"one", b"one", b"one", b"two"] {
+        add(&mut filter, item).unwrap();
+    }
+    let used = filter.table().unwrap().used_slots();
+    assert_eq!(used, 4);
+    let counts = super::POLICY_AND_TABLE_ITEMS;
+    let of = |items: u64, entries: u64| -> Filter {
+        let mut record = saved(&filter);
+        let header = string(&mut record, 0);
+        header[counts..counts + 8].copy_from_slice(&items.to_le_bytes());
+        header[counts + 8..counts + 16].copy_from_slice(&entries.to_le_bytes());
+        loaded(&record, ANY).unwrap()
+    };
+    for (items, entries) in [(4, 4), (u64::MAX, 4), (2, 0), (5, 2), (1, 1)] {
+        for words in [["one"; 4], ["two", "one", "one", "one"], ["one", "two", "one", "new"]] {
+            let mut filter = of(items, entries);
+            for word in words {
+                filter.remove(word.as_bytes(), NoPrefetch).unwrap();
+                loaded(&saved(&filter), ANY).unwrap();
+            }
+            for word in words {
+                add(&mut filter, word.as_bytes()).unwrap();
+                loaded(&saved(&filter), ANY).unwrap();
+            }
+        }
+    }
+}
 
 #[test]
 fn a_snapshot_cut_anywhere_is_refused() {

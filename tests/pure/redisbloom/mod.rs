@@ -4,7 +4,6 @@
 mod bounds;
 mod chunks;
 mod hostile;
-mod oldest;
 mod oracle;
 mod releases;
 

@@ -1,13 +1,12 @@
 //! The expandable table alone: what tests/pure/oracles and the fuzz target `table` do not see, because it shows only in
 //! rates, memory and bytes, or needs crafted items.
 
-mod counted;
 mod crafted;
 mod directory;
 mod dumped;
+mod entries;
 mod rates;
 mod replicas;
-mod timed;
 
 use everbloom::bloom::hash::murmur3::hash128;
 use everbloom::bloom::table::{Addition, EntryKind, Table, TableSpec};

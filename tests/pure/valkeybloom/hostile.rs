@@ -1,15 +1,12 @@
 //! Changed payloads: each field at its limits, and truncated everywhere. Each payload is refused or gives a filter
 //! that works.
 
-use everbloom::bloom::filter::policy::ValkeyBloom;
-use everbloom::bloom::hash::siphash::Seed;
 use everbloom::bloom::limits::{LAYERS_MAX, PROBES_TOTAL_MAX};
-use everbloom::bloom::{Growth, NoPrefetch};
 use everbloom::format::DecodeError;
 use everbloom::format::filter::{chunk, from_header};
 use everbloom::format::valkeybloom::decode_blob;
 
-use super::{assert_same, encode_blob, loaded, new_item, reserved};
+use super::{assert_same, encode_blob, loaded};
 use crate::hostile::{FLOATS, NUMBERS, Outcomes, edges};
 use crate::recorded::recorded;
 use crate::support::fixtures::{Case, cases};
@@ -217,23 +214,4 @@ fn the_probes_of_all_layers_are_limited() {
     }
     let too_many_layers = blob_of_many_probes(LAYERS_MAX as u64 + 1);
     assert_eq!(decode_blob(&too_many_layers, &(1 << 30)).unwrap_err(), DecodeError::Invalid("layer count"));
-}
-
-#[test]
-fn a_count_never_exceeds_the_bits() {
-    // With a high error rate, so that the capacity is above the bits, as between the chunks of a dump.
-    let parameters = ValkeyBloom {
-        error_rate: 0.99,
-        tightening_ratio: 0.5,
-        capacity_items: 1000,
-        growth: Growth::Scaling { expansion: 2 },
-    };
-    let mut chain = reserved(parameters, Seed::new([3; 32]));
-    let bits = chain.layers()[0].bits().size_bits();
-    assert!(bits < 100, "{bits}");
-    chain.layers_mut()[0].set_items(bits);
-    for number in 0..1000 {
-        assert!(chain.add(&new_item(number), &LIMIT_BYTES, NoPrefetch).is_ok() && chain.items() == bits);
-    }
-    assert_same(&loaded(&saved(&chain), 1, LIMIT_BYTES).unwrap(), &chain);
 }

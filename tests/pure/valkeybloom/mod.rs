@@ -2,7 +2,6 @@
 //! bytes.
 
 mod fixtures;
-mod growth;
 mod hostile;
 mod oracle;
 

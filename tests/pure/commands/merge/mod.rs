@@ -1,10 +1,9 @@
 //! BF.MERGE: merges of filters of every kind and format, and the refusals.
 
-mod counting;
+mod entries;
 mod kinds;
 mod promise;
 mod tables;
-mod windows;
 
 use everbloom::bloom::Format;
 use everbloom::command::words::Word;
