@@ -88,15 +88,7 @@ impl Bench<'_> {
     }
 
     fn push(&mut self, case: &str, measure: &'static str, value: f64) {
-        let case = Case {
-            module: self.server.module.clone(),
-            server: self.server.name.clone(),
-            filter: self.filter.name,
-            items: self.items,
-            case: case.to_owned(),
-            measure,
-        };
-        self.record.push(case, value);
+        self.record.push(Case::new(self.server, self.filter.name, self.items, case, measure), value);
     }
 
     /// Sends a command with `count` items to the copies in turn. `number` returns the number of an item by its place among
@@ -136,20 +128,28 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Makes and fills the copies: most items in batches, the last tenth with single adds.
+    /// Makes and fills the copies: most items in batches, a tenth in packed batches and the last tenth with single adds.
     fn fill(&mut self) -> Result<(), Failure> {
         self.server.say("FLUSHALL")?;
         for copy in 0..self.copies {
             self.filter.make(self.server, &format!("filter:{copy}"), self.items)?;
         }
         let singles = (self.items / 10).min(SINGLE_ITEMS / self.quick);
-        let batched = self.items - singles;
-        let count = batched * self.copies;
-        let new = self.send("BF.MADD", 100, "new", count, |place| place)?;
-        require(new >= count - count / 20, "new", new, count)?;
-        let count = singles * self.copies;
-        let new = self.send("BF.ADD", 1, "new", count, |place| batched + place)?;
-        require(new >= count - count / 10, "new", new, count)
+        let packed = if self.filter.is_own() { self.items / 10 / 1000 * 1000 } else { 0 };
+        let mut first = 0;
+        for (command, per_command, items) in [
+            ("BF.MADD", 100, self.items - singles - packed),
+            ("BF.BULKADD", 1000, packed),
+            ("BF.ADD", 1, singles),
+        ] {
+            let count = items * self.copies;
+            if count > 0 {
+                let new = self.send(command, per_command, "new", count, |place| first + place)?;
+                require(new >= count - count / 10, "new", new, count)?;
+                first += items;
+            }
+        }
+        Ok(())
     }
 
     /// Looks up absent and present items.

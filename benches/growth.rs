@@ -88,7 +88,8 @@ fn grow(
             for commands in pipelines("BF.MEXISTS", key, 1000, absent..absent + extent.probes) {
                 found += server.send(&commands)?;
             }
-            record.push(case(server, filter, items, "error rate"), found as f64 / extent.probes as f64);
+            let case = Case::new(server, filter.name, items, "growth", "error rate");
+            record.push(case, found as f64 / extent.probes as f64);
         }
     }
     Ok(())
@@ -96,11 +97,6 @@ fn grow(
 
 fn push_size(server: &mut Server, filter: &Filter, items: u64, record: &mut Record) -> Result<(), Failure> {
     let item_bits = server.size_bytes("filter")? * 8.0 / items as f64;
-    record.push(case(server, filter, items, "bits per item"), item_bits);
+    record.push(Case::new(server, filter.name, items, "growth", "bits per item"), item_bits);
     Ok(())
-}
-
-fn case(server: &Server, filter: &Filter, items: u64, measure: &'static str) -> Case {
-    let (module, server) = (server.module.clone(), server.name.clone());
-    Case { module, server, filter: filter.name, items, case: "growth".to_owned(), measure }
 }

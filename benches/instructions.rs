@@ -23,20 +23,19 @@ const COMMANDS: [(&str, u64, &str, u64); 7] = [
     ("BF.DEL", 100, "present", 0),
 ];
 
-pub(crate) fn measure(
-    plan: &Plan,
-    program: &str,
-    modules: &[Module],
-    record: &mut Record,
-) -> Result<(), Failure> {
+/// Servers of each module that are measured.
+const SERVERS_MAX: usize = 3;
+
+pub(crate) fn measure(plan: &Plan, modules: &[Module], record: &mut Record) -> Result<(), Failure> {
     let (items, counted) = if plan.is_quick { (10_000, 500) } else { (100_000, 2000) };
     // The number depends a little on the places of the names of commands in the server's hash table, which differ in
     // each process.
-    let mut progress = Progress::new("instructions", plan.rounds * modules.len());
-    for _ in 0..plan.rounds {
+    let servers = plan.rounds.min(SERVERS_MAX);
+    let mut progress = Progress::new("instructions", servers * modules.len());
+    for _ in 0..servers {
         for module in modules {
             progress.step(&module.file);
-            let mut counter = Counter::start(program, module)?;
+            let mut counter = Counter::start(module)?;
             for (place, filter) in Filter::all(0, &mut counter.server).into_iter().enumerate() {
                 let key = |_| format!("filter:{place}");
                 // Reserved filters have room for the new items.
@@ -55,14 +54,8 @@ pub(crate) fn measure(
                             .try_for_each(|commands| server.send(&commands).map(drop))
                     })?;
                     let many = if per_command == 1 { String::new() } else { format!(" of {per_command}") };
-                    let case = Case {
-                        module: counter.server.module.clone(),
-                        server: counter.server.name.clone(),
-                        filter: filter.name,
-                        items,
-                        case: format!("{command}{many}, {what}"),
-                        measure: "instructions per item",
-                    };
+                    let case = format!("{command}{many}, {what}");
+                    let case = Case::new(&counter.server, filter.name, items, &case, "instructions per item");
                     record.push(case, instructions / counted as f64);
                 }
                 counter.control(&["--instr=off"])?;
@@ -82,12 +75,13 @@ struct Counter {
 }
 
 impl Counter {
-    fn start(program: &str, module: &Module) -> Result<Self, Failure> {
+    fn start(module: &Module) -> Result<Self, Failure> {
         let directory = tempfile::tempdir()?;
         let profile = directory.path().join("profile");
         let option = format!("--callgrind-out-file={}", profile.display());
-        let valgrind = ["valgrind", "-q", "--tool=callgrind", "--instr-atstart=no", &option, program];
-        Ok(Self { server: Server::start(&valgrind, module)?, profile, dumps: 0, _directory: directory })
+        let mut program = vec!["valgrind", "-q", "--tool=callgrind", "--instr-atstart=no", &option];
+        program.extend(module.programs.iter().map(String::as_str));
+        Ok(Self { server: Server::start(&program, module)?, profile, dumps: 0, _directory: directory })
     }
 
     /// Returns the instructions of the server while it does some work.

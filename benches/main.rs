@@ -6,7 +6,7 @@
 //! * `MODULE`: our module.
 //! * `BEFORE`: our module of an earlier version.
 //! * `PEERS`: other modules, separated by commas; each may be followed by its load arguments.
-//! * `SERVER`: the server; by default redis-server, else valkey-server.
+//! * `SERVER`: the server; by default each module runs in redis-server, or in valkey-server if that cannot load it.
 //! * `ONLY`: parts of the run, separated by commas: `commands`, `growth`, `window`, `instructions`.
 //! * `ITEMS`: numbers of items for `commands`, multiples of 1000, separated by commas.
 //! * `QUICK=1`: small filters and few rounds, to test this program.
@@ -43,6 +43,52 @@ struct Module {
     file: String,
     /// What its name in the results has at its end.
     suffix: &'static str,
+    /// The servers that may load it; after its start only the one that has.
+    programs: Vec<String>,
+}
+
+impl Module {
+    /// Starts the first server that loads the module.
+    fn start(&mut self) -> Result<Server, Failure> {
+        let mut failures = Vec::new();
+        for program in &self.programs {
+            match Server::start(&[program], self) {
+                Ok(server) => {
+                    self.programs = vec![program.clone()];
+                    return Ok(server);
+                }
+                Err(failure) => failures.push(failure.to_string()),
+            }
+        }
+        Err(failures.join("\n").into())
+    }
+}
+
+/// Returns the value of an environment variable that is set and not empty.
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// Returns our module and those to compare it with.
+fn modules() -> Result<Vec<Module>, Failure> {
+    let programs = match variable("SERVER") {
+        Some(program) => vec![program],
+        None => ["redis-server", "valkey-server"]
+            .into_iter()
+            .filter(|name| on_path(name))
+            .map(str::to_owned)
+            .collect(),
+    };
+    if programs.is_empty() {
+        return Err("neither redis-server nor valkey-server found".into());
+    }
+    let module = |file: &str, suffix| Module { file: file.to_owned(), suffix, programs: programs.clone() };
+    let own = variable("MODULE").ok_or("MODULE is not set: run `make bench`")?;
+    let mut modules = vec![module(&own, "")];
+    modules.extend(variable("BEFORE").map(|file| module(&file, " before")));
+    let peers = variable("PEERS").unwrap_or_default();
+    modules.extend(peers.split(',').filter(|file| !file.is_empty()).map(|file| module(file, "")));
+    Ok(modules)
 }
 
 /// The extent of a run.
@@ -59,7 +105,6 @@ fn main() -> Result<(), Failure> {
     if !std::env::args().any(|argument| argument == "--bench") {
         return Ok(());
     }
-    let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
     let is_quick = variable("QUICK").is_some_and(|value| value == "1");
     let mut items: Vec<u64> =
         if is_quick { vec![1000, 20_000] } else { vec![1000, 10_000, 100_000, 1_000_000, 10_000_000] };
@@ -69,34 +114,23 @@ fn main() -> Result<(), Failure> {
     if items.iter().any(|items| *items == 0 || items % 1000 != 0) {
         return Err("ITEMS: multiples of 1000".into());
     }
-    let plan = Plan { is_quick, rounds: if is_quick { 2 } else { 7 }, items };
+    let plan = Plan { is_quick, rounds: if is_quick { 2 } else { 5 }, items };
     let only = variable("ONLY");
     let is_wanted = |part: &str| only.as_ref().is_none_or(|named| named.split(',').any(|name| name == part));
 
-    let program = match variable("SERVER") {
-        Some(program) => program,
-        None => ["redis-server", "valkey-server"]
-            .into_iter()
-            .find(|name| on_path(name))
-            .ok_or("neither redis-server nor valkey-server found")?
-            .to_owned(),
-    };
-    let own = variable("MODULE").ok_or("MODULE is not set: run `make bench`")?;
-    let mut modules = vec![Module { file: own, suffix: "" }];
-    modules.extend(variable("BEFORE").map(|file| Module { file, suffix: " before" }));
-    let peers = variable("PEERS").unwrap_or_default();
-    let peers = peers.split(',').filter(|file| !file.is_empty());
-    modules.extend(peers.map(|file| Module { file: file.to_owned(), suffix: "" }));
-    let mut servers = Vec::new();
-    for module in &modules {
-        servers.push(Server::start(&[&program], module)?);
+    let mut modules = modules()?;
+    let mut servers: Vec<Server> = Vec::new();
+    for module in &mut modules {
+        let server = module.start()?;
+        if servers.iter().any(|other| other.module == server.module) {
+            return Err(format!("{} is measured twice", server.module).into());
+        }
+        servers.push(server);
     }
-    let filters: Vec<Filter> = servers
-        .iter_mut()
-        .enumerate()
-        .map(|(index, server)| Filter::all(index, server))
-        .collect::<Vec<_>>()
-        .concat();
+    let mut filters = Vec::new();
+    for (index, server) in servers.iter_mut().enumerate() {
+        filters.extend(Filter::all(index, server));
+    }
 
     let mut record = Record::new()?;
     if is_wanted("commands") {
@@ -111,7 +145,7 @@ fn main() -> Result<(), Failure> {
     drop(servers);
     if is_wanted("instructions") {
         if on_path("callgrind_control") {
-            instructions::measure(&plan, &program, &modules, &mut record)?;
+            instructions::measure(&plan, &modules, &mut record)?;
         } else {
             eprintln!("skipped: instructions, which need valgrind");
         }

@@ -7,6 +7,7 @@ use std::time::Instant;
 use std::{fs, process};
 
 use super::Failure;
+use super::server::Server;
 
 /// What was measured.
 #[derive(Clone, PartialEq, Eq)]
@@ -23,6 +24,20 @@ pub(crate) struct Case {
     pub(crate) case: String,
     /// What was measured, with its unit.
     pub(crate) measure: &'static str,
+}
+
+impl Case {
+    /// Returns a case of a filter with that number of items in a server.
+    pub(crate) fn new(
+        server: &Server,
+        filter: &'static str,
+        items: u64,
+        case: &str,
+        measure: &'static str,
+    ) -> Self {
+        let (module, server) = (server.module.clone(), server.name.clone());
+        Self { module, server, filter, items, case: case.to_owned(), measure }
+    }
 }
 
 /// The values of a run, one per round for each case.

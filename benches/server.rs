@@ -39,7 +39,7 @@ impl Server {
     /// Starts a server with a module. `program` is the server, after a program that runs it, if there is one. Returns
     /// when it replies.
     pub(crate) fn start(program: &[&str], module: &Module) -> Result<Self, Failure> {
-        let Module { file, suffix } = module;
+        let Module { file, suffix, .. } = module;
         let directory = tempfile::tempdir()?;
         let socket = directory.path().join("socket").display().to_string();
         let log = directory.path().join("log").display().to_string();

@@ -28,15 +28,6 @@ pub(crate) fn measure(plan: &Plan, server: &mut Server, record: &mut Record) -> 
         "BF.RESERVE window {ERROR_RATE} {} PWINDOW {window_ms}",
         items_per_step * STEPS_PER_WINDOW as f64
     ))?;
-    let (module, name) = (server.module.clone(), server.name.clone());
-    let mut push = |filter, step: u64, measure, value| {
-        let hour = step as f64 * 24.0 / STEPS_PER_DAY as f64;
-        let case = format!("window, hour {hour:05.2}");
-        record.push(
-            Case { module: module.clone(), server: name.clone(), filter, items: 0, case, measure },
-            value,
-        );
-    };
     let (mut number, mut most): (u64, u64) = (0, 0);
     let start = Instant::now();
     for (step, items) in (0..).zip(&traffic) {
@@ -55,17 +46,24 @@ pub(crate) fn measure(plan: &Plan, server: &mut Server, record: &mut Record) -> 
                 traffic.iter().skip(usize::try_from(before)?).take(usize::try_from(STEPS_PER_WINDOW)? + 1);
             let live = in_window.sum();
             most = most.max(live);
-            push("window", before, "items", live as f64);
-            push("window", before, "bytes", server.size_bytes("window")?);
+            let bytes = server.size_bytes("window")?;
+            record.push(case(server, "window", before, "items"), live as f64);
+            record.push(case(server, "window", before, "bytes"), bytes);
         }
     }
     // Filters for a part of the window each must have room for the busiest time, and their error rates add up.
     let [rate, items] = [ERROR_RATE / ROTATING as f64, most as f64 / (ROTATING - 1) as f64];
     server.say(&format!("BF.RESERVE part {rate} {items:.0} NONSCALING"))?;
-    push("eight rotating filters", 0, "bytes", server.size_bytes("part")? * ROTATING as f64);
+    let bytes = server.size_bytes("part")? * ROTATING as f64;
+    record.push(case(server, "eight rotating filters", 0, "bytes"), bytes);
     server.say("FLUSHALL")?;
     progress.end();
     Ok(())
+}
+
+fn case(server: &Server, filter: &'static str, step: u64, measure: &'static str) -> Case {
+    let hour = step as f64 * 24.0 / STEPS_PER_DAY as f64;
+    Case::new(server, filter, 0, &format!("window, hour {hour:05.2}"), measure)
 }
 
 /// Returns the new items of a step: few at 4 o'clock, most at 16 o'clock, and three times as many from eight to
