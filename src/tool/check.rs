@@ -2,17 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use redis::Value;
+use redis::{Value, from_redis_value_ref};
 use serde::Serialize;
 use serde_json::json;
 
 use super::failure::{Failure, check_interruption};
 use super::output::{Printer, bytes, counted, shown, table};
 use super::partitions;
-use super::server::{
-    CallError, ConnectionArguments, Credentials, RoutedError, Router, Site, field, integer, number, scan,
-    text,
-};
+use super::server::{CallError, ConnectionArguments, Router, Site, field, integer, scan, text};
 
 /// Number of layers from which on advice is given: the filter has grown four times or more.
 const MANY_LAYERS: u64 = 5;
@@ -59,7 +56,7 @@ struct CheckedFilter {
 }
 
 pub(crate) fn run(arguments: CheckArguments, printer: &Printer) -> Result<(), Failure> {
-    let site = Site::new(&arguments.url, &arguments.connection, Credentials::Main)?;
+    let site = Site::new(&arguments.url, &arguments.connection, "EVERBLOOM")?;
     let mut router = Router::new(&site)?;
     router.each(|connection| connection.require("BF.INFO"))?;
     printer.note("looking for filters");
@@ -79,13 +76,13 @@ pub(crate) fn run(arguments: CheckArguments, printer: &Printer) -> Result<(), Fa
 fn query(router: &mut Router, key: &[u8], data_type: String) -> Result<Option<CheckedFilter>, Failure> {
     let filter = CheckedFilter { key: shown(key), data_type, ..CheckedFilter::default() };
     let reply = match router.call(key, &[b"BF.STATS", key]) {
-        Err(RoutedError::Call(error)) if error.lacks_command() => None,
+        Err(error) if error.lacks_command() => None,
         reply => Some(reply),
     };
     let has_stats = reply.is_some();
     let reply = match reply.unwrap_or_else(|| router.call(key, &[b"BF.INFO", key])) {
         Ok(reply) => reply,
-        Err(RoutedError::Call(CallError::Refused(_))) => return Ok(None),
+        Err(CallError::Refused(_)) => return Ok(None),
         Err(error) => return Err(error.into()),
     };
     if has_stats {
@@ -97,7 +94,7 @@ fn query(router: &mut Router, key: &[u8], data_type: String) -> Result<Option<Ch
 
 fn of_stats(filter: CheckedFilter, stats: &Value) -> CheckedFilter {
     let count = |name: &str| field(stats, name).and_then(integer);
-    let share = |name: &str| field(stats, name).and_then(number);
+    let share = |name: &str| field(stats, name).and_then(|value| from_redis_value_ref(value).ok());
     let words = |name: &str| field(stats, name).and_then(text);
     CheckedFilter {
         kind: words("kind"),

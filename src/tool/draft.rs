@@ -47,16 +47,15 @@ impl ReplaceArguments {
     /// Returns an error if there are no items for the filter and this may be a mistake, such as an export that failed.
     /// `has_capacity` is whether the user has chosen a capacity.
     pub(crate) fn check_items(self, items: u64, has_capacity: bool) -> Result<(), Failure> {
-        if items > 0 || self.force {
-            Ok(())
-        } else if self.replace {
-            Err(Failure::new(
+        match (self.replace, has_capacity) {
+            _ if items > 0 || self.force => Ok(()),
+            (true, _) => Err(Failure::new(
                 "there are no items to add: use --replace --force to replace the filter by an empty one",
-            ))
-        } else if has_capacity {
-            Ok(())
-        } else {
-            Err(Failure::new("there are no items to add: give --capacity to create an empty filter"))
+            )),
+            (false, true) => Ok(()),
+            (false, false) => {
+                Err(Failure::new("there are no items to add: give --capacity to create an empty filter"))
+            }
         }
     }
 }
@@ -65,7 +64,8 @@ impl ReplaceArguments {
 pub(crate) struct Draft {
     site: Site,
     key: Vec<u8>,
-    name: Vec<u8>,
+    /// The temporary key.
+    pub(crate) name: Vec<u8>,
     replacing: ReplaceArguments,
     /// When the expiry was set.
     kept: Instant,
@@ -84,20 +84,8 @@ impl Draft {
     ) -> Result<Self, Failure> {
         replacing.check(router, key, choices).map_err(|failure| failure.about(shown(key)))?;
         let mark = format!("everbloom:{:016x}", RandomState::new().hash_one(0));
-        let name = sibling(key, &mark);
-        Ok(Self {
-            site: router.site().clone(),
-            key: key.to_owned(),
-            name,
-            replacing,
-            kept: Instant::now(),
-            exists: false,
-        })
-    }
-
-    /// Returns the temporary key.
-    pub(crate) fn name(&self) -> &[u8] {
-        &self.name
+        let (site, key, name) = (router.site.clone(), key.to_owned(), sibling(key, &mark));
+        Ok(Self { site, key, name, replacing, kept: Instant::now(), exists: false })
     }
 
     /// Creates the filter with a command and sets the expiry of the temporary key.
@@ -109,13 +97,12 @@ impl Draft {
         Ok(())
     }
 
-    /// Creates the filter from chunks, the header first. Calls `progress` with the bytes sent so far.
+    /// Creates the filter from chunks, the header first. Returns the bytes sent.
     pub(crate) fn fill(
         &mut self,
         router: &mut Router,
         chunks: impl Iterator<Item = ChunkResult>,
-        mut progress: impl FnMut(u64),
-    ) -> Result<(), Failure> {
+    ) -> Result<u64, Failure> {
         let name = self.name.clone();
         let mut sent_bytes = 0;
         for chunk in chunks {
@@ -129,12 +116,11 @@ impl Draft {
                 self.create(router, command)?;
             }
             sent_bytes += data.len() as u64;
-            progress(sent_bytes);
             if self.is_to_be_kept() {
                 self.keep(router)?;
             }
         }
-        if self.exists { Ok(()) } else { Err(Failure::new("the filter has no chunks")) }
+        if self.exists { Ok(sent_bytes) } else { Err(Failure::new("the filter has no chunks")) }
     }
 
     /// Returns whether it is time to call [`Self::keep`], which must not be called while a reply is outstanding.

@@ -12,21 +12,22 @@ pub(crate) const EXIT_CODES: &str = "\
 Exit codes: 0 done; 1 failed, no key was changed; 2 wrong arguments; 3 done in part: items were refused, filters were \
 not copied, or differences were found; 130 interrupted, no key was changed.";
 
-/// The kind of a failure, which decides its exit code.
+/// The kind of a failure, with its exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
 pub(crate) enum FailureKind {
     /// Nothing was changed.
-    Failed,
+    Failed = 1,
     /// The arguments are wrong.
-    Usage,
+    Usage = 2,
     /// The command was done in part, or differences were found.
-    Partly,
+    Partly = 3,
     /// The user interrupted the command.
-    Interrupted,
+    Interrupted = 130,
 }
 
 /// Why a command failed.
-#[derive(Clone, Debug, Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{message}")]
 pub(crate) struct Failure {
     pub(crate) kind: FailureKind,
@@ -50,11 +51,6 @@ impl Failure {
         Self { kind: FailureKind::Interrupted, ..Self::new("interrupted") }
     }
 
-    /// Returns the failure of a command because a filter of fixed size refused some of its items.
-    pub(crate) fn refused(items: u64) -> Self {
-        Self::partly(format!("the filter is full and refused {items} items: load them into a larger filter"))
-    }
-
     /// Returns the failure with a subject, such as a key, before its message.
     pub(crate) fn about(self, subject: impl Display) -> Self {
         Self { message: format!("{subject}: {}", self.message), ..self }
@@ -63,15 +59,6 @@ impl Failure {
     /// Returns a failure with a subject, such as a key, before the text of the error.
     pub(crate) fn of(subject: impl Display, error: impl Display) -> Self {
         Self::new(format!("{subject}: {error}"))
-    }
-
-    pub(crate) const fn exit_code(&self) -> u8 {
-        match self.kind {
-            FailureKind::Failed => 1,
-            FailureKind::Usage => 2,
-            FailureKind::Partly => 3,
-            FailureKind::Interrupted => 130,
-        }
     }
 }
 

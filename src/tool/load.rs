@@ -5,12 +5,12 @@ use serde_json::json;
 
 use super::draft::{Draft, ReplaceArguments, publish_all};
 use super::failure::Failure;
-use super::input::{BATCH_BYTES, InputArguments, Times};
+use super::input::{InputArguments, Times};
 use super::options::FilterArguments;
 use super::output::{Printer, bytes, counted, per_second, shown};
 use super::partitions::{self, Spreader};
 use super::sending::{LoadCounts, Sender};
-use super::server::{CallError, ConnectionArguments, Credentials, RoutedError, Router, Site, integer};
+use super::server::{CallError, ConnectionArguments, Router, Site, integer};
 
 /// Load the items of a file into a filter on a server
 ///
@@ -70,10 +70,13 @@ Exit codes: 0 done; 1 failed; 2 wrong arguments; 3 done, but items were refused;
 const CHOICES: &str = "--replace or --add";
 
 pub(crate) fn run(arguments: LoadArguments, printer: &Printer) -> Result<(), Failure> {
-    let site = Site::new(&arguments.url, &arguments.connection, Credentials::Main)?;
+    let site = Site::new(&arguments.url, &arguments.connection, "EVERBLOOM")?;
     let keys = arguments.keys()?;
-    if !arguments.add {
-        arguments.options.check_capacity(&arguments.input)?;
+    let capacity = arguments.options.capacity;
+    if !arguments.add && capacity.is_none() && arguments.input.is_stdin() {
+        return Err(Failure::usage(
+            "the items of standard input cannot be counted first: give their number with --capacity",
+        ));
     }
     // Checks the server before it counts the items.
     let mut router = Router::new(&site)?;
@@ -87,22 +90,22 @@ pub(crate) fn run(arguments: LoadArguments, printer: &Printer) -> Result<(), Fai
     }
     let drafts = keys.iter().map(|key| Draft::new(&mut router, key, arguments.replacing, CHOICES));
     let mut drafts: Vec<Draft> = drafts.collect::<Result<_, Failure>>()?;
-    let mut capacity_items = arguments.options.capacity_of(&arguments.input, times, printer)?;
-    if let Some(count) = arguments.partitions {
-        capacity_items = partitions::capacity_items(capacity_items, count);
-    }
+    let counted_items = || arguments.input.count(times, printer).map(|items| items.max(1));
+    let all_items = capacity.map_or_else(counted_items, Ok)?;
+    let capacity_items =
+        arguments.partitions.map_or(all_items, |count| partitions::capacity_items(all_items, count));
     // Opens new connections, since the server may have closed the idle ones.
     router.refresh()?;
     let words = arguments.options.words(capacity_items);
     for draft in &mut drafts {
-        let name = draft.name().to_owned();
+        let name = draft.name.clone();
         let mut reserve: Vec<&[u8]> = vec![b"BF.RESERVE", &name];
         reserve.extend(words.iter().map(|word| word.as_bytes()));
         draft.create(&mut router, reserve)?;
     }
-    let names: Vec<Vec<u8>> = drafts.iter().map(|draft| draft.name().to_owned()).collect();
+    let names: Vec<Vec<u8>> = drafts.iter().map(|draft| draft.name.clone()).collect();
     let sent = send(&arguments, printer, &mut router, (&names, times), &mut drafts)?;
-    arguments.replacing.check_items(sent.0.items, arguments.options.capacity.is_some())?;
+    arguments.replacing.check_items(sent.0.items, capacity.is_some())?;
     publish_all(drafts, &mut router, arguments.options.ex)?;
     report(&arguments, printer, &mut router, &keys, sent)
 }
@@ -125,16 +128,15 @@ impl LoadArguments {
             Ok(router.call(key.as_bytes(), &[b"EXISTS", key.as_bytes()])? != Value::Int(0))
         };
         // A filter that is created or replaced may have fewer partitions before.
-        let first = if self.add { 0 } else { count };
-        let mut found = first;
+        let mut found = if self.add { 0 } else { count };
         while has(found)? {
             found += 1;
         }
         for number in found..count {
             if has(number)? {
-                let key = partitions::key(&self.key, found);
+                let missing = partitions::key(&self.key, found);
                 return Err(Failure::of(
-                    key,
+                    missing,
                     "the partition is missing: load the filter again with --replace",
                 ));
             }
@@ -143,12 +145,10 @@ impl LoadArguments {
         if found == count || found == 0 {
             return Ok(());
         }
-        Err(Failure::of(
-            &self.key,
-            format!(
-                "the filter has {found} partitions, and their number can never change: use the same --partitions"
-            ),
-        ))
+        Err(Failure::new(format!(
+            "{}: the filter has {found} partitions, and their number can never change: use the same --partitions",
+            self.key
+        )))
     }
 
     /// Returns the times of the items, compared with the server's clock and with the window of the filters.
@@ -158,7 +158,7 @@ impl LoadArguments {
         for key in keys.iter().filter(|_| self.add) {
             let found = match router.call(key, &[b"BF.INFO", key, b"WINDOW"]) {
                 Ok(reply) => integer(&reply),
-                Err(RoutedError::Call(CallError::Refused(_))) => None,
+                Err(CallError::Refused(_)) => None,
                 Err(error) => return Err(error.into()),
             };
             let found = found.ok_or_else(|| {
@@ -187,7 +187,7 @@ fn send(
     (keys, times): (&[Vec<u8>], Option<&Times>),
     drafts: &mut [Draft],
 ) -> Result<(LoadCounts, f64), Failure> {
-    let batches = arguments.input.batches(BATCH_BYTES, times)?;
+    let batches = arguments.input.batches(times)?;
     let mut sender = Sender::new(router, keys)?;
     if !sender.is_packed && times.is_none() {
         printer.note(
@@ -199,7 +199,7 @@ fn send(
         let message = format!("{items} items, {} items/s", per_second(items, progress.seconds()));
         progress.set(batches.done_bytes(), message);
     };
-    let mut spreader = Spreader::new(keys, BATCH_BYTES);
+    let mut spreader = Spreader::new(keys);
     for batch in &batches {
         match keys {
             [key] => sender.add(key, batch?)?,
@@ -239,8 +239,11 @@ fn report(
         "key": arguments.key, "items": items, "new": new, "present": present, "refused": refused,
         "bytes": size_bytes, "seconds": seconds, "items_per_second": rate,
     });
-    // The fields that only some loads have.
-    let mut more: Vec<(String, serde_json::Value)> = Vec::new();
+    let mut add = |fields: serde_json::Value| {
+        if let (Some(all), serde_json::Value::Object(fields)) = (json.as_object_mut(), fields) {
+            all.extend(fields);
+        }
+    };
     if let Some(count) = arguments.partitions {
         // Shows the partition with the most items.
         let fullest =
@@ -248,19 +251,13 @@ fn report(
         if let Some((items, capacity)) = fullest {
             size.push_str(&format!(", the fullest with {items} of {capacity} items"));
         }
-        more.extend([
-            ("partitions".to_owned(), count.into()),
-            ("fullest_items".to_owned(), fullest.map(|(items, _)| items).into()),
-            ("fullest_capacity".to_owned(), fullest.map(|(_, capacity)| capacity).into()),
-        ]);
+        let (items, capacity) = fullest.unzip();
+        add(json!({"partitions": count, "fullest_items": items, "fullest_capacity": capacity}));
     }
     let mut skipped = String::new();
     if arguments.time.is_some() {
         skipped = format!(", {expired} expired");
-        more.push(("expired".to_owned(), expired.into()));
-    }
-    if let Some(fields) = json.as_object_mut() {
-        fields.extend(more);
+        add(json!({"expired": expired}));
     }
     let text = format!(
         "{}: {}, {new} new, {present} present, {refused} refused{skipped}; {size}; added in {seconds:.1} s, {rate} items/s",
@@ -268,5 +265,10 @@ fn report(
         counted(items, "item"),
     );
     printer.result(&text, &json)?;
-    if refused > 0 { Err(Failure::refused(refused)) } else { Ok(()) }
+    if refused == 0 {
+        return Ok(());
+    }
+    Err(Failure::partly(format!(
+        "the filter is full and refused {refused} items: load them into a larger filter"
+    )))
 }

@@ -21,7 +21,7 @@ mod size;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 
 use failure::Failure;
@@ -71,10 +71,8 @@ fn main() -> ExitCode {
         ToolCommand::Copy(arguments) => copying::run(arguments, &printer),
         ToolCommand::Check(arguments) => check::run(arguments, &printer),
         ToolCommand::Size(arguments) => size::run(arguments, &printer),
-        ToolCommand::Man => manual::print_page(ToolArguments::command(), &printer),
-        ToolCommand::Completions { shell } => {
-            manual::print_completions(ToolArguments::command(), shell, &printer)
-        }
+        ToolCommand::Man => manual::print_page(&printer),
+        ToolCommand::Completions { shell } => manual::print_completions(shell, &printer),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

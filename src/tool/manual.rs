@@ -2,11 +2,12 @@
 
 use std::io::{self, Write};
 
-use clap::Command;
+use clap::CommandFactory;
 use clap_complete::{Shell, generate};
 use clap_mangen::Man;
 use serde_json::json;
 
+use super::ToolArguments;
 use super::failure::Failure;
 use super::output::Printer;
 
@@ -26,22 +27,27 @@ Examples:
 Exit codes: 0 done; 1 failed; 2 wrong arguments.";
 
 /// Prints the script with which a shell completes commands and options.
-pub(crate) fn print_completions(mut tool: Command, shell: Shell, printer: &Printer) -> Result<(), Failure> {
+pub(crate) fn print_completions(shell: Shell, printer: &Printer) -> Result<(), Failure> {
     let mut script = Vec::new();
-    generate(shell, &mut tool, "everbloom", &mut script);
+    generate(shell, &mut ToolArguments::command(), "everbloom", &mut script);
     let script = String::from_utf8_lossy(&script);
     printer.result(&script, &json!({"script": script}))
 }
 
 /// Prints the page. It has one section for each command, with the sections of the command's help as subsections.
-pub(crate) fn print_page(tool: Command, printer: &Printer) -> Result<(), Failure> {
-    let mut tool = tool.disable_help_subcommand(true);
+pub(crate) fn print_page(printer: &Printer) -> Result<(), Failure> {
+    let mut tool = ToolArguments::command().disable_help_subcommand(true);
     tool.build();
     let whole = Man::new(tool.clone());
     let mut page = sections(&whole, &BEFORE_COMMANDS)?;
     for command in tool.get_subcommands() {
         page.push_str(&format!(".SH \"everbloom {}\"\n", command.get_name()));
-        let of_command = sections(&Man::new(without_global_options(command)), &OF_COMMAND)?;
+        // The page describes the options that all commands have once.
+        let command = command.clone().mut_args(|argument| {
+            let is_global = argument.is_global_set() || argument.get_id() == "help";
+            argument.hide(is_global)
+        });
+        let of_command = sections(&Man::new(command), &OF_COMMAND)?;
         page.push_str(&of_command.replace("\n.SH EXTRA", "\n.SS EXAMPLES").replace("\n.SH ", "\n.SS "));
     }
     let exit_codes = sections(&whole, &[Man::render_extra_section])?;
@@ -73,12 +79,4 @@ fn sections(man: &Man, sections: &[PageSection]) -> io::Result<String> {
     let mut roff = Vec::new();
     sections.iter().try_for_each(|section| section(man, &mut roff))?;
     Ok(String::from_utf8_lossy(&roff).into_owned())
-}
-
-/// Returns a command without the options that all commands have, since the page describes these once.
-fn without_global_options(command: &Command) -> Command {
-    command.clone().mut_args(|argument| {
-        let is_global = argument.is_global_set() || argument.get_id() == "help";
-        argument.hide(is_global)
-    })
 }

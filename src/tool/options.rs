@@ -4,10 +4,6 @@ use std::ops::RangeInclusive;
 
 use clap::value_parser;
 
-use super::failure::Failure;
-use super::input::{InputArguments, Times};
-use super::output::Printer;
-
 /// Options of a new filter.
 #[derive(Clone, Debug, clap::Args)]
 #[group(skip)]
@@ -116,26 +112,6 @@ pub(crate) fn window_words(window_ms: Option<u64>) -> Vec<String> {
 }
 
 impl FilterArguments {
-    /// Returns an error if the items must be counted, but the input can be read only once.
-    pub(crate) fn check_capacity(&self, input: &InputArguments) -> Result<(), Failure> {
-        if self.capacity.is_none() && input.is_stdin() {
-            return Err(Failure::usage(
-                "the items of standard input cannot be counted first: give their number with --capacity",
-            ));
-        }
-        Ok(())
-    }
-
-    /// Returns the chosen capacity, or the number of items in the input that have not expired, at least 1.
-    pub(crate) fn capacity_of(
-        &self,
-        input: &InputArguments,
-        times: Option<&Times>,
-        printer: &Printer,
-    ) -> Result<u64, Failure> {
-        self.capacity.map_or_else(|| Ok(input.count(times, printer)?.max(1)), Ok)
-    }
-
     /// Returns the words after `BF.RESERVE key`.
     pub(crate) fn words(&self, capacity_items: u64) -> Vec<String> {
         let mut words = vec![self.error.to_string(), capacity_items.to_string()];

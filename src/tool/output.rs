@@ -1,11 +1,11 @@
 //! The output of the tool: results on standard output, progress and errors on standard error.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::io::{IsTerminal, Write, stderr, stdout};
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
 
 use super::failure::Failure;
@@ -17,7 +17,7 @@ const LINE_AFTER: Duration = Duration::from_millis(500);
 
 /// Prints the output in its form.
 pub(crate) struct Printer {
-    pub(crate) is_json: bool,
+    is_json: bool,
     is_quiet: bool,
     has_terminal: bool,
 }
@@ -43,7 +43,7 @@ impl Printer {
     }
 
     pub(crate) fn fail(&self, failure: &Failure) -> ExitCode {
-        let code = failure.exit_code();
+        let code = failure.kind as u8;
         if self.is_json {
             let _ = writeln!(stderr(), "{}", json!({"error": failure.to_string(), "code": code}));
         } else {
@@ -55,31 +55,19 @@ impl Printer {
     /// Returns the progress of a task, as a bar on a terminal or else as lines. `total` is the number of units, if
     /// known.
     pub(crate) fn progress(&self, verb: &'static str, total: Option<u64>) -> Progress {
-        let bar = if self.is_quiet || !self.has_terminal {
-            ProgressBar::hidden()
-        } else {
-            let template = match total {
-                Some(_) => format!("{verb} {{bar:30}} {{percent}} %, {{msg}}, {{eta}} left"),
-                None => format!("{verb} {{spinner}} {{msg}}"),
-            };
-            let bar = total.map_or_else(ProgressBar::new_spinner, ProgressBar::new);
-            bar.set_style(
-                ProgressStyle::with_template(&template).unwrap_or_else(|_| ProgressStyle::default_bar()),
-            );
-            bar
+        let template = match total {
+            Some(_) => format!("{verb} {{bar:30}} {{percent}} %, {{msg}}, {{eta}} left"),
+            None => format!("{verb} {{spinner}} {{msg}}"),
         };
+        let style = ProgressStyle::with_template(&template).unwrap_or_else(|_| ProgressStyle::default_bar());
+        let has_bar = self.has_terminal && !self.is_quiet;
+        let target = if has_bar { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let bar = ProgressBar::with_draw_target(total, target).with_style(style);
         if !self.has_terminal {
             self.note(verb);
         }
-        Progress {
-            bar,
-            verb,
-            total,
-            has_lines: !self.is_quiet && !self.has_terminal,
-            began: Instant::now(),
-            next: Cell::new(LINE_AFTER),
-            message: RefCell::new(String::new()),
-        }
+        let has_lines = !self.is_quiet && !self.has_terminal;
+        Progress { bar, verb, has_lines, next: Cell::new(LINE_AFTER) }
     }
 }
 
@@ -87,33 +75,29 @@ impl Printer {
 pub(crate) struct Progress {
     bar: ProgressBar,
     verb: &'static str,
-    total: Option<u64>,
     has_lines: bool,
-    began: Instant,
     /// Time from the start to the next line.
     next: Cell<Duration>,
-    message: RefCell<String>,
 }
 
 impl Progress {
-    pub(crate) fn set(&self, done: u64, message: impl Into<String>) {
-        self.message.replace(message.into());
+    pub(crate) fn set(&self, done: u64, message: String) {
         self.bar.set_position(done);
-        self.bar.set_message(self.message.borrow().clone());
-        if self.has_lines && self.began.elapsed() >= self.next.get() {
-            self.next.set(self.began.elapsed() + LINE_EVERY);
-            let left = self.total.filter(|_| done > 0).map(|total| {
+        self.bar.set_message(message);
+        if self.has_lines && self.bar.elapsed() >= self.next.get() {
+            self.next.set(self.bar.elapsed() + LINE_EVERY);
+            let left = self.bar.length().filter(|_| done > 0).map(|total| {
                 let share = done as f64 / total.max(1) as f64;
-                let left = self.began.elapsed().as_secs_f64() * (1.0 - share) / share;
+                let left = self.seconds() * (1.0 - share) / share;
                 format!(", {:.0} %, {left:.0} s left", share * 100.0)
             });
-            let message = self.message.borrow();
+            let message = self.bar.message();
             let _ = writeln!(stderr(), "{}: {message}{}", self.verb, left.unwrap_or_default());
         }
     }
 
     pub(crate) fn seconds(&self) -> f64 {
-        self.began.elapsed().as_secs_f64()
+        self.bar.elapsed().as_secs_f64()
     }
 
     /// Shows that the task is complete. Returns the seconds that it took.
@@ -121,7 +105,7 @@ impl Progress {
         let seconds = self.seconds();
         let has_shown_lines = self.next.get() > LINE_AFTER;
         if self.has_lines && has_shown_lines {
-            let _ = writeln!(stderr(), "{}: {}, 100 %, {seconds:.0} s", self.verb, self.message.borrow());
+            let _ = writeln!(stderr(), "{}: {}, 100 %, {seconds:.0} s", self.verb, self.bar.message());
         }
         // Moves the bar to its end and leaves it on the terminal.
         self.bar.finish();
@@ -145,14 +129,12 @@ pub(crate) fn per_second(number: u64, seconds: f64) -> f64 {
 
 /// Returns a number of bytes with a unit.
 pub(crate) fn bytes(number: u64) -> String {
-    let mut scaled = number as f64;
-    for unit in ["bytes", "KiB", "MiB", "GiB", "TiB"] {
-        if scaled < 1024.0 || unit == "TiB" {
-            return if unit == "bytes" { format!("{number} bytes") } else { format!("{scaled:.1} {unit}") };
-        }
-        scaled /= 1024.0;
-    }
-    String::new()
+    let units = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
+    let unit = units.into_iter().find(|(_, shift)| number >> shift > 0);
+    unit.map_or_else(
+        || format!("{number} bytes"),
+        |(unit, shift)| format!("{:.1} {unit}", number as f64 / (1u64 << shift) as f64),
+    )
 }
 
 /// Returns a number with a noun, in the plural if it is not 1.

@@ -4,6 +4,10 @@ use memchr::{memchr, memchr_iter, memmem};
 
 use super::failure::Failure;
 
+/// Approximate bytes of a batch: large enough that the round trip does not matter, small enough that other clients of
+/// the server wait a few dozen milliseconds at most.
+pub(crate) const BATCH_BYTES: usize = 512 << 10;
+
 /// The packing of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BatchPacking {

@@ -5,7 +5,7 @@ use std::mem;
 
 use super::failure::Failure;
 use super::options::items;
-use super::packing::{BatchTime, ItemBatch};
+use super::packing::{BATCH_BYTES, BatchTime, ItemBatch};
 
 /// The largest number of partitions: the slots of a cluster.
 const PARTITIONS_MAX: u32 = 16_384;
@@ -74,10 +74,10 @@ pub(crate) struct Spreader<'k> {
 }
 
 impl<'k> Spreader<'k> {
-    /// Returns a spreader whose batches have about `batch_bytes` bytes, or fewer if there are many partitions.
-    pub(crate) fn new(keys: &'k [Vec<u8>], batch_bytes: usize) -> Self {
+    /// Returns a spreader whose batches have about [`BATCH_BYTES`], or fewer if there are many partitions.
+    pub(crate) fn new(keys: &'k [Vec<u8>]) -> Self {
         let batches = keys.iter().map(|_| ItemBatch::prefixed(0, None)).collect();
-        Self { keys, batches, batch_bytes: batch_bytes.min(KEPT_BYTES / keys.len().max(1)), time: None }
+        Self { keys, batches, batch_bytes: BATCH_BYTES.min(KEPT_BYTES / keys.len().max(1)), time: None }
     }
 
     /// Distributes the items of a batch and emits the batches that are large enough, each with its key. Emits all
@@ -87,8 +87,7 @@ impl<'k> Spreader<'k> {
         batch: &ItemBatch,
         mut emit: impl FnMut(&[u8], ItemBatch) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        let generation = |time: Option<BatchTime>| time.map(|time| time.generation);
-        if generation(self.time) != generation(batch.time) {
+        if self.time.map(|time| time.generation) != batch.time.map(|time| time.generation) {
             self.flush(&mut emit)?;
             self.time = batch.time;
         }

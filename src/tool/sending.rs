@@ -5,12 +5,13 @@
 use std::collections::{HashMap, VecDeque};
 use std::mem;
 
+use memchr::memchr_iter;
 use redis::Value;
 
 use super::failure::{Failure, check_interruption};
 use super::output::shown;
 use super::packing::{BatchPacking, ItemBatch};
-use super::server::{CallError, NodeAddress, RoutedError, Router};
+use super::server::{CallError, NodeAddress, Router};
 
 /// Largest number of outstanding commands at a node. Their replies fit into the buffers of a connection, so neither
 /// side waits for the other one to read.
@@ -84,7 +85,7 @@ impl<'r> Sender<'r> {
         for key in keys {
             match router.call(key, &[b"BF.BULKADD", key, b"NOCREATE", word, b""]) {
                 Ok(_) => {}
-                Err(RoutedError::Call(error)) if error.lacks_command() => is_packed = false,
+                Err(error) if error.lacks_command() => is_packed = false,
                 Err(error) => return Err(Failure::from(error).about(shown(key))),
             }
         }
@@ -98,10 +99,9 @@ impl<'r> Sender<'r> {
         if self.is_packed && batch.time.is_none() {
             return self.send(SentBatch::new(key, batch), PACKED_AHEAD);
         }
-        let mut items = batch.iter().peekable();
-        while items.peek().is_some() {
+        for items in batch.iter().collect::<Vec<_>>().chunks(WORDS_ITEMS) {
             let mut part = ItemBatch::prefixed(0, batch.time);
-            items.by_ref().take(WORDS_ITEMS).try_for_each(|item| part.push(item))?;
+            items.iter().try_for_each(|item| part.push(item))?;
             self.send(SentBatch::new(key, part), WORDS_AHEAD)?;
         }
         Ok(())
@@ -112,11 +112,7 @@ impl<'r> Sender<'r> {
         let addresses: Vec<NodeAddress> = self.outstanding.keys().cloned().collect();
         addresses.iter().try_for_each(|address| self.receive_beyond(address, 0))?;
         for sent in mem::take(&mut self.refused) {
-            let outcome = match self.router.call(&sent.key, &sent.command(self.is_packed)) {
-                Err(RoutedError::Failure(failure)) => return Err(failure),
-                Err(RoutedError::Call(error)) => Err(error),
-                Ok(reply) => Ok(reply),
-            };
+            let outcome = self.router.call(&sent.key, &sent.command(self.is_packed));
             self.note(&sent, outcome)?;
         }
         Ok(self.router)
@@ -154,7 +150,7 @@ impl<'r> Sender<'r> {
             }
             outcome => outcome?,
         };
-        let results = count(&reply, &mut self.counts)?;
+        let results = count(reply, &mut self.counts)?;
         self.counts.items += items;
         // If a filter of fixed size is full, the reply ends at the first refused item.
         let missing = items.checked_sub(results);
@@ -166,25 +162,21 @@ impl<'r> Sender<'r> {
 
 /// Counts the results of one reply: one character each, or a number, a boolean or an error each. Returns how many there
 /// are.
-fn count(reply: &Value, counts: &mut LoadCounts) -> Result<u64, CallError> {
-    let mut add = |result: u8| match result {
-        b'1' => counts.new += 1,
-        b'0' => counts.present += 1,
-        _ => counts.refused += 1,
+fn count(reply: Value, counts: &mut LoadCounts) -> Result<u64, CallError> {
+    let character = |result: &Value| match result {
+        Value::Int(0) | Value::Boolean(false) => b'0',
+        Value::Int(_) | Value::Boolean(true) => b'1',
+        _ => b'!',
     };
-    match reply {
-        Value::BulkString(results) => {
-            results.iter().for_each(|result| add(*result));
-            Ok(results.len() as u64)
-        }
-        Value::Array(results) => {
-            results.iter().for_each(|result| match result {
-                Value::Int(0) | Value::Boolean(false) => add(b'0'),
-                Value::Int(_) | Value::Boolean(true) => add(b'1'),
-                _ => add(b'!'),
-            });
-            Ok(results.len() as u64)
-        }
-        _ => Err(CallError::unexpected_reply("BF.BULKADD or BF.INSERT")),
-    }
+    let results = match reply {
+        Value::BulkString(results) => results,
+        Value::Array(results) => results.iter().map(character).collect(),
+        _ => return Err(CallError::unexpected_reply("BF.BULKADD or BF.INSERT")),
+    };
+    let number = |character| memchr_iter(character, &results).count() as u64;
+    let (all, new, present) = (results.len() as u64, number(b'1'), number(b'0'));
+    counts.new += new;
+    counts.present += present;
+    counts.refused += all - new - present;
+    Ok(all)
 }

@@ -2,7 +2,7 @@
 
 use clap::value_parser;
 use everbloom::{CreateError, FilterSize, Format, Growth, LayerSize, Options, filter_size, window_size};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::failure::Failure;
 use super::options::{self, expansion_words, window_words};
@@ -59,49 +59,32 @@ Exit codes: 0 done; 2 wrong arguments.";
 
 pub(crate) fn run(arguments: SizeArguments, printer: &Printer) -> Result<(), Failure> {
     let choices = arguments.choices();
-    let has_keys = choices.iter().any(|choice| choice.keys > 1);
     let names =
         ["module", "filter", "keys", "layers", "bits per item", "memory", "allocated", "probes", "lines"];
     let mut rows = vec![names.into_iter().chain(["command"]).map(str::to_owned).collect::<Vec<_>>()];
     let mut listed = Vec::new();
     for (choice, index) in choices.iter().zip(0..) {
-        let FilterChoice { module, filter, keys, command, .. } = choice;
-        let mut row = vec![(*module).to_owned(), (*filter).to_owned(), keys.to_string()];
+        let (module, filter, keys) = (choice.module, choice.filter, choice.keys);
+        let mut row = vec![module.to_owned(), filter.to_owned(), keys.to_string()];
         match &choice.size {
             Ok(size) => {
-                let sums = SizeSums::of(size, choice);
-                let bits_per_item = sums.bits as f64 / arguments.items as f64;
-                let size_bytes = sums.bits.div_ceil(8);
-                // Number of filters in BF.INFO: a table counts as one.
-                let layers = size.layers.len() + usize::from(size.table_bytes > 0);
-                // A lookup in a table makes no probes.
-                let is_probed = size.table_bytes == 0;
-                let (probes, lines) = (is_probed.then_some(sums.probes), is_probed.then_some(sums.lines));
-                listed.push(json!({
-                    "module": module, "filter": filter, "keys": keys, "layers": layers, "bits": sums.bits,
-                    "bits_per_item": bits_per_item, "bytes": size_bytes, "allocated_bytes": sums.allocated_bytes,
-                    "table_bytes": size.table_bytes, "probes": probes, "lines": lines, "command": command,
-                }));
-                row.extend([layers.to_string(), format!("{bits_per_item:.2}")]);
-                row.extend([size_bytes, sums.allocated_bytes].map(bytes));
-                row.extend(
-                    [probes, lines].map(|count| count.map_or("-".to_owned(), |count| count.to_string())),
-                );
-                row.push(command.clone());
+                let (cells, json) = choice.show(size, arguments.items);
+                row.extend(cells);
+                listed.push(json);
             }
             // If the first filter cannot be reserved, the arguments are wrong.
             Err(error) if index == 0 => return Err(Failure::usage(error.to_string())),
             Err(error) => {
+                row.extend((0..6).map(|_| "-".to_owned()).chain([error.to_string()]));
                 listed.push(
                     json!({"module": module, "filter": filter, "keys": keys, "error": error.to_string()}),
                 );
-                row.extend((0..6).map(|_| "-".to_owned()));
-                row.push(error.to_string());
             }
         }
         rows.push(row);
     }
-    if !has_keys {
+    if choices.iter().all(|choice| choice.keys == 1) {
+        // Removes the column of the keys.
         rows.iter_mut().for_each(|row| drop(row.remove(2)));
     }
     let text = format!("{}\n{}{}", arguments.title(), table(&rows), arguments.further());
@@ -125,6 +108,37 @@ struct FilterChoice {
     size: Result<FilterSize, CreateError>,
     /// The command that creates the filter.
     command: String,
+}
+
+impl FilterChoice {
+    /// Returns the sums over all filters as the cells of a row and as JSON. The probes are those in the filters that a
+    /// lookup queries.
+    fn show(&self, size: &FilterSize, items: u64) -> (Vec<String>, Value) {
+        let Self { module, filter, keys, queried, command, .. } = self;
+        let sum = |fact: fn(&LayerSize) -> u64| size.layers.iter().map(fact).fold(0, u64::saturating_add);
+        let table_bytes = size.table_bytes;
+        let bits = sum(|layer| layer.size_bits).saturating_add(table_bytes.saturating_mul(8));
+        // The allocations of a table have the sizes of the allocator.
+        let allocated = sum(|layer| allocated_bytes(layer.size_bits.div_ceil(8))).saturating_add(table_bytes);
+        let [bits, allocated] = [bits, allocated].map(|sum| sum.saturating_mul(*keys));
+        let bits_per_item = bits as f64 / items as f64;
+        let size_bytes = bits.div_ceil(8);
+        // Number of filters in BF.INFO: a table counts as one.
+        let layers = size.layers.len() + usize::from(table_bytes > 0);
+        // A lookup in a table makes no probes.
+        let [probes, lines] = [sum(|layer| layer.probes.into()), sum(|layer| layer.lines.into())]
+            .map(|sum| (table_bytes == 0).then_some(sum.saturating_mul(*queried)));
+        let mut cells = vec![layers.to_string(), format!("{bits_per_item:.2}")];
+        cells.extend([size_bytes, allocated].map(bytes));
+        cells.extend([probes, lines].map(|count| count.map_or("-".to_owned(), |count| count.to_string())));
+        cells.push(command.clone());
+        let json = json!({
+            "module": module, "filter": filter, "keys": keys, "layers": layers, "bits": bits,
+            "bits_per_item": bits_per_item, "bytes": size_bytes, "allocated_bytes": allocated,
+            "table_bytes": table_bytes, "probes": probes, "lines": lines, "command": command,
+        });
+        (cells, json)
+    }
 }
 
 const MODULES: [(&str, Format); 3] = [
@@ -235,32 +249,6 @@ impl SizeArguments {
 fn reserve(key: &str, error_rate: f64, capacity_items: u64, words: &[String]) -> String {
     let words: String = words.iter().map(|word| format!(" {word}")).collect();
     format!("BF.RESERVE {key} {error_rate} {capacity_items}{words}")
-}
-
-/// The sums over the filters of a choice and their parts: the bits of all filters, and the probes in the filters that a
-/// lookup queries.
-struct SizeSums {
-    bits: u64,
-    allocated_bytes: u64,
-    probes: u64,
-    lines: u64,
-}
-
-impl SizeSums {
-    fn of(size: &FilterSize, choice: &FilterChoice) -> Self {
-        let sum = |fact: fn(&LayerSize) -> u64| size.layers.iter().map(fact).fold(0, u64::saturating_add);
-        let table_bytes = size.table_bytes;
-        let bits = sum(|layer| layer.size_bits).saturating_add(table_bytes.saturating_mul(8));
-        // The allocations of a table have the sizes of the allocator.
-        let allocated_bytes =
-            sum(|layer| allocated_bytes(layer.size_bits.div_ceil(8))).saturating_add(table_bytes);
-        Self {
-            bits: bits.saturating_mul(choice.keys),
-            allocated_bytes: allocated_bytes.saturating_mul(choice.keys),
-            probes: sum(|layer| layer.probes.into()).saturating_mul(choice.queried),
-            lines: sum(|layer| layer.lines.into()).saturating_mul(choice.queried),
-        }
-    }
 }
 
 /// Returns the size class of jemalloc 5: multiples of 16 bytes up to 128, then four classes per doubling.

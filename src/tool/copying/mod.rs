@@ -4,8 +4,8 @@ mod one;
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use super::failure::{Failure, FailureKind, check_interruption};
 use super::input::open;
 use super::output::{Printer, bytes, counted, shown};
 use super::packing::{ItemBatch, remove_cr};
-use super::server::{CallError, Connection, ConnectionArguments, Credentials, Router, Site, scan};
+use super::server::{CallError, Connection, ConnectionArguments, Router, Site, scan};
 use one::{Copied, Copier, Way};
 
 /// Time between two updates of the progress.
@@ -72,22 +72,17 @@ The user and the password of FROM can be in EVERBLOOM_USERNAME and EVERBLOOM_PAS
 EVERBLOOM_TO_USERNAME and EVERBLOOM_TO_PASSWORD. -c is for both servers; one that is not in a cluster ignores it.
 Exit codes: 0 done; 1 failed; 2 wrong arguments; 3 some filters were not copied, or differ; 130 interrupted.";
 
-/// The results of all filters.
-#[derive(Default)]
-struct CopySums {
-    by_dump: usize,
-    in_chunks: usize,
-    present: usize,
-    vanished: usize,
-    bytes: u64,
-    verified: usize,
-    /// Keys that were not copied or differ, and why.
-    failures: Vec<(Vec<u8>, String)>,
+/// The results of one filter.
+struct CopyOutcome<'k> {
+    key: &'k [u8],
+    copied: Result<Copied, Failure>,
+    /// Whether the copy was compared; an error says what differs.
+    verified: Result<bool, Failure>,
 }
 
 pub(crate) fn run(arguments: CopyArguments, printer: &Printer) -> Result<(), Failure> {
-    let from = Site::new(&arguments.from, &arguments.connection, Credentials::Main)?;
-    let to = Site::new(&arguments.to, &arguments.connection, Credentials::Target)?;
+    let from = Site::new(&arguments.from, &arguments.connection, "EVERBLOOM")?;
+    let to = Site::new(&arguments.to, &arguments.connection, "EVERBLOOM_TO")?;
     let members = arguments.members.as_deref().map(members).transpose()?;
     // Checks the target before it scans the keys of the source.
     Router::new(&to)?.each(|connection| connection.require("BF.INFO"))?;
@@ -95,13 +90,13 @@ pub(crate) fn run(arguments: CopyArguments, printer: &Printer) -> Result<(), Fai
     router.each(|connection| connection.require("BF.INFO"))?;
     printer.note("looking for filters");
     let found = scan(&mut router, arguments.pattern.as_deref())?;
-    let keys: Vec<&[u8]> = found.filters.iter().map(|(key, _)| key.as_slice()).collect();
-    let filters = counted(keys.len() as u64, "filter");
-    let progress = printer.progress("copying", Some(keys.len() as u64));
-    let (next, done, sums) = (AtomicUsize::new(0), AtomicUsize::new(0), Mutex::new(CopySums::default()));
-    let work = || -> Result<(), Failure> {
-        let mut copier = Copier::new(&from, &to, arguments.resume, arguments.replacing)?;
-        while let Some(key) = keys.get(next.fetch_add(1, Ordering::Relaxed)) {
+    let progress = printer.progress("copying", Some(found.filters.len() as u64));
+    let keys = Mutex::new(found.filters.iter().map(|(key, _)| key.as_slice()));
+    let next = || keys.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let work = |results: Sender<_>| -> Result<(), Failure> {
+        let (from, to) = (Router::new(&from)?, Router::new(&to)?);
+        let mut copier = Copier { from, to, resumes: arguments.resume, replacing: arguments.replacing };
+        while let Some(key) = next() {
             let copied = copier.copy(key);
             if let Err(Failure { kind: FailureKind::Interrupted, .. }) = &copied {
                 return copied.map(drop);
@@ -112,85 +107,85 @@ pub(crate) fn run(arguments: CopyArguments, printer: &Printer) -> Result<(), Fai
             } else {
                 Ok(false)
             };
-            note(&mut lock(&sums), key, copied, verified);
-            done.fetch_add(1, Ordering::Relaxed);
+            // Sending fails only if the receiver was dropped.
+            let _ = results.send(CopyOutcome { key, copied, verified });
         }
         Ok(())
     };
-    let outcomes: Vec<Result<(), Failure>> = thread::scope(|scope| {
-        let jobs: Vec<_> = (0..arguments.jobs).map(|_| scope.spawn(work)).collect();
-        while jobs.iter().any(|job| !job.is_finished()) {
-            let done = done.load(Ordering::Relaxed) as u64;
-            progress.set(done, format!("{done} of {filters}, {}", bytes(lock(&sums).bytes)));
-            thread::sleep(SHOW_EVERY);
+    let (sender, results) = channel();
+    let mut outcomes = Vec::with_capacity(found.filters.len());
+    let ended: Vec<Result<(), Failure>> = thread::scope(|scope| {
+        let work = &work;
+        let senders = vec![sender; arguments.jobs.into()];
+        let jobs: Vec<_> = senders.into_iter().map(|sender| scope.spawn(move || work(sender))).collect();
+        let (filters, mut sent_bytes) = (counted(found.filters.len() as u64, "filter"), 0);
+        loop {
+            match results.recv_timeout(SHOW_EVERY) {
+                Ok(outcome) => {
+                    sent_bytes += outcome.copied.as_ref().map_or(0, |copied| copied.bytes);
+                    outcomes.push(outcome);
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            let done = outcomes.len() as u64;
+            progress.set(done, format!("{done} of {filters}, {}", bytes(sent_bytes)));
         }
-        jobs.into_iter()
-            .map(|job| job.join().unwrap_or_else(|_| Err(Failure::new("internal error: a thread panicked"))))
-            .collect()
+        let panicked = |_| Err(Failure::new("internal error: a thread panicked"));
+        jobs.into_iter().map(|job| job.join().unwrap_or_else(panicked)).collect()
     });
     let seconds = progress.finish();
-    let sums = sums.into_inner().unwrap_or_else(PoisonError::into_inner);
-    for (key, failure) in &sums.failures {
-        printer.note(&format!("{}: {failure}", shown(key)));
-    }
+    outcomes.sort_by_key(|outcome| outcome.key);
     // Prints an error once, even if all jobs return it.
-    outcomes.into_iter().collect::<Result<Vec<()>, Failure>>()?;
-    check_interruption()?;
-    report(&sums, keys.len(), seconds, printer)
+    let ended = ended.into_iter().collect::<Result<Vec<()>, Failure>>().and_then(|_| check_interruption());
+    report(&outcomes, found.filters.len(), seconds, ended, printer)
 }
 
-/// Locks the sums. Ignores a panic of another thread, since the sums are consistent at any time.
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn note(sums: &mut CopySums, key: &[u8], copied: Result<Copied, Failure>, verified: Result<bool, Failure>) {
-    match copied {
-        Ok(Copied { way, bytes }) => {
-            sums.bytes += bytes;
-            match way {
-                Way::Dump => sums.by_dump += 1,
-                Way::Chunks => sums.in_chunks += 1,
-                Way::Present => sums.present += 1,
-                Way::Vanished => sums.vanished += 1,
-            }
+/// Prints the results, or only the failures if the copy has `ended` early.
+fn report(
+    outcomes: &[CopyOutcome<'_>],
+    filters: usize,
+    seconds: f64,
+    ended: Result<(), Failure>,
+    printer: &Printer,
+) -> Result<(), Failure> {
+    let (mut failures, mut listed) = (0, Vec::new());
+    for CopyOutcome { key, copied, verified } in outcomes {
+        for failure in copied.as_ref().err().into_iter().chain(verified.as_ref().err()) {
+            printer.note(&format!("{}: {failure}", shown(key)));
+            listed.push(json!({"key": shown(key), "error": failure.to_string()}));
+            failures += 1;
         }
-        Err(failure) => sums.failures.push((key.to_owned(), failure.to_string())),
     }
-    match verified {
-        Ok(was_verified) => sums.verified += usize::from(was_verified),
-        Err(failure) => sums.failures.push((key.to_owned(), failure.to_string())),
-    }
-}
-
-fn report(sums: &CopySums, filters: usize, seconds: f64, printer: &Printer) -> Result<(), Failure> {
-    let CopySums { by_dump, in_chunks, present, vanished, bytes: sent, verified, failures } = sums;
-    let mut failures: Vec<(String, &str)> =
-        failures.iter().map(|(key, text)| (shown(key), text.as_str())).collect();
-    failures.sort();
-    let failed = failures.len();
+    ended?;
+    let copied = || outcomes.iter().filter_map(|outcome| outcome.copied.as_ref().ok());
+    let count = |way| copied().filter(|copied| copied.way == way).count();
+    let (by_dump, in_chunks) = (count(Way::Dump), count(Way::Chunks));
+    let (present, vanished) = (count(Way::Present), count(Way::Vanished));
+    let sent_bytes = copied().map(|copied| copied.bytes).sum();
+    let verified = outcomes.iter().filter(|outcome| matches!(outcome.verified, Ok(true))).count();
     let text = format!(
-        "{}: {by_dump} copied by DUMP, {in_chunks} in chunks, {present} already present, {vanished} vanished, {failed} \
+        "{}: {by_dump} copied by DUMP, {in_chunks} in chunks, {present} already present, {vanished} vanished, {failures} \
          failed, {verified} verified; {}, {seconds:.1} s",
         counted(filters as u64, "filter"),
-        bytes(*sent)
+        bytes(sent_bytes)
     );
     let json = json!({
         "filters": filters, "by_dump": by_dump, "in_chunks": in_chunks, "already_present": present,
-        "vanished": vanished, "verified": verified, "bytes": sent, "seconds": seconds,
-        "failed": failures.iter().map(|(key, text)| json!({"key": key, "error": text})).collect::<Vec<_>>(),
+        "vanished": vanished, "verified": verified, "bytes": sent_bytes, "seconds": seconds, "failed": listed,
     });
     printer.result(&text, &json)?;
-    if failed == 0 {
+    if failures == 0 {
         return Ok(());
     }
-    Err(Failure::partly(format!("{} not copied, or different", counted(failed as u64, "filter"))))
+    Err(Failure::partly(format!("{} not copied, or different", counted(failures, "filter"))))
 }
 
 /// Returns the items of a file, one per line.
 fn members(path: &Path) -> Result<ItemBatch, Failure> {
     let mut data = Vec::new();
-    open(path)?.take(MEMBERS_MAX_BYTES).read_to_end(&mut data)?;
+    let (reading, _) = open(path, Arc::default())?;
+    reading.take(MEMBERS_MAX_BYTES).read_to_end(&mut data)?;
     remove_cr(&mut data);
     Ok(ItemBatch::of_lines(data))
 }
@@ -205,17 +200,14 @@ fn verify(copier: &mut Copier, key: &[u8], members: Option<&ItemBatch>) -> Resul
             "the filters differ: if items were added during the copy, copy it again with --replace",
         ));
     }
-    if let Some(members) = members {
-        let mut items = members.iter().peekable();
-        while items.peek().is_some() {
-            let mut command: Vec<&[u8]> = vec![b"BF.MEXISTS", key];
-            command.extend(items.by_ref().take(LOOKUP_ITEMS));
-            let of_from = lookup(copier.from.connection_for(key)?, &command)?;
-            if of_from != lookup(copier.to.connection_for(key)?, &command)? {
-                return Err(Failure::new(
-                    "lookups differ: if items were added during the copy, copy it again with --replace",
-                ));
-            }
+    let items: Vec<&[u8]> = members.map_or_else(Vec::new, |members| members.iter().collect());
+    for items in items.chunks(LOOKUP_ITEMS) {
+        let command = [&[b"BF.MEXISTS", key], items].concat();
+        let of_from = lookup(copier.from.connection_for(key)?, &command)?;
+        if of_from != lookup(copier.to.connection_for(key)?, &command)? {
+            return Err(Failure::new(
+                "lookups differ: if items were added during the copy, copy it again with --replace",
+            ));
         }
     }
     Ok(true)

@@ -5,7 +5,7 @@ use redis::Value;
 use crate::chunks::{ChunkResult, chunks, dump, of_dump};
 use crate::draft::{Draft, ReplaceArguments};
 use crate::failure::{Failure, check_interruption};
-use crate::server::{CallError, Connection, Router, Site, integer};
+use crate::server::{CallError, Connection, Router, integer};
 
 /// Larger filters are copied in chunks, since a server may refuse long arguments, and blocks while it reads them.
 const DUMP_MAX_BYTES: u64 = 64 << 20;
@@ -37,20 +37,11 @@ pub(super) struct Copier {
     pub(super) from: Router,
     pub(super) to: Router,
     /// Whether keys that exist on the target are skipped.
-    resumes: bool,
-    replacing: ReplaceArguments,
+    pub(super) resumes: bool,
+    pub(super) replacing: ReplaceArguments,
 }
 
 impl Copier {
-    pub(super) fn new(
-        from: &Site,
-        to: &Site,
-        resumes: bool,
-        replacing: ReplaceArguments,
-    ) -> Result<Self, Failure> {
-        Ok(Self { from: Router::new(from)?, to: Router::new(to)?, resumes, replacing })
-    }
-
     /// Copies a filter. Repeats the copy once if a connection failed or the slot has moved.
     pub(super) fn copy(&mut self, key: &[u8]) -> Result<Copied, Failure> {
         let copied = self.try_copy(key);
@@ -95,17 +86,14 @@ impl Copier {
         let from = self.from.connection_for(key)?;
         let drafted = draft(&mut self.to, key, self.replacing, dump(from, key));
         let (bytes, draft) = match (drafted, refused) {
-            (Ok(drafted), _) => drafted,
             // The source has no BF.SCANDUMP: the tool makes the chunks from the reply of DUMP.
-            (Err(failure), Some((error, payload))) => match of_dump(&payload) {
-                Some(mut filter) => draft(&mut self.to, key, self.replacing, chunks(&mut filter))?,
-                None => {
-                    return Err(Failure::new(format!(
-                        "RESTORE failed: {error}; BF.LOADCHUNK failed: {failure}"
-                    )));
-                }
-            },
-            (Err(failure), None) => return Err(failure),
+            (Err(failure), Some((error, payload))) => {
+                let failed =
+                    || Failure::new(format!("RESTORE failed: {error}; BF.LOADCHUNK failed: {failure}"));
+                let mut filter = of_dump(&payload).ok_or_else(failed)?;
+                draft(&mut self.to, key, self.replacing, chunks(&mut filter))?
+            }
+            (drafted, _) => drafted?,
         };
         // Reads the time to live last, so that it is as accurate as possible.
         let Some(expiry_ms) = ttl_ms(self.from.connection_for(key)?, key)? else {
@@ -134,9 +122,7 @@ fn draft(
     chunks: impl Iterator<Item = ChunkResult>,
 ) -> Result<(u64, Draft), Failure> {
     let mut draft = Draft::new(to, key, replacing, CHOICES)?;
-    let mut bytes = 0;
-    draft.fill(to, chunks, |sent| bytes = sent)?;
-    Ok((bytes, draft))
+    Ok((draft.fill(to, chunks)?, draft))
 }
 
 /// Returns the time to live of a key in milliseconds, 0 without one; `None` if the key does not exist.

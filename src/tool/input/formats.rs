@@ -12,7 +12,7 @@ use memchr::memrchr;
 use super::times::Times;
 use crate::failure::Failure;
 use crate::output::shown;
-use crate::packing::{ItemBatch, remove_cr};
+use crate::packing::{BATCH_BYTES, ItemBatch, remove_cr};
 
 /// Bytes of the longest line: the longest argument that servers accept.
 const LINE_MAX_BYTES: usize = 512 << 20;
@@ -24,24 +24,14 @@ const GENERATIONS_MAX: usize = 16;
 /// generations first, so that items in the order of their times stay in this order.
 pub(super) struct GenerationBatches<'t, E> {
     /// The batches by their generation, which is 0 for items without times.
-    open: BTreeMap<u64, ItemBatch>,
-    batch_bytes: usize,
-    times: Option<&'t Times>,
+    pub(super) open: BTreeMap<u64, ItemBatch>,
+    pub(super) times: Option<&'t Times>,
     /// Counts the items that have expired.
-    expired: &'t AtomicU64,
-    emit: E,
+    pub(super) expired: &'t AtomicU64,
+    pub(super) emit: E,
 }
 
-impl<'t, E: FnMut(ItemBatch) -> Result<(), Failure>> GenerationBatches<'t, E> {
-    pub(super) const fn new(
-        batch_bytes: usize,
-        times: Option<&'t Times>,
-        expired: &'t AtomicU64,
-        emit: E,
-    ) -> Self {
-        Self { open: BTreeMap::new(), batch_bytes, times, expired, emit }
-    }
-
+impl<E: FnMut(ItemBatch) -> Result<(), Failure>> GenerationBatches<'_, E> {
     /// Adds the item of a line, with its time if the items have times.
     fn push(&mut self, line: u64, item: &[u8], time: Option<&[u8]>) -> Result<(), Failure> {
         let time = self.times.zip(time).map(|(times, time)| times.batch_time(time)).transpose();
@@ -52,10 +42,9 @@ impl<'t, E: FnMut(ItemBatch) -> Result<(), Failure>> GenerationBatches<'t, E> {
         }
         let time = time.flatten();
         let generation = time.map_or(0, |time| time.generation);
-        let batch =
-            self.open.entry(generation).or_insert_with(|| ItemBatch::prefixed(self.batch_bytes, time));
+        let batch = self.open.entry(generation).or_insert_with(|| ItemBatch::prefixed(BATCH_BYTES, time));
         batch.push(item).map_err(|failure| failure.about(format!("line {line}")))?;
-        if batch.data.len() >= self.batch_bytes {
+        if batch.data.len() >= BATCH_BYTES {
             let newer = self.open.split_off(&(generation + 1));
             mem::replace(&mut self.open, newer).into_values().try_for_each(&mut self.emit)?;
         }
@@ -65,11 +54,6 @@ impl<'t, E: FnMut(ItemBatch) -> Result<(), Failure>> GenerationBatches<'t, E> {
             (self.emit)(oldest)?;
         }
         Ok(())
-    }
-
-    /// Emits the last batches.
-    fn finish(self) -> Result<(), Failure> {
-        self.open.into_values().try_for_each(self.emit)
     }
 }
 
@@ -82,7 +66,6 @@ fn at(line: u64, error: impl Display) -> Failure {
 /// ends is removed and `has_crlf` is set.
 pub(super) fn read_lines(
     mut reading: impl Read,
-    batch_bytes: usize,
     has_crlf: Option<&AtomicBool>,
     mut emit: impl FnMut(ItemBatch) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
@@ -96,7 +79,7 @@ pub(super) fn read_lines(
     };
     let mut rest = Vec::new();
     loop {
-        let mut data = Vec::with_capacity(batch_bytes.max(rest.len() * 2));
+        let mut data = Vec::with_capacity(BATCH_BYTES.max(rest.len() * 2));
         data.append(&mut rest);
         let wanted = data.capacity().saturating_sub(data.len());
         let read = reading.by_ref().take(wanted as u64).read_to_end(&mut data)?;
@@ -151,7 +134,8 @@ pub(super) fn read_csv(
         let time = time_index.zip(time_column).map(|(index, column)| get(index, column)).transpose()?;
         batches.push(line, get(index, column)?, time)?;
     }
-    batches.finish()
+    // The last batches.
+    batches.open.into_values().try_for_each(batches.emit)
 }
 
 /// Returns the failure about a column that a file does not have.

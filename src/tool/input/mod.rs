@@ -5,6 +5,7 @@ mod times;
 
 pub(crate) use times::Times;
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufReader, Cursor, Read};
 use std::path::{Path, PathBuf};
@@ -21,17 +22,10 @@ use super::output::{Printer, bytes, counted};
 use super::packing::ItemBatch;
 use formats::{GenerationBatches, read_csv, read_lines};
 
-/// Approximate bytes of a batch: large enough that the round trip does not matter, small enough that other clients of
-/// the server wait a few dozen milliseconds at most.
-pub(crate) const BATCH_BYTES: usize = 512 << 10;
 /// Batches that are read ahead.
 const AHEAD_BATCHES: usize = 8;
 /// Time between two checks for an interruption while waiting for input.
 const PATIENCE: Duration = Duration::from_millis(100);
-
-/// First bytes of a compressed file.
-const GZIP_MAGIC: &[u8] = &[0x1F, 0x8B];
-const ZSTD_MAGIC: &[u8] = &[0x28, 0xB5, 0x2F, 0xFD];
 
 /// The source of the items.
 #[derive(Clone, Debug, clap::Args)]
@@ -71,9 +65,9 @@ impl InputArguments {
 
     /// Returns the batches, which another thread reads. With times, each batch has items of one generation, and expired
     /// items are skipped.
-    pub(crate) fn batches(&self, batch_bytes: usize, times: Option<&Times>) -> Result<BatchReader, Failure> {
+    pub(crate) fn batches(&self, times: Option<&Times>) -> Result<BatchReader, Failure> {
         let seen: Arc<SeenInput> = Arc::default();
-        let (reading, total_bytes) = open_counted(&self.file, Arc::clone(&seen))?;
+        let (reading, total_bytes) = open(&self.file, Arc::clone(&seen))?;
         let (sender, receiver) = sync_channel(AHEAD_BATCHES);
         let (arguments, name) = (self.clone(), self.file.display().to_string());
         let (times, noted) = (times.cloned(), Arc::clone(&seen));
@@ -81,12 +75,11 @@ impl InputArguments {
             let emit = |batch| sender.send(Ok(batch)).map_err(|_| Failure::interrupted());
             let outcome = match &arguments.csv {
                 Some(column) => {
-                    let batches = GenerationBatches::new(batch_bytes, times.as_ref(), &noted.expired, emit);
+                    let (times, expired) = (times.as_ref(), &noted.expired);
+                    let batches = GenerationBatches { open: BTreeMap::new(), times, expired, emit };
                     read_csv(reading, column, arguments.delimiter, !arguments.no_header, batches)
                 }
-                None => {
-                    read_lines(reading, batch_bytes, (!arguments.keep_cr).then_some(&noted.has_crlf), emit)
-                }
+                None => read_lines(reading, (!arguments.keep_cr).then_some(&noted.has_crlf), emit),
             };
             if let Err(failure) = outcome {
                 // Sending fails if the receiver was dropped, which ends the reading.
@@ -98,7 +91,7 @@ impl InputArguments {
 
     /// Reads the file and returns the number of items that have not expired.
     pub(crate) fn count(&self, times: Option<&Times>, printer: &Printer) -> Result<u64, Failure> {
-        let batches = self.batches(BATCH_BYTES, times)?;
+        let batches = self.batches(times)?;
         let progress = printer.progress("counting", batches.total_bytes);
         let mut items = 0;
         for batch in &batches {
@@ -106,15 +99,15 @@ impl InputArguments {
             progress.set(batches.done_bytes(), format!("{items} items"));
         }
         progress.finish();
-        let (items_text, size) = (counted(items, "item"), bytes(batches.done_bytes()));
-        printer.note(&format!("{}: {items_text} in {size}", self.file.display()));
+        let size = bytes(batches.done_bytes());
+        printer.note(&format!("{}: {} in {size}", self.file.display(), counted(items, "item")));
         Ok(items)
     }
 }
 
 /// Results of the reading thread.
 #[derive(Debug, Default)]
-struct SeenInput {
+pub(crate) struct SeenInput {
     /// Bytes of the file that were read, before decompression.
     done_bytes: AtomicU64,
     /// The number of items that were skipped because they have expired.
@@ -168,13 +161,11 @@ impl Iterator for &BatchReader {
     }
 }
 
-/// Opens a file, or standard input as `-`. Returns its bytes, decompressed.
-pub(crate) fn open(path: &Path) -> Result<impl Read + use<>, Failure> {
-    open_counted(path, Arc::default()).map(|(reading, _)| reading)
-}
-
 /// Opens a file, or standard input as `-`. Returns its bytes, decompressed, and its length if it is a file.
-fn open_counted(path: &Path, seen: Arc<SeenInput>) -> Result<(Box<dyn Read + Send>, Option<u64>), Failure> {
+pub(crate) fn open(
+    path: &Path,
+    seen: Arc<SeenInput>,
+) -> Result<(Box<dyn Read + Send>, Option<u64>), Failure> {
     let (source, total_bytes): (Box<dyn Read + Send>, _) = if path == Path::new("-") {
         (Box::new(io::stdin()), None)
     } else {
@@ -188,15 +179,13 @@ fn open_counted(path: &Path, seen: Arc<SeenInput>) -> Result<(Box<dyn Read + Sen
     };
     let mut counted = CountedInput { source, seen };
     let mut magic = Vec::new();
-    counted.by_ref().take(ZSTD_MAGIC.len() as u64).read_to_end(&mut magic)?;
-    let (is_gzip, is_zstd) = (magic.starts_with(GZIP_MAGIC), magic == ZSTD_MAGIC);
-    let whole = Cursor::new(magic).chain(counted);
-    let reading: Box<dyn Read + Send> = if is_gzip {
-        Box::new(MultiGzDecoder::new(BufReader::with_capacity(1 << 16, whole)))
-    } else if is_zstd {
-        Box::new(zstd::stream::read::Decoder::new(whole)?)
-    } else {
-        Box::new(whole)
+    counted.by_ref().take(4).read_to_end(&mut magic)?;
+    let whole = Cursor::new(magic.clone()).chain(counted);
+    let reading: Box<dyn Read + Send> = match magic.as_slice() {
+        // The first bytes of files of gzip and of zstd.
+        [0x1F, 0x8B, ..] => Box::new(MultiGzDecoder::new(BufReader::with_capacity(1 << 16, whole))),
+        [0x28, 0xB5, 0x2F, 0xFD] => Box::new(zstd::stream::read::Decoder::new(whole)?),
+        _ => Box::new(whole),
     };
     Ok((reading, total_bytes))
 }

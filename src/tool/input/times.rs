@@ -61,17 +61,14 @@ fn rfc3339(ms: u64) -> String {
 fn milliseconds(text: &[u8]) -> Option<u64> {
     let text = str::from_utf8(text).ok()?.trim_ascii();
     let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
-    if [whole, fraction].into_iter().all(is_digits) {
+    let is_digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    if is_digits(whole) && is_digits(fraction) {
         let whole: u64 = whole.parse().ok()?;
         let thousandths: u64 = format!("{fraction:0<3}").get(..3)?.parse().ok()?;
         return Some(if whole >= MILLISECONDS_MIN { whole } else { whole * 1000 + thousandths });
     }
     let time = DateTime::parse_from_rfc3339(text).ok()?;
     Some(u64::try_from(time.timestamp_millis()).unwrap_or(0))
-}
-
-fn is_digits(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 #[cfg(test)]

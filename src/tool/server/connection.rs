@@ -1,6 +1,6 @@
 //! A connection to one server, and functions that read the values in its replies.
 
-use redis::{Cmd, ErrorKind, RedisError, Value};
+use redis::{Cmd, ErrorKind, FromRedisValue, RedisError, Value};
 use thiserror::Error;
 
 use crate::failure::Failure;
@@ -14,6 +14,9 @@ pub(crate) enum CallError {
     /// The connection failed, or the reply is unexpected.
     #[error("connection: {0}")]
     Broken(String),
+    /// No node with the key's slot was found in time.
+    #[error(transparent)]
+    Unrouted(#[from] Failure),
 }
 
 impl CallError {
@@ -37,7 +40,10 @@ impl CallError {
 
 impl From<CallError> for Failure {
     fn from(error: CallError) -> Self {
-        Self::new(error)
+        match error {
+            CallError::Unrouted(failure) => failure,
+            error => Self::new(error),
+        }
     }
 }
 
@@ -128,9 +134,8 @@ impl Connection {
     /// nothing.
     pub(crate) fn require(&mut self, command: &str) -> Result<(), Failure> {
         match self.call(&[command.as_bytes()]) {
-            Err(error @ CallError::Broken(_)) => Err(error.into()),
-            Err(error) if error.is_unknown_command() => Err(error.into()),
-            _ => Ok(()),
+            Err(CallError::Refused(text)) if unknown_command(&text).is_none() => Ok(()),
+            outcome => Ok(outcome.map(drop)?),
         }
     }
 
@@ -172,31 +177,15 @@ pub(super) fn call_error(error: &RedisError) -> CallError {
 /// Returns an integer: the value, its text, or the only element of an array or a map.
 pub(crate) fn integer(value: &Value) -> Option<u64> {
     match value {
-        Value::Int(number) => u64::try_from(*number).ok(),
-        Value::Boolean(flag) => Some((*flag).into()),
         Value::Array(values) => values.first().filter(|_| values.len() == 1).and_then(integer),
         Value::Map(pairs) => pairs.first().filter(|_| pairs.len() == 1).and_then(|(_, value)| integer(value)),
         _ => text(value)?.parse().ok(),
     }
 }
 
-/// Returns a number that may have a fraction.
-pub(crate) fn number(value: &Value) -> Option<f64> {
-    match value {
-        Value::Int(number) => Some(*number as f64),
-        Value::Double(number) => Some(*number),
-        _ => text(value)?.parse().ok(),
-    }
-}
-
 /// Returns the text of a string of any kind.
 pub(crate) fn text(value: &Value) -> Option<String> {
-    match value {
-        Value::BulkString(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
-        Value::SimpleString(text) | Value::VerbatimString { text, .. } => Some(text.clone()),
-        Value::Okay => Some("OK".to_owned()),
-        _ => None,
-    }
+    String::from_redis_value_ref(value).ok()
 }
 
 /// Returns the value of a field in a map, or in an array of alternating names and values. Ignores the case of names,

@@ -4,9 +4,9 @@ mod connection;
 mod router;
 mod site;
 
-pub(crate) use connection::{CallError, Connection, field, integer, number, text};
-pub(crate) use router::{RoutedError, Router};
-pub(crate) use site::{ConnectionArguments, Credentials, NodeAddress, Site, sibling};
+pub(crate) use connection::{CallError, Connection, field, integer, text};
+pub(crate) use router::Router;
+pub(crate) use site::{ConnectionArguments, NodeAddress, Site, sibling};
 
 use redis::from_redis_value;
 

@@ -6,10 +6,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use redis::Value;
-use thiserror::Error;
 
 use super::connection::{CallError, Connection};
-use super::site::{Node, NodeAddress, Site, node_of};
+use super::site::{Node, NodeAddress, Site, slot_of};
 use crate::failure::{Failure, check_interruption};
 
 /// How long a command is retried while its slot is moving.
@@ -20,7 +19,7 @@ const WAIT_MAX: Duration = Duration::from_millis(500);
 
 /// The connections to the nodes that have the keys.
 pub(crate) struct Router {
-    site: Site,
+    pub(crate) site: Site,
     /// The ranges of slots. If several contain a slot, the first one is the current one.
     nodes: Vec<Node>,
     open: HashMap<NodeAddress, Connection>,
@@ -31,10 +30,6 @@ impl Router {
         Ok(Self { site: site.clone(), nodes: site.nodes()?, open: HashMap::new() })
     }
 
-    pub(crate) const fn site(&self) -> &Site {
-        &self.site
-    }
-
     /// Returns the connection to the node that has the key's slot.
     pub(crate) fn connection_for(&mut self, key: &[u8]) -> Result<&mut Connection, Failure> {
         let address = self.address_of(key)?;
@@ -43,7 +38,11 @@ impl Router {
 
     /// Returns the address of the node that has the key's slot.
     pub(crate) fn address_of(&self, key: &[u8]) -> Result<NodeAddress, Failure> {
-        Ok(node_of(&self.nodes, key)?.address.clone())
+        let slot = u64::from(slot_of(key));
+        let found = self.nodes.iter().find(|node| (node.first..=node.last).contains(&slot));
+        found.map(|node| node.address.clone()).ok_or_else(|| {
+            Failure::new(format!("no node of the cluster serves slot {slot}: check CLUSTER INFO"))
+        })
     }
 
     /// Returns the connection to a node.
@@ -57,22 +56,18 @@ impl Router {
 
     /// Returns the reply to a command about a key, from the node that has the key's slot. Follows redirections. No
     /// other reply may be outstanding at any node.
-    pub(crate) fn call(&mut self, key: &[u8], command: &[&[u8]]) -> Result<Value, RoutedError> {
+    pub(crate) fn call(&mut self, key: &[u8], command: &[&[u8]]) -> Result<Value, CallError> {
         self.follow(key, |connection| connection.call(command))
     }
 
     /// Executes commands about a key in a transaction, like [`Connection::transact`].
-    pub(crate) fn transact(
-        &mut self,
-        key: &[u8],
-        commands: &[Vec<&[u8]>],
-    ) -> Result<Vec<Value>, RoutedError> {
+    pub(crate) fn transact(&mut self, key: &[u8], commands: &[Vec<&[u8]>]) -> Result<Vec<Value>, CallError> {
         self.follow(key, |connection| connection.transact(commands))
     }
 
     /// Returns whether an error is a redirection that this router follows. The command was then not executed.
     pub(crate) fn is_to_follow(&self, text: &str) -> bool {
-        self.site.is_cluster() && Redirection::of(text).is_some()
+        self.site.is_cluster && Redirection::of(text).is_some()
     }
 
     /// Calls `visit` with the connection to each primary.
@@ -98,7 +93,7 @@ impl Router {
         &mut self,
         key: &[u8],
         mut execute: impl FnMut(&mut Connection) -> Result<T, CallError>,
-    ) -> Result<T, RoutedError> {
+    ) -> Result<T, CallError> {
         let mut patience = Patience::default();
         let mut ask_address: Option<NodeAddress> = None;
         loop {
@@ -110,19 +105,19 @@ impl Router {
                 None => execute(self.connection_for(key)?),
             };
             let redirection = match &outcome {
-                Err(CallError::Refused(text)) if self.site.is_cluster() => {
+                Err(CallError::Refused(text)) if self.site.is_cluster => {
                     Redirection::of(text).zip(Some(text))
                 }
                 _ => None,
             };
-            let Some((redirection, text)) = redirection else { return outcome.map_err(RoutedError::Call) };
+            let Some((redirection, text)) = redirection else { return outcome };
             patience.wait(text)?;
             match redirection {
                 // The redirection may be newer than the reply of CLUSTER SLOTS, so it takes precedence.
                 Redirection::Moved(slot, address) => {
                     let address = self.site.named(address);
-                    self.nodes.retain(|node| !node.is_only(slot));
-                    self.nodes.insert(0, Node::of_slot(slot, address));
+                    self.nodes.retain(|node| (node.first, node.last) != (slot, slot));
+                    self.nodes.insert(0, Node { first: slot, last: slot, address });
                 }
                 Redirection::Ask(address) => ask_address = Some(self.site.named(address)),
                 Redirection::Wait => {}
@@ -159,26 +154,6 @@ impl Redirection {
     }
 }
 
-/// Why a command about a key was not executed.
-#[derive(Clone, Debug, Error)]
-pub(crate) enum RoutedError {
-    /// The node with the key's slot replied with an error, or its connection failed.
-    #[error(transparent)]
-    Call(CallError),
-    /// No node with the key's slot was found in time.
-    #[error(transparent)]
-    Failure(#[from] Failure),
-}
-
-impl From<RoutedError> for Failure {
-    fn from(error: RoutedError) -> Self {
-        match error {
-            RoutedError::Call(error) => error.into(),
-            RoutedError::Failure(failure) => failure,
-        }
-    }
-}
-
 /// The time for which a command has been retried.
 #[derive(Default)]
 struct Patience {
@@ -190,8 +165,7 @@ impl Patience {
     /// Waits before a retry. The first retry is immediate; each later wait is longer.
     fn wait(&mut self, text: &str) -> Result<(), Failure> {
         let Some(began) = self.began else {
-            self.began = Some(Instant::now());
-            self.wait = WAIT_MIN;
+            *self = Self { began: Some(Instant::now()), wait: WAIT_MIN };
             return Ok(());
         };
         check_interruption()?;

@@ -4,6 +4,7 @@ use std::env;
 use std::error::Error;
 use std::fs;
 use std::io;
+use std::iter::once;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::sleep;
@@ -44,30 +45,19 @@ pub(crate) struct ConnectionArguments {
     key_file: Option<PathBuf>,
 }
 
-/// The environment variables with the credentials, which are used if the address has none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Credentials {
-    /// `EVERBLOOM_USERNAME` and `EVERBLOOM_PASSWORD`.
-    Main,
-    /// `EVERBLOOM_TO_USERNAME` and `EVERBLOOM_TO_PASSWORD`: of the server to copy to.
-    Target,
-}
-
 /// A server or a cluster to connect to.
 #[derive(Clone)]
 pub(crate) struct Site {
     info: ConnectionInfo,
     certificates: Option<TlsCertificates>,
-    is_cluster: bool,
+    /// Whether redirections of a cluster are followed.
+    pub(super) is_cluster: bool,
 }
 
 impl Site {
-    /// Returns the site of an address: `redis://`, `rediss://`, `unix://` or `host:port`.
-    pub(crate) fn new(
-        url: &str,
-        arguments: &ConnectionArguments,
-        credentials: Credentials,
-    ) -> Result<Self, Failure> {
+    /// Returns the site of an address: `redis://`, `rediss://`, `unix://` or `host:port`. If it has no password, the
+    /// environment has: `{variables}_USERNAME` and `{variables}_PASSWORD`.
+    pub(crate) fn new(url: &str, arguments: &ConnectionArguments, variables: &str) -> Result<Self, Failure> {
         let url = if url.contains("://") { url.to_owned() } else { format!("redis://{url}") };
         // Does not use the text of the client's error, which might contain the address with a password.
         let unreadable = |_| {
@@ -77,15 +67,11 @@ impl Site {
         };
         let mut info = url.as_str().into_connection_info().map_err(unreadable)?;
         let mut login = info.redis_settings().clone();
-        let (username, password) = match credentials {
-            Credentials::Main => ("EVERBLOOM_USERNAME", "EVERBLOOM_PASSWORD"),
-            Credentials::Target => ("EVERBLOOM_TO_USERNAME", "EVERBLOOM_TO_PASSWORD"),
-        };
         if login.password().is_none()
-            && let Ok(password) = env::var(password)
+            && let Ok(password) = env::var(format!("{variables}_PASSWORD"))
         {
             login = login.set_password(password);
-            if let (None, Ok(username)) = (login.username(), env::var(username)) {
+            if let (None, Ok(username)) = (login.username(), env::var(format!("{variables}_USERNAME"))) {
                 login = login.set_username(username);
             }
         }
@@ -94,11 +80,6 @@ impl Site {
         }
         info = info.set_redis_settings(login);
         Ok(Self { info, certificates: certificates(arguments)?, is_cluster: arguments.cluster })
-    }
-
-    /// Returns whether redirections of a cluster are followed.
-    pub(super) const fn is_cluster(&self) -> bool {
-        self.is_cluster
     }
 
     /// Returns the primaries with their slots. Returns only the server itself if it is not in a cluster or redirections
@@ -156,7 +137,7 @@ impl Site {
                 CallError::Broken(text) => {
                     format!("{text}: check the address, and that the server runs{speaks}")
                 }
-                refused @ CallError::Refused(_) => refused.to_string(),
+                refused => refused.to_string(),
             };
             Failure::of(format!("cannot connect to {address}"), error)
         };
@@ -192,29 +173,9 @@ pub(crate) type NodeAddress = Option<(String, u16)>;
 /// A range of slots and its primary.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Node {
-    first: u64,
-    last: u64,
+    pub(super) first: u64,
+    pub(super) last: u64,
     pub(super) address: NodeAddress,
-}
-
-impl Node {
-    /// Returns a range of one slot.
-    pub(super) const fn of_slot(slot: u64, address: NodeAddress) -> Self {
-        Self { first: slot, last: slot, address }
-    }
-
-    /// Returns whether the range has one slot only.
-    pub(super) const fn is_only(&self, slot: u64) -> bool {
-        self.first == slot && self.last == slot
-    }
-}
-
-/// Returns the node that has the key's slot.
-pub(super) fn node_of<'n>(nodes: &'n [Node], key: &[u8]) -> Result<&'n Node, Failure> {
-    let slot = u64::from(slot_of(key));
-    let found = nodes.iter().find(|node| node.first <= slot && slot <= node.last);
-    found
-        .ok_or_else(|| Failure::new(format!("no node of the cluster serves slot {slot}: check CLUSTER INFO")))
 }
 
 fn certificates(arguments: &ConnectionArguments) -> Result<Option<TlsCertificates>, Failure> {
@@ -234,7 +195,7 @@ fn certificates(arguments: &ConnectionArguments) -> Result<Option<TlsCertificate
 const SLOTS: u16 = 16_384;
 
 /// Returns the slot of a key. If the key has a `{` and a `}` after it, only the part between them counts.
-fn slot_of(key: &[u8]) -> u16 {
+pub(super) fn slot_of(key: &[u8]) -> u16 {
     crc16::State::<crc16::XMODEM>::calculate(tag_of(key).unwrap_or(key)) % SLOTS
 }
 
@@ -252,15 +213,10 @@ pub(crate) fn sibling(key: &[u8], mark: &str) -> Vec<u8> {
         return marked(key);
     }
     let braced = marked(&[b"{", key, b"}"].concat());
-    if slot_of(&braced) == slot_of(key) {
-        return braced;
-    }
-    // The key has a brace, so it cannot be a hash tag. Searches for a number in the same slot, which about one in 16
-    // 000 is.
-    (0u32..)
-        .map(|tag| marked(format!("{{{tag}}}").as_bytes()))
-        .find(|name| slot_of(name) == slot_of(key))
-        .unwrap_or(braced)
+    // A key with a brace cannot be a hash tag. Searches for a number in the same slot, which about one in 16 000 is.
+    let numbered = (0u32..).map(|tag| marked(format!("{{{tag}}}").as_bytes()));
+    let mut names = once(braced.clone()).chain(numbered);
+    names.find(|name| slot_of(name) == slot_of(key)).unwrap_or(braced)
 }
 
 #[cfg(test)]
