@@ -7,11 +7,10 @@ use std::time::Duration;
 
 use crate::harness::{Site, Test, show, skip, tests, wait_until};
 use crate::interrupting::{end_by, send};
-use crate::tool::{Ended, Files, command, fixture, json, keys, present, run, spawn, two_nodes, url};
+use crate::tool::{Ended, Files, command, fail, fixture, json, keys, present, run, spawn, start, url};
 
 pub(crate) const TESTS: &[Test] = tests![
     credentials_come_from_the_address_or_the_environment_and_are_not_shown,
-    the_tool_finds_the_node_with_the_slot,
     certificates_are_checked,
     missing_files_servers_and_modules_are_errors,
     a_signal_ends_the_tool_while_it_connects_but_a_stop_does_not,
@@ -48,25 +47,6 @@ fn credentials_come_from_the_address_or_the_environment_and_are_not_shown(site: 
     }
 }
 
-fn the_tool_finds_the_node_with_the_slot(site: &Site) {
-    let nodes = two_nodes(site);
-    let files = Files::new();
-    let file = files.items("items", 1000);
-    // Keys in the slots 12182 and 5061, a key with a hash tag, and a key that cannot be a hash tag itself.
-    for key in ["foo", "bar", "x{foo}y", "a}b"] {
-        for node in &nodes {
-            json(&["load", &url(node), key, &file, "-c", "--replace"]);
-        }
-        let found = nodes.iter().filter(|node| keys(&mut node.client()).contains(&key.to_owned())).count();
-        assert_eq!(found, 1, "{key}");
-    }
-    let all: usize = nodes.iter().map(|node| keys(&mut node.client()).len()).sum();
-    assert_eq!(all, 4);
-    // Without the option, the error says which node serves the slot.
-    let refused = nodes.iter().map(|node| run(&["load", &url(node), "new", &file]));
-    assert_eq!(refused.filter(|ended| ended.code == Some(1) && ended.err.contains("MOVED")).count(), 1);
-}
-
 fn certificates_are_checked(site: &Site) {
     let server = site.start();
     let mut client = server.client();
@@ -84,34 +64,29 @@ fn certificates_are_checked(site: &Site) {
     let address = format!("rediss://127.0.0.1:{port}");
     let shown = ["--cert", &certificate, "--key", &key];
     // The system does not trust the certificate of the server.
-    assert_eq!(run(&[&["load", &address, "k", &file], &shown[..]].concat()).code, Some(1));
+    fail(1, "certificate", &[&["load", &address, "k", &file], &shown[..]].concat());
     // The server requires a client certificate.
-    assert_eq!(run(&["load", &address, "k", &file, "--cacert", &certificate]).code, Some(1));
+    fail(1, "", &["load", &address, "k", &file, "--cacert", &certificate]);
     json(&[&["load", &address, "k", &file, "--cacert", &certificate], &shown[..]].concat());
     assert_eq!(present(&mut client, "k", &[b"item-0", b"item-99"]), 2);
 }
 
 fn missing_files_servers_and_modules_are_errors(site: &Site) {
-    let server = site.start();
-    let files = Files::new();
+    let (server, _, files) = start(site);
     let file = files.items("items", 10);
     for arguments in [
         &["load", &url(&server), "k", "/no/such/file"][..],
         &["load", &url(&server), "k", "/"],
         &["load", "redis://127.0.0.1:1", "k", &file],
+        &["copy", "redis://127.0.0.1:1", &url(&server)],
+        &["copy", &url(&server), "redis://127.0.0.1:1"],
     ] {
-        let ended = run(arguments);
-        assert!(
-            ended.code == Some(1) && ended.err.starts_with("everbloom: "),
-            "{arguments:?}: {}",
-            ended.err
-        );
+        fail(1, "everbloom: ", arguments);
         let ended = run(&[arguments, &["--json"]].concat());
         let last: serde_json::Value = serde_json::from_str(ended.err.lines().last().unwrap()).unwrap();
         assert_eq!(last["code"], 1, "{last}");
     }
-    let ended = run(&["load", &url(&server), "none", &file, "--add"]);
-    assert!(ended.code == Some(1) && ended.err.contains("create it first"), "{}", ended.err);
+    fail(1, "create it first", &["load", &url(&server), "none", &file, "--add"]);
     // A server of another protocol.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -124,9 +99,8 @@ fn missing_files_servers_and_modules_are_errors(site: &Site) {
     for (scheme, hint) in
         [("redis", "is not in the protocol of Redis"), ("rediss", "speaks TLS at this port")]
     {
-        let ended = run(&["load", &format!("{scheme}://{address}"), "k", &file]);
-        let is_clear = ended.err.contains(hint) && ended.err.contains("check the address");
-        assert!(ended.code == Some(1) && is_clear && ended.err.lines().count() == 1, "{}", ended.err);
+        let ended = fail(1, hint, &["load", &format!("{scheme}://{address}"), "k", &file]);
+        assert!(ended.err.contains("check the address") && ended.err.lines().count() == 1, "{}", ended.err);
     }
     web_server.join().unwrap();
     // A server without the module.
@@ -139,12 +113,7 @@ fn missing_files_servers_and_modules_are_errors(site: &Site) {
         &["copy", &url(&bare), &url(&server)],
         &["copy", &url(&server), &url(&bare)],
     ] {
-        let ended = run(arguments);
-        assert!(
-            ended.code == Some(1) && ended.err.contains("everbloom is not loaded. Add the line `loadmodule"),
-            "{arguments:?}: {}",
-            ended.err
-        );
+        fail(1, "everbloom is not loaded. Add the line `loadmodule", arguments);
     }
     assert_eq!(keys(&mut bare.client()), [""; 0]);
 }

@@ -1,38 +1,89 @@
-//! The examples of docs/tool.md and docs/bulk-loading.md, `--help`, the man page and the completions of shells.
+//! Tests the help, the man page, the completions of shells, and the examples of docs/tool.md and docs/bulk-loading.md.
 
 use std::fs;
 use std::process::{Command, Stdio};
 
 use crate::harness::{Site, Test, tests};
-use crate::tool::{Files, path, run, url};
+use crate::tool::{Ended, Files, fail, pass, path, run, url};
 
 pub(crate) const TESTS: &[Test] = tests![
-    examples_print_what_the_page_shows,
     every_command_has_help_with_an_example,
-    the_man_page_and_the_completions_have_every_command,
+    the_man_page_and_the_completions_have_every_command_and_option,
+    examples_print_what_the_page_shows,
 ];
 
-/// A command after `$ `, and its output.
-struct Example {
-    command: String,
-    output: String,
+/// The commands in the help.
+fn commands() -> Vec<String> {
+    let help = pass("Exit codes:", &["--help"]);
+    let listed = help.out.split("Commands:").nth(1).unwrap().lines().skip(1);
+    let words = listed.take_while(|line| !line.is_empty()).filter_map(|line| line.split_whitespace().next());
+    let names: Vec<String> = words.filter(|name| *name != "help").map(str::to_owned).collect();
+    assert!(names.len() >= 6, "{names:?}");
+    names
 }
 
-/// Returns the examples in the blocks marked `console`.
-fn examples(page: &str) -> Vec<Example> {
-    let mut examples: Vec<Example> = Vec::new();
+/// The long options in the help of a command.
+fn options(command: &str) -> Vec<String> {
+    let help = run(&[command, "--help"]);
+    let lines = help.out.lines().map(str::trim_start).filter(|line| line.starts_with('-'));
+    let words = lines.filter_map(|line| line.split([' ', ',', '=']).find(|word| word.starts_with("--")));
+    words.map(str::to_owned).collect()
+}
+
+fn every_command_has_help_with_an_example(_: &Site) {
+    for name in commands() {
+        let help = pass("Exit codes:", &[&name, "--help"]);
+        assert!(help.out.contains("Example") && help.out.contains(&format!("  everbloom {name} ")), "{name}");
+        fail(2, "Usage: ", &[&name, "--no-such-option"]);
+        let failed = fail(2, "Usage: ", &[&name, "--no-such-option", "--json"]);
+        let error: serde_json::Value = serde_json::from_str(&failed.err).unwrap();
+        assert_eq!(error["code"], 2, "{name} {error}");
+    }
+}
+
+fn the_man_page_and_the_completions_have_every_command_and_option(_: &Site) {
+    let page = pass(".TH everbloom 1", &["man"]);
+    let scripts = ["bash", "zsh", "fish"].map(|shell| (shell, pass("", &["completions", shell])));
+    let text = page.out.replace("\\-", "-");
+    for command in commands() {
+        let section = text.split(&format!(".SH \"everbloom {command}\"")).nth(1).unwrap_or_default();
+        let section = section.split("\n.SH ").next().unwrap();
+        assert!(section.contains(&format!("  everbloom {command} ")), "{command}: {section}");
+        for option in options(&command).iter().filter(|option| option.as_str() != "--help") {
+            let is_global = ["--json", "--quiet"].contains(&option.as_str());
+            let place = if is_global { &text } else { section };
+            assert!(place.contains(option.as_str()), "{command}: no {option}");
+            for (shell, script) in &scripts {
+                let option = option.trim_start_matches('-');
+                assert!(script.out.contains(&command) && script.out.contains(option), "{shell}: {option}");
+            }
+        }
+    }
+    // If groff and the shells are installed, they must read the page and the scripts without a warning.
+    let files = Files::new();
+    let written = files.write("everbloom.1", &page.out);
+    let checks = [("groff", vec!["-man", "-ww", "-z", "-Tutf8"], written)]
+        .into_iter()
+        .chain(scripts.iter().map(|(shell, script)| (*shell, vec!["-n"], files.write(shell, &script.out))));
+    for (program, words, file) in checks {
+        if let Ok(read) = Command::new(program).args(words).arg(file).stdin(Stdio::null()).output() {
+            assert!(read.status.success() && read.stderr.is_empty(), "{program}: {read:?}");
+        }
+    }
+    fail(2, "abacus", &["completions", "abacus"]);
+}
+
+/// Returns the commands after `$ ` in the blocks marked `console`, each with its output.
+fn examples(page: &str) -> Vec<(String, String)> {
+    let mut examples: Vec<(String, String)> = Vec::new();
     let mut is_inside = false;
     for line in page.lines() {
-        match line.strip_prefix("```") {
-            Some(mark) => is_inside = mark == "console",
-            None if !is_inside => {}
-            None => match (line.strip_prefix("$ "), examples.last_mut()) {
-                (Some(command), _) => {
-                    examples.push(Example { command: command.to_owned(), output: String::new() });
-                }
-                (None, Some(example)) => example.output.push_str(&format!("{line}\n")),
-                (None, None) => panic!("output before the first command: {line}"),
-            },
+        match (line.strip_prefix("```"), line.strip_prefix("$ "), examples.last_mut()) {
+            (Some(mark), ..) => is_inside = mark == "console",
+            _ if !is_inside => {}
+            (None, Some(command), _) => examples.push((command.to_owned(), String::new())),
+            (None, None, Some((_, output))) => output.push_str(&format!("{line}\n")),
+            (None, None, None) => panic!("output before the first command: {line}"),
         }
     }
     examples
@@ -43,8 +94,7 @@ fn steady(text: &str) -> String {
     let mut words: Vec<String> = Vec::new();
     for line in text.lines() {
         for word in line.split_whitespace() {
-            let unit = word.trim_end_matches([',', ';']);
-            if ["s", "items/s"].contains(&unit) {
+            if ["s", "items/s"].contains(&word.trim_end_matches([',', ';'])) {
                 words.pop();
                 words.push("#".to_owned());
             }
@@ -56,90 +106,25 @@ fn steady(text: &str) -> String {
 }
 
 fn examples_print_what_the_page_shows(site: &Site) {
+    let folder = path().parent().unwrap().to_str().unwrap().to_owned();
     for name in ["tool.md", "bulk-loading.md"] {
-        let path = format!("{}/docs/{name}", env!("CARGO_MANIFEST_DIR"));
-        let examples = examples(&fs::read_to_string(path).unwrap());
+        let page = fs::read_to_string(format!("{}/docs/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap();
+        let examples = examples(&page);
         assert!(examples.len() > 6, "{name} has {} examples", examples.len());
-        run_all(site, examples);
-    }
-}
-
-/// Runs the examples of a page one after another, on two servers and in a folder of their own.
-fn run_all(site: &Site, examples: Vec<Example>) {
-    let [server, other] = [site.start(), site.start()];
-    let files = Files::new();
-    let tool = path();
-    let folder = tool.parent().unwrap().to_str().unwrap().to_owned();
-    for Example { command, output } in examples {
-        // The two servers of the page.
+        // The two servers of the page, and a folder for its files.
+        let [server, other] = [site.start(), site.start()];
+        let files = Files::new();
         let address = |server| url(server).trim_start_matches("redis://").to_owned();
-        let here =
-            command.replace("127.0.0.1:6379", &address(&server)).replace("127.0.0.1:6380", &address(&other));
-        let ran = Command::new("sh")
-            .args(["-c", &here])
-            .current_dir(files.path(""))
-            .env("PATH", format!("{folder}:{}", std::env::var("PATH").unwrap()))
-            .stdin(Stdio::null())
-            .output()
-            .unwrap();
-        let (out, err) = (String::from_utf8(ran.stdout).unwrap(), String::from_utf8(ran.stderr).unwrap());
-        assert!(ran.status.success(), "{command}: {err}");
-        assert_eq!(steady(&out), steady(&output), "{command}");
-    }
-}
-
-/// The commands in the help.
-fn commands() -> Vec<String> {
-    let help = run(&["--help"]);
-    assert!(help.code == Some(0) && help.out.contains("Exit codes:"), "{}", help.out);
-    let listed = help.out.split("Commands:").nth(1).unwrap().lines().skip(1);
-    let names: Vec<String> = listed
-        .take_while(|line| !line.is_empty())
-        .filter_map(|line| line.split_whitespace().next())
-        .filter(|name| *name != "help")
-        .map(str::to_owned)
-        .collect();
-    assert!(names.len() >= 6, "{names:?}");
-    names
-}
-
-fn every_command_has_help_with_an_example(_: &Site) {
-    for name in commands() {
-        let help = run(&[&name, "--help"]);
-        assert_eq!(help.code, Some(0), "{name}");
-        assert!(help.out.contains("Example") && help.out.contains(&format!("  everbloom {name} ")), "{name}");
-        assert!(help.out.contains("Exit codes:"), "{name}");
-        let wrong = run(&[&name, "--no-such-option"]);
-        assert!(wrong.code == Some(2) && wrong.err.contains("Usage: "), "{name} {}", wrong.err);
-        let failed = run(&[&name, "--no-such-option", "--json"]);
-        let error: serde_json::Value = serde_json::from_str(&failed.err).unwrap();
-        assert_eq!((failed.code, &error["code"]), (Some(2), &2.into()), "{name} {error}");
-    }
-}
-
-fn the_man_page_and_the_completions_have_every_command(_: &Site) {
-    let files = Files::new();
-    let page = run(&["man"]);
-    assert!(page.code == Some(0) && page.out.contains(".TH everbloom 1"), "{}", page.err);
-    let text = page.out.replace("\\-", "-");
-    for command in commands() {
-        assert!(text.contains(&format!(".SH \"everbloom {command}\"")), "{command}");
-    }
-    // If groff is installed, it must format the page without a warning, and each shell must be able to read its script.
-    let path = files.write("everbloom.1", &page.out);
-    reads("groff", &["-man", "-ww", "-z", "-Tutf8", &path]);
-    for shell in ["bash", "zsh", "fish"] {
-        let script = run(&["completions", shell]);
-        assert_eq!(script.code, Some(0), "{shell}: {}", script.err);
-        assert!(commands().iter().all(|command| script.out.contains(command)), "{shell}");
-        reads(shell, &["-n", &files.write(shell, &script.out)]);
-    }
-    assert_eq!(run(&["completions", "abacus"]).code, Some(2));
-}
-
-/// Asserts that a program, if it is installed, succeeds without a message.
-fn reads(program: &str, arguments: &[&str]) {
-    if let Ok(output) = Command::new(program).args(arguments).stdin(Stdio::null()).output() {
-        assert!(output.status.success() && output.stderr.is_empty(), "{program}: {output:?}");
+        for (command, output) in examples {
+            let here = command
+                .replace("127.0.0.1:6379", &address(&server))
+                .replace("127.0.0.1:6380", &address(&other));
+            let mut shell = Command::new("sh");
+            shell.args(["-c", &here]).current_dir(files.path("")).stdin(Stdio::null());
+            shell.env("PATH", format!("{folder}:{}", std::env::var("PATH").unwrap()));
+            let ran = Ended::of(shell.output().unwrap());
+            assert_eq!(ran.code, Some(0), "{command}: {}", ran.err);
+            assert_eq!(steady(&ran.out), steady(&output), "{command}");
+        }
     }
 }

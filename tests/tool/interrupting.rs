@@ -4,7 +4,7 @@ use std::io::Write;
 use std::process::{Child, Command};
 
 use crate::harness::{Client, Server, Site, Test, tests, wait_until};
-use crate::tool::{Ended, Files, json, keys, spawn, url};
+use crate::tool::{Ended, Files, Loading, json, keys, url};
 
 pub(crate) const TESTS: &[Test] = tests![
     a_signal_leaves_the_key_unchanged,
@@ -13,28 +13,18 @@ pub(crate) const TESTS: &[Test] = tests![
     a_key_that_another_client_creates_is_unchanged,
 ];
 
-/// Writes items, enough for the tool to send some of them and wait for more.
-fn half(child: &mut Child) {
-    let mut lines = String::new();
-    for item in 0..200_000 {
-        lines.push_str(&format!("item-{item}\n"));
-    }
-    child.stdin.as_mut().unwrap().write_all(lines.as_bytes()).unwrap();
-}
-
-/// Starts a load from a pipe that stays open. Returns it with the temporary key, which has some of the items.
-fn begin(server: &Server, more: &[&str]) -> (Child, String) {
+/// Starts a load. Returns it with the temporary key, which has some of the items.
+fn begin(server: &Server, more: &[&str]) -> (Loading, String) {
     let mut client = server.client();
     let before = keys(&mut client);
-    let address = url(server);
-    let mut child = spawn(&[&["load", &address, "k", "-", "--capacity", "1e6"], more].concat());
-    half(&mut child);
+    let mut loading = Loading::begin(server, more);
+    loading.next();
     let mut draft = None;
     wait_until("a draft with items", || {
         draft = keys(&mut client).into_iter().find(|key| !before.contains(key));
         draft.as_ref().is_some_and(|draft| client.int(&format!("BF.CARD {draft}")) > 1000)
     });
-    (child, draft.unwrap())
+    (loading, draft.unwrap())
 }
 
 /// Sends a signal to the tool.
@@ -56,25 +46,25 @@ fn a_signal_leaves_the_key_unchanged(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     for name in ["INT", "TERM"] {
-        let (child, _) = begin(&server, &[]);
-        let ended = end_by(child, name);
+        let (loading, _) = begin(&server, &[]);
+        let ended = end_by(loading.child, name);
         assert_eq!((ended.code, keys(&mut client)), (Some(130), vec![]), "{name}: {}", ended.err);
     }
     let files = Files::new();
     json(&["load", &url(&server), "k", &files.items("items", 10)]);
     let before = client.digest("k");
-    let (child, draft) = begin(&server, &["--replace"]);
+    let (loading, draft) = begin(&server, &["--replace"]);
     assert!(draft.starts_with("{k}:everbloom:"), "{draft}");
-    assert_eq!(end_by(child, "INT").code, Some(130));
+    assert_eq!(end_by(loading.child, "INT").code, Some(130));
     assert_eq!((client.digest("k"), keys(&mut client)), (before, vec!["k".to_owned()]));
 }
 
 fn a_killed_load_leaves_only_a_temporary_key_that_expires(site: &Site) {
     let server = site.start();
     let mut client = server.client();
-    let (mut child, draft) = begin(&server, &[]);
-    child.kill().unwrap();
-    child.wait().unwrap();
+    let (mut loading, draft) = begin(&server, &[]);
+    loading.child.kill().unwrap();
+    loading.child.wait().unwrap();
     assert_eq!(keys(&mut client), std::slice::from_ref(&draft));
     assert_expires(&mut client, &draft);
     // The next load succeeds.
@@ -91,35 +81,34 @@ fn assert_expires(client: &mut Client, draft: &str) {
 fn a_load_fails_if_its_temporary_key_is_deleted(site: &Site) {
     let server = site.start();
     let mut client = server.client();
-    let (mut child, draft) = begin(&server, &[]);
+    let (mut loading, draft) = begin(&server, &[]);
     assert_expires(&mut client, &draft);
     assert_eq!(client.int(&format!("DEL {draft}")), 1);
     // More items than the tool reads ahead.
     for _ in 0..10 {
-        if let Some(input) = child.stdin.as_mut() {
+        if let Some(input) = loading.child.stdin.as_mut() {
             let _ = input.write_all("again\n".repeat(200_000).as_bytes());
         }
     }
-    let ended = Ended::of(child.wait_with_output().unwrap());
+    let (ended, _) = loading.end();
     assert_eq!((ended.code, keys(&mut client)), (Some(1), vec![]), "{}", ended.err);
 }
 
 fn a_key_that_another_client_creates_is_unchanged(site: &Site) {
     let server = site.start();
     let mut client = server.client();
-    let (child, _) = begin(&server, &[]);
+    let (loading, _) = begin(&server, &[]);
     client.say("SET k mine");
-    // The end of the input ends the load.
-    let ended = Ended::of(child.wait_with_output().unwrap());
+    let (ended, _) = loading.end();
     assert!(ended.code == Some(1) && ended.err.contains("in the meantime"), "{}", ended.err);
     assert_eq!((client.say("GET k"), keys(&mut client)), ("\"mine\"".to_owned(), vec!["k".to_owned()]));
     // The same holds with --replace if the key is not a filter.
-    let (child, _) = begin(&server, &["--replace", "--force"]);
+    let (loading, _) = begin(&server, &["--replace", "--force"]);
     client.say("SET k other");
-    assert_eq!(Ended::of(child.wait_with_output().unwrap()).code, Some(0));
-    let (child, _) = begin(&server, &["--replace"]);
+    assert_eq!(loading.end().0.code, Some(0));
+    let (loading, _) = begin(&server, &["--replace"]);
     client.say("SET k mine");
-    let ended = Ended::of(child.wait_with_output().unwrap());
+    let (ended, _) = loading.end();
     assert!(ended.code == Some(1) && ended.err.contains("a string, not a filter"), "{}", ended.err);
     assert_eq!((client.say("GET k"), keys(&mut client)), ("\"mine\"".to_owned(), vec!["k".to_owned()]));
 }

@@ -1,13 +1,11 @@
 //! Tests `load --partitions` on one server, and on a cluster whose slots move during the load.
 
-use std::io::Write;
-use std::process::Child;
 use std::thread::sleep;
 use std::time::Duration;
 
 use crate::harness::{Client, Server, Site, Test, tests, wait_until};
 use crate::interrupting::end_by;
-use crate::tool::{Ended, Files, json, keys, primaries, run, spawn, url};
+use crate::tool::{Files, Loading, fail, items, json, keys, pass, primaries, start, url};
 
 pub(crate) const TESTS: &[Test] = tests![
     items_are_in_the_documented_partition,
@@ -23,11 +21,6 @@ fn crc32(item: &[u8]) -> u32 {
     !item.iter().fold(!0u32, |crc, byte| {
         (0..8).fold(crc ^ u32::from(*byte), |crc, _| (crc >> 1) ^ (0xEDB8_8320 & (crc & 1).wrapping_neg()))
     })
-}
-
-/// Returns the items that Files::items writes.
-fn items(range: std::ops::Range<u32>) -> Vec<String> {
-    range.map(|item| format!("item-{item}")).collect()
 }
 
 /// Returns how many of the items are found, each in its partition, on the server that has the partition.
@@ -61,9 +54,7 @@ fn names(name: &str, partitions: u32) -> Vec<String> {
 
 fn items_are_in_the_documented_partition(site: &Site) {
     assert_eq!(crc32(b"123456789"), 0xCBF4_3926);
-    let server = site.start();
-    let mut client = server.client();
-    let files = Files::new();
+    let (server, mut client, files) = start(site);
     let file = files.items("items", 50_000);
     let csv = files.write("csv", items(0..50_000).join("\n"));
     for (name, how) in
@@ -92,55 +83,37 @@ fn items_are_in_the_documented_partition(site: &Site) {
     }
     let all: Vec<String> = ["column", "seen", "words"].iter().flat_map(|name| names(name, 24)).collect();
     assert_eq!(keys(&mut client), all);
-    // `size` shows the capacity that `load` reserves.
-    let sizes = json(&["size", "--items", "50000", "--partitions", "24"]);
-    assert_eq!(sizes["filters"][0]["command"], "BF.RESERVE key:{0} 0.01 2266");
-    let ended =
-        run(&["load", &url(&server), "seen", &file, "--partitions", "24", "--replace", "--ex", "15m"]);
-    assert!(ended.code == Some(0) && ended.out.contains("; 24 filters of "), "{} {}", ended.out, ended.err);
+    let load = ["load", &url(&server), "seen", &file, "--partitions", "24", "--replace", "--ex", "15m"];
+    pass("; 24 filters of ", &load);
     assert!((800..=900).contains(&client.int("TTL seen:{17}")));
 }
 
 fn existing_partitions_are_unchanged_without_an_option(site: &Site) {
-    let server = site.start();
-    let mut client = server.client();
-    let files = Files::new();
+    let (server, mut client, files) = start(site);
+    let address = url(&server);
     let (ten, twenty) = (files.items("ten", 10_000), files.items("twenty", 20_000));
-    let load = |file: &str, partitions: &str, how: &[&str]| {
-        run(&[&["load", &url(&server), "k", file, "--partitions", partitions, "--json"], how].concat())
+    let load = |file, count, how: &[&'static str]| -> Vec<&str> {
+        [&["load", &address, "k", file, "--partitions", count], how].concat()
     };
-    assert_eq!(load(&ten, "5", &[]).code, Some(0));
+    json(&load(&ten, "5", &[]));
     let mut digests = || names("k", 5).iter().map(|key| client.digest(key)).collect::<Vec<_>>();
     let before = digests();
-    let ended = load(&twenty, "5", &[]);
-    assert!(ended.code == Some(1) && ended.err.contains("--replace"), "{}", ended.err);
+    fail(1, "--replace", &load(&twenty, "5", &[]));
     // A larger or smaller number of partitions is refused.
-    for how in [&[][..], &["--add"], &["--replace"]] {
-        let ended = load(&twenty, "4", how);
-        let is_named = ended.err.contains("k: the filter has 5 partitions, ");
-        assert!(ended.code == Some(1) && is_named, "{how:?} {}", ended.err);
+    for (count, how) in [("4", &[][..]), ("4", &["--add"]), ("4", &["--replace"]), ("7", &["--add"])] {
+        let ended = fail(1, "k: the filter has 5 partitions, ", &load(&twenty, count, how));
+        assert!(!ended.err.contains("create"), "{}", ended.err);
     }
-    let ended = load(&twenty, "7", &["--add"]);
-    let is_named = ended.err.contains("k: the filter has 5 partitions, ");
-    assert!(ended.code == Some(1) && is_named && !ended.err.contains("create"), "{}", ended.err);
-    assert_eq!(digests(), before);
-    let ended = run(&["load", &url(&server), "none", &ten, "--partitions", "5", "--add"]);
-    assert!(ended.code == Some(1) && ended.err.contains("none:{0}: ERR not found"), "{}", ended.err);
+    fail(1, "none:{0}: ERR not found", &["load", &address, "none", &ten, "--partitions", "5", "--add"]);
     // A missing partition is not taken for a smaller number.
     server.client().say("RENAME k:{2} kept{2}");
-    let ended = load(&twenty, "5", &["--add"]);
-    assert!(ended.code == Some(1) && ended.err.contains("k:{2}: the partition is missing"), "{}", ended.err);
+    fail(1, "k:{2}: the partition is missing", &load(&twenty, "5", &["--add"]));
     server.client().say("RENAME kept{2} k:{2}");
     assert_eq!(digests(), before);
-    let added = load(&twenty, "5", &["--add"]);
-    assert_eq!((added.code, &added.json()["items"]), (Some(0), &20_000.into()), "{}", added.err);
+    assert_eq!(json(&load(&twenty, "5", &["--add"]))["items"], 20_000);
     assert_eq!(found(std::slice::from_ref(&server), "k", 5, &items(0..20_000)), 20_000);
-    assert_eq!(load(&ten, "5", &["--replace"]).code, Some(0));
+    json(&load(&ten, "5", &["--replace"]));
     assert_eq!(digests(), before);
-    for wrong in [&["--partitions", "0"][..], &["--partitions", "16385"]] {
-        assert_eq!(run(&[&["load", &url(&server), "new", &ten], wrong].concat()).code, Some(2));
-    }
-    assert_eq!(run(&["load", &url(&server), "{new}", &ten, "--partitions", "3"]).code, Some(2));
     assert_eq!(keys(&mut server.client()), names("k", 5));
 }
 
@@ -160,55 +133,19 @@ fn partitions_are_on_all_nodes_of_a_cluster(site: &Site) {
         counts.push(found(&nodes, "seen", 24, &items(100_000..150_000)));
     }
     assert!(counts.iter().all(|count| *count == counts[0] && *count < 500), "{counts:?}");
-    assert_eq!(
-        json(&["load", &url(&nodes[1]), "seen", &file, "--partitions", "24", "-c", "--add"])["new"],
-        0
-    );
+    let load = ["load", &url(&nodes[1]), "seen", &file, "--partitions", "24", "-c", "--add"];
+    assert_eq!(json(&load)["new"], 0);
     let checked = json(&["check", &url(&nodes[2]), "-c"]);
     let whole = &checked["partitioned"][0];
     assert_eq!((&whole["name"], &whole["partitions"]), (&"seen".into(), &24.into()), "{checked}");
     assert_eq!((&whole["capacity"], &whole["bytes"]), (&(24 * 4425).into(), &checked["bytes"]), "{whole}");
     assert!(whole["items"].as_u64() > Some(99_000) && whole["items"].as_u64() <= Some(100_000), "{whole}");
-    let ended = run(&["check", &url(&nodes[2]), "-c"]);
-    assert!(ended.out.contains("\nseen: 24 partitions with "), "{}", ended.out);
+    pass("\nseen: 24 partitions with ", &["check", &url(&nodes[2]), "-c"]);
     // No node has all partitions.
     assert_eq!(json(&["check", &url(&nodes[2])])["partitioned"].as_array().unwrap().len(), 0);
     // Without -c, the load fails before it creates a key.
-    let ended = run(&["load", &url(&nodes[1]), "new", &file, "--partitions", "24"]);
-    assert!(ended.code == Some(1) && ended.err.contains("MOVED"), "{}", ended.err);
+    fail(1, "MOVED", &["load", &url(&nodes[1]), "new", &file, "--partitions", "24"]);
     assert!(keys(&mut nodes[1].client()).iter().all(|key| key.starts_with("seen:")));
-}
-
-/// A load from a pipe. `next` writes more items.
-struct Loading {
-    child: Child,
-    items: Vec<String>,
-}
-
-impl Loading {
-    fn begin(server: &Server, arguments: &[&str]) -> Self {
-        let address = url(server);
-        let child =
-            spawn(&[&["load", &address, "k", "-", "--capacity", "2e6", "--json"], arguments].concat());
-        Self { child, items: Vec::new() }
-    }
-
-    /// Writes items, enough for the tool to send some of them.
-    fn next(&mut self) {
-        let from = u32::try_from(self.items.len()).unwrap();
-        let more = items(from..from + 300_000);
-        let written = self.child.stdin.as_mut().unwrap().write_all((more.join("\n") + "\n").as_bytes());
-        if let Err(error) = written {
-            drop(self.child.stdin.take());
-            let said = std::io::read_to_string(self.child.stderr.take().unwrap());
-            panic!("the tool ended: {error}: {said:?}");
-        }
-        self.items.extend(more);
-    }
-
-    fn end(self) -> (Ended, Vec<String>) {
-        (Ended::of(self.child.wait_with_output().unwrap()), self.items)
-    }
 }
 
 /// A slot that is moving from one node to another.
@@ -350,14 +287,6 @@ fn an_interrupted_load_leaves_no_partition(site: &Site) {
         });
         loading
     };
-    // After a kill, the temporary keys expire.
-    let mut loading = begin(&mut client);
-    loading.child.kill().unwrap();
-    loading.child.wait().unwrap();
-    for key in keys(&mut client) {
-        assert!(key.contains("}:everbloom:") && client.int(&format!("TTL {key}")) > 0, "{key}");
-    }
-    client.say("FLUSHALL");
     let ended = end_by(begin(&mut client).child, "INT");
     assert_eq!((ended.code, keys(&mut client)), (Some(130), vec![]), "{}", ended.err);
     // Another client creates the third key. The first two, which are already renamed, must be removed.

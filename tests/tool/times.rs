@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::harness::{Client, Site, Test, tests};
-use crate::tool::{Files, json, keys, run, spawn, url};
+use crate::tool::{fail, json, keys, pass, spawn, start, url};
 
 pub(crate) const TESTS: &[Test] = tests![
     items_are_added_with_their_own_times,
@@ -53,9 +53,7 @@ fn log_of(items: &[(String, u64)], expired: u64) -> String {
 }
 
 fn items_are_added_with_their_own_times(site: &Site) {
-    let server = site.start();
-    let mut client = server.client();
-    let files = Files::new();
+    let (server, mut client, files) = start(site);
     // Items of all generations, in random order. The last one is ahead of the clock, so filters add it to the current
     // generation.
     let now_ms = now_ms(&mut client) / 1000 * 1000;
@@ -82,13 +80,8 @@ fn items_are_added_with_their_own_times(site: &Site) {
     let old = "old,2001-02-03T04:05:06.789+09:30\n";
     let file = files.write("dates", format!("old,1970-01-01T00:00:00Z\n{old}new,{now_ms}\n"));
     let load = ["load", &url(&server), "other", &file, "--csv", "1", "--no-header", "--window", "7d"];
-    let ended = run(&[&load[..], &["--time", "2"]].concat());
-    assert!(
-        ended.out.starts_with("other: 1 item, 1 new, 0 present, 0 refused, 2 expired; a filter of "),
-        "{}{}",
-        ended.out,
-        ended.err
-    );
+    let text = "other: 1 item, 1 new, 0 present, 0 refused, 2 expired; a filter of ";
+    pass(text, &[&load[..], &["--time", "2"]].concat());
     assert_eq!(client.say("BF.INFO other CAPACITY"), "[1]");
     items[3].1 -= 24 * HOUR_MS;
     add_at(&mut client, "101", &items);
@@ -99,9 +92,7 @@ fn items_are_added_with_their_own_times(site: &Site) {
 }
 
 fn bad_times_are_errors_that_name_the_line(site: &Site) {
-    let server = site.start();
-    let mut client = server.client();
-    let files = Files::new();
+    let (server, mut client, files) = start(site);
     let now_ms = now_ms(&mut client);
     let ahead = now_ms + 13 * HOUR_MS;
     for (text, trouble) in [
@@ -116,10 +107,8 @@ fn bad_times_are_errors_that_name_the_line(site: &Site) {
     ] {
         let file = files.write("csv", text);
         for capacity in [&[][..], &["--capacity", "10"]] {
-            let load =
-                ["load", &url(&server), "k", &file, "--csv", "what", "--time", "when", "--window", "7d"];
-            let ended = run(&[&load, capacity].concat());
-            assert!(ended.code == Some(1) && ended.err.contains(trouble), "{trouble}: {}", ended.err);
+            let load = ["load", &url(&server), "k", &file, "--csv", "what", "--time", "when"];
+            fail(1, trouble, &[&load[..], &["--window", "7d"], capacity].concat());
         }
     }
     for (arguments, missing) in [
@@ -127,16 +116,13 @@ fn bad_times_are_errors_that_name_the_line(site: &Site) {
         (&["--csv", "1"], "--window"),
         (&["--csv", "1", "--replace"], "--add"),
     ] {
-        let ended = run(&[&["load", &url(&server), "k", "/no/file", "--time", "when"], arguments].concat());
-        assert!(ended.code == Some(2) && ended.err.contains(missing), "{arguments:?}: {}", ended.err);
+        fail(2, missing, &[&["load", &url(&server), "k", "/no/file", "--time", "when"], arguments].concat());
     }
     assert_eq!(keys(&mut client).len(), 0);
 }
 
 fn items_with_times_go_to_existing_filters_and_to_partitions(site: &Site) {
-    let server = site.start();
-    let mut client = server.client();
-    let files = Files::new();
+    let (server, mut client, files) = start(site);
     let now_ms = now_ms(&mut client);
     let items: Vec<(String, u64)> = (0..3000u64)
         .map(|number| (format!("item-{number}"), now_ms - number * 7_919_000 % (WEEK_MS - HOUR_MS)))
@@ -167,23 +153,15 @@ fn items_with_times_go_to_existing_filters_and_to_partitions(site: &Site) {
     assert_eq!(counts(&json(&[&load[..], &columns].concat())), [3000, 5]);
     assert_eq!(client.digest("k:{0}"), client.digest("mine"));
     assert_eq!(client.say("BF.RESERVE plain 0.01 100"), "+OK");
-    assert_eq!(run(&[&["load", &url(&server), "none", &file, "--add"], &columns[..]].concat()).code, Some(1));
-    let load = ["load", &url(&server), "plain", &file, "--add"];
-    let ended = run(&[&load[..], &columns].concat());
-    assert!(
-        ended.code == Some(1) && ended.err.contains("plain: the key is not a sliding-window filter"),
-        "{}",
-        ended.err
-    );
+    for key in ["none", "plain"] {
+        let load = ["load", &url(&server), key, &file, "--add"];
+        let trouble = format!("{key}: the key is not a sliding-window filter");
+        fail(1, &trouble, &[&load[..], &columns].concat());
+    }
     assert_eq!(client.say("BF.RESERVE two:{0} 0.01 100 WINDOW 60"), "+OK");
     assert_eq!(client.say("BF.RESERVE two:{1} 0.01 100 WINDOW 61"), "+OK");
     let load = ["load", &url(&server), "two", &file, "--add", "--partitions", "2"];
-    let ended = run(&[&load[..], &columns].concat());
-    assert!(
-        ended.code == Some(1) && ended.err.contains("two:{1}: the partitions have different windows"),
-        "{}",
-        ended.err
-    );
+    fail(1, "two:{1}: the partitions have different windows", &[&load[..], &columns].concat());
 }
 
 fn items_that_expire_while_they_wait_are_skipped(site: &Site) {

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::Write;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 
@@ -52,14 +53,6 @@ pub(crate) fn run(arguments: &[&str]) -> Ended {
     Ended::of(command(arguments).output().expect("run the tool"))
 }
 
-/// Runs the tool with standard input.
-pub(crate) fn run_with(arguments: &[&str], input: &[u8]) -> Ended {
-    let mut child = spawn(arguments);
-    // If the arguments are wrong, the tool reads nothing.
-    let _ = child.stdin.take().expect("standard input").write_all(input);
-    Ended::of(child.wait_with_output().expect("end of the tool"))
-}
-
 /// Starts the tool with a pipe as standard input.
 pub(crate) fn spawn(arguments: &[&str]) -> Child {
     command(arguments).stdin(Stdio::piped()).spawn().expect("run the tool")
@@ -70,6 +63,21 @@ pub(crate) fn json(arguments: &[&str]) -> Value {
     let ended = run(&[arguments, &["--json"]].concat());
     assert_eq!(ended.code, Some(0), "{arguments:?}: {}{}", ended.out, ended.err);
     ended.json()
+}
+
+/// Runs the tool, which must succeed and print a text.
+pub(crate) fn pass(text: &str, arguments: &[&str]) -> Ended {
+    let ended = run(arguments);
+    assert!(ended.code == Some(0) && ended.out.contains(text), "{arguments:?}: {}{}", ended.out, ended.err);
+    ended
+}
+
+/// Runs the tool, which must fail with an exit code and with a text in its message. Returns what it printed.
+pub(crate) fn fail(code: i32, trouble: &str, arguments: &[&str]) -> Ended {
+    let ended = run(arguments);
+    let is_told = ended.err.contains(trouble);
+    assert!(ended.code == Some(code) && is_told, "{arguments:?}: {:?} {}", ended.code, ended.err);
+    ended
 }
 
 /// Returns the address of a server.
@@ -98,12 +106,52 @@ impl Files {
     }
 
     /// Writes lines `item-0` and so on.
-    pub(crate) fn items(&self, name: &str, items: u32) -> String {
-        let mut text = String::new();
-        for item in 0..items {
-            text.push_str(&format!("item-{item}\n"));
+    pub(crate) fn items(&self, name: &str, number: u32) -> String {
+        self.write(name, items(0..number).join("\n") + "\n")
+    }
+}
+
+/// Returns the items that [`Files::items`] and [`Loading::next`] write.
+pub(crate) fn items(range: Range<u32>) -> Vec<String> {
+    range.map(|item| format!("item-{item}")).collect()
+}
+
+/// Starts a server. Returns it with a client and a directory.
+pub(crate) fn start(site: &Site) -> (Server, Client, Files) {
+    let server = site.start();
+    let client = server.client();
+    (server, client, Files::new())
+}
+
+/// A load into the key `k` from a pipe. `next` writes more items.
+pub(crate) struct Loading {
+    pub(crate) child: Child,
+    pub(crate) items: Vec<String>,
+}
+
+impl Loading {
+    pub(crate) fn begin(server: &Server, arguments: &[&str]) -> Self {
+        let address = url(server);
+        let load = ["load", &address, "k", "-", "--capacity", "2e6", "--json"];
+        Self { child: spawn(&[&load, arguments].concat()), items: Vec::new() }
+    }
+
+    /// Writes items, enough for the tool to send some of them and wait for more.
+    pub(crate) fn next(&mut self) {
+        let from = u32::try_from(self.items.len()).unwrap();
+        let more = items(from..from + 300_000);
+        let written = self.child.stdin.as_mut().unwrap().write_all((more.join("\n") + "\n").as_bytes());
+        if let Err(error) = written {
+            drop(self.child.stdin.take());
+            let said = std::io::read_to_string(self.child.stderr.take().unwrap());
+            panic!("the tool ended: {error}: {said:?}");
         }
-        self.write(name, text)
+        self.items.extend(more);
+    }
+
+    /// Ends the input, which ends the load.
+    pub(crate) fn end(self) -> (Ended, Vec<String>) {
+        (Ended::of(self.child.wait_with_output().unwrap()), self.items)
     }
 }
 
@@ -131,11 +179,6 @@ pub(crate) fn keys(client: &mut Client) -> Vec<String> {
         .collect();
     keys.sort();
     keys
-}
-
-/// Starts two primaries of a cluster, each with half of the slots.
-pub(crate) fn two_nodes(site: &Site) -> [Server; 2] {
-    primaries(site)
 }
 
 /// Slots of a cluster.
