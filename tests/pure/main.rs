@@ -1,5 +1,5 @@
 //! All tests that need no server: the filters, their bytes, the commands with the tests' keyspace, the fuzz targets
-//! with their seeds, the documents and the scripts. They are one program, because linking two dozen takes longer than
+//! with their seeds, the documents and the packaging. They are one program, because linking two dozen takes longer than
 //! running them.
 #![allow(
     clippy::unwrap_used,
