@@ -218,3 +218,23 @@ fn the_table_of_sizes_is_right() {
         assert_eq!(row(name), sizes, "{name}");
     }
 }
+
+/// The examples that pages print, each of which a test of the server runs.
+#[test]
+fn pages_list_the_examples_that_are_tested() {
+    for (page, script) in [
+        ("clients.md", "python/use_redis_py.py"),
+        ("clients.md", "python/use_valkey_glide.py"),
+        ("clients.md", "node/use_node_redis.js"),
+        ("clients.md", "node/use_ioredis.js"),
+        ("clients.md", "rust/use_redis_rs.rs"),
+        ("bulk-loading.md", "python/bulk.py"),
+        ("bulk-loading.md", "node/bulk.js"),
+        ("clusters.md", "python/partitions.py"),
+        ("clusters.md", "node/partitions.js"),
+        ("local-copies.md", "rust/local_filter.rs"),
+    ] {
+        let (text, listing) = (read(&format!("docs/{page}")), read(&format!("examples/{script}")));
+        assert!(text.contains(&listing), "docs/{page} lists another examples/{script}");
+    }
+}

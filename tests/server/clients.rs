@@ -15,7 +15,6 @@ pub(crate) const TESTS: &[Test] = tests![
     redis_rs_is_used_as_its_page_says,
     redis_py_loads_packed_batches_as_their_page_says,
     node_redis_loads_packed_batches_as_their_page_says,
-    the_pages_list_what_is_tested,
     the_page_names_the_tested_versions,
     the_orders_example_accepts_each_order_once,
     the_notifications_example_suppresses_repeats,
@@ -132,21 +131,4 @@ fn the_page_names_the_tested_versions(_: &Site) {
         compared += 1;
     }
     assert_eq!(compared, 4);
-}
-
-fn the_pages_list_what_is_tested(_: &Site) {
-    let listings = [
-        ("clients.md", "python/use_redis_py.py"),
-        ("clients.md", "python/use_valkey_glide.py"),
-        ("clients.md", "node/use_node_redis.js"),
-        ("clients.md", "node/use_ioredis.js"),
-        ("clients.md", "rust/use_redis_rs.rs"),
-        ("bulk-loading.md", "python/bulk.py"),
-        ("bulk-loading.md", "node/bulk.js"),
-    ];
-    for (page, script) in listings {
-        let text = std::fs::read_to_string(root().join("docs").join(page)).expect(page);
-        let listing = std::fs::read_to_string(root().join("examples").join(script)).expect("an example");
-        assert!(text.contains(&listing), "docs/{page} lists another examples/{script}");
-    }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use redis::{Connection, Value};
 
 use crate::harness::{Client, Server, Site, Test, tests, wait_until};
-use crate::runtimes::{root, url};
+use crate::runtimes::url;
 
 #[path = "../../examples/rust/local_filter.rs"]
 mod local_filter;
@@ -21,7 +21,6 @@ pub(crate) const TESTS: &[Test] = tests![
     the_server_is_queried_where_the_copy_is_missing_or_old,
     a_filter_that_grows_is_copied_while_it_is_written,
     a_kept_copy_follows_the_server,
-    the_page_of_local_filters_lists_what_is_tested,
 ];
 
 /// Longer than any test.
@@ -205,10 +204,4 @@ fn a_kept_copy_follows_the_server(site: &Site) {
     wait_until("a new connection", || copy.check(b"carol") == Some(true));
     drop(copy);
     keeper.join().expect("its end");
-}
-
-fn the_page_of_local_filters_lists_what_is_tested(_: &Site) {
-    let page = std::fs::read_to_string(root().join("docs/local-copies.md")).expect("docs/local-copies.md");
-    let script = std::fs::read_to_string(root().join("examples/rust/local_filter.rs")).expect("the example");
-    assert!(page.contains(&script), "docs/local-copies.md lists another examples/rust/local_filter.rs");
 }

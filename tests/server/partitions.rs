@@ -7,12 +7,11 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use crate::harness::{Client, Server, Site, Test, show, tests, wait_until};
-use crate::runtimes::{Program, root, url};
+use crate::runtimes::{Program, url};
 
 pub(crate) const TESTS: &[Test] = tests![
     partitions_stay_whole_with_python_while_the_cluster_changes,
     partitions_stay_whole_with_node_while_the_cluster_changes,
-    the_page_of_clusters_lists_what_is_tested,
 ];
 
 /// Time limit for a line of an example. Exceeding it means a hang.
@@ -149,12 +148,4 @@ fn partitions_stay_whole_with_python_while_the_cluster_changes(site: &Site) {
 
 fn partitions_stay_whole_with_node_while_the_cluster_changes(site: &Site) {
     stay_whole(site, "node/try_partitions.js", "redis");
-}
-
-fn the_page_of_clusters_lists_what_is_tested(_: &Site) {
-    let page = std::fs::read_to_string(root().join("docs/clusters.md")).expect("docs/clusters.md");
-    for script in ["python/partitions.py", "node/partitions.js"] {
-        let listing = std::fs::read_to_string(root().join("examples").join(script)).expect("an example");
-        assert!(page.contains(&listing), "docs/clusters.md lists another examples/{script}");
-    }
 }
