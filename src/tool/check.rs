@@ -75,21 +75,18 @@ pub(crate) fn run(arguments: CheckArguments, printer: &Printer) -> Result<(), Fa
 /// Returns the statistics of a filter; `None` if it no longer exists.
 fn query(router: &mut Router, key: &[u8], data_type: String) -> Result<Option<CheckedFilter>, Failure> {
     let filter = CheckedFilter { key: shown(key), data_type, ..CheckedFilter::default() };
-    let reply = match router.call(key, &[b"BF.STATS", key]) {
-        Err(error) if error.lacks_command() => None,
-        reply => Some(reply),
+    let queried = match router.call(key, &[b"BF.STATS", key]) {
+        Err(error) if error.lacks_command() => router.call(key, &[b"BF.INFO", key]).map(|info| {
+            let memory = router.call(key, &[b"MEMORY", b"USAGE", key]);
+            of_info(filter, &info, memory.ok().as_ref().and_then(integer))
+        }),
+        stats => stats.map(|stats| of_stats(filter, &stats)),
     };
-    let has_stats = reply.is_some();
-    let reply = match reply.unwrap_or_else(|| router.call(key, &[b"BF.INFO", key])) {
-        Ok(reply) => reply,
-        Err(CallError::Refused(_)) => return Ok(None),
-        Err(error) => return Err(error.into()),
-    };
-    if has_stats {
-        return Ok(Some(of_stats(filter, &reply)));
+    match queried {
+        Ok(filter) => Ok(Some(filter)),
+        Err(CallError::Refused(_)) => Ok(None),
+        Err(error) => Err(error.into()),
     }
-    let memory = router.call(key, &[b"MEMORY", b"USAGE", key]);
-    Ok(Some(of_info(filter, &reply, memory.ok().as_ref().and_then(integer))))
 }
 
 fn of_stats(filter: CheckedFilter, stats: &Value) -> CheckedFilter {

@@ -3,7 +3,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use crate::harness::{Client, Server, Site, Test, show, tests, wait_until};
+use crate::harness::{Client, Site, Test, show, tests, wait_until};
+use crate::interrupting::send;
 use crate::tool::{Ended, Files, command, fail, json, keys, primaries, spawn, url};
 
 pub(crate) const TESTS: &[Test] = tests![
@@ -31,26 +32,20 @@ const KINDS: [&str; 8] = [
 
 /// Creates filters of each kind, small and large, every second kind with a time to live. Returns their number.
 fn fill(client: &mut Client) -> usize {
-    let mut count = 0;
+    let items: Vec<String> = (0..60).map(|item| format!("{}-{}", item % 3, item / 3)).collect();
     for (number, kind) in KINDS.iter().enumerate() {
         for capacity in [50, 20_000, 2_500_000] {
             let key = format!("kind-{number}-{capacity}");
             assert_eq!(client.say(&format!("BF.RESERVE {key} 0.01 {capacity} {kind}")), "+OK");
-            for part in 0..3 {
-                let items: Vec<String> = (0..20).map(|item| format!("{part}-{item}")).collect();
-                client.say(&format!("BF.MADD {key} {}", items.join(" ")));
-            }
+            client.say(&format!("BF.MADD {key} {}", items.join(" ")));
             if number % 2 == 1 {
                 client.say(&format!("PEXPIRE {key} 1000000"));
             }
-            count += 1;
         }
     }
-    for (key, bitmap) in [("a", "4"), ("b", "9")] {
-        client.say(&format!("SETBIT bits-{key} {bitmap} 1"));
-    }
+    client.say("SETBIT bits 4 1");
     client.say("SADD set member");
-    count
+    3 * KINDS.len()
 }
 
 /// Checks that both servers have the same filters with about the same time to live.
@@ -91,25 +86,18 @@ fn filters_of_every_kind_are_copied_to_every_other_server(site: &Site) {
     }
 }
 
-fn many(server: &Server, filters: usize) {
-    let mut client = server.client();
-    for number in 0..filters {
-        client.say(&format!("BF.RESERVE filter-{number} 0.01 500000"));
-        client.say(&format!("BF.MADD filter-{number} a b c {number}"));
-    }
-}
-
 fn an_interrupted_copy_is_continued(site: &Site) {
     let (from, to) = (site.start(), site.start());
-    many(&from, 300);
-    let mut client = to.client();
+    let (mut source, mut client) = (from.client(), to.client());
+    for number in 0..300 {
+        source.say(&format!("BF.RESERVE filter-{number} 0.01 500000"));
+        source.say(&format!("BF.MADD filter-{number} a b c {number}"));
+    }
     for how in ["INT", "KILL"] {
         client.say("FLUSHALL");
         let child = spawn(&["copy", &url(&from), &url(&to), "--jobs", "2"]);
         wait_until("some copied", || client.int("DBSIZE") > 10);
-        let signal = format!("kill -{how} {}", child.id());
-        // The tool may have exited already.
-        let _ = std::process::Command::new("sh").args(["-c", &signal]).output().unwrap();
+        send(&child, how);
         let ended = Ended::of(child.wait_with_output().unwrap());
         assert!(matches!(ended.code, None | Some(0 | 130)), "{}", ended.err);
         let copied = client.int("DBSIZE");

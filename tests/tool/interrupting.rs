@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::{Child, Command};
 
-use crate::harness::{Client, Server, Site, Test, tests, wait_until};
+use crate::harness::{Server, Site, Test, tests, wait_until};
 use crate::tool::{Ended, Files, Loading, json, keys, url};
 
 pub(crate) const TESTS: &[Test] = tests![
@@ -66,23 +66,18 @@ fn a_killed_load_leaves_only_a_temporary_key_that_expires(site: &Site) {
     loading.child.kill().unwrap();
     loading.child.wait().unwrap();
     assert_eq!(keys(&mut client), std::slice::from_ref(&draft));
-    assert_expires(&mut client, &draft);
+    assert!((1..=600).contains(&client.int(&format!("TTL {draft}"))));
     // The next load succeeds.
     let files = Files::new();
     json(&["load", &url(&server), "k", &files.items("items", 10)]);
     assert_eq!(client.int("BF.CARD k"), 10);
 }
 
-fn assert_expires(client: &mut Client, draft: &str) {
-    let seconds = client.int(&format!("TTL {draft}"));
-    assert!((1..=600).contains(&seconds), "{seconds}");
-}
-
 fn a_load_fails_if_its_temporary_key_is_deleted(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     let (mut loading, draft) = begin(&server, &[]);
-    assert_expires(&mut client, &draft);
+    assert!((1..=600).contains(&client.int(&format!("TTL {draft}"))));
     assert_eq!(client.int(&format!("DEL {draft}")), 1);
     // More items than the tool reads ahead.
     for _ in 0..10 {

@@ -1,11 +1,11 @@
 //! Tests `load` with items of files and of standard input.
 
-use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
-use std::thread;
+use std::thread::sleep;
+use std::time::Duration;
 
 use crate::harness::{Site, Test, skip, tests};
-use crate::tool::{Files, fail, fixture, json, keys, pass, path, present, run, spawn, start, url};
+use crate::tool::{Files, Loading, fail, fixture, json, keys, pass, path, present, run, start, url};
 
 pub(crate) const TESTS: &[Test] = tests![
     every_line_is_an_item,
@@ -39,8 +39,7 @@ fn every_line_is_an_item(site: &Site) {
     let text = "other: 6 items, 5 new, 1 present, 0 refused; a filter of ";
     let ended = pass(text, &["load", &url(&server), "other", &file]);
     assert!(ended.err.contains("counting") && ended.err.contains("loading"), "{}", ended.err);
-    let quiet = run(&["load", &url(&server), "quiet", &file, "-q"]);
-    assert!(!quiet.err.contains("counting"), "{}", quiet.err);
+    assert!(!pass("quiet: ", &["load", &url(&server), "quiet", &file, "-q"]).err.contains("counting"));
     // With BF.BULKADD, and for a user without permission for it.
     for refused in [false, true] {
         if refused {
@@ -65,8 +64,7 @@ fn the_cr_of_crlf_line_ends_is_removed(site: &Site) {
         assert_eq!(present(&mut client, key, &without), 4, "{how:?}");
         assert_eq!(present(&mut client, key, &[b"one\r", b"three\r", b"four"]), 0, "{how:?}");
     }
-    let ended = pass("kept: 4 items, ", &["load", &url(&server), "kept", &file, "--keep-cr"]);
-    assert!(!ended.err.contains("CRLF"), "{}", ended.err);
+    assert!(!pass("kept: ", &["load", &url(&server), "kept", &file, "--keep-cr"]).err.contains("CRLF"));
     assert_eq!(present(&mut client, "kept", &[b"one\r", b"two", b"three\r", b"four\r"]), 4);
     assert_eq!(present(&mut client, "kept", &[b"one", b"three", b"four"]), 0);
     // --keep-cr is for lines only.
@@ -237,20 +235,14 @@ fn items_that_a_full_filter_refuses_give_exit_code_3(site: &Site) {
 }
 
 fn progress_is_shown_in_lines_and_on_a_terminal_in_a_bar(site: &Site) {
-    let server = site.start();
-    let mut child = spawn(&["load", &url(&server), "k", "-", "--capacity", "1e6"]);
-    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-    let mut input = child.stdin.take().unwrap();
-    let feeding = thread::spawn(move || {
-        // Writes until the tool is killed.
-        while input.write_all("an item\n".repeat(200_000).as_bytes()).is_ok() {}
-    });
-    let line = lines.find(|line| line.as_ref().unwrap().contains(" items/s")).unwrap().unwrap();
+    let (server, _, files) = start(site);
+    let mut loading = Loading::begin(&server, &[]);
+    loading.next();
+    sleep(Duration::from_millis(600));
+    loading.next();
+    let (ended, _) = loading.end();
+    let line = ended.err.lines().find(|line| line.contains(" items/s")).unwrap();
     assert!(line.starts_with("loading: ") && line.contains(" items, "), "{line}");
-    child.kill().unwrap();
-    child.wait().unwrap();
-    feeding.join().unwrap();
-    let files = Files::new();
     let file = files.write("items", (0..500_000).map(|item| format!("item-{item}\r\n")).collect::<String>());
     // `script` gives the tool a terminal. Without TERM there is no bar.
     let load = format!("{} load {} terminal {file}", path().display(), url(&server));

@@ -32,10 +32,8 @@ fn found(servers: &[Server], name: &str, partitions: u32, items: &[String]) -> i
     let count = |number: usize, data: &str| {
         let key = format!("{name}:{{{number}}}");
         let mut client = owner(servers, &key).client();
-        match client.call(&["BF.BULKEXISTS", &key, "COUNT", "LINES", data]) {
-            redis::Value::Int(count) => count,
-            other => panic!("{key}: {other:?}"),
-        }
+        let reply = client.call(&["BF.BULKEXISTS", &key, "COUNT", "LINES", data]);
+        redis::from_redis_value::<i64>(reply).unwrap()
     };
     theirs.iter().enumerate().map(|(number, data)| count(number, data)).sum()
 }
@@ -177,11 +175,9 @@ impl<'s> Moving<'s> {
 
     fn migrate(&self) {
         let [from, to] = self.nodes;
-        let reply = from.client().array(&["CLUSTER", "GETKEYSINSLOT", &self.slot.to_string(), "10"]);
-        for key in reply {
-            let redis::Value::BulkString(key) = key else { panic!("{key:?}") };
-            let (key, port) = (String::from_utf8(key).unwrap(), to.port().to_string());
-            let migrate = ["MIGRATE", "127.0.0.1", &port, &key, "0", "60000"];
+        let reply = from.client().call(&["CLUSTER", "GETKEYSINSLOT", &self.slot.to_string(), "10"]);
+        for key in redis::from_redis_value::<Vec<String>>(reply).unwrap() {
+            let migrate = ["MIGRATE", "127.0.0.1", &to.port().to_string(), &key, "0", "60000"];
             assert_eq!(from.client().ask(&migrate), "+OK");
         }
     }

@@ -19,15 +19,8 @@ const WEEK_MS: u64 = 168 * HOUR_MS;
 
 /// Returns the time of the server in milliseconds since 1970.
 fn now_ms(client: &mut Client) -> u64 {
-    let parts: Vec<u64> = client
-        .array(&["TIME"])
-        .iter()
-        .map(|part| match part {
-            redis::Value::BulkString(digits) => String::from_utf8_lossy(digits).parse().unwrap(),
-            other => panic!("{other:?} is no part of a time"),
-        })
-        .collect();
-    parts[0] * 1000 + parts[1] / 1000
+    let (seconds, microseconds): (u64, u64) = redis::from_redis_value(client.call(&["TIME"])).unwrap();
+    seconds * 1000 + microseconds / 1000
 }
 
 /// Creates the filter `mine` with a window of a week and adds each item with its time, by generation, as the tool does:
@@ -98,11 +91,6 @@ fn bad_times_are_errors_that_name_the_line(site: &Site) {
     for (text, trouble) in [
         (format!("when,what\n{now_ms},a\n{ahead},b\n"), "line 3: the time 20"),
         (format!("when,what\n{now_ms},a\nsoon,b\n"), "line 3: `soon` is not a time"),
-        (format!("when,what\n,a\n{now_ms},b\n"), "line 2: `` is not a time"),
-        (
-            format!("when,what\n2026-11-23T10:00:00,a\n{now_ms},b\n"),
-            "line 2: `2026-11-23T10:00:00` is not a time",
-        ),
         (format!("what\n{now_ms}\n"), "no column when"),
     ] {
         let file = files.write("csv", text);

@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 
+use redis::from_redis_value;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -162,21 +163,14 @@ pub(crate) fn fixture(name: &str) -> String {
 
 /// Returns how many of the items are in the filter.
 pub(crate) fn present(client: &mut Client, key: &str, items: &[&[u8]]) -> usize {
-    let mut command: Vec<&[u8]> = vec![b"BF.MEXISTS", key.as_bytes()];
-    command.extend(items);
-    client.array(&command).iter().filter(|reply| **reply == redis::Value::Int(1)).count()
+    let found: Vec<bool> =
+        from_redis_value(client.call(&[&[b"BF.MEXISTS", key.as_bytes()], items].concat())).unwrap();
+    found.into_iter().filter(|found| *found).count()
 }
 
 /// Returns the keys of the server in order.
 pub(crate) fn keys(client: &mut Client) -> Vec<String> {
-    let mut keys: Vec<String> = client
-        .array(&["KEYS", "*"])
-        .iter()
-        .map(|key| match key {
-            redis::Value::BulkString(bytes) => String::from_utf8_lossy(bytes).into_owned(),
-            other => panic!("{other:?} is no key"),
-        })
-        .collect();
+    let mut keys: Vec<String> = from_redis_value(client.call(&["KEYS", "*"])).unwrap();
     keys.sort();
     keys
 }

@@ -1,7 +1,7 @@
 //! Connects to the nodes of a cluster, to each at its first use, and follows redirections while slots move between
 //! nodes.
 
-use std::collections::HashMap;
+use std::collections::hash_map::{Entry, HashMap};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -47,7 +47,6 @@ impl Router {
 
     /// Returns the connection to a node.
     pub(crate) fn at(&mut self, address: &NodeAddress) -> Result<&mut Connection, Failure> {
-        use std::collections::hash_map::Entry;
         match self.open.entry(address.clone()) {
             Entry::Occupied(entry) => Ok(entry.into_mut()),
             Entry::Vacant(entry) => Ok(entry.insert(self.site.connect_to(address)?)),
