@@ -1,7 +1,7 @@
 //! The processor's prefetch instruction; the only unsafe code outside the adapter to the server.
 
-use crate::bloom::Prefetch;
-use crate::bloom::table::{PortableSelect, Select, Task};
+use crate::bloom::prefetch::{Prefetch, Task};
+use crate::bloom::words::{PortableSelect, Select};
 
 /// Prefetches on processors that this code supports. On others it does nothing.
 #[derive(Clone, Copy, Debug, Default)]

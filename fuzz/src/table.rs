@@ -6,7 +6,8 @@ use std::collections::HashMap;
 
 use everbloom::bloom::generation::is_live;
 use everbloom::bloom::hash::murmur3::hash128;
-use everbloom::bloom::table::{Addition, COUNT_MAX, Counting, Entry, EntryKind, Table};
+use everbloom::bloom::table::merge::{Counting, Entry};
+use everbloom::bloom::table::{Addition, COUNT_MAX, EntryKind, Table};
 use everbloom::bloom::{AddError, Added, ItemHash, NoPrefetch, Room, TableSpec};
 
 use super::input::Input;
@@ -115,7 +116,7 @@ impl World {
         // The time of a late item is that of the newest one.
         let now = added.max(self.newest());
         let added = if is_live(added, now) { added } else { now };
-        Addition { hash, added, now, keeps_generation: flags & 1 == 1, most_items: u64::MAX }
+        Addition { hash, generation: added, now, keeps_generation: flags & 1 == 1, most_items: u64::MAX }
     }
 
     fn add(&mut self, hash: ItemHash, limit: u64, flags: u8) {
@@ -130,7 +131,7 @@ impl World {
                 assert!(added != Added::New || !is_known);
                 known.count += 1;
                 if added != Added::Present || !addition.keeps_generation {
-                    known.added = known.added.max(addition.added);
+                    known.added = known.added.max(addition.generation);
                 } else if !is_known {
                     // A false positive, whose generation stays.
                     self.known.remove(&(hash.h1, hash.h2));
@@ -156,11 +157,10 @@ impl World {
         let skipped = if items.is_empty() { 0 } else { first % items.len() };
         for item in items.into_iter().skip(skipped).take(times * 8) {
             let known = self.known.get_mut(&item).unwrap();
-            assert_eq!(
-                self.table.remove(ItemHash { h1: item.0, h2: item.1 }, NoPrefetch),
-                Ok(true),
-                "{item:x?}"
-            );
+            self.table.remove_each(&[ItemHash { h1: item.0, h2: item.1 }], NoPrefetch, |removed| {
+                assert_eq!(removed, Ok(true), "{item:x?}");
+                true
+            });
             known.count -= 1;
             if known.count == 0 {
                 self.known.remove(&item);

@@ -14,6 +14,7 @@ pub mod outcome;
 pub mod prefetch;
 pub mod room;
 pub mod table;
+pub mod words;
 
 pub use bits::{BitArray, Layer, LayerCounts, LayerSpec, LayerStats, Layout, Occupancy, Placement};
 pub use filter::dumps::{Dump, DumpId};

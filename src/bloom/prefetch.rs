@@ -1,11 +1,20 @@
-//! Prefetching memory.
+//! What the caller's processor can do for a filter: prefetch memory, and run code with instructions of its own.
 //!
 //! A probe of a large array costs a page walk and a cache miss. Those of many items overlap if all are prefetched
 //! before the first is read. The instruction depends on the processor, so the caller provides it.
 
 use std::ops::Range;
 
-use super::table::{PortableSelect, Task};
+use super::words::{PortableSelect, Select};
+
+/// Work whose code is compiled once for each way to find a set bit.
+pub trait Task {
+    /// The result.
+    type Output;
+
+    /// Does the work.
+    fn run(self, select: impl Select) -> Self::Output;
+}
 
 /// Tells the processor to load memory that will be read soon. Affects only the time.
 pub trait Prefetch: Copy {

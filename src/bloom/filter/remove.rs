@@ -20,11 +20,15 @@ impl Filter {
         let Some(hash) = ItemHash::of(hash, item).filter(|_| table.kind() == EntryKind::Counted) else {
             return Ok(false);
         };
-        let removed = table.remove(hash, prefetch)?;
-        if removed {
+        let mut removed = Ok(false);
+        table.remove_each(&[hash], prefetch, |result| {
+            removed = result;
+            true
+        });
+        if removed == Ok(true) {
             self.note_change();
         }
-        Ok(removed)
+        removed
     }
 
     /// Does [`remove`](Self::remove) for each item, and passes the results to `reply` in order, until it returns false.

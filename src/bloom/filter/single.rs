@@ -193,7 +193,8 @@ impl Filter {
         let moment = self.policy.moment();
         let keeps_generation = self.window().is_some_and(|window| window.no_refresh);
         let hash = ItemHash::default();
-        let addition = Addition { hash, added: moment.added, now: moment.now, keeps_generation, most_items };
+        let addition =
+            Addition { hash, generation: moment.added, now: moment.now, keeps_generation, most_items };
         (!self.is_past()).then_some(addition)
     }
 

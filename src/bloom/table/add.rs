@@ -1,19 +1,17 @@
-//! Adding items.
+//! Adding items: what all kinds of entries have in common, and plain entries.
 
-use super::directory::Leftovers;
-use super::lookup::{Place, Run, matches};
-use super::schedule::BUCKET_BITS;
-use super::segment::low_bits;
-use super::select::{PortableSelect, Select};
-use super::{EntryKind, MASS_BITS, Table, Tally};
+use super::entry::{EntrySums, RUN_MAX, RunSlots, matches, weight};
+use super::lookup::{BucketAddress, BucketRun, STEP_ITEMS};
+use super::segment::Segment;
+use super::size::BUCKETS;
+use super::{EntryKind, ItemCounts, Table};
 use crate::bloom::generation::Generation;
+use crate::bloom::group::{ItemSet, members, take_first};
 use crate::bloom::hash::ItemHash;
 use crate::bloom::outcome::{AddError, Added, ReserveError};
+use crate::bloom::prefetch::{Prefetch, Task};
 use crate::bloom::room::Room;
-
-/// Most slots of a bucket. One more makes the bucket saturated; if entries are counted, it is refused. Items that
-/// nobody crafted fill a bucket with as many slots less than once in 10^20 buckets.
-pub(super) const RUN_MAX: u32 = 31;
+use crate::bloom::words::{PortableSelect, Select, low_bits};
 
 /// An item that is added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +19,7 @@ pub struct Addition {
     /// Its hash.
     pub hash: ItemHash,
     /// The generation of its entry, if entries are timed: at most `now` and live then.
-    pub added: Generation,
+    pub generation: Generation,
     /// The current generation, if entries are timed.
     pub now: Generation,
     /// Whether an entry that is live keeps its generation.
@@ -30,13 +28,56 @@ pub struct Addition {
     pub most_items: u64,
 }
 
+/// What became of the items of a group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GroupOutcomes {
+    /// Items that are [`Added::New`].
+    pub new: ItemSet,
+    /// Items that are [`Added::Again`].
+    pub again: ItemSet,
+    /// The first item that was refused, and why. Those after it were not added.
+    pub refused: Option<(u32, AddError)>,
+}
+
 impl Table {
     /// Adds an item. O(1); one add in some thousand also splits a segment.
     ///
     /// # Errors
     /// [`AddError`].
     #[inline(always)]
-    pub(super) fn add_item(
+    pub fn add(
+        &mut self,
+        addition: Addition,
+        room: &Room<'_>,
+        prefetch: impl Prefetch,
+    ) -> Result<Added, AddError> {
+        self.prefetch_change(addition.hash, prefetch);
+        prefetch.run(Add { table: self, addition, room })
+    }
+
+    /// Adds the `wanted` items in order, until one is refused. `addition` has what they have in common. O(items).
+    pub fn add_each(
+        &mut self,
+        hashes: &[ItemHash],
+        wanted: ItemSet,
+        addition: Addition,
+        room: &Room<'_>,
+        prefetch: impl Prefetch,
+    ) -> GroupOutcomes {
+        let (mut rest, mut outcomes) = (wanted, GroupOutcomes::default());
+        while rest != 0 && outcomes.refused.is_none() {
+            let step = take_first(&mut rest, STEP_ITEMS);
+            members(hashes, step).for_each(|(_, hash)| self.prefetch_change(hash, prefetch));
+            let of_step = prefetch.run(AddEach { table: self, hashes, wanted: step, addition, room });
+            outcomes.new |= of_step.new;
+            outcomes.again |= of_step.again;
+            outcomes.refused = of_step.refused;
+        }
+        outcomes
+    }
+
+    #[inline(always)]
+    fn add_item(
         &mut self,
         addition: Addition,
         room: &Room<'_>,
@@ -51,13 +92,13 @@ impl Table {
 
     #[inline(always)]
     fn add_plain(&mut self, hash: ItemHash, room: &Room<'_>, select: impl Select) -> Result<Added, AddError> {
-        let Some((place, segment)) = self.locate(hash) else { return Ok(Added::Present) };
-        let run = segment.run(&place, select);
-        let mut slots = 0u32;
+        let Some((address, segment)) = self.locate(hash) else { return Ok(Added::Present) };
+        let run = segment.run(&address, select);
+        let mut slots = 0usize;
         if !run.is_empty {
             let mut is_present = false;
             segment.scan(run.start, |slot| {
-                is_present = matches(slot, place.key);
+                is_present = matches(slot, address.key);
                 slots = slots.wrapping_add(1);
                 !is_present
             });
@@ -66,19 +107,103 @@ impl Table {
             }
         }
         if slots >= RUN_MAX {
-            self.saturate_bucket(&place, 0);
+            self.saturate_bucket(&address, 0);
         } else if !self.needs_room(segment, 1) {
-            self.insert(&place, run, 0);
+            self.insert(&address, run, 0);
         } else {
             self.add_after_making_room(hash, room).map_err(AddError::CannotGrow)?;
         }
-        if let Tally::Plain { items, .. } = &mut self.tally {
+        if let ItemCounts::Plain { items, .. } = &mut self.counts {
             *items = items.saturating_add(1);
         }
         Ok(Added::New)
     }
 
-    /// Checks that the table may have one more item.
+    /// Makes room for the entry of an item that has none, and adds it.
+    #[inline(never)]
+    fn add_after_making_room(&mut self, hash: ItemHash, room: &Room<'_>) -> Result<(), ReserveError> {
+        let Some((address, _)) = self.locate(hash) else { return Ok(()) };
+        self.make_room(address.segment, 1, 0, room)?;
+        if let Some((address, segment)) = self.locate(hash) {
+            if segment.used() >= segment.used_max() {
+                self.saturate_fullest_block(&address, 0);
+            }
+            self.insert_unless_saturated(hash, 0);
+        }
+        Ok(())
+    }
+
+    /// Adds an entry to a segment that has a free slot, unless the bucket has become saturated.
+    pub(super) fn insert_unless_saturated(&mut self, hash: ItemHash, code: u64) {
+        let Some((address, segment)) = self.locate(hash) else { return };
+        let run = segment.run(&address, PortableSelect);
+        let entry_mask = low_bits(self.entry_bits(segment));
+        if run.is_empty || !segment.run_has(run.start, |value| value & entry_mask == 0) {
+            self.insert(&address, run, code);
+        }
+    }
+
+    /// Adds an entry with the longest remainder to a segment that has a free slot. `code` is that of its generation.
+    #[inline(always)]
+    pub(super) fn insert(&mut self, address: &BucketAddress, run: BucketRun, code: u64) {
+        let generation_bits = self.kind().generation_bits();
+        let Some(segment) = self.directory.get_mut(address.segment) else { return };
+        let bits = segment.width().wrapping_sub(generation_bits).wrapping_sub(1);
+        let slot = (code << 1 | 1) << (bits & 63) | address.key & low_bits(bits);
+        segment.insert(address.block, address.bucket, run.start, slot, run.is_empty);
+        self.directory.count_used(1);
+        self.set_weight(self.weight().wrapping_add(weight(address.address_bits, bits)));
+    }
+
+    /// Replaces the `before` slots of a run. There must be room for the new ones.
+    pub(super) fn replace_run(
+        &mut self,
+        address: &BucketAddress,
+        run: BucketRun,
+        before: usize,
+        slots: &[u64],
+    ) {
+        let Some(segment) = self.directory.get_mut(address.segment) else { return };
+        for _ in slots.len()..before {
+            segment.remove_first(address.block, address.bucket, run.start);
+        }
+        for slot in before..slots.len() {
+            segment.insert(address.block, address.bucket, run.start, 0, slot == 0);
+        }
+        let mut at = run.start;
+        for value in slots {
+            segment.set_slot(at, *value);
+            at = segment.next(at);
+        }
+        self.directory.count_used((slots.len() as u64).wrapping_sub(before as u64));
+    }
+
+    /// Makes every item of a bucket present: one slot of this code takes the place of its entries.
+    pub(super) fn saturate_bucket(&mut self, address: &BucketAddress, code: u64) {
+        let Some(segment) = self.directory.get(address.segment) else { return };
+        let (run, entry_bits) = (segment.run(address, PortableSelect), self.entry_bits(segment));
+        let (slots, mut change) = (segment.slots_of(run), EntrySums::default());
+        for slot in &slots {
+            change.remove(address.address_bits, slot & low_bits(entry_bits));
+        }
+        change.add(address.address_bits, 0);
+        self.replace_run(address, run, slots.len(), &[code.wrapping_shl(entry_bits)]);
+        self.apply(change);
+    }
+
+    /// Saturates the buckets of the fullest block of a segment that is full though it is as large as it may be. That
+    /// happens only to items that were crafted.
+    #[cold]
+    pub(super) fn saturate_fullest_block(&mut self, address: &BucketAddress, code: u64) {
+        let Some(segment) = self.directory.get(address.segment) else { return };
+        let Some(block) = (0..segment.blocks()).max_by_key(|block| segment.length(*block)) else { return };
+        let header = segment.header(block);
+        for bucket in (0..BUCKETS).filter(|bucket| header.is_occupied(*bucket)) {
+            self.saturate_bucket(&BucketAddress { block, bucket, ..*address }, code);
+        }
+    }
+
+    /// Checks that counted or timed entries may have one more item.
     ///
     /// # Errors
     /// [`AddError::Full`].
@@ -88,79 +213,63 @@ impl Table {
             addition.most_items != u64::MAX && self.distinct_items(addition.now) >= addition.most_items;
         if is_full { Err(AddError::Full) } else { Ok(()) }
     }
+}
 
-    /// Makes room for the entry of an item that has none, and adds it.
-    #[inline(never)]
-    fn add_after_making_room(&mut self, hash: ItemHash, room: &Room<'_>) -> Result<(), ReserveError> {
-        let Some((place, _)) = self.locate(hash) else { return Ok(()) };
-        self.make_room(place.segment, 1, 0, room)?;
-        if let Some((place, segment)) = self.locate(hash) {
-            if segment.used() >= segment.used_max() {
-                self.saturate_fullest_block(&place, 0);
-            }
-            self.insert_unless_saturated(hash, 0);
+impl Segment {
+    /// Returns the slots of a run.
+    pub(super) fn slots_of(&self, run: BucketRun) -> RunSlots {
+        let mut slots = RunSlots::new();
+        if !run.is_empty {
+            self.visit_run(run.start, |_, value| {
+                slots.push(value);
+                true
+            });
         }
-        Ok(())
-    }
-
-    /// Adds an entry to a segment that has a free slot, unless the bucket has become saturated.
-    pub(super) fn insert_unless_saturated(&mut self, hash: ItemHash, code: u64) {
-        let Some((place, segment)) = self.locate(hash) else { return };
-        let run = segment.run(&place, PortableSelect);
-        let entry_bits = segment.width().wrapping_sub(self.kind().generation_bits());
-        let is_saturated =
-            !run.is_empty && segment.run_has(run.start, |value| value & low_bits(entry_bits) == 0);
-        if !is_saturated {
-            self.insert(&place, run, code);
-        }
-    }
-
-    /// Adds an entry with the longest remainder to a segment that has a free slot. `code` is that of its generation.
-    #[inline(always)]
-    pub(super) fn insert(&mut self, place: &Place, run: Run, code: u64) {
-        let generation_bits = self.kind().generation_bits();
-        let Some(segment) = self.directory.get_mut(place.segment) else { return };
-        let bits = segment.width().wrapping_sub(generation_bits).wrapping_sub(1);
-        let slot = (code << 1 | 1) << (bits & 63) | place.key & low_bits(bits);
-        segment.insert(place.block, place.bucket, run.start, slot, run.is_empty);
-        self.directory.count_used(1);
-        self.gain(place.address_bits, bits);
-    }
-
-    /// Adds what an entry with a remainder of this length contributes to the error rate.
-    #[inline(always)]
-    pub(super) fn gain(&mut self, address_bits: u32, remainder_bits: u32) {
-        self.set_mass(self.mass().wrapping_add(weight(address_bits, remainder_bits)));
-    }
-
-    /// Counts an entry `times` more among the leftovers, if it is one.
-    pub(super) fn count_leftover(&mut self, entry: u64, times: u64) {
-        let mut change = Leftovers::default();
-        change.count(entry, times);
-        self.directory.count_leftovers(change);
-    }
-
-    /// Subtracts what an entry with a remainder of this length contributes to the error rate.
-    #[inline(always)]
-    pub(super) fn lose(&mut self, address_bits: u32, remainder_bits: u32) {
-        self.set_mass(self.mass().wrapping_sub(weight(address_bits, remainder_bits)));
-    }
-
-    #[inline(always)]
-    pub(super) fn mass(&self) -> u128 {
-        let [low, high] = self.mass;
-        u128::from(low) | u128::from(high) << 64
-    }
-
-    #[inline(always)]
-    pub(super) fn set_mass(&mut self, mass: u128) {
-        self.mass = [mass as u64, (mass >> 64) as u64];
+        slots
     }
 }
 
-/// Returns what an entry with a remainder of this length contributes to the error rate, in units of 2^-[`MASS_BITS`].
-#[inline(always)]
-pub(super) const fn weight(address_bits: u32, remainder_bits: u32) -> u128 {
-    let known = address_bits.wrapping_add(BUCKET_BITS).wrapping_add(remainder_bits);
-    1u128.wrapping_shl(MASS_BITS.wrapping_sub(known))
+struct Add<'t, 'l> {
+    table: &'t mut Table,
+    addition: Addition,
+    room: &'t Room<'l>,
+}
+
+impl Task for Add<'_, '_> {
+    type Output = Result<Added, AddError>;
+
+    #[inline(always)]
+    fn run(self, select: impl Select) -> Self::Output {
+        self.table.add_item(self.addition, self.room, select)
+    }
+}
+
+struct AddEach<'t, 'l> {
+    table: &'t mut Table,
+    hashes: &'t [ItemHash],
+    wanted: ItemSet,
+    addition: Addition,
+    room: &'t Room<'l>,
+}
+
+impl Task for AddEach<'_, '_> {
+    type Output = GroupOutcomes;
+
+    #[inline(always)]
+    fn run(self, select: impl Select) -> GroupOutcomes {
+        let mut outcomes = GroupOutcomes::default();
+        for (index, hash) in members(self.hashes, self.wanted) {
+            match self.table.add_item(Addition { hash, ..self.addition }, self.room, select) {
+                Ok(outcome) => {
+                    outcomes.new |= ItemSet::from(outcome == Added::New).wrapping_shl(index);
+                    outcomes.again |= ItemSet::from(outcome == Added::Again).wrapping_shl(index);
+                }
+                Err(error) => {
+                    outcomes.refused = Some((index, error));
+                    break;
+                }
+            }
+        }
+        outcomes
+    }
 }

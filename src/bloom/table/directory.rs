@@ -1,6 +1,11 @@
-//! The segments of a table, by number.
+//! The segments of a table, by number, and changes of several of them at once.
 
+use smallvec::SmallVec;
+
+use super::Table;
+use super::entry::{EntrySums, Leftovers};
 use super::segment::Segment;
+use super::size::{SegmentShape, TableSize};
 use crate::bloom::memory::{BlockMover, BlockVisitor, OutOfMemory};
 
 /// Logarithm of the segments of a piece, which has up to 64 KiB.
@@ -16,33 +21,6 @@ const PIECE_FIRST_SEGMENTS: usize = 4;
 pub(super) enum Directory {
     One(Segment),
     Many(Box<Pieces>),
-}
-
-/// What entries leave behind that know no more of an item than its bucket. As a change, the numbers wrap.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Leftovers {
-    /// Entries without a remainder.
-    pub void_entries: u64,
-    /// Buckets that match every item.
-    pub saturated_buckets: u64,
-}
-
-impl Leftovers {
-    /// Counts an entry `times` more, if it is one of them.
-    #[inline(always)]
-    pub(super) fn count(&mut self, entry: u64, times: u64) {
-        match entry {
-            0 => self.saturated_buckets = self.saturated_buckets.wrapping_add(times),
-            1 => self.void_entries = self.void_entries.wrapping_add(times),
-            _ => {}
-        }
-    }
-
-    /// Counts those of a change, or of another segment.
-    pub(super) fn add(&mut self, other: Self) {
-        self.void_entries = self.void_entries.wrapping_add(other.void_entries);
-        self.saturated_buckets = self.saturated_buckets.wrapping_add(other.saturated_buckets);
-    }
 }
 
 /// Segments in pieces.
@@ -67,6 +45,11 @@ impl Directory {
                 None => 0,
             },
         }
+    }
+
+    /// Returns the number of segments and the logarithm of their blocks.
+    pub(super) fn size(&self) -> TableSize {
+        TableSize { segments: self.len(), blocks_log: self.get(0).map_or(0, Segment::blocks_log) }
     }
 
     /// Returns the segment with this number.
@@ -139,18 +122,12 @@ impl Directory {
         (size_of::<Pieces>() + lists + (full + last) * size_of::<Segment>()) as u64
     }
 
-    /// Counts slots that an entry took in a segment.
+    /// Counts slots of a segment that came into use; the number wraps for those that became free.
     #[inline(always)]
     pub(super) fn count_used(&mut self, slots: u64) {
         if let Self::Many(many) = self {
             many.used = many.used.wrapping_add(slots);
         }
-    }
-
-    /// Counts slots that became free in a segment.
-    #[inline(always)]
-    pub(super) fn count_freed(&mut self, slots: u64) {
-        self.count_used(slots.wrapping_neg());
     }
 
     /// Returns what entries have left behind; `None` if that is not counted because there is one segment.
@@ -168,15 +145,12 @@ impl Directory {
     /// Returns the bytes that the directory will take more for one more segment.
     pub(super) fn push_bytes(&self) -> u64 {
         const SEGMENT_BYTES: usize = size_of::<Segment>();
+        const LIST_BYTES: usize = size_of::<Vec<Segment>>();
         let bytes = match self {
-            Self::One(_) => {
-                size_of::<Pieces>() + size_of::<Vec<Segment>>() + PIECE_FIRST_SEGMENTS * SEGMENT_BYTES
-            }
+            Self::One(_) => size_of::<Pieces>() + LIST_BYTES + PIECE_FIRST_SEGMENTS * SEGMENT_BYTES,
             Self::Many(many) => match many.pieces.last() {
-                Some(last) if last.len() < last.capacity() => 0,
-                Some(last) if last.len() < PIECE_SEGMENTS => last.len() * SEGMENT_BYTES,
-                _ if many.pieces.len() < many.pieces.capacity() => PIECE_FIRST_SEGMENTS * SEGMENT_BYTES,
-                _ => PIECE_FIRST_SEGMENTS * SEGMENT_BYTES + many.pieces.len() * size_of::<Vec<Segment>>(),
+                Some(last) if last.len() < PIECE_SEGMENTS => further(last) * SEGMENT_BYTES,
+                _ => PIECE_FIRST_SEGMENTS * SEGMENT_BYTES + further(&many.pieces) * LIST_BYTES,
             },
         };
         bytes as u64
@@ -186,11 +160,9 @@ impl Directory {
     ///
     /// # Errors
     /// [`OutOfMemory`]; nothing changed.
-    pub(super) fn try_reserve(&mut self) -> Result<(), OutOfMemory> {
+    fn try_reserve(&mut self) -> Result<(), OutOfMemory> {
         if let Self::One(first) = self {
-            let mut pieces = Vec::new();
-            pieces.try_reserve_exact(1).map_err(|_| OutOfMemory)?;
-            let mut piece = new_piece()?;
+            let (mut pieces, mut piece) = (try_with_capacity(1)?, try_with_capacity(PIECE_FIRST_SEGMENTS)?);
             let first = std::mem::take(first);
             let (used, segment_bytes) = (first.used() as u64, first.shape().bytes());
             piece.push(first);
@@ -202,13 +174,11 @@ impl Directory {
         let pieces = &mut many.pieces;
         match pieces.last_mut() {
             Some(last) if last.len() < PIECE_SEGMENTS => {
-                let more = if last.len() < last.capacity() { 0 } else { last.len() };
-                last.try_reserve_exact(more).map_err(|_| OutOfMemory)
+                last.try_reserve_exact(further(last)).map_err(|_| OutOfMemory)
             }
             _ => {
-                let piece = new_piece()?;
-                let more = if pieces.len() < pieces.capacity() { 0 } else { pieces.len() };
-                pieces.try_reserve_exact(more).map_err(|_| OutOfMemory)?;
+                let piece = try_with_capacity(PIECE_FIRST_SEGMENTS)?;
+                pieces.try_reserve_exact(further(pieces)).map_err(|_| OutOfMemory)?;
                 pieces.push(piece);
                 Ok(())
             }
@@ -285,8 +255,112 @@ impl Directory {
     }
 }
 
-fn new_piece() -> Result<Vec<Segment>, OutOfMemory> {
-    let mut piece = Vec::new();
-    piece.try_reserve_exact(PIECE_FIRST_SEGMENTS).map_err(|_| OutOfMemory)?;
-    Ok(piece)
+/// Returns for how many further elements a vector gets memory when one is pushed: it doubles.
+fn further<T>(values: &Vec<T>) -> usize {
+    if values.len() < values.capacity() { 0 } else { values.len() }
+}
+
+fn try_with_capacity<T>(capacity: usize) -> Result<Vec<T>, OutOfMemory> {
+    let mut values = Vec::new();
+    values.try_reserve_exact(capacity).map_err(|_| OutOfMemory)?;
+    Ok(values)
+}
+
+/// Segments that will replace others, and how the table is then.
+#[derive(Debug)]
+pub(super) struct SegmentChanges {
+    /// Segments with their numbers.
+    replaced: SmallVec<[(usize, Segment); 2]>,
+    /// A further segment.
+    pushed: Option<Segment>,
+    /// Whether the last segment is removed.
+    pops: bool,
+    /// Slots in use.
+    pub(super) used: u64,
+    /// Bytes of the table.
+    pub(super) bytes: u64,
+    /// The change of what the table keeps of its entries.
+    pub(super) sums: EntrySums,
+}
+
+impl SegmentChanges {
+    /// Returns what changes nothing.
+    pub(super) fn new(table: &Table) -> Self {
+        let (used, bytes, sums) = (table.directory.used(), table.size_bytes(), EntrySums::default());
+        Self { replaced: SmallVec::new(), pushed: None, pops: false, used, bytes, sums }
+    }
+
+    /// Returns a segment as it is planned.
+    pub(super) fn segment<'p>(&'p self, table: &'p Table, number: usize) -> Option<&'p Segment> {
+        let planned = self.replaced.iter().find(|(replaced, _)| *replaced == number);
+        planned.map(|(_, segment)| segment).or_else(|| table.directory.get(number))
+    }
+
+    /// Replaces a segment.
+    pub(super) fn replace(&mut self, table: &Table, number: usize, segment: Segment) {
+        self.count(&segment, self.segment(table, number).map(sizes));
+        self.replaced.retain(|(replaced, _)| *replaced != number);
+        self.replaced.push((number, segment));
+    }
+
+    /// Adds a segment after the last.
+    pub(super) fn push(&mut self, table: &Table, segment: Segment) {
+        self.count(&segment, None);
+        self.bytes = self.bytes.saturating_add(table.directory.push_bytes());
+        self.pushed = Some(segment);
+    }
+
+    /// Removes the last segment.
+    pub(super) fn pop(&mut self, table: &Table) {
+        let last = table.directory.len().wrapping_sub(1);
+        if let Some((used, bytes)) = self.segment(table, last).map(sizes) {
+            self.used = self.used.saturating_sub(used);
+            self.bytes = self.bytes.saturating_sub(bytes);
+        }
+        self.pops = true;
+    }
+
+    /// Returns the bytes of the table if others of these shapes replace a segment.
+    pub(super) fn bytes_with(&self, segment: &Segment, shapes: &[SegmentShape]) -> u64 {
+        let more = shapes.iter().map(|shape| shape.bytes()).sum::<u64>();
+        self.bytes.saturating_sub(segment.shape().bytes()).saturating_add(more)
+    }
+
+    fn count(&mut self, segment: &Segment, before: Option<(u64, u64)>) {
+        let ((used, bytes), (used_before, bytes_before)) = (sizes(segment), before.unwrap_or_default());
+        self.used = self.used.saturating_add(used).saturating_sub(used_before);
+        self.bytes = self.bytes.saturating_add(bytes).saturating_sub(bytes_before);
+    }
+
+    /// Makes the change.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`]; nothing changed.
+    pub(super) fn commit(self, table: &mut Table) -> Result<(), OutOfMemory> {
+        if self.pushed.is_some() {
+            // Of one segment they are not counted.
+            let before = table.leftovers();
+            let is_first = table.directory.leftovers().is_none();
+            table.directory.try_reserve()?;
+            if is_first {
+                table.directory.count_leftovers(before);
+            }
+        }
+        for (number, segment) in self.replaced {
+            table.directory.replace(number, segment);
+        }
+        if let Some(segment) = self.pushed {
+            table.directory.push(segment);
+        }
+        if self.pops {
+            table.directory.pop();
+        }
+        table.apply(self.sums);
+        Ok(())
+    }
+}
+
+/// Returns the used slots and the bytes of a segment.
+fn sizes(segment: &Segment) -> (u64, u64) {
+    (segment.used() as u64, segment.shape().bytes())
 }

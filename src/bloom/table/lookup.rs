@@ -1,19 +1,21 @@
-//! Finding the entries of an item.
+//! Finding the entries of an item, one item or a group of them with their memory prefetched.
 
-use super::schedule::BUCKET_BITS;
-use super::segment::{Segment, Slot, low_bits};
-use super::select::Select;
+use super::entry::{CountReader, GENERATION_BITS, generation_of, matches};
+use super::segment::{Segment, SlotIndex};
+use super::size::{BUCKET_BITS, depth_of};
 use super::{EntryKind, Table};
-use crate::bloom::generation::{CODES, Generation, is_live};
+use crate::bloom::generation::{Generation, is_live};
+use crate::bloom::group::{ItemSet, members, take_first};
 use crate::bloom::hash::ItemHash;
-use crate::bloom::prefetch::Prefetch;
+use crate::bloom::prefetch::{Prefetch, Task};
+use crate::bloom::words::{Select, low_bits};
 
-/// Bits of a slot for the generation of a timed entry.
-pub(super) const GENERATION_BITS: u32 = CODES.ilog2();
+/// Items whose memory is prefetched before the first of them is looked up.
+pub(super) const STEP_ITEMS: usize = 32;
 
-/// Where the entries of an item are.
+/// The bucket of an item, and what its entries there are compared with.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct BucketAddress {
     /// The number of the segment.
     pub(super) segment: usize,
     /// Bits of the hash that choose the segment and the block.
@@ -26,47 +28,73 @@ pub(super) struct Place {
 
 /// The run of a bucket, which may be empty.
 #[derive(Clone, Copy)]
-pub(super) struct Run {
-    pub(super) start: Slot,
+pub(super) struct BucketRun {
+    pub(super) start: SlotIndex,
     pub(super) is_empty: bool,
 }
 
 impl Table {
-    /// Returns where the entries of an item are.
+    /// Returns whether an item may be in the table; at `now`, if entries are timed. O(1).
     #[inline(always)]
-    pub(super) fn locate(&self, hash: ItemHash) -> Option<(Place, &Segment)> {
+    pub fn contains(&self, hash: ItemHash, now: Generation, prefetch: impl Prefetch) -> bool {
+        self.prefetch(hash, prefetch);
+        prefetch.run(Contains { table: self, hash, now })
+    }
+
+    /// Returns which of the `wanted` items may be in the table; at `now`, if entries are timed. O(items).
+    pub fn contains_each(
+        &self,
+        hashes: &[ItemHash],
+        wanted: ItemSet,
+        now: Generation,
+        prefetch: impl Prefetch,
+    ) -> ItemSet {
+        let (mut rest, mut found) = (wanted, 0);
+        while rest != 0 {
+            let step = take_first(&mut rest, STEP_ITEMS);
+            members(hashes, step).for_each(|(_, hash)| self.prefetch(hash, prefetch));
+            found |= prefetch.run(ContainsEach { table: self, hashes, wanted: step, now });
+        }
+        found
+    }
+
+    /// Returns the bucket of an item, and its segment.
+    #[inline(always)]
+    pub(super) fn locate(&self, hash: ItemHash) -> Option<(BucketAddress, &Segment)> {
         let depth = depth_of(self.directory.len(), hash.h1 as usize);
         let number = (hash.h1 & low_bits(depth)) as usize;
         let segment = self.directory.get(number)?;
-        let place = Place {
+        let address_bits = depth.wrapping_add(segment.blocks_log());
+        let address = BucketAddress {
             segment: number,
-            address_bits: depth.wrapping_add(segment.blocks_log()),
+            address_bits,
             block: (hash.h1 >> (depth & 63)) as usize & segment.block_mask(),
             bucket: (hash.h2 >> (64 - BUCKET_BITS)) as u32,
-            key: 0,
+            key: bits_above(hash, address_bits),
         };
-        Some((Place { key: key(hash, place.address_bits), ..place }, segment))
+        Some((address, segment))
     }
 
     /// Returns whether an item may be in the table, and if its entries are timed, live at `now`.
     #[inline(always)]
-    pub(super) fn has(&self, hash: ItemHash, now: Generation, select: impl Select) -> bool {
-        let Some((place, segment)) = self.locate(hash) else { return false };
-        let header = segment.header(place.block);
-        if !header.is_occupied(place.bucket) {
+    fn has(&self, hash: ItemHash, now: Generation, select: impl Select) -> bool {
+        let Some((address, segment)) = self.locate(hash) else { return false };
+        let header = segment.header(address.block);
+        if !header.is_occupied(address.bucket) {
             return false;
         }
-        let start = segment.run_start(place.block, &header, place.bucket, select);
+        let start = segment.run_start(address.block, &header, address.bucket, select);
         match self.kind() {
-            EntryKind::Plain => segment.run_has(start, |slot| matches(slot, place.key)),
+            EntryKind::Plain => segment.run_has(start, |slot| matches(slot, address.key)),
             EntryKind::Counted => {
-                let mut counts = Counts::default();
-                segment.run_has(start, |slot| counts.is_entry(slot) && matches(slot, place.key))
+                let mut counts = CountReader::new(EntryKind::Counted);
+                segment.run_has(start, |slot| counts.is_entry(slot) && matches(slot, address.key))
             }
             EntryKind::Timed => {
                 let entry_bits = segment.width().wrapping_sub(GENERATION_BITS);
                 segment.run_has(start, |slot| {
-                    matches(slot & low_bits(entry_bits), place.key) && is_live(segment.generation(slot), now)
+                    matches(slot & low_bits(entry_bits), address.key)
+                        && is_live(segment.generation(slot), now)
                 })
             }
         }
@@ -74,30 +102,36 @@ impl Table {
 
     /// Prefetches the memory of an item's entries for a lookup.
     #[inline(always)]
-    pub(super) fn prefetch(&self, hash: ItemHash, prefetch: impl Prefetch) {
-        if let Some((place, segment)) = self.locate(hash) {
-            segment.prefetch(place.block, prefetch);
+    fn prefetch(&self, hash: ItemHash, prefetch: impl Prefetch) {
+        if let Some((address, segment)) = self.locate(hash) {
+            segment.prefetch(address.block, prefetch);
         }
     }
 
     /// Prefetches the memory of an item's entries for a change.
     #[inline(always)]
     pub(super) fn prefetch_change(&self, hash: ItemHash, prefetch: impl Prefetch) {
-        if let Some((place, segment)) = self.locate(hash) {
-            segment.prefetch(place.block, prefetch);
+        if let Some((address, segment)) = self.locate(hash) {
+            segment.prefetch(address.block, prefetch);
             // Where the free slots of a block begin depends on the next block.
-            segment.prefetch_header(place.block.wrapping_add(1), prefetch);
+            segment.prefetch_header(address.block.wrapping_add(1), prefetch);
         }
+    }
+
+    /// Returns the bits of an entry in a segment.
+    #[inline(always)]
+    pub(super) fn entry_bits(&self, segment: &Segment) -> u32 {
+        segment.width().wrapping_sub(self.kind().generation_bits())
     }
 }
 
 impl Segment {
-    /// Returns the run of an item's bucket.
+    /// Returns the run of an item's bucket; if it is empty, with the slot where it would begin.
     #[inline(always)]
-    pub(super) fn run(&self, place: &Place, select: impl Select) -> Run {
-        let header = self.header(place.block);
-        let is_empty = !header.is_occupied(place.bucket);
-        Run { start: self.run_start(place.block, &header, place.bucket, select), is_empty }
+    pub(super) fn run(&self, address: &BucketAddress, select: impl Select) -> BucketRun {
+        let header = self.header(address.block);
+        let is_empty = !header.is_occupied(address.bucket);
+        BucketRun { start: self.run_start(address.block, &header, address.bucket, select), is_empty }
     }
 
     /// Returns the generation of the slot of a timed entry.
@@ -107,73 +141,43 @@ impl Segment {
     }
 }
 
-/// Returns the generation of a code, in a segment with this stamp. Its entries are at most one generation newer.
-#[inline(always)]
-pub(super) fn generation_of(code: u64, stamp: Generation) -> Generation {
-    let newest = stamp.wrapping_add(1);
-    newest.wrapping_sub(newest.wrapping_sub(code) % CODES)
-}
-
-/// Returns the codes whose generations are live, as the bits of a word, in a segment with this stamp.
-pub(super) fn live_codes(stamp: Generation, now: Generation) -> u64 {
-    let live = |code: &u64| is_live(generation_of(*code, stamp), now);
-    (0..CODES).filter(live).fold(0, |codes, code| codes | 1 << code)
-}
-
-/// Distinguishes entries from counts in the run of a counted bucket: a slot of zero means that the next one is a count.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Counts {
-    is_count_next: bool,
-}
-
-impl Counts {
-    /// Returns whether the next slot is a count.
-    pub(super) fn is_in_count(self) -> bool {
-        self.is_count_next
-    }
-
-    /// Returns whether the next slot of the run is an entry.
-    #[inline(always)]
-    pub(super) fn is_entry(&mut self, slot: u64) -> bool {
-        if self.is_count_next {
-            self.is_count_next = false;
-            return false;
-        }
-        self.is_count_next = slot == 0;
-        slot != 0
-    }
-}
-
-/// Returns the largest depth that all of this number of segments have.
-#[inline(always)]
-pub(super) fn depth(segments: usize) -> u32 {
-    63u32.wrapping_sub((segments as u64 | 1).leading_zeros())
-}
-
-/// Returns how many low bits of the hash choose segment `number` of this many.
-#[inline(always)]
-pub(super) fn depth_of(segments: usize, number: usize) -> u32 {
-    let depth = depth(segments);
-    let split = segments.wrapping_sub(1usize.wrapping_shl(depth));
-    // The segments before `split` have been split already.
-    depth.wrapping_add(((number & low_bits(depth) as usize) < split).into())
-}
-
 /// Returns the bits of a hash above the address.
 #[inline(always)]
-pub(super) fn key(hash: ItemHash, address_bits: u32) -> u64 {
+fn bits_above(hash: ItemHash, address_bits: u32) -> u64 {
     let bits = address_bits & 63;
     hash.h1 >> bits | hash.h2 << 1 << 63u32.wrapping_sub(bits)
 }
 
-/// Returns the length of a remainder; 0 for a void entry or a saturated bucket.
-#[inline(always)]
-pub(super) fn remainder_bits(entry: u64) -> u32 {
-    63 ^ (entry | 1).leading_zeros()
+struct Contains<'t> {
+    table: &'t Table,
+    hash: ItemHash,
+    now: Generation,
 }
 
-/// Returns whether an entry matches an item with this key.
-#[inline(always)]
-pub(super) fn matches(entry: u64, key: u64) -> bool {
-    (entry ^ key) & low_bits(remainder_bits(entry)) == 0
+impl Task for Contains<'_> {
+    type Output = bool;
+
+    #[inline(always)]
+    fn run(self, select: impl Select) -> bool {
+        self.table.has(self.hash, self.now, select)
+    }
+}
+
+struct ContainsEach<'t> {
+    table: &'t Table,
+    hashes: &'t [ItemHash],
+    wanted: ItemSet,
+    now: Generation,
+}
+
+impl Task for ContainsEach<'_> {
+    type Output = ItemSet;
+
+    #[inline(always)]
+    fn run(self, select: impl Select) -> ItemSet {
+        let Self { table, hashes, wanted, now } = self;
+        members(hashes, wanted).fold(0, |found, (index, hash)| {
+            found | ItemSet::from(table.has(hash, now, select)).wrapping_shl(index)
+        })
+    }
 }

@@ -6,14 +6,22 @@
 //! each remainder as a further address bit, so entries get shorter while the table grows. That costs no error rate: see
 //! the [schedule]. docs/architecture.md has a picture.
 //!
-//! A slot holds, from the lowest bit on: the remainder, a set bit above it, and clear bits up to the length of
-//! remainders in its segment. So its value tells how long the remainder is. A remainder without bits is *void*: its
-//! entry matches every item of its bucket, and a split copies it into both segments. A slot of zero makes the bucket
-//! *saturated*, which is what becomes of too many entries; it matches every item as well.
-//!
 //! [`EntryKind`] says what an entry has besides: nothing, a count, or the generation in which its item was added.
 //!
 //! The state depends only on the sequence of operations: primaries and replicas have the same bytes.
+//!
+//! To read this module, follow an item. Each file also uses those that were named before it.
+//!
+//! * A lookup: [`lookup`] finds the segment ([`directory`]), the block and the bucket ([`size`]) of the hash; [`segment`]
+//!   finds the run of the bucket; [`entry`] compares its slots with the hash.
+//! * An add: [`add`] looks the item up; if it is new, `segment/write.rs` inserts a slot with as many bits of the hash as
+//!   the [`schedule`] says. Entries with counts or generations have rules of their own, in [`count`] and [`time`].
+//! * A split: before an add, [`resize`] plans it, checks the limit, writes both segments from the slots of the old one,
+//!   and puts them into the directory.
+//! * A removal: [`count`] takes the longest matching entry, and [`resize`] joins segments.
+//! * An expiry: [`time`] compacts the segment of an add, and now and then another one.
+//! * A merge: [`merge`] visits the entries of one table and adds them to another.
+//! * A save, a dump, a load: [`parts`] takes a table apart and puts it together, and [`validate`] checks what it reads.
 #![expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -21,42 +29,32 @@
 )]
 
 mod add;
-mod build;
 mod count;
 mod directory;
 mod entry;
-mod group;
-mod grow;
-mod history;
 mod lookup;
+pub mod merge;
 mod parts;
-mod plan;
+mod resize;
 mod schedule;
 mod segment;
-mod select;
-mod shrink;
 mod size;
-mod stats;
 mod time;
 mod validate;
 
 use directory::Directory;
-use lookup::{GENERATION_BITS, depth_of};
+use entry::EntrySums;
 use segment::Segment;
+use size::TableSize;
 
 use super::generation::Generation;
 use super::memory::OutOfMemory;
 
 pub use add::Addition;
-pub use count::COUNT_MAX;
-pub use directory::Leftovers;
-pub use entry::{Counting, Entry};
-pub use group::Outcomes;
-pub use history::{GENERATIONS, History};
+pub use entry::{COUNT_MAX, Leftovers};
 pub use parts::{Loading, POSITIONS, PartsError, TableCounts, TablePart};
 pub use schedule::Schedule;
-pub use select::{PortableSelect, Select, Task};
-pub use stats::TableStats;
+pub use time::{GENERATIONS, History};
 
 /// What the entries of a table have besides a remainder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,17 +67,6 @@ pub enum EntryKind {
     Timed,
 }
 
-impl EntryKind {
-    /// Returns the bits of a slot for a generation.
-    #[inline(always)]
-    const fn generation_bits(self) -> u32 {
-        if let Self::Timed = self { GENERATION_BITS } else { 0 }
-    }
-}
-
-/// The unit of weights is 2^-120: the least that an entry adds to the error rate.
-const MASS_BITS: u32 = 120;
-
 /// The parameters of a table.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TableSpec {
@@ -91,19 +78,60 @@ pub struct TableSpec {
     pub items: u64,
 }
 
+impl TableSpec {
+    /// Returns the expected bytes of a table that has grown to `items` items. If its entries are timed, as many are
+    /// live, and others have expired but are not free yet. O(log items).
+    #[must_use]
+    pub fn expected_bytes(&self, items: u64) -> u64 {
+        let schedule = Schedule::new(self.kind, self.error_rate, self.items);
+        let (size, segment_bytes) = schedule.expected(self.kind, items, self.items);
+        let history = if self.kind == EntryKind::Timed { size_of::<History>() } else { 0 };
+        segment_bytes.saturating_add(Directory::bytes_of(size.segments)).saturating_add(history as u64)
+    }
+}
+
+/// The statistics of a table.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct TableStats {
+    /// Items: [`Table::items`].
+    pub items: u64,
+    /// The same, but each counted once: [`Table::distinct_items`].
+    pub distinct_items: u64,
+    /// Bytes of its segments and directory.
+    pub size_bytes: u64,
+    /// Its segments.
+    pub segments: u64,
+    /// Entries that know no more of an item than its bucket.
+    pub leftovers: Leftovers,
+    /// Entries that have expired and are not free yet.
+    pub expired_entries: u64,
+    /// An upper bound of its current error rate.
+    pub error_rate: f64,
+}
+
+impl TableStats {
+    /// Returns about how many bytes the expired entries take.
+    #[must_use]
+    pub fn expired_bytes(&self) -> u64 {
+        let share =
+            self.expired_entries as f64 / self.items.saturating_add(self.expired_entries).max(1) as f64;
+        (self.size_bytes as f64 * share) as u64
+    }
+}
+
 /// An expandable table.
 #[derive(Debug)]
 pub struct Table {
     directory: Directory,
-    tally: Tally,
+    counts: ItemCounts,
     /// The sum of the weights of all entries, low word first. It is at least the error rate.
-    mass: [u64; 2],
+    weight: [u64; 2],
     schedule: Schedule,
 }
 
-/// What is counted, by the kind of entries.
+/// What is counted of items, by the kind of entries.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Tally {
+enum ItemCounts {
     Plain {
         /// Items that were added.
         items: u64,
@@ -144,34 +172,31 @@ impl Table {
         Self::of_size(self.kind(), TableCounts::initial(self.schedule))
     }
 
-    /// Creates an empty table of this size.
+    /// Creates a table of this size, without entries yet.
     fn of_size(kind: EntryKind, counts: TableCounts) -> Result<Self, OutOfMemory> {
-        let TableCounts { schedule, items, tally, history, segments, blocks_log, loading } = counts;
-        let empty = |number: usize| {
-            let address_bits = depth_of(segments, number).wrapping_add(blocks_log);
-            let entry_bits = schedule.remainder_bits(address_bits).wrapping_add(1);
-            Segment::new(blocks_log, entry_bits.wrapping_add(kind.generation_bits()))
-        };
+        let TableCounts { schedule, items, entries, history, segments, blocks_log, loading } = counts;
+        let size = TableSize { segments, blocks_log };
+        let empty = |number| Segment::new(blocks_log, schedule.slot_width(kind, size.address_bits(number)));
         let mut directory = Directory::One(empty(0));
         for number in 1..segments {
             directory.try_push(empty(number))?;
         }
-        let tally = match kind {
-            EntryKind::Plain => Tally::Plain { items, loading },
-            EntryKind::Counted => Tally::Counted { items, entries: tally, loading },
-            EntryKind::Timed => Tally::Timed { history: Box::new(history), stored: tally, loading },
+        let counts = match kind {
+            EntryKind::Plain => ItemCounts::Plain { items, loading },
+            EntryKind::Counted => ItemCounts::Counted { items, entries, loading },
+            EntryKind::Timed => ItemCounts::Timed { history: Box::new(history), stored: entries, loading },
         };
-        Ok(Self { directory, tally, mass: [0; 2], schedule })
+        Ok(Self { directory, counts, weight: [0; 2], schedule })
     }
 
     /// Returns what the entries have besides a remainder.
     #[must_use]
     #[inline(always)]
     pub const fn kind(&self) -> EntryKind {
-        match self.tally {
-            Tally::Plain { .. } => EntryKind::Plain,
-            Tally::Counted { .. } => EntryKind::Counted,
-            Tally::Timed { .. } => EntryKind::Timed,
+        match self.counts {
+            ItemCounts::Plain { .. } => EntryKind::Plain,
+            ItemCounts::Counted { .. } => EntryKind::Counted,
+            ItemCounts::Timed { .. } => EntryKind::Timed,
         }
     }
 
@@ -180,9 +205,9 @@ impl Table {
     #[must_use]
     #[inline(always)]
     pub fn items(&self, now: Generation) -> u64 {
-        match &self.tally {
-            Tally::Plain { items, .. } | Tally::Counted { items, .. } => *items,
-            Tally::Timed { history, .. } => history.live_items(now),
+        match &self.counts {
+            ItemCounts::Plain { items, .. } | ItemCounts::Counted { items, .. } => *items,
+            ItemCounts::Timed { history, .. } => history.live_items(now),
         }
     }
 
@@ -190,13 +215,13 @@ impl Table {
     /// an item once. An item that was added again after the table has grown may count twice.
     #[must_use]
     pub fn distinct_items(&self, now: Generation) -> u64 {
-        if let Tally::Counted { entries, .. } = self.tally { entries } else { self.items(now) }
+        if let ItemCounts::Counted { entries, .. } = self.counts { entries } else { self.items(now) }
     }
 
     /// Returns how many items were added in each generation, if entries are timed.
     #[must_use]
     pub fn history(&self) -> Option<&History> {
-        if let Tally::Timed { history, .. } = &self.tally { Some(history) } else { None }
+        if let ItemCounts::Timed { history, .. } = &self.counts { Some(history) } else { None }
     }
 
     /// Returns the slots in use.
@@ -210,7 +235,7 @@ impl Table {
     #[must_use]
     pub fn leftovers(&self) -> Leftovers {
         self.directory.leftovers().unwrap_or_else(|| {
-            self.directory.get(0).map_or_else(Leftovers::default, |only| self.leftovers_of(only))
+            self.directory.get(0).map_or_else(Leftovers::default, |only| self.sums_of(only, 0).leftovers)
         })
     }
 
@@ -240,15 +265,51 @@ impl Table {
     /// part that is live counts.
     #[must_use]
     pub fn error_rate(&self, now: Generation) -> f64 {
-        let live = match (&self.tally, self.used_slots()) {
-            (Tally::Timed { history, .. }, used @ 1..) => history.live_items(now) as f64 / used as f64,
+        let live = match (&self.counts, self.used_slots()) {
+            (ItemCounts::Timed { history, .. }, used @ 1..) => history.live_items(now) as f64 / used as f64,
             _ => 1.0,
         };
-        (self.entries_rate() * live.min(1.0)).min(1.0)
+        (EntrySums::error_rate(self.weight()) * live.min(1.0)).min(1.0)
     }
 
-    /// Returns the sum of what all entries add to the error rate.
-    fn entries_rate(&self) -> f64 {
-        self.mass() as f64 / (1u128 << MASS_BITS) as f64
+    /// Returns an upper bound of the error rate over the whole life of the table, to 10^12 items: that of the entries
+    /// it has, and of those with which it grows.
+    #[must_use]
+    pub fn error_rate_max(&self) -> f64 {
+        EntrySums::error_rate(self.weight())
+            + self.schedule.rate_of_growth(self.used_slots(), self.directory.size())
+    }
+
+    #[inline(always)]
+    fn weight(&self) -> u128 {
+        let [low, high] = self.weight;
+        u128::from(low) | u128::from(high) << 64
+    }
+
+    #[inline(always)]
+    fn set_weight(&mut self, weight: u128) {
+        self.weight = [weight as u64, (weight >> 64) as u64];
+    }
+
+    /// Changes the sums of all entries.
+    fn apply(&mut self, change: EntrySums) {
+        self.set_weight(self.weight().wrapping_add(change.weight));
+        self.directory.count_leftovers(change.leftovers);
+    }
+
+    /// Returns the statistics at `now`. O(1).
+    #[must_use]
+    pub fn stats(&self, now: Generation) -> TableStats {
+        let items = self.items(now);
+        let is_timed = self.kind() == EntryKind::Timed;
+        TableStats {
+            items,
+            distinct_items: self.distinct_items(now),
+            size_bytes: self.size_bytes(),
+            segments: self.segment_count() as u64,
+            leftovers: self.leftovers(),
+            expired_entries: if is_timed { self.used_slots().saturating_sub(items) } else { 0 },
+            error_rate: self.error_rate(now),
+        }
     }
 }

@@ -4,22 +4,18 @@ use std::ops::Range;
 
 use thiserror::Error;
 
-use super::build::selected;
-use super::directory::{Directory, Leftovers};
-use super::entry::{Counting, Entry};
-use super::grow::used_before_growth;
-use super::lookup::{Counts, Place, depth_of};
-use super::schedule::Schedule;
-use super::segment::{BLOCKS_LOG_MAX, Segment, Shape, USED_MAX};
-use super::{EntryKind, GENERATIONS, History, Table, Tally};
+use super::directory::Directory;
+use super::entry::EntrySums;
+use super::merge::{COPIES_MAX, Counting};
+use super::segment::Segment;
+use super::size::{BLOCKS_LOG_MAX, SEGMENTS_MAX_LOG, SegmentShape, TableSize, USED_MAX};
+use super::{EntryKind, GENERATIONS, History, ItemCounts, Schedule, Table};
 use crate::bloom::generation::{CODES, Generation, is_live};
 use crate::bloom::hash::ItemHash;
 use crate::bloom::memory::{BlockMover, BlockVisitor, OutOfMemory};
 use crate::bloom::outcome::{AddError, ReserveError};
 use crate::bloom::room::Room;
 
-/// Logarithm of the most segments of a table: 2^40 items have a quarter as many.
-const SEGMENTS_MAX_LOG: u32 = 30;
 /// Least bytes that a segment of several is taken for when the size of a table is checked before its segments are
 /// known.
 const SEGMENT_LEAST_BYTES: u64 = 2048;
@@ -33,10 +29,6 @@ const SPLIT_MAX_BYTES: u64 = 64 << 10;
 /// segments: the dumped table may have grown since the header.
 const PLACES_MAX: usize = 1 << 12;
 const PLACES_GROWTH_MAX: usize = 16;
-/// Most further copies of the entries of a call that know less of the hash than the addresses of the table: as many as
-/// a large chunk has entries. A table of 10^9 items can take any honest one.
-const COPIES_MAX: u64 = 1 << 22;
-
 /// Slots in use of a segment from which on it is too full for a load: some less than there can be.
 const CROWDED_SLOTS: u64 = USED_MAX as u64 / 16 * 15;
 /// A table is made larger for a part only while it has at least this part of the slots in use with which it grows.
@@ -57,7 +49,7 @@ pub struct TableCounts {
     /// Items that were added and not removed; 0 if entries are timed.
     pub items: u64,
     /// Entries that were added and not removed, if they are counted. Entries that were stored, if they are timed.
-    pub tally: u64,
+    pub entries: u64,
     /// How many items were added in each generation, if entries are timed.
     pub history: History,
     /// The number of segments.
@@ -71,15 +63,9 @@ pub struct TableCounts {
 impl TableCounts {
     /// Returns those of an empty table.
     pub(super) fn initial(schedule: Schedule) -> Self {
-        Self {
-            schedule,
-            items: 0,
-            tally: 0,
-            history: History::default(),
-            segments: schedule.initial_segments(),
-            blocks_log: schedule.initial_blocks_log(),
-            loading: Loading::default(),
-        }
+        let TableSize { blocks_log, segments } = schedule.initial_size();
+        let (history, loading) = (History::default(), Loading::default());
+        Self { schedule, items: 0, entries: 0, history, segments, blocks_log, loading }
     }
 
     /// Checks that there is such a table, and that it may take as many bytes as it has to.
@@ -88,11 +74,8 @@ impl TableCounts {
     /// [`PartsError`].
     fn check(&self, kind: EntryKind, room: &Room<'_>) -> Result<(), PartsError> {
         self.schedule.validate(kind).map_err(PartsError::Invalid)?;
-        let (segments, blocks_log) = (self.schedule.initial_segments(), self.schedule.initial_blocks_log());
-        if !is_size(self.segments, self.blocks_log)
-            || self.segments < segments
-            || self.blocks_log < blocks_log
-        {
+        let size = TableSize { segments: self.segments, blocks_log: self.blocks_log };
+        if !size.is_possible() || size < self.schedule.initial_size() {
             return Err(PartsError::Invalid("segments"));
         }
         let is_one = self.segments == 1;
@@ -127,12 +110,6 @@ impl Loading {
     }
 }
 
-/// Returns whether a table can have this many segments of 2^`blocks_log` blocks.
-pub(super) fn is_size(segments: usize, blocks_log: u32) -> bool {
-    segments == 1 && blocks_log <= BLOCKS_LOG_MAX
-        || blocks_log == BLOCKS_LOG_MAX && (1..=1 << SEGMENTS_MAX_LOG).contains(&segments)
-}
-
 /// A segment outside of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TablePart {
@@ -148,14 +125,13 @@ pub struct TablePart {
     pub words: Box<[u64]>,
 }
 
-/// A part whose segment keeps the rules, with the weight of its entries and its leftovers.
+/// A part whose segment keeps the rules, with the sums of its entries.
 #[derive(Debug)]
 struct CheckedPart {
     number: usize,
     depth: u32,
     segment: Segment,
-    weight: u128,
-    leftovers: Leftovers,
+    sums: EntrySums,
 }
 
 /// What the entries of some segments count.
@@ -166,7 +142,7 @@ struct EntryCounts {
     by_generation: [u64; GENERATIONS],
 }
 
-impl Tally {
+impl ItemCounts {
     /// Counts nothing any more.
     fn clear(&mut self) {
         match self {
@@ -241,7 +217,7 @@ impl Table {
         stamp: Generation,
     ) -> Result<(), PartsError> {
         let before = self.directory.get(number).ok_or(PartsError::Invalid("segments"))?;
-        let (depth, blocks_log) = (depth_of(self.directory.len(), number), before.blocks_log());
+        let (depth, blocks_log) = (self.directory.size().depth_of(number), before.blocks_log());
         let part = self.checked_part(TablePart { number, depth, blocks_log, stamp, words })?;
         if self.has_place_for(&part) { self.put(part) } else { Err(PartsError::Invalid("segments")) }
     }
@@ -286,12 +262,26 @@ impl Table {
     /// Returns the segment of a part, if it keeps the rules.
     fn checked_part(&self, part: TablePart) -> Result<CheckedPart, PartsError> {
         let TablePart { number, depth, blocks_log, stamp, words } = part;
-        if depth > SEGMENTS_MAX_LOG || number >> depth != 0 || !is_size(1 << depth, blocks_log) {
+        let is_possible = |depth: u32| TableSize { segments: 1 << depth, blocks_log }.is_possible();
+        if depth > SEGMENTS_MAX_LOG || number >> depth != 0 || !is_possible(depth) {
             return Err(PartsError::Invalid("segment number"));
         }
-        let segment = self.segment_of(depth, blocks_log, words, stamp)?;
-        let (weight, leftovers) = self.check_segment(depth, &segment)?;
-        Ok(CheckedPart { number, depth, segment, weight, leftovers })
+        if self.kind() != EntryKind::Timed && stamp != 0 {
+            return Err(PartsError::Invalid("stamp"));
+        }
+        let address_bits = depth.saturating_add(blocks_log);
+        let width = self.schedule.slot_width(self.kind(), address_bits);
+        let shape = if words.is_empty() {
+            SegmentShape { blocks_log, slots: 0, width, words: 0 }
+        } else {
+            SegmentShape::of_words(blocks_log, width, words.len())
+        };
+        if shape.words != words.len() || !shape.is_possible() {
+            return Err(PartsError::Invalid("segment size"));
+        }
+        let segment = Segment::of_words(shape, words, stamp);
+        let sums = self.check_segment(address_bits, &segment)?;
+        Ok(CheckedPart { number, depth, segment, sums })
     }
 
     /// Returns whether the table has an empty segment of the same number and size.
@@ -299,14 +289,8 @@ impl Table {
         self.directory.get(part.number).is_some_and(|place| {
             place.used() == 0
                 && place.blocks_log() == part.segment.blocks_log()
-                && depth_of(self.directory.len(), part.number) == part.depth
+                && self.directory.size().depth_of(part.number) == part.depth
         })
-    }
-
-    /// Returns whether the entries of a part are in segments that are as small, or smaller.
-    fn is_as_large_as(&self, number: usize, depth: u32, part_blocks_log: u32) -> bool {
-        let (segments, blocks_log) = self.size();
-        depth_of(segments, number).wrapping_add(blocks_log) >= depth.wrapping_add(part_blocks_log)
     }
 
     /// Returns how many further entries the table will have because entries of a part know less of the hash than its
@@ -319,30 +303,10 @@ impl Table {
         copies
     }
 
-    /// Returns whether the entries of another table can be added in bounded time: those that know less of the hash than
-    /// the addresses of this one have a copy at each. O(entries).
-    #[must_use]
-    pub fn can_take(&self, source: &Self) -> bool {
-        let mut copies = 0u64;
-        for number in 0..source.segment_count() {
-            source.visit_segment(number, |entry| copies = copies.saturating_add(self.copies_besides(&entry)));
-        }
-        copies <= COPIES_MAX
-    }
-
-    /// Returns how many addresses an entry is of, besides the first.
-    fn copies_besides(&self, entry: &Entry) -> u64 {
-        let (segments, blocks_log) = self.size();
-        let address_bits = depth_of(segments, 0).wrapping_add(blocks_log);
-        let missing_bits = address_bits.saturating_sub(entry.known_bits.into());
-        (1u64 << missing_bits.min(63)).wrapping_sub(1)
-    }
-
     fn add_part(&mut self, part: CheckedPart) -> Result<(), PartsError> {
         // The header of the dump counts them until its last part was added. Others may come after that.
         let is_counted = !self.is_loading();
         let CheckedPart { number, depth, ref segment, .. } = part;
-        let blocks_log = segment.blocks_log();
         let mut entries = Vec::new();
         entries.try_reserve_exact(segment.used()).map_err(|_| OutOfMemory)?;
         self.visit_entries(segment, number, depth, &mut |entry| entries.push(entry));
@@ -352,7 +316,7 @@ impl Table {
             self.put(part)?;
             if is_counted {
                 let counts = self.count_entries(number..number.saturating_add(1));
-                self.tally.add(&counts);
+                self.counts.add(&counts);
             }
             return Ok(());
         }
@@ -361,10 +325,13 @@ impl Table {
         // The limit was checked for all entries. They come in the order of their segments.
         let room = Room::new(&u64::MAX);
         // The entries of a smaller segment would fill a larger one, and then be lost.
-        while !entries.is_empty() && !self.is_as_large_as(number, depth, blocks_log) {
+        let address_bits = depth.wrapping_add(segment.blocks_log());
+        while !entries.is_empty() && self.directory.size().address_bits(number) < address_bits {
             self.grow(now, &room)?;
         }
-        let slots = self.slots_for(&entries);
+        let slots = entries
+            .iter()
+            .fold(0u64, |slots, entry| slots.saturating_add(self.slots_for(entry, now).unwrap_or(0)));
         if slots > 0 {
             self.grow_for(slots, now, &room)?;
             while self.is_crowded_by(number, depth, slots) {
@@ -378,7 +345,7 @@ impl Table {
             let added = if is_counted {
                 self.add_entry(entry, Counting::Larger, now, &room).map(|_| ())
             } else {
-                self.add_copies(entry, Counting::Larger, now, &room).map(|_| ())
+                self.add_uncounted(entry, Counting::Larger, now, &room)
             };
             added.map_err(|error| match error {
                 AddError::CannotGrow(error) => error.into(),
@@ -391,37 +358,34 @@ impl Table {
     /// Returns whether the segments that get the entries of a part would be too full, although the table is not: what
     /// was added while a dump went on is only in its later parts.
     fn is_crowded_by(&self, number: usize, depth: u32, slots: u64) -> bool {
-        let (count, blocks_log) = self.size();
+        let size = self.directory.size();
         let used = self.used_slots().saturating_add(slots);
         // Parts that were crafted do not make a table very large.
-        if blocks_log < BLOCKS_LOG_MAX || used < used_before_growth(count, blocks_log) / CROWDED_MIN_SHARE {
+        if size.blocks_log < BLOCKS_LOG_MAX || used < size.slots_before_growth() / CROWDED_MIN_SHARE {
             return false;
         }
-        let step = 1usize << depth.min(depth_of(count, number));
-        let of_part = (number & step.wrapping_sub(1)..count).step_by(step);
-        let (segments, used) = of_part.filter_map(|number| self.directory.get(number)).fold(
-            (0u64, slots),
-            |(segments, used), segment| {
-                (segments.saturating_add(1), used.saturating_add(segment.used() as u64))
-            },
-        );
+        let step = 1usize << depth.min(size.depth_of(number));
+        let (mut segments, mut used) = (0u64, slots);
+        for number in (number & step.wrapping_sub(1)..size.segments).step_by(step) {
+            segments = segments.saturating_add(1);
+            used = used.saturating_add(self.directory.get(number).map_or(0, Segment::used) as u64);
+        }
         used > segments.saturating_mul(CROWDED_SLOTS)
     }
 
     /// Puts a part in the place of an empty segment of the same number and size.
     fn put(&mut self, part: CheckedPart) -> Result<(), PartsError> {
-        let CheckedPart { number, segment, weight, leftovers, .. } = part;
-        let mass = self.mass().checked_add(weight).ok_or(PartsError::Invalid("entries"))?;
+        let CheckedPart { number, segment, sums, .. } = part;
+        self.weight().checked_add(sums.weight).ok_or(PartsError::Invalid("entries"))?;
         self.advance(segment.stamp);
         self.directory.replace(number, segment);
-        self.directory.count_leftovers(leftovers);
-        self.set_mass(mass);
+        self.apply(sums);
         Ok(())
     }
 
     /// Makes a generation the newest one, unless there is a newer one.
     pub(super) fn advance(&mut self, generation: Generation) {
-        if let Tally::Timed { history, .. } = &mut self.tally {
+        if let ItemCounts::Timed { history, .. } = &mut self.counts {
             history.advance(generation);
         }
     }
@@ -439,8 +403,8 @@ impl Table {
     /// Counts all entries. One that is in several segments counts several times.
     fn count_again(&mut self) {
         let counts = self.count_entries(0..self.segment_count());
-        self.tally.clear();
-        self.tally.add(&counts);
+        self.counts.clear();
+        self.counts.add(&counts);
     }
 
     /// Returns the counts of the entries of some segments.
@@ -468,62 +432,32 @@ impl Table {
     }
 
     fn loading(&self) -> Loading {
-        match self.tally {
-            Tally::Plain { loading, .. } | Tally::Counted { loading, .. } | Tally::Timed { loading, .. } => {
-                loading
-            }
+        match self.counts {
+            ItemCounts::Plain { loading, .. }
+            | ItemCounts::Counted { loading, .. }
+            | ItemCounts::Timed { loading, .. } => loading,
         }
     }
 
     fn loading_mut(&mut self) -> &mut Loading {
-        match &mut self.tally {
-            Tally::Plain { loading, .. } | Tally::Counted { loading, .. } | Tally::Timed { loading, .. } => {
-                loading
-            }
+        match &mut self.counts {
+            ItemCounts::Plain { loading, .. }
+            | ItemCounts::Counted { loading, .. }
+            | ItemCounts::Timed { loading, .. } => loading,
         }
-    }
-
-    fn segment_of(
-        &self,
-        depth: u32,
-        blocks_log: u32,
-        words: Box<[u64]>,
-        stamp: Generation,
-    ) -> Result<Segment, PartsError> {
-        let entry_bits = self.schedule.remainder_bits(depth.saturating_add(blocks_log)).saturating_add(1);
-        let width = entry_bits.saturating_add(self.kind().generation_bits());
-        if self.kind() != EntryKind::Timed && stamp != 0 {
-            return Err(PartsError::Invalid("stamp"));
-        }
-        if words.is_empty() {
-            let mut segment = Segment::new(blocks_log, width);
-            segment.stamp = stamp;
-            return Ok(segment);
-        }
-        let shape = Shape::of_words(blocks_log, width, words.len());
-        if shape.words != words.len() || !shape.is_possible() {
-            return Err(PartsError::Invalid("segment size"));
-        }
-        Ok(Segment::of_words(shape, words, stamp))
     }
 
     /// Returns what the table has besides its segments.
     #[must_use]
     pub fn counts(&self) -> TableCounts {
-        let (items, tally, history) = match &self.tally {
-            Tally::Plain { items, .. } => (*items, 0, History::default()),
-            Tally::Counted { items, entries, .. } => (*items, *entries, History::default()),
-            Tally::Timed { history, stored, .. } => (0, *stored, **history),
+        let (items, entries, history) = match &self.counts {
+            ItemCounts::Plain { items, .. } => (*items, 0, History::default()),
+            ItemCounts::Counted { items, entries, .. } => (*items, *entries, History::default()),
+            ItemCounts::Timed { history, stored, .. } => (0, *stored, **history),
         };
-        TableCounts {
-            schedule: self.schedule,
-            items,
-            tally,
-            history,
-            segments: self.directory.len(),
-            blocks_log: self.directory.get(0).map_or(0, Segment::blocks_log),
-            loading: self.loading(),
-        }
+        let (schedule, loading) = (self.schedule, self.loading());
+        let TableSize { blocks_log, segments } = self.directory.size();
+        TableCounts { schedule, items, entries, history, segments, blocks_log, loading }
     }
 
     /// Returns the words of a segment, and the generation of its last compaction if entries are timed.
@@ -540,49 +474,27 @@ impl Table {
     pub fn part_at(&self, position: u64) -> Result<Option<(TablePart, u64)>, OutOfMemory> {
         let Ok(low) = u32::try_from(position) else { return Ok(None) };
         let hash = ItemHash { h1: low.reverse_bits().into(), h2: 0 };
-        let Some((Place { segment: number, .. }, segment)) = self.locate(hash) else { return Ok(None) };
-        let depth = depth_of(self.directory.len(), number);
+        let Some((address, segment)) = self.locate(hash) else { return Ok(None) };
+        let (number, depth) = (address.segment, self.directory.size().depth_of(address.segment));
         let first = u64::from((number as u32).reverse_bits());
         let part = if position == first {
             segment.try_clone()?
         } else {
-            self.without_entries_before(position, segment, number, depth)?
+            self.selected(
+                segment,
+                |_| segment.shape(),
+                segment.stamp,
+                |block, value| {
+                    let entry = self.entry(segment, value, (number, depth), block);
+                    // The last item that the entry matches has all unknown bits set.
+                    let unknown = u32::MAX.checked_shl(entry.known_bits.into()).unwrap_or(0);
+                    u64::from((entry.known as u32 | unknown).reverse_bits()) >= position
+                },
+            )?
         };
         let blocks_log = part.blocks_log();
         let part = TablePart { number, depth, blocks_log, stamp: part.stamp, words: part.into_words() };
         Ok(Some((part, first.saturating_add(POSITIONS >> depth))))
-    }
-
-    /// Returns a segment without the entries that only match items before a position of a dump.
-    fn without_entries_before(
-        &self,
-        position: u64,
-        segment: &Segment,
-        number: usize,
-        depth: u32,
-    ) -> Result<Segment, OutOfMemory> {
-        let address_bits = depth.wrapping_add(segment.blocks_log());
-        let (mut counts, mut stays) = (Counts::default(), false);
-        let mut part = selected(
-            segment,
-            |_| segment.shape(),
-            |block, value| {
-                if self.kind() != EntryKind::Counted || counts.is_entry(value) {
-                    let entry = self.entry(
-                        segment,
-                        value,
-                        (number as u128 | (block as u128) << depth, address_bits),
-                        0,
-                    );
-                    // The last item that the entry matches has all unknown bits set.
-                    let unknown = u32::MAX.checked_shl(entry.known_bits.into()).unwrap_or(0);
-                    stays = u64::from((entry.known as u32 | unknown).reverse_bits()) >= position;
-                }
-                stays
-            },
-        )?;
-        part.stamp = segment.stamp;
-        Ok(part)
     }
 
     /// Makes a copy with its own memory. O(bytes).
@@ -596,13 +508,13 @@ impl Table {
             directory.try_push(segment.try_clone()?)?;
         }
         directory.count_leftovers(self.directory.leftovers().unwrap_or_default());
-        Ok(Self { directory, tally: self.tally.clone(), ..*self })
+        Ok(Self { directory, counts: self.counts.clone(), ..*self })
     }
 
     /// Visits the blocks of the allocator: the history, those of the directory, then those of the segments.
     /// O(segments).
     pub fn visit_blocks(&self, visitor: &mut impl BlockVisitor) {
-        if let Tally::Timed { history, .. } = &self.tally {
+        if let ItemCounts::Timed { history, .. } = &self.counts {
             visitor.visit(std::slice::from_ref(&**history));
         }
         self.directory.visit_blocks(visitor);
@@ -611,7 +523,7 @@ impl Table {
 
     /// Moves the history and the blocks of the directory. O(pieces).
     pub fn move_structs(&mut self, mover: &impl BlockMover) {
-        if let Tally::Timed { history, .. } = &mut self.tally {
+        if let ItemCounts::Timed { history, .. } = &mut self.counts {
             mover.move_box(history);
         }
         self.directory.move_blocks(mover);

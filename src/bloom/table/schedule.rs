@@ -8,21 +8,14 @@
 //! in advance", FOCS 2013).
 
 use super::EntryKind;
-use super::grow::used_before_growth;
-use super::lookup::depth;
-use super::parts::is_size;
-use super::segment::{BLOCKS_LOG_MAX, BUCKETS};
+use super::entry::COUNTED_BASE_MIN;
+use super::size::{BUCKETS, SegmentShape, TableSize, depth};
 
-/// Bits of the number of a bucket.
-pub(super) const BUCKET_BITS: u32 = BUCKETS.ilog2();
 /// Longest remainder: with its marker and a generation it fits a word.
 pub(super) const REMAINDER_MAX_BITS: u32 = 58;
 /// Shortest remainder of plain entries at first. With shorter ones, void entries would be more than a twentieth of a
 /// table of 10^9 items.
 const PLAIN_BASE_MIN: u32 = 8;
-/// Shortest remainder of counted entries at first. With it, a table can become 2048 times as large before a removed
-/// item leaves anything behind.
-pub(super) const COUNTED_BASE_MIN: u32 = 11;
 /// Shortest remainder of timed entries at first. They expire before void ones matter.
 const TIMED_BASE_MIN: u32 = 6;
 /// Smallest error rate that remainders are sized for.
@@ -39,6 +32,9 @@ const LOAD_FIRST: f64 = 1.75;
 const LOAD_ADDED: f64 = 0.75;
 /// Slots per bucket after which entries count to the next size: half of those of a round of splits do.
 const LOAD_LAST: f64 = 1.55;
+
+/// Deviations from the mean of eight equal parts of a normal distribution.
+const EIGHTHS: [f64; 8] = [-1.534, -0.887, -0.489, -0.157, 0.157, 0.489, 0.887, 1.534];
 
 /// The lengths of the remainders of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,20 +69,20 @@ impl Schedule {
     }
 
     fn growing(least: u32, error_rate: f64) -> Self {
-        // The error rate of a table of the largest size, in units of that of an entry with a base remainder.
-        let mut units = LOAD_FIRST / 2.0;
+        // The error rate of a table of the largest size, as a multiple of that of an entry with a base remainder.
+        let mut multiple = LOAD_FIRST / 2.0;
         for size_log in 1..=SIZE_MAX_LOG {
-            units += LOAD_ADDED / (2u64 << longer(size_log)) as f64;
+            multiple += LOAD_ADDED / (2u64 << longer(size_log)) as f64;
         }
         let mut base = least;
-        while base < REMAINDER_MAX_BITS && units > error_rate * (1u64 << base) as f64 {
+        while base < REMAINDER_MAX_BITS && multiple > error_rate * (1u64 << base) as f64 {
             base += 1;
         }
         // As many sizes as possible have no further bit.
         let mut longer_from = 0;
         for size_log in 0..LONGER_FROM[0] - 1 {
-            units += if size_log == 0 { LOAD_FIRST } else { LOAD_ADDED } / 2.0;
-            if units > error_rate * (1u64 << base) as f64 {
+            multiple += if size_log == 0 { LOAD_FIRST } else { LOAD_ADDED } / 2.0;
+            if multiple > error_rate * (1u64 << base) as f64 {
                 break;
             }
             longer_from = size_log + 1;
@@ -96,16 +92,14 @@ impl Schedule {
 
     fn level(error_rate: f64, items: u64) -> Self {
         // Items are live for up to fifteen fourteenths of the window.
-        let live = items.saturating_add(items / 14);
-        let (segments, blocks_log) = size_for(live);
+        let size = TableSize::for_slots(items.saturating_add(items / 14));
         // Each doubling beyond this size adds half as much as the one before.
-        let full = used_before_growth(segments, blocks_log);
-        let units = load(full, segments, blocks_log) + LOAD_ADDED / 2.0;
+        let slots_per_bucket = size.load(size.slots_before_growth()) + LOAD_ADDED / 2.0;
         let longest = REMAINDER_MAX_BITS - 1;
         let base = (TIMED_BASE_MIN..longest)
-            .find(|base| units / (1u64 << base) as f64 <= error_rate)
+            .find(|base| slots_per_bucket / (1u64 << base) as f64 <= error_rate)
             .unwrap_or(longest);
-        Self::Level { base: base as u8, blocks_log: blocks_log as u8, segments: segments as u32 }
+        Self::Level { base: base as u8, blocks_log: size.blocks_log as u8, segments: size.segments as u32 }
     }
 
     /// Checks that a table of these entries can have this schedule.
@@ -118,30 +112,28 @@ impl Schedule {
             Self::Growing { base, longer_from } => {
                 (base, kind != EntryKind::Timed && u32::from(longer_from) < LONGER_FROM[0])
             }
-            Self::Level { base, blocks_log, segments } => {
-                (base, kind == EntryKind::Timed && is_size(segments as usize, blocks_log.into()))
-            }
+            Self::Level { base, .. } => (base, kind == EntryKind::Timed && self.initial_size().is_possible()),
         };
         let is_possible = is_possible && (least..=REMAINDER_MAX_BITS).contains(&base.into());
         if is_possible { Ok(()) } else { Err("schedule") }
     }
 
     /// Returns what the entries add to the error rate with which a table of this size grows to any other one.
-    pub(super) fn rate_of_growth(self, used: u64, segments: usize, blocks_log: u32) -> f64 {
-        let units = |size_log| 1.0 / (1u64 << self.remainder_bits(size_log)) as f64;
+    pub(super) fn rate_of_growth(self, used: u64, size: TableSize) -> f64 {
+        let rate = |size_log| 1.0 / (1u64 << self.remainder_bits(size_log)) as f64;
         match self {
             Self::Growing { .. } => {
-                let size_log = depth(segments) + blocks_log;
+                let size_log = depth(size.segments) + size.blocks_log;
                 let full = if size_log == 0 { LOAD_FIRST } else { LOAD_LAST };
                 let left = (full - used as f64 / (u64::from(BUCKETS) << size_log) as f64).max(0.0);
-                let further = (size_log + 1..=SIZE_MAX_LOG).map(|size_log| LOAD_ADDED * units(size_log));
-                left * units(size_log) + further.sum::<f64>()
+                let further = (size_log + 1..=SIZE_MAX_LOG).map(|size_log| LOAD_ADDED * rate(size_log));
+                left * rate(size_log) + further.sum::<f64>()
             }
-            Self::Level { blocks_log, segments, .. } => {
-                let level = used_before_growth(segments as usize, blocks_log.into());
-                let left = load(level.saturating_sub(used), segments as usize, blocks_log.into());
-                let beyond = used.max(level) as f64 / level as f64;
-                (left + LOAD_ADDED / 2.0 / beyond) * units(0)
+            Self::Level { .. } => {
+                let size = self.initial_size();
+                let full = size.slots_before_growth();
+                let beyond = used.max(full) as f64 / full as f64;
+                (size.load(full.saturating_sub(used)) + LOAD_ADDED / 2.0 / beyond) * rate(0)
             }
         }
     }
@@ -162,38 +154,53 @@ impl Schedule {
         bits.min(REMAINDER_MAX_BITS)
     }
 
-    /// Returns the logarithm of the number of blocks of the first segment.
-    pub(super) fn initial_blocks_log(self) -> u32 {
-        if let Self::Level { blocks_log, .. } = self { blocks_log.into() } else { 0 }
-    }
-
-    /// Returns the number of segments at first.
-    pub(super) fn initial_segments(self) -> usize {
-        if let Self::Level { segments, .. } = self { segments as usize } else { 1 }
-    }
-}
-
-/// Returns the smallest number of segments, and the logarithm of their blocks, of a table with `used` slots in use.
-pub(super) fn size_for(used: u64) -> (usize, u32) {
-    let blocks_log = (0..BLOCKS_LOG_MAX).find(|log| used_before_growth(1, *log) >= used);
-    let blocks_log = blocks_log.unwrap_or(BLOCKS_LOG_MAX);
-    let mut segments = 1;
-    let mut step = 1usize << 31;
-    while step > 0 {
-        if used_before_growth(segments + step - 1, blocks_log) < used {
-            segments += step;
+    /// Returns the size of an empty table.
+    pub(super) fn initial_size(self) -> TableSize {
+        match self {
+            Self::Growing { .. } => TableSize { segments: 1, blocks_log: 0 },
+            Self::Level { blocks_log, segments, .. } => {
+                TableSize { segments: segments as usize, blocks_log: blocks_log.into() }
+            }
         }
-        step /= 2;
     }
-    (segments, blocks_log)
-}
 
-/// Returns how many slots a bucket has, on average over items: some segments have been split in this round, and have
-/// half the load.
-fn load(used: u64, segments: usize, blocks_log: u32) -> f64 {
-    let whole = (1u64 << depth(segments)) as f64;
-    let load = used as f64 / (whole * (u64::from(BUCKETS) << blocks_log) as f64);
-    load * (1.0 - (segments as f64 / whole - 1.0) / 2.0)
+    /// Returns the bits of a slot in a segment whose blocks are chosen by `address_bits` bits of the hash.
+    #[inline(always)]
+    pub(super) fn slot_width(self, kind: EntryKind, address_bits: u32) -> u32 {
+        self.remainder_bits(address_bits).wrapping_add(1).wrapping_add(kind.generation_bits())
+    }
+
+    /// Returns the expected size, and bytes of the segments, of a table that has grown to `items` items; `most_items`
+    /// is the number that a table of timed entries is made for.
+    pub(super) fn expected(self, kind: EntryKind, items: u64, most_items: u64) -> (TableSize, u64) {
+        let initial = self.initial_size();
+        let used = match kind {
+            EntryKind::Plain | EntryKind::Counted => items,
+            // Timed ones are live for up to fifteen fourteenths of the window, and not free at once. What has expired
+            // is freed before the table grows beyond the size that it is made for.
+            EntryKind::Timed => {
+                let most = if items <= most_items { initial.slots_before_growth() } else { u64::MAX };
+                items.saturating_add(items / 14).saturating_add(items / 24).min(most)
+            }
+        };
+        let size = TableSize::for_slots(used).max(initial);
+        let whole = 1usize << depth(size.segments);
+        // Some segments have been split in this round.
+        let split = size.segments - whole;
+        let bytes = |depth: u32, segments: usize| {
+            let width = self.slot_width(kind, depth + size.blocks_log);
+            let mean = used as f64 / (1u64 << depth) as f64;
+            let deviation = if depth == 0 { 0.0 } else { mean.sqrt() };
+            let sizes = EIGHTHS.map(|eighth| {
+                let used = (mean + eighth * deviation).max(0.0).round();
+                SegmentShape::for_slots(size.blocks_log, width, used as usize)
+                    .map_or(0.0, |shape| shape.bytes() as f64)
+            });
+            sizes.iter().sum::<f64>() / EIGHTHS.len() as f64 * segments as f64
+        };
+        let depth = depth(size.segments);
+        (size, (bytes(depth, whole - split) + bytes(depth + 1, 2 * split)) as u64)
+    }
 }
 
 /// Returns how many of [`LONGER_FROM`] a size has reached.

@@ -8,18 +8,16 @@
 //! An add gives a live entry a newer generation only if it has the longest remainder of its segment. A shorter one
 //! stands for more items, and would never expire if each of them refreshed it.
 
-use super::add::{Addition, RUN_MAX, weight};
-use super::build::selected;
-use super::directory::Leftovers;
-use super::lookup::{GENERATION_BITS, depth, depth_of, live_codes, matches, remainder_bits};
-use super::plan::Plan;
-use super::segment::{Segment, low_bits};
-use super::select::Select;
-use super::{EntryKind, Table, Tally};
+use super::add::Addition;
+use super::directory::SegmentChanges;
+use super::entry::{EntrySums, RUN_MAX, live_codes, matches, remainder_bits};
+use super::segment::Segment;
+use super::{ItemCounts, Table};
 use crate::bloom::generation::{CODES, Generation, is_live};
 use crate::bloom::memory::OutOfMemory;
 use crate::bloom::outcome::{AddError, Added};
 use crate::bloom::room::Room;
+use crate::bloom::words::{Select, low_bits};
 
 /// How many entries are stored from one sweep to the next. A sweep compacts a segment, so that the memory of expired
 /// entries becomes free also where no items are added, or joins two.
@@ -33,20 +31,20 @@ impl Table {
         room: &Room<'_>,
         select: impl Select,
     ) -> Result<Added, AddError> {
-        let Addition { hash, added, now, keeps_generation, .. } = addition;
+        let Addition { hash, generation: added, now, keeps_generation, .. } = addition;
         let code = added % CODES;
         let mut is_room_made = false;
         loop {
-            let Some((place, segment)) = self.locate(hash) else { return Ok(Added::Present) };
-            let run = segment.run(&place, select);
-            let entry_bits = segment.width().wrapping_sub(GENERATION_BITS);
-            let (mut slots, mut is_found, mut newest, mut longest) = (0u32, false, added, None);
+            let Some((address, segment)) = self.locate(hash) else { return Ok(Added::Present) };
+            let run = segment.run(&address, select);
+            let entry_bits = self.entry_bits(segment);
+            let (mut slots, mut is_found, mut newest, mut longest) = (0usize, false, added, None);
             if !run.is_empty {
                 segment.visit_run(run.start, |at, value| {
                     slots = slots.wrapping_add(1);
                     let (entry, generation) = (value & low_bits(entry_bits), segment.generation(value));
                     newest = newest.max(generation);
-                    if matches(entry, place.key) && is_live(generation, now) {
+                    if matches(entry, address.key) && is_live(generation, now) {
                         is_found = true;
                         if remainder_bits(entry).wrapping_add(1) == entry_bits {
                             longest = Some((at, value));
@@ -67,7 +65,7 @@ impl Table {
             let must_sweep = self.stored().wrapping_add(1).is_multiple_of(SWEEP_ENTRIES);
             if !is_room_made && (must_sweep || self.is_stale(segment, now) || self.needs_room(segment, more))
             {
-                self.make_room(place.segment, more, now, room).map_err(AddError::CannotGrow)?;
+                self.make_room(address.segment, more, now, room).map_err(AddError::CannotGrow)?;
                 is_room_made = true;
                 continue;
             }
@@ -75,21 +73,19 @@ impl Table {
             match longest {
                 Some((at, value)) => {
                     let value = value & low_bits(entry_bits) | code << (entry_bits & 63);
-                    if let Some(segment) = self.directory.get_mut(place.segment) {
+                    if let Some(segment) = self.directory.get_mut(address.segment) {
                         segment.set_slot(at, value);
                     }
                 }
-                None if slots >= RUN_MAX => self.saturate_bucket(&place, newest % CODES),
+                None if slots >= RUN_MAX => self.saturate_bucket(&address, newest % CODES),
                 None if segment.used() >= segment.used_max() => {
-                    self.saturate_fullest_block(&place, now % CODES);
+                    self.saturate_fullest_block(&address, now % CODES);
                     self.insert_unless_saturated(hash, code);
                 }
-                None => self.insert(&place, run, code),
+                None => self.insert(&address, run, code),
             }
-            if let Tally::Timed { history, stored, .. } = &mut self.tally {
-                if let Some(before) = moved_from {
-                    history.take(before);
-                }
+            if let ItemCounts::Timed { history, stored, .. } = &mut self.counts {
+                history.take(moved_from);
                 history.add(added);
                 *stored = stored.wrapping_add(1);
             }
@@ -100,7 +96,7 @@ impl Table {
     /// Returns how many entries were stored.
     #[inline(always)]
     fn stored(&self) -> u64 {
-        if let Tally::Timed { stored, .. } = self.tally { stored } else { 0 }
+        if let ItemCounts::Timed { stored, .. } = self.counts { stored } else { 0 }
     }
 
     /// Returns whether a segment must be compacted before an entry can be stored in it in this generation.
@@ -113,34 +109,30 @@ impl Table {
     /// sweep is due also the next one of the sweep, or to join two segments.
     pub(super) fn plan_expiry(
         &self,
-        plan: &mut Plan,
+        changes: &mut SegmentChanges,
         number: usize,
         slots: usize,
         now: Generation,
     ) -> Result<(), OutOfMemory> {
-        if self.kind() != EntryKind::Timed {
-            return Ok(());
-        }
         // A segment that was compacted in the last generation is compacted again if it is full.
         let stale = now.saturating_sub(1);
-        let is_full = plan.segment(self, number).is_some_and(|segment| self.needs_room(segment, slots));
-        self.plan_compaction(plan, number, slots, now, if is_full { now } else { stale })?;
+        let is_full = changes.segment(self, number).is_some_and(|segment| self.needs_room(segment, slots));
+        self.plan_compaction(changes, number, slots, now, if is_full { now } else { stale })?;
         let stored = self.stored().wrapping_add(1);
         if !stored.is_multiple_of(SWEEP_ENTRIES) {
             return Ok(());
         }
-        let segments = self.directory.len();
-        if self.is_too_large(plan.used) {
-            let last = segments.wrapping_sub(1);
-            self.plan_compaction(plan, last, slots, now, stale)?;
-            // The only segment has none to be joined with.
-            if let Some(low) = last.checked_sub(1 << depth(last)) {
-                self.plan_compaction(plan, low, slots, now, stale)?;
-            }
-            self.plan_join(plan)?;
+        let size = self.directory.size();
+        if self.is_too_large(changes.used)
+            && let Some(smaller) = size.before_growth()
+        {
+            // Both segments that are joined, or the only one.
+            self.plan_compaction(changes, size.segments.wrapping_sub(1), slots, now, stale)?;
+            self.plan_compaction(changes, smaller.next_to_grow(), slots, now, stale)?;
+            self.plan_join(changes)?;
         } else {
-            let swept = stored / SWEEP_ENTRIES % segments as u64;
-            self.plan_compaction(plan, swept as usize, slots, now, stale)?;
+            let swept = stored / SWEEP_ENTRIES % size.segments as u64;
+            self.plan_compaction(changes, swept as usize, slots, now, stale)?;
         }
         Ok(())
     }
@@ -151,11 +143,13 @@ impl Table {
     /// # Errors
     /// [`OutOfMemory`]; some have been removed then.
     pub fn advance_to(&mut self, now: Generation) -> Result<(), OutOfMemory> {
-        self.advance(now);
+        if let ItemCounts::Timed { history, .. } = &mut self.counts {
+            history.advance(now);
+        }
         for number in 0..self.segment_count() {
-            let mut plan = Plan::new(self);
-            self.plan_compaction(&mut plan, number, 0, now, now)?;
-            plan.commit(self)?;
+            let mut changes = SegmentChanges::new(self);
+            self.plan_compaction(&mut changes, number, 0, now, now)?;
+            changes.commit(self)?;
         }
         Ok(())
     }
@@ -164,25 +158,22 @@ impl Table {
     /// compaction was before the generation `before`.
     fn plan_compaction(
         &self,
-        plan: &mut Plan,
+        changes: &mut SegmentChanges,
         number: usize,
         slots: usize,
         now: Generation,
         before: Generation,
     ) -> Result<(), OutOfMemory> {
-        let Some(segment) = plan.segment(self, number).filter(|segment| segment.stamp < before) else {
+        let Some(segment) = changes.segment(self, number).filter(|segment| segment.stamp < before) else {
             return Ok(());
         };
-        let entry_bits = self.entry_bits(segment);
-        let address_bits = depth_of(self.directory.len(), number).wrapping_add(segment.blocks_log());
-        let (mut expired, mut leftovers) = (0u128, Leftovers::default());
-        let live = live_codes(segment.stamp, now);
+        let (entry_bits, address_bits) =
+            (self.entry_bits(segment), self.directory.size().address_bits(number));
+        let (live, mut sums) = (live_codes(segment.stamp, now), EntrySums::default());
         let stays = |_, value: u64| {
             let is_live = live >> (value >> entry_bits) & 1 == 1;
             if !is_live {
-                let entry = value & low_bits(entry_bits);
-                expired = expired.wrapping_add(weight(address_bits, remainder_bits(entry)));
-                leftovers.count(entry, u64::MAX);
+                sums.remove(address_bits, value & low_bits(entry_bits));
             }
             is_live
         };
@@ -191,11 +182,67 @@ impl Table {
             let smaller = if used > segment.used_max() { None } else { segment.smaller_shape(used, used) };
             smaller.unwrap_or(segment.shape())
         };
-        let mut compacted = selected(segment, shape, stays)?;
-        compacted.stamp = now;
-        plan.mass = plan.mass.wrapping_sub(expired);
-        plan.leftovers.add(leftovers);
-        plan.replace(self, number, compacted);
+        let compacted = self.selected(segment, shape, now, stays)?;
+        changes.sums.apply(sums);
+        changes.replace(self, number, compacted);
         Ok(())
+    }
+}
+
+/// Generations with a count: those of `newest` and the fifteen before it.
+pub const GENERATIONS: usize = CODES as usize;
+
+/// The items of a table of timed entries, by generation. An item that is added again moves to the later generation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct History {
+    /// The newest generation in which an item was added; 0 before the first.
+    pub newest: Generation,
+    /// The items of a generation, at its number modulo 16: those of `newest` and the fifteen before it.
+    pub items: [u64; GENERATIONS],
+}
+
+impl History {
+    /// Counts an item that is added in a generation, at most fifteen before the newest one.
+    pub(super) fn add(&mut self, generation: Generation) {
+        self.advance(generation);
+        self.update(generation, |items| items.saturating_add(1));
+    }
+
+    /// Makes a generation the newest one, unless there is a newer one.
+    pub(super) fn advance(&mut self, generation: Generation) {
+        if generation > self.newest {
+            // The generations between have no items.
+            let first = self.newest.saturating_add(1).max(generation.saturating_sub(CODES - 1));
+            (first..=generation).for_each(|between| self.update(between, |_| 0));
+            self.newest = generation;
+        }
+    }
+
+    /// Counts an item no more, if it is in a generation that it moves out of.
+    pub(super) fn take(&mut self, moved_from: Option<Generation>) {
+        if let Some(generation) = moved_from {
+            self.update(generation, |items| items.saturating_sub(1));
+        }
+    }
+
+    /// Returns the items that are live at `now`.
+    #[must_use]
+    pub fn live_items(&self, now: Generation) -> u64 {
+        let generations = self.newest.saturating_sub(CODES - 1)..=self.newest;
+        let live = generations.filter(|generation| is_live(*generation, now));
+        live.fold(0, |sum, generation| sum.saturating_add(self.items_of(generation)))
+    }
+
+    /// Returns the items of one of the sixteen newest generations.
+    #[must_use]
+    pub fn items_of(&self, generation: Generation) -> u64 {
+        self.items.get((generation % CODES) as usize).copied().unwrap_or(0)
+    }
+
+    /// Changes the number of items of a generation.
+    fn update(&mut self, generation: Generation, change: impl FnOnce(u64) -> u64) {
+        if let Some(items) = self.items.get_mut((generation % CODES) as usize) {
+            *items = change(*items);
+        }
     }
 }

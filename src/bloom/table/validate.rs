@@ -1,11 +1,11 @@
 //! The rules that a table keeps.
 
-use super::add::weight;
-use super::build::rebuilt;
-use super::directory::Leftovers;
-use super::lookup::{Counts, depth_of, remainder_bits};
-use super::segment::{BLOCKS_LOG_MAX, Segment, Shape, low_bits};
-use super::{COUNT_MAX, EntryKind, PartsError, Table, Tally};
+use super::entry::{COUNT_MAX, CountReader, EntrySums};
+use super::parts::PartsError;
+use super::segment::Segment;
+use super::size::{BLOCKS_LOG_MAX, SegmentShape};
+use super::{EntryKind, ItemCounts, Table};
+use crate::bloom::words::low_bits;
 
 impl Table {
     /// Checks all rules, over all entries. O(bytes).
@@ -13,11 +13,11 @@ impl Table {
     /// # Errors
     /// The rule that is broken.
     pub fn internal_validate(&self) -> Result<(), &'static str> {
-        let (mass, leftovers) = self.check_segments()?;
-        if mass != self.mass() {
+        let sums = self.check_segments()?;
+        if sums.weight != self.weight() {
             return Err("the error rate is not that of the entries");
         }
-        if leftovers != self.leftovers() {
+        if sums.leftovers != self.leftovers() {
             return Err("the void entries are not those of the segments");
         }
         self.check_counts()
@@ -29,109 +29,108 @@ impl Table {
     /// The rule that is broken.
     pub fn check_counts(&self) -> Result<(), &'static str> {
         let used = self.directory.used();
-        let is_counted = match self.tally {
-            Tally::Counted { items, entries, .. } => self.is_loading() || entries <= used && entries <= items,
-            Tally::Plain { .. } | Tally::Timed { .. } => true,
+        let is_counted = match self.counts {
+            ItemCounts::Counted { items, entries, .. } => {
+                self.is_loading() || entries <= used && entries <= items
+            }
+            ItemCounts::Plain { .. } | ItemCounts::Timed { .. } => true,
         };
         if is_counted { Ok(()) } else { Err("the number of items does not fit the entries") }
     }
 
-    /// Checks the rules of all segments. Returns the sum of the weights of their entries, and the leftovers.
-    fn check_segments(&self) -> Result<(u128, Leftovers), &'static str> {
-        let (mut used, mut mass, mut leftovers) = (0u64, 0u128, Leftovers::default());
-        let count = self.directory.len();
-        for number in 0..count {
-            let segment = self.directory.get(number).ok_or("a segment is missing")?;
-            if count > 1 && segment.blocks_log() != BLOCKS_LOG_MAX {
+    /// Checks the rules of all segments. Returns the sums of their entries.
+    fn check_segments(&self) -> Result<EntrySums, &'static str> {
+        let (mut used, mut sums) = (0u64, EntrySums::default());
+        let size = self.directory.size();
+        for (number, segment) in self.directory.iter().enumerate() {
+            if size.segments > 1 && segment.blocks_log() != BLOCKS_LOG_MAX {
                 return Err("one of several segments has too few blocks");
             }
-            let checked = self.check_segment(depth_of(count, number), segment);
-            let (weight, of_segment) = checked.map_err(|error| match error {
+            let checked = self.check_segment(size.address_bits(number), segment);
+            let of_segment = checked.map_err(|error| match error {
                 PartsError::Invalid(rule) => rule,
                 PartsError::NoRoom(_) => "out of memory",
             })?;
-            leftovers.add(of_segment);
-            mass = mass.checked_add(weight).ok_or("the error rate overflows")?;
+            sums.weight.checked_add(of_segment.weight).ok_or("the error rate overflows")?;
+            sums.apply(of_segment);
             used = used.saturating_add(segment.used() as u64);
         }
-        if used == self.directory.used() {
-            Ok((mass, leftovers))
-        } else {
-            Err("the number of used slots is wrong")
-        }
+        if used == self.directory.used() { Ok(sums) } else { Err("the number of used slots is wrong") }
     }
 
-    /// Returns what the entries of a segment leave behind. O(slots).
-    pub(super) fn leftovers_of(&self, segment: &Segment) -> Leftovers {
-        let (entry_bits, is_counted) = (self.entry_bits(segment), self.kind() == EntryKind::Counted);
-        let (mut leftovers, mut counts) = (Leftovers::default(), Counts::default());
+    /// Returns the sums of the entries of a segment. O(slots).
+    pub(super) fn sums_of(&self, segment: &Segment, address_bits: u32) -> EntrySums {
+        let (entry_bits, mut sums) = (self.entry_bits(segment), EntrySums::default());
         for block in 0..segment.blocks() {
+            let mut counts = CountReader::new(self.kind());
             segment.visit_block(block, |_, value| {
-                if !is_counted || counts.is_entry(value) {
-                    leftovers.count(value & low_bits(entry_bits), 1);
+                if counts.is_entry(value) {
+                    sums.add(address_bits, value & low_bits(entry_bits));
                 }
             });
         }
-        leftovers
+        sums
     }
 
-    /// Checks the rules of a segment of this depth. Returns the sum of the weights of its entries, and the leftovers.
+    /// Checks the rules of a segment whose blocks are chosen by `address_bits` bits of the hash. Returns the sums of its
+    /// entries. O(slots).
     ///
     /// # Errors
     /// [`PartsError::Invalid`], or out of memory.
     pub(super) fn check_segment(
         &self,
-        depth: u32,
+        address_bits: u32,
         segment: &Segment,
-    ) -> Result<(u128, Leftovers), PartsError> {
+    ) -> Result<EntrySums, PartsError> {
         let rule = |is_kept: bool, rule| if is_kept { Ok(()) } else { Err(PartsError::Invalid(rule)) };
-        let address_bits = depth.wrapping_add(segment.blocks_log());
-        let entry_bits = self.schedule.remainder_bits(address_bits).wrapping_add(1);
-        let width = entry_bits.wrapping_add(self.kind().generation_bits());
+        let (kind, shape) = (self.kind(), segment.shape());
+        let width = self.schedule.slot_width(kind, address_bits);
         rule(segment.width() == width, "a segment has slots of the wrong width")?;
-        let shape = segment.shape();
-        let is_right = Shape::of_words(segment.blocks_log(), segment.width(), shape.words) == shape;
+        let is_right = SegmentShape::of_words(shape.blocks_log, width, shape.words) == shape;
         rule(is_right && shape.is_possible(), "the allocation of a segment has the wrong size")?;
         rule(segment.used() <= segment.used_max(), "a segment has too many slots in use")?;
-        let total = (0..segment.blocks()).map(|block| usize::from(segment.length(block))).sum::<usize>();
-        rule(total == segment.used(), "a segment has another number of used slots than it says")?;
+        let is_counted_right = segment.counted_slots() == segment.used();
+        rule(is_counted_right, "a segment has another number of used slots than it says")?;
         // The place of every slot follows from the lengths of the runs.
-        let again = rebuilt(segment, shape)?;
+        let again = segment.try_reshaped(shape)?;
         rule(again.words() == segment.words(), "the runs of a segment are not where they belong")?;
-        let (mut mass, mut leftovers) = (0u128, Leftovers::default());
-        let (mut counts, mut follows_entry) = (Counts::default(), false);
-        let (mut are_counts, mut are_generations) = (true, true);
-        for block in 0..segment.blocks() {
-            let mut last_bucket = u32::MAX;
-            segment.visit_block(block, |bucket, value| {
-                let is_first = last_bucket != bucket;
-                last_bucket = bucket;
-                if self.kind() == EntryKind::Counted {
-                    // A slot of zero and a count follow an entry of their run.
-                    are_counts &= !is_first || !counts.is_in_count();
-                    if !counts.is_entry(value) {
-                        are_counts &= if counts.is_in_count() {
-                            follows_entry && !is_first
-                        } else {
-                            value.saturating_add(2) <= COUNT_MAX
-                        };
-                        follows_entry = false;
-                        return;
-                    }
-                    follows_entry = true;
-                }
-                if self.kind() == EntryKind::Timed {
-                    are_generations &=
-                        (1..=segment.stamp.saturating_add(1)).contains(&segment.generation(value));
-                }
-                let entry = value & low_bits(entry_bits);
-                mass = mass.wrapping_add(weight(address_bits, remainder_bits(entry)));
-                leftovers.count(entry, 1);
-            });
-            are_counts &= !counts.is_in_count();
+        if kind == EntryKind::Counted {
+            rule(has_right_counts(segment), "a count is too large or not after an entry")?;
         }
-        rule(are_counts, "a count is too large or not after an entry")?;
-        rule(are_generations, "an entry is older than the first generation")?;
-        Ok((mass, leftovers))
+        if kind == EntryKind::Timed {
+            let newest = segment.stamp.saturating_add(1);
+            let mut are_right = true;
+            for block in 0..segment.blocks() {
+                let is_right = |value| (1..=newest).contains(&segment.generation(value));
+                segment.visit_block(block, |_, value| are_right &= is_right(value));
+            }
+            rule(are_right, "an entry is older than the first generation")?;
+        }
+        Ok(self.sums_of(segment, address_bits))
     }
+}
+
+/// Returns whether each slot of zero and the count after it follow an entry of their run.
+fn has_right_counts(segment: &Segment) -> bool {
+    let mut are_right = true;
+    for block in 0..segment.blocks() {
+        let (mut counts, mut follows_entry, mut last_bucket) =
+            (CountReader::new(EntryKind::Counted), false, u32::MAX);
+        segment.visit_block(block, |bucket, value| {
+            let is_first = last_bucket != bucket;
+            last_bucket = bucket;
+            are_right &= !is_first || !counts.is_in_count();
+            let is_entry = counts.is_entry(value);
+            if !is_entry {
+                are_right &= if counts.is_in_count() {
+                    follows_entry && !is_first
+                } else {
+                    value.saturating_add(2) <= COUNT_MAX
+                };
+            }
+            follows_entry = is_entry;
+        });
+        are_right &= !counts.is_in_count();
+    }
+    are_right
 }

@@ -35,7 +35,7 @@ pub(super) struct TableRecord {
     segments: u64,
     used_slots: u64,
     items: u64,
-    tally: u64,
+    entries: u64,
 }
 
 /// The items of each generation, which come last.
@@ -57,7 +57,7 @@ impl TableRecord {
     /// Appends the part for the table of a filter, if there is one, with `used_slots` slots in use.
     pub(super) fn append(filter: &Filter, used_slots: u64, bytes: &mut Vec<u8>) {
         let (Some(table), Some(hash)) = (filter.table(), filter.table_hash()) else { return };
-        let TableCounts { schedule, items, tally, history, segments, blocks_log, loading } = table.counts();
+        let TableCounts { schedule, items, entries, history, segments, blocks_log, loading } = table.counts();
         let (number, base_bits, blocks, segments_first) = match schedule {
             Schedule::Growing { base, longer_from } => (GROWING, base, longer_from, 0),
             Schedule::Level { base, blocks_log, segments } => (LEVEL, base, blocks_log, segments),
@@ -74,7 +74,7 @@ impl TableRecord {
             segments: segments as u64,
             used_slots,
             items,
-            tally,
+            entries,
         };
         append(bytes, &part);
         bytes.extend_from_slice(key_of(hash));
@@ -87,7 +87,7 @@ impl TableRecord {
     /// Reads the part for a table of entries of a kind from the start of `rest`.
     pub(super) fn read(rest: &mut &[u8], kind: EntryKind) -> Result<PlannedTable, DecodeError> {
         let part: Self = read(take::<TABLE_BYTES>(rest)?)?;
-        let Self { base_bits: base, blocks, segments_first, used_slots, items, tally, .. } = part;
+        let Self { base_bits: base, blocks, segments_first, used_slots, items, entries, .. } = part;
         let hash = read_hash(part.hash, 0, rest)?;
         let schedule = match part.schedule {
             GROWING => Schedule::Growing { base, longer_from: blocks },
@@ -103,7 +103,7 @@ impl TableRecord {
         let segments = usize::try_from(part.segments).map_err(|_| DecodeError::Invalid("segments"))?;
         let loading = Loading::of_number(part.loading).ok_or(DecodeError::Invalid("loading"))?;
         let blocks_log = part.blocks_log.into();
-        let counts = TableCounts { schedule, items, tally, history, segments, blocks_log, loading };
+        let counts = TableCounts { schedule, items, entries, history, segments, blocks_log, loading };
         Ok(PlannedTable { hash, counts, used_slots })
     }
 }

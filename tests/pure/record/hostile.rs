@@ -52,7 +52,7 @@ fn table(kind: EntryKind) -> (Table, usize) {
     let mut one = table.try_emptied().unwrap();
     let addition = everbloom::bloom::table::Addition {
         hash: ItemHash { h1: 1, h2: 1 },
-        added: 5,
+        generation: 5,
         now: 5,
         keeps_generation: false,
         most_items: u64::MAX,

@@ -1,6 +1,7 @@
 //! Items that were crafted to fall into one bucket, block or segment.
 
-use everbloom::bloom::table::{Addition, Counting, Entry, EntryKind, Table};
+use everbloom::bloom::table::merge::{Counting, Entry};
+use everbloom::bloom::table::{Addition, EntryKind, Table};
 use everbloom::bloom::{AddError, Added, ItemHash, NoPrefetch};
 
 use super::{add, add_kind, addition, any, has, has_at, of_kind, plain};

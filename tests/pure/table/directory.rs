@@ -1,9 +1,9 @@
 //! The directory of many segments.
 
 use everbloom::bloom::table::{EntryKind, Table, TableCounts};
-use everbloom::bloom::{BlockMover, BlockVisitor, OutOfMemory};
+use everbloom::bloom::{BlockMover, BlockVisitor, NoPrefetch, OutOfMemory};
 
-use super::{add, any, bytes, has, plain};
+use super::{add, any, bytes, has, plain, remove};
 
 /// The largest block that it visits.
 #[derive(Default)]
@@ -66,7 +66,7 @@ fn the_directory_grows_and_shrinks_with_the_segments() -> Result<(), OutOfMemory
         most = most.max(table.segment_count());
     }
     for item in 0..59_999 {
-        assert!(table.remove(super::hash(item), everbloom::bloom::NoPrefetch)?);
+        assert!(remove(&mut table, item, NoPrefetch)?);
     }
     assert!(most > 8 && table.segment_count() == 1 && has(&table, 59_999));
     assert!(table.size_bytes() < 200, "{}", table.size_bytes());

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use everbloom::bloom::table::{EntryKind, POSITIONS, Table, TablePart};
 use everbloom::bloom::{Added, NoPrefetch};
 
-use super::{add_kind, any, bytes, has_at, hash, of_kind};
+use super::{add_kind, any, bytes, has_at, of_kind, remove};
 use crate::support::Random;
 
 const KINDS: [EntryKind; 3] = [EntryKind::Plain, EntryKind::Counted, EntryKind::Timed];
@@ -75,7 +75,7 @@ impl Changing {
                     let from = self.random.next() % self.next;
                     let item = self.items.range(from..).next().or(self.items.iter().next());
                     let (item, times) = item.map(|(item, times)| (*item, *times)).unwrap();
-                    (0..times).for_each(|_| assert_eq!(self.table.remove(hash(item), NoPrefetch), Ok(true)));
+                    (0..times).for_each(|_| assert_eq!(remove(&mut self.table, item, NoPrefetch), Ok(true)));
                     self.items.remove(&item);
                 }
             }
@@ -135,7 +135,7 @@ fn a_dump_misses_nothing_while_segments_are_split_and_joined() {
             if kind == EntryKind::Counted {
                 // What was in the copy can be removed from it, as often as it was added.
                 let stayed = stayed.flat_map(|item| vec![item; source.items[item] as usize]);
-                stayed.for_each(|item| assert_eq!(copy.remove(hash(*item), NoPrefetch), Ok(true)));
+                stayed.for_each(|item| assert_eq!(remove(&mut copy, *item, NoPrefetch), Ok(true)));
             }
         }
     }

@@ -9,7 +9,7 @@ use everbloom::bloom::{Added, NoPrefetch};
 use super::{add, addition, any, counted, has, hash, measured_rate, timed};
 
 fn remove(table: &mut Table, item: u64) -> bool {
-    table.remove(hash(item), NoPrefetch).unwrap()
+    super::remove(table, item, NoPrefetch).unwrap()
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn a_removal_takes_the_longest_entry() {
 }
 
 fn add_at(table: &mut Table, item: u64, added: u64, now: u64) -> Added {
-    let addition = Addition { hash: hash(item), added, ..addition(now) };
+    let addition = Addition { hash: hash(item), generation: added, ..addition(now) };
     table.add(addition, &any(), NoPrefetch).unwrap()
 }
 
@@ -161,7 +161,7 @@ fn expired_memory_is_free_after_some_adds() {
 fn a_sweep_of_the_only_segment_counts_its_expired_entries_once() {
     let mut table = timed(0.01, 1_000);
     let mut items = 0..;
-    while table.counts().tally < 5_000 || table.counts().tally % 256 != 255 {
+    while table.counts().entries < 5_000 || table.counts().entries % 256 != 255 {
         add_at(&mut table, items.next().unwrap(), 100, 100);
     }
     assert_eq!(table.segment_count(), 1);

@@ -10,7 +10,7 @@ mod replicas;
 
 use everbloom::bloom::hash::murmur3::hash128;
 use everbloom::bloom::table::{Addition, EntryKind, Table, TableSpec};
-use everbloom::bloom::{AddError, Added, ItemHash, NoPrefetch, Room};
+use everbloom::bloom::{AddError, Added, ItemHash, NoPrefetch, OutOfMemory, Prefetch, Room};
 
 /// Returns the room of a command without a limit.
 fn any() -> Room<'static> {
@@ -19,7 +19,13 @@ fn any() -> Room<'static> {
 
 /// Returns an addition without a hash, in generation `now`.
 fn addition(now: u64) -> Addition {
-    Addition { hash: ItemHash::default(), added: now, now, keeps_generation: false, most_items: u64::MAX }
+    Addition {
+        hash: ItemHash::default(),
+        generation: now,
+        now,
+        keeps_generation: false,
+        most_items: u64::MAX,
+    }
 }
 
 /// Returns an empty table of plain entries.
@@ -56,6 +62,16 @@ fn add(table: &mut Table, item: u64) -> Result<Added, AddError> {
 /// Adds an item in generation `now`, if entries are timed.
 fn add_kind(table: &mut Table, item: u64, now: u64) -> Added {
     table.add(Addition { hash: hash(item), ..addition(now) }, &any(), NoPrefetch).unwrap()
+}
+
+/// Removes an item once from counted entries.
+fn remove(table: &mut Table, item: u64, prefetch: impl Prefetch) -> Result<bool, OutOfMemory> {
+    let mut removed = None;
+    table.remove_each(&[hash(item)], prefetch, |result| {
+        removed = Some(result);
+        true
+    });
+    removed.unwrap()
 }
 
 /// Returns whether a table has an item at `now`.

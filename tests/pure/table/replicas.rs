@@ -1,9 +1,11 @@
 //! What changes a table: only adds and removals that are accepted, so that replicas have the same bytes.
 
-use everbloom::bloom::table::{Addition, EntryKind, Select, Table, Task};
+use everbloom::bloom::prefetch::Task;
+use everbloom::bloom::table::{Addition, EntryKind, Table};
+use everbloom::bloom::words::Select;
 use everbloom::bloom::{AddError, Added, NoPrefetch, Prefetch, Room};
 
-use super::{addition, any, bytes, counted, hash, of_kind, timed};
+use super::{addition, any, bytes, counted, hash, of_kind, remove, timed};
 use crate::support::Random;
 
 const KINDS: [EntryKind; 3] = [EntryKind::Plain, EntryKind::Counted, EntryKind::Timed];
@@ -41,14 +43,14 @@ fn replicas_with_other_limits_and_processors_have_the_same_bytes() {
             let item = random.next() % 40_000;
             now += u64::from(random.below(1_000) == 0);
             if kind == EntryKind::Counted && random.below(3) == 0 {
-                let removed = primary.remove(hash(item), NoPrefetch).unwrap();
+                let removed = remove(&mut primary, item, NoPrefetch).unwrap();
                 if removed {
-                    assert_eq!(replica.remove(hash(item), SlowProcessor), Ok(true));
+                    assert_eq!(remove(&mut replica, item, SlowProcessor), Ok(true));
                 }
                 continue;
             }
             let late = if random.below(4) == 0 { random.next() % 15 } else { 0 };
-            let addition = Addition { hash: hash(item), added: now - late, ..addition(now) };
+            let addition = Addition { hash: hash(item), generation: now - late, ..addition(now) };
             let before = (primary.counts(), primary.used_slots(), primary.size_bytes());
             let outcome = primary.add(addition, &Room::new(&limit), NoPrefetch);
             match outcome {
@@ -125,7 +127,7 @@ fn adds_and_removals_at_the_boundary_do_not_split_and_join_in_turn() {
         // A twentieth of the items goes and comes again.
         for _ in 0..5 {
             for _ in 0..used / 20 {
-                assert_eq!(table.remove(hash(removed), NoPrefetch), Ok(true));
+                assert_eq!(remove(&mut table, removed, NoPrefetch), Ok(true));
                 removed += 1;
                 assert_eq!(size(&table), grown, "{items}");
             }
@@ -134,7 +136,7 @@ fn adds_and_removals_at_the_boundary_do_not_split_and_join_in_turn() {
         }
         // Less than 0.7 of them make it smaller again.
         while table.used_slots() > used * 6 / 10 {
-            assert_eq!(table.remove(hash(removed), NoPrefetch), Ok(true));
+            assert_eq!(remove(&mut table, removed, NoPrefetch), Ok(true));
             removed += 1;
         }
         assert!(size(&table) < grown, "{items}");

@@ -11,7 +11,8 @@ use crate::bloom::hash::Hash;
 use crate::bloom::limits::CAPACITY_MAX_ITEMS;
 use crate::bloom::outcome::ByteLimit;
 use crate::bloom::room::Room;
-use crate::bloom::table::{Counting, Table};
+use crate::bloom::table::Table;
+use crate::bloom::table::merge::Counting;
 
 /// Largest error rate of a new filter that has the entries of several.
 const TABLES_ERROR_RATE_MAX: f64 = 0.25;

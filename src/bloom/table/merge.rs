@@ -1,0 +1,380 @@
+//! Entries outside of a table: to merge the entries of one table into another, as they are or as parts of a dump.
+//!
+//! An entry of another table may know more or fewer bits of the hash than those of this one. Its remainder is cut to the
+//! length of remainders here; if it knows less of the hash than an address, it is copied to all of its addresses.
+
+use super::entry::{
+    COUNT_MAX, CountReader, CountedEntry, EntrySums, RUN_MAX, RunSlots, matches, remainder_bits,
+};
+use super::lookup::BucketAddress;
+use super::segment::Segment;
+use super::size::BUCKET_BITS;
+use super::{EntryKind, ItemCounts, Table};
+use crate::bloom::generation::{Generation, is_live};
+use crate::bloom::hash::ItemHash;
+use crate::bloom::outcome::AddError;
+use crate::bloom::room::Room;
+use crate::bloom::words::{PortableSelect, low_bits};
+
+/// Most further copies of entries that are added at once and know less of the hash than the addresses of the table: as
+/// many as a large chunk has entries. A table of 10^9 items can take any honest one.
+pub(super) const COPIES_MAX: u64 = 1 << 22;
+
+/// An entry: what a table knows of an item, or of several items that it cannot tell apart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Entry {
+    /// The number of its bucket in a block.
+    pub bucket: u8,
+    /// How many bits of the hash it knows besides those of the bucket.
+    pub known_bits: u8,
+    /// These bits, the lowest of the hash.
+    pub known: u128,
+    /// How often the item was added, if entries are counted; otherwise 1.
+    pub count: u64,
+    /// The generation in which the item was added, if entries are timed; otherwise 0.
+    pub generation: Generation,
+}
+
+impl Entry {
+    /// Returns the hash of an item that the entry matches. All bits that it does not know are clear.
+    fn hash(&self) -> ItemHash {
+        let h2 = (self.known >> 64) as u64 | u64::from(self.bucket) << (64 - BUCKET_BITS);
+        ItemHash { h1: self.known as u64, h2 }
+    }
+
+    /// Returns the two entries that each know one more bit.
+    fn halves(&self) -> [Self; 2] {
+        [0, 1].map(|bit| Self {
+            known: self.known | bit << (self.known_bits & 127),
+            known_bits: self.known_bits.wrapping_add(1),
+            ..*self
+        })
+    }
+}
+
+/// What becomes of the count of an entry that is in the table already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counting {
+    /// It is added to the present one: the union of two filters.
+    Sum,
+    /// The larger one remains: the same entry comes again.
+    Larger,
+}
+
+/// What became of an entry that was added.
+#[derive(Clone, Copy, Debug, Default)]
+struct AddedEntry {
+    is_new: bool,
+    /// How much more is counted; 0 if nothing changed.
+    times: u64,
+    /// The generation that an entry had before it got a later one.
+    moved_from: Option<Generation>,
+}
+
+impl Table {
+    /// Visits the entries of a segment, in the order of its blocks. O(slots).
+    pub fn visit_segment(&self, number: usize, mut visit: impl FnMut(Entry)) {
+        if let Some(segment) = self.directory.get(number) {
+            let depth = self.directory.size().depth_of(number);
+            self.visit_entries(segment, number, depth, &mut visit);
+        }
+    }
+
+    /// Visits the entries of a segment with this number and depth.
+    pub(super) fn visit_entries(
+        &self,
+        segment: &Segment,
+        number: usize,
+        depth: u32,
+        visit: &mut impl FnMut(Entry),
+    ) {
+        for block in 0..segment.blocks() {
+            let (mut last, mut counts) = (None::<Entry>, CountReader::new(self.kind()));
+            segment.visit_block(block, |bucket, value| {
+                if counts.is_entry(value) {
+                    last.take().into_iter().for_each(&mut *visit);
+                    let entry = self.entry(segment, value, (number, depth), block);
+                    last = Some(Entry { bucket: bucket as u8, ..entry });
+                } else if !counts.is_in_count()
+                    && let Some(last) = &mut last
+                {
+                    // A slot of zero and the count less two follow the entry.
+                    last.count = value.saturating_add(2);
+                }
+            });
+            last.into_iter().for_each(&mut *visit);
+        }
+    }
+
+    /// Returns an entry of a block of a segment with this number and depth, without its bucket and count.
+    pub(super) fn entry(
+        &self,
+        segment: &Segment,
+        value: u64,
+        (number, depth): (usize, u32),
+        block: usize,
+    ) -> Entry {
+        let address_bits = depth.wrapping_add(segment.blocks_log());
+        let address = number as u128 | (block as u128) << depth;
+        let entry = value & low_bits(self.entry_bits(segment));
+        let bits = remainder_bits(entry);
+        Entry {
+            bucket: 0,
+            known_bits: address_bits.wrapping_add(bits) as u8,
+            known: address | u128::from(entry & low_bits(bits)) << address_bits,
+            count: 1,
+            generation: if self.kind() == EntryKind::Timed { segment.generation(value) } else { 0 },
+        }
+    }
+
+    /// Returns whether the entries of another table can be added in bounded time: those that know less of the hash than
+    /// the addresses of this one have a copy at each. O(entries).
+    #[must_use]
+    pub fn can_take(&self, source: &Self) -> bool {
+        let mut copies = 0u64;
+        for number in 0..source.segment_count() {
+            source.visit_segment(number, |entry| copies = copies.saturating_add(self.copies_besides(&entry)));
+        }
+        copies <= COPIES_MAX
+    }
+
+    /// Returns how many addresses an entry is of, besides the first.
+    pub(super) fn copies_besides(&self, entry: &Entry) -> u64 {
+        let missing_bits = self.directory.size().address_bits(0).saturating_sub(entry.known_bits.into());
+        (1u64 << missing_bits.min(63)).wrapping_sub(1)
+    }
+
+    /// Returns about how many more slots this table needs for the entries of another one; `None` if it has all of them.
+    /// O(slots and copies).
+    #[must_use]
+    pub fn lacking_slots(&self, source: &Self, now: Generation) -> Option<u64> {
+        if self.kind() == EntryKind::Counted {
+            return Some(source.used_slots()).filter(|slots| *slots > 0);
+        }
+        let mut lacking = None::<u64>;
+        for number in 0..source.segment_count() {
+            source.visit_segment(number, |entry| lacking = sum(lacking, self.slots_for(&entry, now)));
+        }
+        lacking
+    }
+
+    /// Returns how many more slots an entry would take, besides counts; `None` if adding it would change nothing, since
+    /// other entries match all of its items for as long, or it has expired. O(copies).
+    pub(super) fn slots_for(&self, entry: &Entry, now: Generation) -> Option<u64> {
+        if self.kind() == EntryKind::Timed && !is_live(entry.generation, now) {
+            return None;
+        }
+        let (address, segment) = self.locate(entry.hash())?;
+        let Some(value) = self.slot_of(segment, entry, &address) else {
+            let [zero, one] = entry.halves();
+            return sum(self.slots_for(&zero, now), self.slots_for(&one, now));
+        };
+        let slots = segment.slots_of(segment.run(&address, PortableSelect));
+        if self.kind() == EntryKind::Counted {
+            return Some(u64::from(CountedEntry::all(&slots).all(|found| found.entry != value)));
+        }
+        let entry_mask = low_bits(self.entry_bits(segment));
+        let (mut is_there, own) = (false, value & entry_mask);
+        for slot in slots {
+            let present = slot & entry_mask;
+            is_there |= present == own;
+            let is_newer = self.kind() == EntryKind::Plain || segment.generation(slot) >= entry.generation;
+            if is_newer && remainder_bits(present) <= remainder_bits(own) && matches(present, own) {
+                return None;
+            }
+        }
+        Some(u64::from(!is_there))
+    }
+
+    /// Returns the slot of an entry in a segment; `None` if it knows less of the hash than the address.
+    fn slot_of(&self, segment: &Segment, entry: &Entry, address: &BucketAddress) -> Option<u64> {
+        let entry_bits = self.entry_bits(segment);
+        let bits = u32::from(entry.known_bits).checked_sub(address.address_bits)?;
+        let bits = bits.min(entry_bits.wrapping_sub(1));
+        let code = self.kind().code(entry.generation);
+        Some(code << (entry_bits & 63) | 1 << bits | address.key & low_bits(bits))
+    }
+
+    /// Adds an entry. One that knows less of the hash than an address is added to all of its addresses. Returns whether
+    /// that changed anything. O(1); O(copies) for an entry that knows little.
+    ///
+    /// Entries of another table do not come in a random order: [`grow_for`](Self::grow_for) them first.
+    ///
+    /// # Errors
+    /// [`AddError`]; copies to other addresses may have been added.
+    pub fn add_entry(
+        &mut self,
+        entry: Entry,
+        counting: Counting,
+        now: Generation,
+        room: &Room<'_>,
+    ) -> Result<bool, AddError> {
+        let added = self.add_copies(entry, counting, now, room)?;
+        match &mut self.counts {
+            ItemCounts::Plain { items, .. } => *items = items.saturating_add(added.times),
+            ItemCounts::Counted { items, entries, .. } => {
+                *items = items.saturating_add(added.times);
+                *entries = entries.saturating_add(added.is_new.into());
+            }
+            ItemCounts::Timed { history, .. } if added.times > 0 => {
+                history.take(added.moved_from);
+                history.add(entry.generation);
+            }
+            ItemCounts::Timed { .. } => {}
+        }
+        Ok(added.times > 0)
+    }
+
+    /// Does [`add_entry`](Self::add_entry), but does not count it.
+    pub(super) fn add_uncounted(
+        &mut self,
+        entry: Entry,
+        counting: Counting,
+        now: Generation,
+        room: &Room<'_>,
+    ) -> Result<(), AddError> {
+        self.add_copies(entry, counting, now, room).map(|_| ())
+    }
+
+    fn add_copies(
+        &mut self,
+        entry: Entry,
+        counting: Counting,
+        now: Generation,
+        room: &Room<'_>,
+    ) -> Result<AddedEntry, AddError> {
+        let kind = self.kind();
+        let mut is_room_made = false;
+        loop {
+            let Some((address, segment)) = self.locate(entry.hash()) else {
+                return Ok(AddedEntry::default());
+            };
+            let Some(value) = self.slot_of(segment, &entry, &address) else {
+                let [zero, one] = entry.halves();
+                let zero = self.add_copies(zero, counting, now, room)?;
+                let one = self.add_copies(one, counting, now, room)?;
+                return Ok(AddedEntry {
+                    is_new: zero.is_new || one.is_new,
+                    times: zero.times.max(one.times),
+                    moved_from: zero.moved_from.or(one.moved_from),
+                });
+            };
+            let run = segment.run(&address, PortableSelect);
+            let mut slots = segment.slots_of(run);
+            let before = slots.len();
+            let added = if kind == EntryKind::Counted {
+                let added = count_entry(&mut slots, value, entry.count, counting)?;
+                let more = slots.len().saturating_sub(before);
+                if slots.len() > RUN_MAX || segment.is_overfull(more) {
+                    return Err(AddError::TooOften);
+                }
+                added
+            } else {
+                if self.slots_for(&entry, now).is_none() {
+                    return Ok(AddedEntry::default());
+                }
+                insert_or_refresh(&mut slots, value, segment, self.entry_bits(segment))
+            };
+            let more = slots.len().saturating_sub(before);
+            // How many slots counts will take is not known before. Other entries need no split.
+            let needs_room = more > 0
+                && if kind == EntryKind::Counted {
+                    self.needs_room(segment, more)
+                } else {
+                    segment.used().saturating_add(more) > segment.used_max()
+                };
+            if !is_room_made && (needs_room || kind == EntryKind::Timed && self.is_stale(segment, now)) {
+                let made = if kind == EntryKind::Counted {
+                    self.make_room(address.segment, more, now, room)
+                } else {
+                    self.enlarge(address.segment, more, now, room)
+                };
+                made.map_err(AddError::CannotGrow)?;
+                is_room_made = true;
+                continue;
+            }
+            if slots.len() > RUN_MAX {
+                let newest = slots.iter().map(|slot| segment.generation(*slot)).max().unwrap_or(0);
+                self.saturate_bucket(&address, kind.code(newest));
+            } else if more > 0 && segment.used() >= segment.used_max() {
+                self.saturate_fullest_block(&address, kind.code(now));
+                // The bucket may have become saturated.
+                is_room_made = true;
+                continue;
+            } else {
+                let own = value & low_bits(self.entry_bits(segment));
+                self.replace_run(&address, run, before, &slots);
+                if added.is_new {
+                    self.apply(EntrySums::of(address.address_bits, own));
+                }
+            }
+            return Ok(added);
+        }
+    }
+
+    /// Unites the entries that are equal in this table, whose remainders may be shorter than those of the other one.
+    /// Their counts are added.
+    pub(super) fn unite_equal(&self, entries: &mut Vec<Entry>) {
+        for entry in &mut *entries {
+            if let Some((address, segment)) = self.locate(entry.hash()) {
+                let most = address.address_bits.wrapping_add(self.entry_bits(segment)).wrapping_sub(1);
+                if u32::from(entry.known_bits) > most {
+                    entry.known_bits = most as u8;
+                    entry.known &= 1u128.wrapping_shl(most).wrapping_sub(1);
+                }
+            }
+        }
+        entries.sort_unstable();
+        entries.dedup_by(|later, first| {
+            let known = |entry: &Entry| (entry.bucket, entry.known_bits, entry.known);
+            let is_equal = known(later) == known(first);
+            if is_equal {
+                first.count = first.count.saturating_add(later.count);
+            }
+            is_equal
+        });
+    }
+}
+
+/// Returns the sum of the numbers that there are.
+fn sum(one: Option<u64>, other: Option<u64>) -> Option<u64> {
+    one.zip(other).map(|(one, other)| one.saturating_add(other)).or(one).or(other)
+}
+
+/// Counts an entry in the slots of its run.
+fn count_entry(
+    slots: &mut RunSlots,
+    value: u64,
+    count: u64,
+    counting: Counting,
+) -> Result<AddedEntry, AddError> {
+    // Joins cut entries, so there may be several.
+    let equal = || CountedEntry::all(slots).filter(|found| found.entry == value);
+    let total = equal().fold(0u64, |sum, found| sum.saturating_add(found.count));
+    let present = equal().next();
+    let times = match counting {
+        Counting::Sum => count,
+        Counting::Larger => count.saturating_sub(total),
+    };
+    let total = present.map_or(count, |found| found.count.saturating_add(times));
+    if total > COUNT_MAX {
+        return Err(AddError::TooOften);
+    }
+    let found = present.unwrap_or_else(|| {
+        slots.insert(0, value);
+        CountedEntry { index: 0, entry: value, count: 1 }
+    });
+    found.set_count(slots, total);
+    Ok(AddedEntry { is_new: present.is_none(), times, moved_from: None })
+}
+
+/// Adds an entry to the slots of its run. Of two entries that match the same items, the later one is enough.
+fn insert_or_refresh(slots: &mut RunSlots, value: u64, segment: &Segment, entry_bits: u32) -> AddedEntry {
+    let is_equal = |slot: &&mut u64| (**slot ^ value) & low_bits(entry_bits) == 0;
+    if let Some(present) = slots.iter_mut().find(is_equal) {
+        let before = std::mem::replace(present, value);
+        return AddedEntry { is_new: false, times: 1, moved_from: Some(segment.generation(before)) };
+    }
+    slots.insert(0, value);
+    AddedEntry { is_new: true, times: 1, moved_from: None }
+}

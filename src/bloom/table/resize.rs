@@ -1,0 +1,334 @@
+//! Growing and shrinking: a segment is enlarged, doubled, split or joined, planned first and then done as a whole.
+//!
+//! A table of less than 64 blocks is one segment, which doubles. A larger one has segments of that many blocks, and
+//! splits one of them after another, in the order of their numbers: segment `i` of 2^`d` becomes the segments `i` and
+//! `i + 2^d`. The splits of a round follow each other quickly: the load grows from 1.4 to 1.6 slots per bucket while
+//! the number of segments doubles. Otherwise segments that were split and those that were not would have very different
+//! loads for a long time, and take more memory.
+//!
+//! A table shrinks in the reverse order when it has less than 0.7 of the slots in use with which it grew to its size,
+//! so that adds and removals at the boundary do not make it grow and shrink in turn.
+
+use smallvec::SmallVec;
+
+use super::directory::SegmentChanges;
+use super::entry::{CountReader, EntrySums, live_codes, remainder_bits};
+use super::segment::{Segment, SlotList};
+use super::size::{BLOCKS_LOG_MAX, SegmentShape, TableSize, USED_MAX};
+use super::{EntryKind, Table};
+use crate::bloom::generation::Generation;
+use crate::bloom::memory::OutOfMemory;
+use crate::bloom::outcome::ReserveError;
+use crate::bloom::room::Room;
+use crate::bloom::words::low_bits;
+
+impl Table {
+    /// Returns whether the table must make room before `slots` more slots of a segment can be used.
+    #[inline(always)]
+    pub(super) fn needs_room(&self, segment: &Segment, slots: usize) -> bool {
+        let used = self.directory.used().wrapping_add(slots as u64);
+        let size = TableSize { segments: self.directory.len(), blocks_log: segment.blocks_log() };
+        segment.used().wrapping_add(slots) > segment.used_max() || used > size.slots_before_growth()
+    }
+
+    /// Makes room for `slots` more slots in a segment; in the current generation, if entries are timed. Afterwards an
+    /// item of the segment may be in another one. A segment that is as large as it may be can still be full. O(slots of
+    /// a segment).
+    ///
+    /// # Errors
+    /// [`ReserveError`]; nothing changed.
+    #[inline(never)]
+    pub(super) fn make_room(
+        &mut self,
+        number: usize,
+        slots: usize,
+        now: Generation,
+        room: &Room<'_>,
+    ) -> Result<(), ReserveError> {
+        // After a refusal nothing grows any more. But expired entries make room without growth.
+        if let Some(error) = room.refused()
+            && let Some(segment) = self.directory.get(number)
+            && self.needs_room(segment, slots)
+            && !(segment.stamp < now && room.may_free())
+        {
+            return Err(error);
+        }
+        let planned = self.plan_room(number, slots, now, true, room);
+        planned.and_then(|changes| Ok(changes.commit(self)?)).inspect_err(|error| room.refuse(*error))
+    }
+
+    /// Makes room for `slots` more slots in a segment, without splits. Entries of another table are added like this:
+    /// a split for each of them would copy the void ones again and again. O(slots of a segment).
+    ///
+    /// # Errors
+    /// [`ReserveError`]; nothing changed.
+    pub(super) fn enlarge(
+        &mut self,
+        number: usize,
+        slots: usize,
+        now: Generation,
+        room: &Room<'_>,
+    ) -> Result<(), ReserveError> {
+        Ok(self.plan_room(number, slots, now, false, room)?.commit(self)?)
+    }
+
+    fn plan_room(
+        &self,
+        number: usize,
+        slots: usize,
+        now: Generation,
+        may_grow: bool,
+        room: &Room<'_>,
+    ) -> Result<SegmentChanges, ReserveError> {
+        let mut changes = SegmentChanges::new(self);
+        // Expired entries are freed first, and count no more.
+        if self.kind() == EntryKind::Timed {
+            self.plan_expiry(&mut changes, number, slots, now)?;
+        }
+        let used = changes.used.saturating_add(slots as u64);
+        let must_grow = may_grow && used > self.directory.size().slots_before_growth();
+        let grown = if must_grow { Some(self.plan_growth(&mut changes, slots, now, room)?) } else { None };
+        if grown != Some(number)
+            && let Some(segment) = changes.segment(self, number)
+            && segment.used().saturating_add(slots) > segment.used_max()
+            // Without a shape, the segment has the largest one.
+            && let Some(shape) = segment.shape_for(segment.used().saturating_add(slots))
+        {
+            room.check(changes.bytes_with(segment, &[shape]))?;
+            let larger = segment.try_reshaped(shape)?;
+            changes.replace(self, number, larger);
+        }
+        Ok(changes)
+    }
+
+    /// Grows to the size of a table with this many more slots in use, so that entries of another table need not be cut
+    /// to the length of remainders in a smaller one. O(segments).
+    ///
+    /// # Errors
+    /// [`ReserveError`]; the table may have grown.
+    pub fn grow_for(&mut self, slots: u64, now: Generation, room: &Room<'_>) -> Result<(), ReserveError> {
+        // Splits copy void entries, so the size is decided first.
+        let size = TableSize::for_slots(self.directory.used().saturating_add(slots));
+        while self.directory.size() < size {
+            self.grow(now, room)?;
+        }
+        Ok(())
+    }
+
+    /// Doubles the only segment, or splits the next one.
+    ///
+    /// # Errors
+    /// [`ReserveError`]; nothing changed.
+    pub(super) fn grow(&mut self, now: Generation, room: &Room<'_>) -> Result<(), ReserveError> {
+        let mut changes = SegmentChanges::new(self);
+        self.plan_growth(&mut changes, 0, now, room)?;
+        Ok(changes.commit(self)?)
+    }
+
+    /// Plans to double the only segment, or to split the next one, with `slots` more slots in each that results if that
+    /// is possible. Returns its number.
+    fn plan_growth(
+        &self,
+        changes: &mut SegmentChanges,
+        slots: usize,
+        now: Generation,
+        room: &Room<'_>,
+    ) -> Result<usize, ReserveError> {
+        let size = self.directory.size();
+        let number = size.next_to_grow();
+        let segment = changes.segment(self, number).ok_or(ReserveError::TooLong)?;
+        let splits = size.blocks_log == BLOCKS_LOG_MAX;
+        let (parts, blocks_log) =
+            if splits { (2, size.blocks_log) } else { (1, size.blocks_log.wrapping_add(1)) };
+        let width = self.schedule.slot_width(self.kind(), size.address_bits(number).wrapping_add(1));
+        let shape = |used: usize| {
+            SegmentShape::for_slots(blocks_log, width, used.saturating_add(slots))
+                .or_else(|| SegmentShape::for_slots(blocks_log, width, used))
+                .ok_or(ReserveError::TooLong)
+        };
+        let directory_bytes = if splits { self.directory.push_bytes() } else { 0 };
+        let check = |shapes: &[SegmentShape]| {
+            room.check(changes.bytes_with(segment, shapes).saturating_add(directory_bytes))
+        };
+        // The room is checked before the work is done, with shapes that are almost never too small.
+        let likely = segment.used() / parts + if splits { 2 * segment.used().isqrt() } else { 0 };
+        check(&SmallVec::<[_; 2]>::from_elem(shape(likely.min(segment.used()))?, parts))?;
+        let mut sums = EntrySums::default();
+        let (mut lists, mut shapes) = (SmallVec::<[_; 2]>::new(), SmallVec::<[_; 2]>::new());
+        for part in 0..parts {
+            let blocks = (part..segment.blocks()).step_by(parts);
+            let list = self.divided(segment, size.address_bits(number), blocks, now, &mut sums)?;
+            shapes.push(shape(list.len())?);
+            lists.push(list);
+        }
+        check(&shapes)?;
+        let written = lists.iter().zip(shapes).map(|(list, shape)| list.write(shape, now));
+        let mut segments = written.collect::<Result<SmallVec<[_; 2]>, _>>()?.into_iter();
+        changes.sums.apply(sums);
+        segments.next().into_iter().for_each(|low| changes.replace(self, number, low));
+        segments.next().into_iter().for_each(|high| changes.push(self, high));
+        Ok(number)
+    }
+
+    /// Returns the live entries of blocks of a segment in twice as many blocks: the lowest bit of each remainder becomes
+    /// a bit of the address, so those whose bit is 0 come first. Adds the change to `sums`.
+    fn divided(
+        &self,
+        segment: &Segment,
+        address_bits: u32,
+        blocks: impl Iterator<Item = usize>,
+        now: Generation,
+        sums: &mut EntrySums,
+    ) -> Result<SlotList, OutOfMemory> {
+        let entry_bits = self.entry_bits(segment);
+        let new_entry_bits = self.schedule.remainder_bits(address_bits.wrapping_add(1)).wrapping_add(1);
+        let live = if self.kind() == EntryKind::Timed { live_codes(segment.stamp, now) } else { u64::MAX };
+        let (mut zeros, mut ones) =
+            (SlotList::with_capacity(segment.used())?, SlotList::with_capacity(segment.used())?);
+        for block in blocks {
+            let (mut counts, mut last_bit) = (CountReader::new(self.kind()), None);
+            segment.visit_block(block, |bucket, value| {
+                let (mut bit, mut slot) = (last_bit, value);
+                // A count follows its entry.
+                if counts.is_entry(value) {
+                    let (entry, code) = (value & low_bits(entry_bits), value >> (entry_bits & 63));
+                    if live >> (code & 15) & 1 == 0 {
+                        return sums.remove(address_bits, entry);
+                    }
+                    // An entry without a remainder is of both halves.
+                    let (lowest, shorter) =
+                        if entry <= 1 { (None, entry) } else { (Some(entry & 1), entry >> 1) };
+                    sums.leftovers.count(shorter, 1);
+                    (bit, slot) = (lowest, code.wrapping_shl(new_entry_bits) | shorter);
+                    last_bit = bit;
+                }
+                if bit != Some(1) {
+                    zeros.push(bucket, slot);
+                }
+                if bit != Some(0) {
+                    ones.push(bucket, slot);
+                }
+            });
+            zeros.end_block();
+            ones.end_block();
+        }
+        zeros.try_append(&ones)?;
+        Ok(zeros)
+    }
+
+    /// Gives memory back before `slots` slots of a segment become free, if that is due. Returns whether anything
+    /// changed. O(slots of a segment).
+    ///
+    /// # Errors
+    /// [`OutOfMemory`]; nothing changed.
+    pub(super) fn make_smaller(&mut self, number: usize, slots: usize) -> Result<bool, OutOfMemory> {
+        let mut changes = SegmentChanges::new(self);
+        if self.is_too_large(self.used_slots().saturating_sub(slots as u64)) {
+            if !self.plan_join(&mut changes)? {
+                return Ok(false);
+            }
+        } else {
+            let Some(segment) = self.directory.get(number) else { return Ok(false) };
+            let used = segment.used();
+            let Some(shape) = segment.smaller_shape(used.saturating_sub(slots), used) else {
+                return Ok(false);
+            };
+            changes.replace(self, number, segment.try_reshaped(shape)?);
+        }
+        changes.commit(self)?;
+        Ok(true)
+    }
+
+    /// Returns whether the table is larger than it must be for this number of slots in use.
+    pub(super) fn is_too_large(&self, used: u64) -> bool {
+        let size = self.directory.size();
+        !self.is_loading()
+            && size > self.schedule.initial_size()
+            && size.before_growth().is_some_and(|smaller| used < smaller.slots_before_growth() / 10 * 7)
+    }
+
+    /// Plans to join the last segment with the one that it was split from, or to halve the blocks of the only segment:
+    /// remainders get a bit of the address back, and are cut to the length of the smaller table. Returns false if the
+    /// result would be too full, which happens only to items that were crafted.
+    pub(super) fn plan_join(&self, changes: &mut SegmentChanges) -> Result<bool, OutOfMemory> {
+        let size = self.directory.size();
+        let Some(smaller) = size.before_growth() else { return Ok(false) };
+        let (number, last) = (smaller.next_to_grow(), size.segments.wrapping_sub(1));
+        let (Some(low), Some(high)) = (changes.segment(self, number), changes.segment(self, last)) else {
+            return Ok(false);
+        };
+        let is_one = last == 0;
+        let used = if is_one { low.used() } else { low.used().saturating_add(high.used()) };
+        if !is_one && used > USED_MAX {
+            return Ok(false);
+        }
+        let address_bits = smaller.address_bits(number);
+        let longest = self.schedule.remainder_bits(address_bits);
+        let (mut list, mut sums) = (SlotList::with_capacity(used)?, EntrySums::default());
+        for block in 0..1usize << smaller.blocks_log {
+            for bit in [0, 1] {
+                // Where the entries of the block are whose next bit of the hash is this one.
+                let (segment, from) = if is_one {
+                    (low, block | bit << smaller.blocks_log)
+                } else {
+                    (if block & 1 == 0 { low } else { high }, block >> 1 | bit << (BLOCKS_LOG_MAX - 1))
+                };
+                let (entry_bits, mut counts) = (self.entry_bits(segment), CountReader::new(self.kind()));
+                segment.visit_block(from, |bucket, value| {
+                    if !counts.is_entry(value) {
+                        return list.push(bucket, value);
+                    }
+                    let (entry, code) = (value & low_bits(entry_bits), value >> (entry_bits & 63));
+                    sums.remove(address_bits.wrapping_add(1), entry);
+                    // A saturated bucket becomes an entry that matches the items of its half.
+                    let entry = entry.max(1) << 1 | bit as u64;
+                    let bits = remainder_bits(entry).min(longest);
+                    let entry = 1 << bits | entry & low_bits(bits);
+                    sums.add(address_bits, entry);
+                    list.push(bucket, code << (longest + 1) | entry);
+                });
+            }
+            list.end_merged_block();
+        }
+        let width = self.schedule.slot_width(self.kind(), address_bits);
+        let shape = SegmentShape::for_slots(smaller.blocks_log, width, used.saturating_add(used / 16))
+            .or_else(|| SegmentShape::for_slots(smaller.blocks_log, width, used))
+            .ok_or(OutOfMemory)?;
+        // Timed entries of both were compacted in this generation or the one before: the older stamp is right for all.
+        let joined = list.write(shape, low.stamp.min(high.stamp))?;
+        changes.replace(self, number, joined);
+        if !is_one {
+            changes.pop(self);
+        }
+        changes.sums.apply(sums);
+        Ok(true)
+    }
+
+    /// Returns a segment of the entries for which `stays` holds, with as many blocks and slots as wide. `shape` returns
+    /// its shape from the number of their slots; `stays` gets the block and the value of each entry. O(slots).
+    ///
+    /// # Errors
+    /// [`OutOfMemory`].
+    pub(super) fn selected(
+        &self,
+        segment: &Segment,
+        shape: impl FnOnce(usize) -> SegmentShape,
+        stamp: Generation,
+        mut stays: impl FnMut(usize, u64) -> bool,
+    ) -> Result<Segment, OutOfMemory> {
+        let mut list = SlotList::with_capacity(segment.used())?;
+        for block in 0..segment.blocks() {
+            let (mut counts, mut is_kept) = (CountReader::new(self.kind()), false);
+            segment.visit_block(block, |bucket, value| {
+                if counts.is_entry(value) {
+                    is_kept = stays(block, value);
+                }
+                if is_kept {
+                    list.push(bucket, value);
+                }
+            });
+            list.end_block();
+        }
+        list.write(shape(list.len()), stamp)
+    }
+}

@@ -1,0 +1,447 @@
+//! One segment of a table: a rank-and-select quotient filter in one allocation.
+//!
+//! A segment has a power of two of *blocks*, and a block has 64 *buckets*. The entries of a bucket are its *run*:
+//! consecutive slots. A block is, bit by bit:
+//!
+//! | bits | content |
+//! |---|---|
+//! | 64 | occupied: bit `b` is set if bucket `b` has a run |
+//! | 16 | offset: slots from the start of this block on that runs of earlier blocks take |
+//! | `C` | run ends: bit `s` is set if slot `s` is the last of its run |
+//! | `C` times the width | the slots |
+//!
+//! and clear bits up to a whole number of words. All blocks of a segment have the same capacity `C`. Runs are stored in
+//! the order of their buckets, packed from the start of their block on; what does not fit continues in the next block,
+//! and after the last block in the first. So the run of a bucket begins `offset` slots and as many run ends after the
+//! start of its block as there are occupied buckets before it.
+//!
+//! Source: Pandey, Bender, Johnson, Patro, "A general-purpose counting filter: making every bit count" (SIGMOD 2017).
+
+mod write;
+
+use super::size::{RUN_ENDS_AT, SegmentShape};
+use crate::bloom::memory::OutOfMemory;
+use crate::bloom::prefetch::Prefetch;
+use crate::bloom::words::{PortableSelect, Select, bits_at, low_bits, low_bits_128};
+
+pub(super) use write::SlotList;
+
+/// Bits of the second word of a block before its run ends.
+const OFFSET_BITS: u32 = 16;
+
+/// A slot, by block and index in the block. The number of the block may exceed those of the segment: it counts on after
+/// the last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct SlotIndex {
+    pub(super) block: usize,
+    pub(super) index: u32,
+}
+
+/// A segment.
+#[derive(Debug, Default)]
+pub(super) struct Segment {
+    words: Box<[u64]>,
+    /// The generation of its last compaction, for entries that expire.
+    pub(super) stamp: u64,
+    /// Slots in use.
+    used: u16,
+    slots: u8,
+    block_words: u8,
+    width: u8,
+    blocks_log: u8,
+    /// The number of blocks, less one.
+    block_mask: u8,
+}
+
+// The directory of a large table has one for some thousand items, and a small filter has one in its struct.
+const _: () = assert!(size_of::<Segment>() == 32);
+
+/// The fixed words at the start of a block.
+#[derive(Clone, Copy)]
+pub(super) struct Header {
+    pub(super) occupied: u64,
+    pub(super) offset: u32,
+    /// The run ends, and above them bits of slots.
+    ends: u128,
+}
+
+impl Header {
+    /// Returns whether a bucket has a run.
+    #[inline(always)]
+    pub(super) fn is_occupied(&self, bucket: u32) -> bool {
+        self.occupied >> (bucket & 63) & 1 == 1
+    }
+
+    #[inline(always)]
+    fn of(block: &[u64]) -> Self {
+        let &[occupied, low, high, ..] = block else { return Self { occupied: 0, offset: 0, ends: 0 } };
+        let ends = (u128::from(low) | u128::from(high) << 64) >> OFFSET_BITS;
+        Self { occupied, offset: low as u32 & 0xffff, ends }
+    }
+}
+
+impl Segment {
+    /// Returns an empty segment without an allocation.
+    pub(super) fn new(blocks_log: u32, width: u32) -> Self {
+        Self::empty(SegmentShape { blocks_log, width, slots: 0, words: 0 }, Box::default())
+    }
+
+    /// Returns a segment of existing words, which may break rules.
+    pub(super) fn of_words(shape: SegmentShape, words: Box<[u64]>, stamp: u64) -> Self {
+        let mut segment = Self { stamp, ..Self::empty(shape, words) };
+        segment.used = u16::try_from(segment.counted_slots()).unwrap_or(u16::MAX);
+        segment
+    }
+
+    /// Makes a copy with its own memory.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`].
+    pub(super) fn try_clone(&self) -> Result<Self, OutOfMemory> {
+        let mut words = Vec::new();
+        words.try_reserve_exact(self.words.len()).map_err(|_| OutOfMemory)?;
+        words.extend_from_slice(&self.words);
+        Ok(Self { words: words.into_boxed_slice(), ..*self })
+    }
+
+    /// Passes the allocation to `relocate`, which may move it.
+    pub(super) fn relocate(&mut self, relocate: impl FnOnce(&mut Vec<u64>)) {
+        // A boxed slice is a vector without spare capacity: the conversion moves nothing.
+        let mut words = std::mem::take(&mut self.words).into_vec();
+        relocate(&mut words);
+        self.words = words.into_boxed_slice();
+    }
+
+    fn empty(shape: SegmentShape, words: Box<[u64]>) -> Self {
+        Self {
+            words,
+            stamp: 0,
+            used: 0,
+            slots: shape.slots as u8,
+            block_words: shape.block_words() as u8,
+            width: shape.width as u8,
+            blocks_log: shape.blocks_log as u8,
+            block_mask: ((1 << shape.blocks_log) - 1) as u8,
+        }
+    }
+
+    /// Returns the shape.
+    pub(super) fn shape(&self) -> SegmentShape {
+        SegmentShape {
+            blocks_log: self.blocks_log.into(),
+            slots: self.slots.into(),
+            width: self.width.into(),
+            words: self.words.len(),
+        }
+    }
+
+    /// Returns the number of used slots.
+    #[inline(always)]
+    pub(super) fn used(&self) -> usize {
+        self.used.into()
+    }
+
+    /// Returns the allocation.
+    pub(super) fn words(&self) -> &[u64] {
+        &self.words
+    }
+
+    /// Returns the allocation, without a copy.
+    pub(super) fn into_words(self) -> Box<[u64]> {
+        self.words
+    }
+
+    /// Returns the number of blocks.
+    #[inline(always)]
+    pub(super) fn blocks(&self) -> usize {
+        usize::from(self.block_mask).wrapping_add(1)
+    }
+
+    /// Returns the number of blocks, less one.
+    #[inline(always)]
+    pub(super) fn block_mask(&self) -> usize {
+        self.block_mask.into()
+    }
+
+    /// Returns the logarithm of the number of blocks.
+    #[inline(always)]
+    pub(super) fn blocks_log(&self) -> u32 {
+        self.blocks_log.into()
+    }
+
+    /// Returns the bits of a slot.
+    #[inline(always)]
+    pub(super) fn width(&self) -> u32 {
+        self.width.into()
+    }
+
+    /// Returns the words of a block.
+    #[inline(always)]
+    fn block(&self, block: usize) -> &[u64] {
+        let words = usize::from(self.block_words);
+        let start = (block & self.block_mask()).wrapping_mul(words);
+        self.words.get(start..start.wrapping_add(words)).unwrap_or(&[])
+    }
+
+    #[inline(always)]
+    fn block_mut(&mut self, block: usize) -> &mut [u64] {
+        let words = usize::from(self.block_words);
+        let start = (block & self.block_mask()).wrapping_mul(words);
+        self.words.get_mut(start..start.wrapping_add(words)).unwrap_or(&mut [])
+    }
+
+    #[inline(always)]
+    pub(super) fn header(&self, block: usize) -> Header {
+        Header::of(self.block(block))
+    }
+
+    /// Returns the bit of a block at which a slot begins.
+    #[inline(always)]
+    fn slot_bit(&self, index: u32) -> u32 {
+        index.wrapping_mul(self.width.into()).wrapping_add(RUN_ENDS_AT).wrapping_add(self.slots.into())
+    }
+
+    #[inline(always)]
+    fn run_ends(&self, header: &Header) -> u128 {
+        header.ends & low_bits_128(self.slots.into())
+    }
+
+    /// Prefetches the memory of a block.
+    #[inline(always)]
+    pub(super) fn prefetch(&self, block: usize, prefetch: impl Prefetch) {
+        let words = self.block(block);
+        for line in words.chunks(8) {
+            if let Some(word) = line.first() {
+                prefetch.prefetch(word);
+            }
+        }
+        if let Some(word) = words.last() {
+            prefetch.prefetch(word);
+        }
+    }
+
+    /// Prefetches the header of a block.
+    #[inline(always)]
+    pub(super) fn prefetch_header(&self, block: usize, prefetch: impl Prefetch) {
+        if let Some(word) = self.block(block).first() {
+            prefetch.prefetch(word);
+        }
+    }
+
+    /// Returns how many slots may be used.
+    #[inline(always)]
+    pub(super) fn used_max(&self) -> usize {
+        self.shape().used_max()
+    }
+
+    /// Returns where the run of a bucket begins, or would begin.
+    #[inline(always)]
+    pub(super) fn run_start(
+        &self,
+        block: usize,
+        header: &Header,
+        bucket: u32,
+        select: impl Select,
+    ) -> SlotIndex {
+        let runs = (header.occupied & low_bits(bucket)).count_ones();
+        let slots = u32::from(self.slots);
+        if header.offset < slots {
+            let ends = header.ends >> header.offset;
+            let (low, high) = (ends as u64, (ends >> 64) as u64);
+            let in_low = low.count_ones();
+            let index = if runs == 0 {
+                header.offset
+            } else if runs <= in_low {
+                select.select(low, runs.wrapping_sub(1)).wrapping_add(header.offset).wrapping_add(1)
+            } else if runs <= in_low.wrapping_add(high.count_ones()) {
+                let in_high = select.select(high, runs.wrapping_sub(in_low).wrapping_sub(1));
+                in_high.wrapping_add(header.offset).wrapping_add(65)
+            } else {
+                slots
+            };
+            if index < slots {
+                return SlotIndex { block, index };
+            }
+        }
+        self.skip_runs(block, header, runs, select)
+    }
+
+    /// Returns the slot after the first `runs` runs of a block.
+    #[inline(never)]
+    fn skip_runs(&self, block: usize, header: &Header, mut runs: u32, select: impl Select) -> SlotIndex {
+        let slots = u32::from(self.slots).max(1);
+        let mut at = self.slot_after(block, header.offset);
+        if runs == 0 {
+            return at;
+        }
+        let mut ends = self.run_ends(&self.header(at.block)) >> at.index << at.index;
+        // Every run has an end, so the blocks of one turn have them all.
+        for _ in 0..=self.blocks() {
+            let here = ends.count_ones();
+            if runs <= here {
+                break;
+            }
+            runs = runs.wrapping_sub(here);
+            at.block = at.block.wrapping_add(1);
+            ends = self.run_ends(&self.header(at.block));
+        }
+        let (low, high) = (ends as u64, (ends >> 64) as u64);
+        let in_low = low.count_ones();
+        let last = if runs <= in_low {
+            select.select(low, runs.wrapping_sub(1))
+        } else {
+            select.select(high, runs.wrapping_sub(in_low).wrapping_sub(1)).wrapping_add(64)
+        };
+        let index = last.wrapping_add(1);
+        if index >= slots {
+            SlotIndex { block: at.block.wrapping_add(1), index: 0 }
+        } else {
+            SlotIndex { index, ..at }
+        }
+    }
+
+    /// Returns the slot that is `distance` after the start of a block.
+    #[inline(always)]
+    pub(super) fn slot_after(&self, block: usize, distance: u32) -> SlotIndex {
+        let slots = u32::from(self.slots).max(1);
+        SlotIndex { block: block.wrapping_add((distance / slots) as usize), index: distance % slots }
+    }
+
+    /// Visits the slots of the run that begins at `start`, until `visit` returns false.
+    #[inline(always)]
+    pub(super) fn scan(&self, start: SlotIndex, mut visit: impl FnMut(u64) -> bool) {
+        let block = self.block(start.block);
+        let ends = Header::of(block).ends.wrapping_shr(start.index) as u64;
+        let (width, run) = (u32::from(self.width), ends.trailing_zeros().wrapping_add(1));
+        if ends != 0 && start.index.wrapping_add(run) <= self.slots.into() {
+            // The whole run is in this block.
+            let mut bit = self.slot_bit(start.index);
+            for _ in 0..run {
+                if !visit(bits_at(block, bit, width)) {
+                    return;
+                }
+                bit = bit.wrapping_add(width);
+            }
+            return;
+        }
+        self.visit_run(start, |_, value| visit(value));
+    }
+
+    /// Returns whether the run that begins at `start` has a slot for which `is_match` holds.
+    #[inline(always)]
+    pub(super) fn run_has(&self, start: SlotIndex, mut is_match: impl FnMut(u64) -> bool) -> bool {
+        let mut found = false;
+        self.scan(start, |value| {
+            found = is_match(value);
+            !found
+        });
+        found
+    }
+
+    /// Visits the slots of the run that begins at `start`, until `visit` returns false.
+    #[inline(always)]
+    pub(super) fn visit_run(&self, start: SlotIndex, mut visit: impl FnMut(SlotIndex, u64) -> bool) {
+        let mut at = start;
+        // A run is never longer than the segment.
+        for _ in 0..usize::from(self.slots) << self.blocks_log {
+            let block = self.block(at.block);
+            if !visit(at, bits_at(block, self.slot_bit(at.index), self.width.into()))
+                || Header::of(block).ends >> at.index & 1 == 1
+            {
+                return;
+            }
+            at = self.next(at);
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn next(&self, slot: SlotIndex) -> SlotIndex {
+        let index = slot.index.wrapping_add(1);
+        if index == self.slots.into() {
+            SlotIndex { block: slot.block.wrapping_add(1), index: 0 }
+        } else {
+            SlotIndex { index, ..slot }
+        }
+    }
+
+    /// Visits the slots of a block in the order of its buckets: the bucket and the value.
+    #[inline(always)]
+    pub(super) fn visit_block(&self, block: usize, mut visit: impl FnMut(u32, u64)) {
+        let header = self.header(block);
+        let mut occupied = header.occupied;
+        if occupied == 0 {
+            return;
+        }
+        let (slots, width) = (u32::from(self.slots), u32::from(self.width));
+        let mask = u64::MAX >> (64u32.wrapping_sub(width) & 63);
+        let mut bucket = occupied.trailing_zeros();
+        let mut at = self.slot_after(block, header.offset);
+        for _ in 0..=self.blocks() {
+            let words = self.block(at.block);
+            let mut ends = Header::of(words).ends >> at.index;
+            // Slots are cut from a word, and the next one is read when its bits are used up.
+            let bit = self.slot_bit(at.index);
+            let mut rest = words.get((bit / 64) as usize..).unwrap_or(&[]).iter();
+            let mut word = rest.next().copied().unwrap_or(0) >> (bit % 64);
+            let mut left = 64u32.wrapping_sub(bit % 64);
+            for _ in at.index..slots {
+                let mut value = word;
+                if left < width {
+                    let next = rest.next().copied().unwrap_or(0);
+                    let taken = width.wrapping_sub(left);
+                    value |= next << left;
+                    word = next >> 1 >> (taken.wrapping_sub(1) & 63);
+                    left = 64u32.wrapping_sub(taken);
+                } else {
+                    word = word >> 1 >> (width.wrapping_sub(1) & 63);
+                    left = left.wrapping_sub(width);
+                }
+                visit(bucket, value & mask);
+                if ends & 1 == 1 {
+                    occupied &= occupied.wrapping_sub(1);
+                    if occupied == 0 {
+                        return;
+                    }
+                    bucket = occupied.trailing_zeros();
+                }
+                ends >>= 1;
+            }
+            at = SlotIndex { block: at.block.wrapping_add(1), index: 0 };
+        }
+    }
+
+    /// Returns the number of used slots by the run ends. O(blocks).
+    pub(super) fn counted_slots(&self) -> usize {
+        (0..self.blocks()).map(|block| usize::from(self.length(block))).sum()
+    }
+
+    /// Returns the smallest shape with as many blocks, and slots as wide, that takes `used` slots.
+    pub(super) fn shape_for(&self, used: usize) -> Option<SegmentShape> {
+        SegmentShape::for_slots(self.blocks_log(), self.width(), used)
+    }
+
+    /// Returns a shape of fewer words for `used` slots and some more, if there is one that takes `least` slots.
+    pub(super) fn smaller_shape(&self, used: usize, least: usize) -> Option<SegmentShape> {
+        let wanted = used.saturating_add(used / 16).saturating_add(1).max(least);
+        // Most of the time the next smaller shape is too small.
+        if wanted > self.used_max() / 16 * 15 {
+            return None;
+        }
+        self.shape_for(wanted).filter(|shape| shape.words < self.words.len())
+    }
+
+    /// Returns the number of slots of the runs of a block.
+    pub(super) fn length(&self, block: usize) -> u16 {
+        let header = self.header(block);
+        let runs = header.occupied.count_ones();
+        if runs == 0 {
+            return 0;
+        }
+        let (start, slots) = (self.slot_after(block, header.offset), usize::from(self.slots));
+        let end = self.skip_runs(block, &header, runs, PortableSelect);
+        let blocks = end.block.wrapping_sub(start.block);
+        let length =
+            blocks.wrapping_mul(slots).wrapping_add(end.index as usize).wrapping_sub(start.index as usize);
+        length as u16
+    }
+}

@@ -1,0 +1,315 @@
+//! What changes a segment: one slot is overwritten, added or removed in place, or a segment is written as a whole.
+//!
+//! Whatever is done to all entries of a segment goes the same way: a [`SlotList`] takes the slots that will be written,
+//! in the order of their blocks and buckets; from their number follows the shape; then they are written. So no segment
+//! is changed before all memory is there.
+
+use super::{Header, OFFSET_BITS, Segment, SlotIndex};
+use crate::bloom::memory::OutOfMemory;
+use crate::bloom::table::size::{BLOCKS_MAX, RUN_ENDS_AT, SegmentShape};
+use crate::bloom::words::{bits_at, copy_bits, low_bits_128, set_bits, shift_down, shift_up};
+
+/// The number of slots of each block's runs.
+type Lengths = [u16; BLOCKS_MAX];
+
+/// The slots of a segment that does not exist yet, in the order of their blocks and buckets.
+#[derive(Debug)]
+pub(crate) struct SlotList {
+    /// Values with their buckets.
+    slots: Vec<(u8, u64)>,
+    lengths: Lengths,
+    /// How many blocks are complete, and how many slots they have.
+    blocks: usize,
+    complete: usize,
+}
+
+impl SlotList {
+    /// Returns an empty list with memory for this number of slots.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`].
+    pub(crate) fn with_capacity(slots: usize) -> Result<Self, OutOfMemory> {
+        let mut list = Self { slots: Vec::new(), lengths: [0; BLOCKS_MAX], blocks: 0, complete: 0 };
+        list.slots.try_reserve_exact(slots).map_err(|_| OutOfMemory)?;
+        Ok(list)
+    }
+
+    /// Returns the number of slots.
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Appends a slot to the block that is not complete yet.
+    #[inline(always)]
+    pub(crate) fn push(&mut self, bucket: u32, value: u64) {
+        self.slots.push((bucket as u8, value));
+    }
+
+    /// Completes a block.
+    pub(crate) fn end_block(&mut self) {
+        if let Some(length) = self.lengths.get_mut(self.blocks) {
+            *length = self.slots.len().wrapping_sub(self.complete) as u16;
+        }
+        self.blocks = self.blocks.wrapping_add(1);
+        self.complete = self.slots.len();
+    }
+
+    /// Completes a block whose slots were pushed as two lists, each in the order of its buckets.
+    pub(crate) fn end_merged_block(&mut self) {
+        if let Some(slots) = self.slots.get_mut(self.complete..) {
+            slots.sort_by_key(|(bucket, _)| *bucket);
+        }
+        self.end_block();
+    }
+
+    /// Appends the blocks of another list.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`].
+    pub(crate) fn try_append(&mut self, other: &Self) -> Result<(), OutOfMemory> {
+        self.slots.try_reserve(other.slots.len()).map_err(|_| OutOfMemory)?;
+        self.slots.extend_from_slice(&other.slots);
+        for (to, from) in self.lengths.iter_mut().skip(self.blocks).zip(other.lengths).take(other.blocks) {
+            *to = from;
+        }
+        self.blocks = self.blocks.wrapping_add(other.blocks);
+        self.complete = self.slots.len();
+        Ok(())
+    }
+
+    /// Makes a segment of the slots. O(slots).
+    ///
+    /// # Errors
+    /// [`OutOfMemory`].
+    pub(crate) fn write(&self, shape: SegmentShape, stamp: u64) -> Result<Segment, OutOfMemory> {
+        let mut segment = Segment::of_lengths(shape, &self.lengths, stamp)?;
+        let mut left = self.slots.as_slice();
+        for (block, length) in self.lengths.iter().enumerate().take(self.blocks) {
+            let (here, after) = left.split_at_checked((*length).into()).unwrap_or_default();
+            segment.write_block(block, here);
+            left = after;
+        }
+        Ok(segment)
+    }
+}
+
+impl Segment {
+    /// Makes a segment with the same entries in another shape, of as many blocks and with slots as wide. O(words).
+    ///
+    /// # Errors
+    /// [`OutOfMemory`].
+    pub(crate) fn try_reshaped(&self, shape: SegmentShape) -> Result<Self, OutOfMemory> {
+        let lengths = std::array::from_fn(|block| if block < self.blocks() { self.length(block) } else { 0 });
+        let mut segment = Self::of_lengths(shape, &lengths, self.stamp)?;
+        for (block, length) in lengths.iter().enumerate().take(self.blocks()) {
+            segment.copy_runs(self, block, (*length).into());
+        }
+        Ok(segment)
+    }
+
+    /// Makes a segment whose blocks will have runs of these lengths.
+    fn of_lengths(shape: SegmentShape, lengths: &Lengths, stamp: u64) -> Result<Self, OutOfMemory> {
+        let words = bytemuck::allocation::try_zeroed_slice_box(shape.words).map_err(|()| OutOfMemory)?;
+        let mut segment = Self { stamp, ..Self::empty(shape, words) };
+        let mut over = 0usize;
+        // What the last blocks leave over goes into the first ones, so the first turn only finds how much that is.
+        for turn in 0..2 {
+            for (block, length) in lengths.iter().enumerate().take(segment.blocks()) {
+                if turn == 1
+                    && let Some(word) = segment.block_mut(block).get_mut(1)
+                {
+                    *word = over as u64 & 0xffff;
+                }
+                over = over.saturating_add((*length).into()).saturating_sub(shape.slots as usize);
+            }
+        }
+        segment.used = lengths.iter().fold(0, |sum, length| sum.saturating_add(*length));
+        Ok(segment)
+    }
+
+    /// Writes the slots of a block of an empty segment, in the order of their buckets. The offsets must be set.
+    fn write_block(&mut self, block: usize, slots: &[(u8, u64)]) {
+        let (slots_max, width) = (u32::from(self.slots), u32::from(self.width));
+        let mut at = self.slot_after(block, self.header(block).offset);
+        let (mut left, mut occupied) = (slots, 0u64);
+        while !left.is_empty() {
+            let (bit, limit) = (self.slot_bit(at.index), slots_max.wrapping_sub(at.index) as usize);
+            let (mut index, mut shift) = ((bit / 64) as usize, bit % 64);
+            let (mut end, mut ends, mut word) = (1u128.wrapping_shl(at.index), 0u128, 0u64);
+            let words = self.block_mut(at.block);
+            let here = left.get(..limit).unwrap_or(left);
+            left = left.get(here.len()..).unwrap_or(&[]);
+            let mut run = here.first().map_or(0, |(bucket, _)| *bucket);
+            for (bucket, value) in here {
+                if *bucket != run {
+                    // The run before ended in the slot before.
+                    ends |= end >> 1;
+                    occupied |= 1u64.wrapping_shl(run.into());
+                    run = *bucket;
+                }
+                end <<= 1;
+                word |= value << shift;
+                shift = shift.wrapping_add(width);
+                if shift >= 64 {
+                    if let Some(written) = words.get_mut(index) {
+                        *written |= word;
+                    }
+                    index = index.wrapping_add(1);
+                    shift = shift.wrapping_sub(64);
+                    // The bits of the value that did not fit.
+                    word = value >> 1 >> (width.wrapping_sub(shift).wrapping_sub(1) & 63);
+                }
+            }
+            if let Some(written) = words.get_mut(index) {
+                *written |= word;
+            }
+            occupied |= 1u64.wrapping_shl(run.into());
+            if left.first().is_none_or(|(bucket, _)| *bucket != run) {
+                ends |= end >> 1;
+            }
+            if let [_, low, high, ..] = words {
+                let ends = ends << OFFSET_BITS;
+                (*low, *high) = (*low | ends as u64, *high | (ends >> 64) as u64);
+            }
+            at = SlotIndex { block: at.block.wrapping_add(1), index: 0 };
+        }
+        if let Some(word) = self.block_mut(block).first_mut() {
+            *word = occupied;
+        }
+    }
+
+    /// Copies the runs of a block, which take `length` slots, from a segment with slots of the same width.
+    fn copy_runs(&mut self, source: &Self, block: usize, length: u32) {
+        let occupied = source.header(block).occupied;
+        if let Some(word) = self.block_mut(block).first_mut() {
+            *word = occupied;
+        }
+        let mut from = source.slot_after(block, source.header(block).offset);
+        let mut to = self.slot_after(block, self.header(block).offset);
+        let mut left = length;
+        let (from_slots, to_slots, width) =
+            (u32::from(source.slots), u32::from(self.slots), u32::from(self.width));
+        while left > 0 {
+            let step = left.min(from_slots.wrapping_sub(from.index)).min(to_slots.wrapping_sub(to.index));
+            let (read, begin, end) =
+                (source.block(from.block), source.slot_bit(from.index), self.slot_bit(to.index));
+            let written = self.block_mut(to.block);
+            copy_bits(
+                read,
+                RUN_ENDS_AT.wrapping_add(from.index),
+                written,
+                RUN_ENDS_AT.wrapping_add(to.index),
+                step,
+            );
+            copy_bits(read, begin, written, end, step.wrapping_mul(width));
+            left = left.wrapping_sub(step);
+            from = source.slot_after(from.block, from.index.wrapping_add(step));
+            to = self.slot_after(to.block, to.index.wrapping_add(step));
+        }
+    }
+
+    /// Overwrites a slot.
+    #[inline(always)]
+    pub(crate) fn set_slot(&mut self, at: SlotIndex, value: u64) {
+        let (bit, width) = (self.slot_bit(at.index), self.width.into());
+        set_bits(self.block_mut(at.block), bit, width, value);
+    }
+
+    /// Adds a slot at the start of the run of a bucket of block `home`; the run begins at `start`, and does not exist
+    /// yet if `is_new`. A slot must be free.
+    #[inline(always)]
+    pub(crate) fn insert(&mut self, home: usize, bucket: u32, start: SlotIndex, value: u64, is_new: bool) {
+        if is_new && let Some(occupied) = self.block_mut(home).first_mut() {
+            *occupied |= 1 << (bucket & 63);
+        }
+        for block in home..start.block {
+            self.add_to_offset(block.wrapping_add(1), 1);
+        }
+        let (slots, width) = (u32::from(self.slots), u32::from(self.width));
+        let ends_mask = low_bits_128(slots);
+        let (mut at, mut value, mut is_last) = (start, value, is_new);
+        for _ in 0..self.blocks().wrapping_add(1) {
+            let continues = self.block_mask > 0 && self.header(at.block.wrapping_add(1)).offset > 0;
+            let (begin, end) = (self.slot_bit(at.index), self.slot_bit(slots));
+            let block = self.block_mut(at.block);
+            let [_, low, high, ..] = &mut *block else { return };
+            let raw = u128::from(*low) | u128::from(*high) << 64;
+            let ends = raw >> OFFSET_BITS & ends_mask;
+            let used = if continues { slots } else { 128u32.wrapping_sub(ends.leading_zeros()) };
+            let is_full = used == slots;
+            // The ends from this slot on move up by one.
+            let bit = 1u128.wrapping_shl(at.index);
+            let moved = ends.wrapping_add(ends & bit.wrapping_neg()) | if is_last { bit } else { 0 };
+            let raw = raw & !(ends_mask << OFFSET_BITS) | (moved & ends_mask) << OFFSET_BITS;
+            (*low, *high) = (raw as u64, (raw >> 64) as u64);
+            if !is_full {
+                let free = used.wrapping_sub(at.index).wrapping_add(1).wrapping_mul(width);
+                shift_up(block, begin, begin.wrapping_add(free), width);
+                set_bits(block, begin, width, value);
+                break;
+            }
+            let carried = bits_at(block, end.wrapping_sub(width), width);
+            shift_up(block, begin, end, width);
+            set_bits(block, begin, width, value);
+            (value, is_last) = (carried, ends.leading_zeros() == 128u32.wrapping_sub(slots));
+            at = SlotIndex { block: at.block.wrapping_add(1), index: 0 };
+            self.add_to_offset(at.block, 1);
+        }
+        self.used = self.used.wrapping_add(1);
+    }
+
+    #[inline(always)]
+    fn add_to_offset(&mut self, block: usize, change: u64) {
+        if let Some(word) = self.block_mut(block).get_mut(1) {
+            *word = word.wrapping_add(change);
+        }
+    }
+
+    /// Removes the first slot of the run of a bucket of block `home`; the run begins at `start`.
+    pub(crate) fn remove_first(&mut self, home: usize, bucket: u32, start: SlotIndex) {
+        let slots = u32::from(self.slots);
+        let was_last = self.header(start.block).ends >> start.index & 1 == 1;
+        if was_last && let Some(occupied) = self.block_mut(home).first_mut() {
+            *occupied &= !(1 << (bucket & 63));
+        }
+        for block in home.wrapping_add(1)..=start.block {
+            self.add_to_offset(block, u64::MAX);
+        }
+        let mut at = start;
+        for _ in 0..=self.blocks() {
+            let next = at.block.wrapping_add(1);
+            let is_full = self.blocks_log > 0 && self.header(next).offset > 0;
+            let width = u32::from(self.width);
+            let (begin, last_bit) = (self.slot_bit(at.index), self.slot_bit(slots.wrapping_sub(1)));
+            let first = (bits_at(self.block(next), self.slot_bit(0), width), self.header(next).ends & 1);
+            let capacity = u32::from(self.slots);
+            let block = self.block_mut(at.block);
+            let ends = Header::of(block).ends & low_bits_128(capacity);
+            let used = if is_full { slots } else { 128u32.wrapping_sub(ends.leading_zeros()) };
+            let end = begin.wrapping_add(used.wrapping_sub(at.index).wrapping_mul(width));
+            shift_down(block, begin, end, width);
+            let below = low_bits_128(at.index);
+            let mut moved = (ends & below) | (ends >> 1 & !below);
+            if is_full {
+                set_bits(block, last_bit, width, first.0);
+                moved |= first.1 << slots.wrapping_sub(1);
+            }
+            set_ends(block, moved, capacity);
+            if !is_full {
+                break;
+            }
+            self.add_to_offset(next, u64::MAX);
+            at = SlotIndex { block: next, index: 0 };
+        }
+        self.used = self.used.wrapping_sub(1);
+    }
+}
+
+/// Sets the run ends of a block with this number of slots.
+#[inline(always)]
+fn set_ends(block: &mut [u64], ends: u128, slots: u32) {
+    let [_, low, high, ..] = block else { return };
+    let mask = low_bits_128(slots) << OFFSET_BITS;
+    let set = (u128::from(*low) | u128::from(*high) << 64) & !mask | ends << OFFSET_BITS & mask;
+    (*low, *high) = (set as u64, (set >> 64) as u64);
+}

@@ -1,0 +1,174 @@
+//! Bits of words: the position of a set bit, and ranges of bits that are read, written, moved or copied.
+//!
+//! A range may cross words of a slice. Bits outside of the slice are read as 0 and not written.
+#![expect(clippy::cast_possible_truncation, reason = "indices of bits and bytes in a word, and its low half")]
+
+/// Returns the positions of set bits. A processor may have an instruction for it.
+pub trait Select: Copy {
+    /// Returns the position of the set bit that has `rank` set bits below it. The word must have more than `rank` set
+    /// bits. O(1).
+    fn select(self, word: u64, rank: u32) -> u32;
+}
+
+/// Selects in portable code.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PortableSelect;
+
+const ONES: u64 = 0x0101_0101_0101_0101;
+const HIGHS: u64 = 0x8080_8080_8080_8080;
+
+impl Select for PortableSelect {
+    /// The counts of all bytes are summed up by a multiplication; the byte whose sum exceeds the rank has the bit
+    /// (Vigna, "Broadword implementation of rank/select queries", 2008).
+    #[inline(always)]
+    fn select(self, word: u64, rank: u32) -> u32 {
+        let pairs = word.wrapping_sub(word >> 1 & 0x5555_5555_5555_5555);
+        let nibbles = (pairs & 0x3333_3333_3333_3333).wrapping_add(pairs >> 2 & 0x3333_3333_3333_3333);
+        let bytes = nibbles.wrapping_add(nibbles >> 4) & 0x0f0f_0f0f_0f0f_0f0f;
+        // Byte i of `sums` is the number of set bits in the bytes up to i.
+        let sums = bytes.wrapping_mul(ONES);
+        let ranks = u64::from(rank).wrapping_mul(ONES);
+        let below = (ranks | HIGHS).wrapping_sub(sums) & HIGHS;
+        let shift = below.count_ones().wrapping_mul(8);
+        let before = sums.wrapping_shl(8).wrapping_shr(shift) & 0xff;
+        let byte = word.wrapping_shr(shift) & 0xff;
+        let in_byte = u64::from(rank).wrapping_sub(before) & 7;
+        let position = IN_BYTE.get((byte << 3 | in_byte) as usize).copied().unwrap_or(0);
+        shift.wrapping_add(position.into())
+    }
+}
+
+/// The position of set bit `rank` of `byte`, at index `byte * 8 + rank`.
+const IN_BYTE: [u8; 256 * 8] = {
+    let mut table = [0; 256 * 8];
+    let mut byte = 0usize;
+    while byte < 256 {
+        let (mut bit, mut rank) = (0u8, 0);
+        while bit < 8 {
+            if byte >> bit & 1 == 1 {
+                #[expect(clippy::indexing_slicing, reason = "evaluated at compile time")]
+                {
+                    table[byte * 8 + rank] = bit;
+                }
+                rank += 1;
+            }
+            bit += 1;
+        }
+        byte += 1;
+    }
+    table
+};
+
+/// Returns a word of `count` low ones, at most 128.
+#[inline(always)]
+pub(super) const fn low_bits_128(count: u32) -> u128 {
+    match 1u128.checked_shl(count) {
+        Some(bit) => bit.wrapping_sub(1),
+        None => u128::MAX,
+    }
+}
+
+/// Returns a word of `count` low ones, below 64.
+#[inline(always)]
+pub(super) const fn low_bits(count: u32) -> u64 {
+    1u64.wrapping_shl(count).wrapping_sub(1)
+}
+
+/// Returns `width` bits of `words` from `bit` on.
+#[inline(always)]
+pub(super) fn bits_at(words: &[u64], bit: u32, width: u32) -> u64 {
+    let (index, shift) = ((bit / 64) as usize, bit % 64);
+    let low = words.get(index).copied().unwrap_or(0);
+    let high = words.get(index.wrapping_add(1)).copied().unwrap_or(0);
+    (low >> shift | high << 1 << (63 ^ shift)) & (u64::MAX >> (64u32.wrapping_sub(width) & 63))
+}
+
+/// Sets `width` bits of `words` from `bit` on.
+#[inline(always)]
+pub(super) fn set_bits(words: &mut [u64], bit: u32, width: u32, value: u64) {
+    let (index, shift) = ((bit / 64) as usize, bit % 64);
+    let mask = u64::MAX >> (64u32.wrapping_sub(width) & 63);
+    if let Some(word) = words.get_mut(index) {
+        *word = *word & !(mask << shift) | value << shift;
+    }
+    if shift.wrapping_add(width) > 64
+        && let Some(word) = words.get_mut(index.wrapping_add(1))
+    {
+        *word = *word & !(mask >> 64u32.wrapping_sub(shift)) | value >> 64u32.wrapping_sub(shift);
+    }
+}
+
+/// Moves the bits from `begin` on up by `width`, to before `end`; the bits that would pass it are lost. All bits from
+/// `end` on are clear.
+#[inline(always)]
+pub(super) fn shift_up(words: &mut [u64], begin: u32, end: u32, width: u32) {
+    let last = (end.wrapping_sub(1) / 64) as usize;
+    let Some(range) = words.get_mut((begin / 64) as usize..=last) else { return };
+    let Some((first, rest)) = range.split_first_mut() else { return };
+    let (stay, rise) = (low_bits(begin % 64), 64u32.wrapping_sub(width) & 63);
+    let moved = *first & !stay;
+    *first = *first & stay | moved << width;
+    let mut carry = moved >> rise;
+    for word in rest {
+        let moved = *word;
+        *word = moved << width | carry;
+        carry = moved >> rise;
+    }
+    if !end.is_multiple_of(64)
+        && let Some(word) = words.get_mut(last)
+    {
+        *word &= low_bits(end % 64);
+    }
+}
+
+/// Moves the bits from `begin + width` to before `end` down by `width`. All bits from `end` on are clear.
+pub(super) fn shift_down(words: &mut [u64], begin: u32, end: u32, width: u32) {
+    let last = (end.wrapping_sub(1) / 64) as usize;
+    let Some(range) = words.get_mut((begin / 64) as usize..=last) else { return };
+    let Some((first, rest)) = range.split_first_mut() else { return };
+    let (stay, rise) = (low_bits(begin % 64), 64u32.wrapping_sub(width) & 63);
+    let mut carry = 0;
+    for word in rest.iter_mut().rev() {
+        let moved = *word;
+        *word = moved >> width | carry;
+        carry = moved << rise;
+    }
+    *first = *first & stay | (*first >> width | carry) & !stay;
+}
+
+/// Copies `count` bits of `source` from `from` on into the clear bits of `target` from `to` on.
+pub(super) fn copy_bits(source: &[u64], mut from: u32, target: &mut [u64], mut to: u32, mut count: u32) {
+    while count > 0 {
+        let shift = to % 64;
+        let step = count.min(64u32.wrapping_sub(shift));
+        if let Some(word) = target.get_mut((to / 64) as usize) {
+            *word |= bits_at(source, from, step) << shift;
+        }
+        from = from.wrapping_add(step);
+        to = to.wrapping_add(step);
+        count = count.wrapping_sub(step);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn select_finds_every_bit() {
+        let mut word = 0x9e37_79b9_7f4a_7c15u64;
+        for round in 0..2_000u32 {
+            word = word.wrapping_mul(0xd134_2543_de82_ef95).wrapping_add(1);
+            let word = match round % 4 {
+                0 => word,
+                1 => word & word.rotate_left(17),
+                2 => word | word.rotate_left(29),
+                _ => u64::MAX >> (round % 64) << (round / 64 % 64),
+            };
+            let bits = (0..64).filter(|bit| word >> bit & 1 == 1);
+            for (rank, bit) in (0..).zip(bits) {
+                assert_eq!(PortableSelect.select(word, rank), bit, "{word:x} {rank}");
+            }
+        }
+    }
+}
