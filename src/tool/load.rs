@@ -105,7 +105,7 @@ pub(crate) fn run(arguments: LoadArguments, printer: &Printer) -> Result<(), Fai
     }
     let names: Vec<Vec<u8>> = drafts.iter().map(|draft| draft.name.clone()).collect();
     let sent = send(&arguments, printer, &mut router, (&names, times), &mut drafts)?;
-    arguments.replacing.check_items(sent.0.items, capacity.is_some())?;
+    arguments.replacing.check_items(sent.items, capacity.is_some())?;
     publish_all(drafts, &mut router, arguments.options.ex)?;
     report(&arguments, printer, &mut router, &keys, sent)
 }
@@ -179,14 +179,13 @@ impl LoadArguments {
 }
 
 /// Adds all items, with their times, to the filters with these keys: temporary keys of drafts, or existing filters.
-/// Returns the results and the seconds that it took.
 fn send(
     arguments: &LoadArguments,
     printer: &Printer,
     router: &mut Router,
     (keys, times): (&[Vec<u8>], Option<&Times>),
     drafts: &mut [Draft],
-) -> Result<(LoadCounts, f64), Failure> {
+) -> Result<LoadCounts, Failure> {
     let batches = arguments.input.batches(times)?;
     let mut sender = Sender::new(router, keys)?;
     if !sender.is_packed && times.is_none() {
@@ -215,9 +214,9 @@ fn send(
     sender.settle()?;
     show(sender.counts.items);
     sender.counts.expired += batches.expired();
-    let seconds = progress.finish();
+    sender.counts.seconds = progress.finish();
     batches.note_line_ends(printer);
-    Ok((sender.counts, seconds))
+    Ok(sender.counts)
 }
 
 fn report(
@@ -225,13 +224,13 @@ fn report(
     printer: &Printer,
     router: &mut Router,
     keys: &[Vec<u8>],
-    (counts, seconds): (LoadCounts, f64),
+    counts: LoadCounts,
 ) -> Result<(), Failure> {
     let mut fact =
         |key: &[u8], name: &[u8]| router.call(key, &[b"BF.INFO", key, name]).ok().as_ref().and_then(integer);
     let size_bytes = keys.iter().map(|key| fact(key, b"SIZE")).sum::<Option<u64>>();
-    let rate = per_second(counts.items, seconds);
-    let LoadCounts { items, new, present, refused, expired } = counts;
+    let LoadCounts { items, new, present, refused, expired, seconds } = counts;
+    let rate = per_second(items, seconds);
     let filter =
         arguments.partitions.map_or_else(|| "a filter".to_owned(), |count| counted(count.into(), "filter"));
     let mut size = size_bytes.map_or_else(|| filter.clone(), |size| format!("{filter} of {}", bytes(size)));

@@ -21,7 +21,7 @@ const WORDS_AHEAD: usize = 16;
 const WORDS_ITEMS: usize = 1000;
 
 /// The results of adding.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LoadCounts {
     pub(crate) items: u64,
     pub(crate) new: u64,
@@ -29,6 +29,7 @@ pub(crate) struct LoadCounts {
     pub(crate) refused: u64,
     /// Items that had expired. The other counts do not include them.
     pub(crate) expired: u64,
+    pub(crate) seconds: f64,
 }
 
 /// The error for items that expired before they were added.

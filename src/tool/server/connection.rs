@@ -66,7 +66,7 @@ const REMEDIES: [(&str, &str); 10] = [
     ),
     (
         "ERR received bad data",
-        "the server cannot read this filter: check with MODULE LIST that everbloom is loaded, and that the file is intact",
+        "the server cannot read this filter: check with MODULE LIST that everbloom is loaded",
     ),
 ];
 
@@ -93,21 +93,22 @@ fn unknown_command(text: &str) -> Option<&str> {
 /// A connection after its handshake.
 pub(crate) struct Connection {
     inner: redis::Connection,
-    /// The encoded next command. The buffer is reused.
+    /// The next command and its encoding. Their memory is reused.
+    command: Cmd,
     buffer: Vec<u8>,
 }
 
 impl Connection {
-    pub(super) const fn new(inner: redis::Connection) -> Self {
-        Self { inner, buffer: Vec::new() }
+    pub(super) fn new(inner: redis::Connection) -> Self {
+        Self { inner, command: Cmd::new(), buffer: Vec::new() }
     }
 
     /// Sends one command. [`receive`](Self::receive) returns its reply.
     pub(crate) fn send(&mut self, arguments: &[&[u8]]) -> Result<(), CallError> {
-        let mut command = Cmd::new();
-        command.arg(arguments);
+        self.command.clear();
+        self.command.arg(arguments);
         self.buffer.clear();
-        command.write_packed_command(&mut self.buffer);
+        self.command.write_packed_command(&mut self.buffer);
         self.inner.send_packed_command(&self.buffer).map_err(|error| CallError::Broken(error.to_string()))
     }
 
