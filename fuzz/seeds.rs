@@ -6,13 +6,12 @@ use std::collections::HashMap;
 use everbloom::bloom::{Filter, Format, UnknownMemory};
 use everbloom::command::COMMANDS;
 use everbloom::format::chunks::Rewritten;
-use everbloom::format::filter::{DataType, chunk, rewrite};
+use everbloom::format::filter::{DataType, rewrite};
 
 use super::fuzz::TARGETS;
-use super::fuzz::input::Output;
 use super::fuzz::snapshot::write;
 use crate::support::rdb::Payload;
-use crate::support::saved::saved;
+use crate::support::saved::{chunks, saved};
 use crate::support::server::Server;
 use crate::support::{Field, Random, Record, fixtures};
 
@@ -68,11 +67,9 @@ pub(crate) fn seeds() -> HashMap<&'static str, Vec<Vec<u8>>> {
     for case in PRODUCERS.into_iter().flat_map(fixtures::cases) {
         let payload = Payload::read(&case.payload);
         seeds.of_snapshot(&payload.type_name, payload.encoding_version, &payload.record);
-        let chunks = case.chunks();
-        let chunks: Vec<(u64, &[u8])> = chunks.iter().map(|(at, data)| (*at, data.as_slice())).collect();
-        seeds.of_chunks(&chunks, 0);
+        seeds.of_chunks(&case.chunks(), 0);
         if let Some(blob) = case.blob() {
-            seeds.put("blob", Output::default().byte(4).bytes(&blob));
+            seeds.put("blob", [&[4][..], &blob].concat());
         }
     }
     let mut random = Random(16);
@@ -87,25 +84,15 @@ pub(crate) fn seeds() -> HashMap<&'static str, Vec<Vec<u8>>> {
     ] {
         for _ in 0..40 {
             let bytes: Vec<u8> = (0..length).map(|_| random.next() as u8).collect();
-            seeds.put(name, Output(bytes));
+            seeds.put(name, bytes);
         }
     }
     for command in 0..COMMANDS.len() {
-        let words = Output::default()
-            .byte(command as u8)
-            .byte(3)
-            .byte(0x90)
-            .byte(0)
-            .byte(0xb0)
-            .byte(1)
-            .byte(0xb0)
-            .byte(2);
-        seeds.put("grammar", words);
+        seeds.put("grammar", vec![command as u8, 3, 0x90, 0, 0xb0, 1, 0xb0, 2]);
     }
     // MURMUR128_MITZ_64 and MURMUR128_MITZ_32 with five hashes and two longs.
     for strategy in [0, 1] {
-        let blob = Output::default().byte(2).byte(3).byte(strategy).byte(5).bytes(&[0xa5; 16]);
-        seeds.put("client", blob);
+        seeds.put("client", [&[2, 3, strategy, 5][..], &[0xa5; 16]].concat());
     }
     seeds.0
 }
@@ -119,9 +106,9 @@ fn limit(size_bytes: usize) -> Option<u8> {
 struct Seeds(HashMap<&'static str, Vec<Vec<u8>>>);
 
 impl Seeds {
-    fn put(&mut self, target: &str, seed: Output) {
-        if seed.0.len() <= SEED_MAX_BYTES {
-            self.0.get_mut(target).unwrap().push(seed.0);
+    fn put(&mut self, target: &str, seed: Vec<u8>) {
+        if seed.len() <= SEED_MAX_BYTES {
+            self.0.get_mut(target).unwrap().push(seed);
         }
     }
 
@@ -130,17 +117,10 @@ impl Seeds {
         let DataType { name, encoding_version } = DataType::of(filter.format());
         self.of_snapshot(name, encoding_version, &record);
         filter.begin_dump(5);
-        let mut chunks = Vec::new();
-        let mut iterator = 0;
-        while let Some(chunk) = chunk(&filter, iterator).unwrap() {
-            iterator = chunk.next_iterator;
-            chunks.push((iterator, chunk.data.into_owned()));
-        }
-        let chunks: Vec<(u64, &[u8])> = chunks.iter().map(|(at, data)| (*at, data.as_slice())).collect();
-        self.of_chunks(&chunks, 5);
+        self.of_chunks(&chunks(&filter), 5);
         let blob = &mut |command: Rewritten<'_>| {
             if let Rewritten::Blob(blob) = command {
-                self.put("blob", Output::default().byte(4).bytes(blob));
+                self.put("blob", [&[4][..], blob].concat());
             }
         };
         rewrite(&filter, UnknownMemory, 1, blob).unwrap();
@@ -153,38 +133,41 @@ impl Seeds {
         let strings =
             record.0.iter().map(|field| if let Field::Bytes(bytes) = field { bytes.len() } else { 0 });
         let Some(limit) = limit(strings.sum()) else { return };
-        let front = Output::default().byte(0).byte(limit).byte(format).byte(u8::try_from(version).unwrap());
-        self.put("snapshot", write(record, front));
+        let mut seed = vec![0, limit, format, u8::try_from(version).unwrap()];
+        write(record, &mut seed);
+        self.put("snapshot", seed);
         if let (0, Some(Field::Bytes(header))) = (format, record.0.first()) {
             let kind = header[6].wrapping_sub(1);
             let body = &header[7..];
-            let mut forged =
-                Output::default().byte(8).byte(limit).byte(kind).u16(body.len() as u16).bytes(body);
+            let mut forged = [&[8, limit, kind][..], &(body.len() as u16).to_le_bytes(), body].concat();
             for number in 1..record.0.len() as u8 {
-                forged = forged.byte(1).byte(number).bytes(b"\x04\x00\x64\x01\x80\xff\x10\x33\x08");
+                forged.extend([&[1, number][..], b"\x04\x00\x64\x01\x80\xff\x10\x33\x08"].concat());
             }
             self.put("snapshot", forged);
         }
     }
 
     /// Adds the seeds for `chunks`: the header, unchanged or with a forged checksum, and chunks with forged checksums.
-    fn of_chunks(&mut self, dump: &[(u64, &[u8])], id: u8) {
+    fn of_chunks(&mut self, dump: &[(u64, Vec<u8>)], id: u8) {
         let Some(((_, header), chunks)) = dump.split_first() else { return };
         let is_ours = header.starts_with(b"evbl");
         let forms: &[(u8, &[u8])] = if is_ours { &[(6, &header[7..]), (0, header)] } else { &[(0, header)] };
         for (form, bytes) in forms {
             let kind = if is_ours { header[6].wrapping_sub(1) } else { 0 };
             let Some(limit) = limit(chunks.iter().map(|(_, chunk)| chunk.len()).sum()) else { return };
-            let front = Output::default().byte(limit).byte(*form).byte(kind);
-            let front = front.byte(id);
             // Removes the trailer of a header if the target forges it.
             let trailer_bytes = if *form == 6 { 24 } else { 0 };
             let bytes = &bytes[..bytes.len().saturating_sub(trailer_bytes)];
-            let mut seed = front.u16(bytes.len() as u16).bytes(bytes);
+            let mut seed = vec![limit, *form, kind, id];
+            seed.extend((bytes.len() as u16).to_le_bytes());
+            seed.extend(bytes);
             let mut position = 0u32;
             for (_, chunk) in chunks {
                 let data = &chunk[..chunk.len().min(64)];
-                seed = seed.byte(0).u32(position).u16(data.len() as u16).bytes(data);
+                seed.push(0);
+                seed.extend(position.to_le_bytes());
+                seed.extend((data.len() as u16).to_le_bytes());
+                seed.extend(data);
                 position = position.saturating_add(chunk.len() as u32);
             }
             self.put("chunks", seed);

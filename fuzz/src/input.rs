@@ -102,36 +102,3 @@ impl<'d> Input<'d> {
         ])
     }
 }
-
-/// Writes the bytes that [`Input`] reads, for seeds.
-#[derive(Clone, Default)]
-pub struct Output(pub Vec<u8>);
-
-impl Output {
-    #[must_use]
-    pub fn byte(mut self, byte: u8) -> Self {
-        self.0.push(byte);
-        self
-    }
-
-    #[must_use]
-    pub fn u16(self, number: u16) -> Self {
-        self.bytes(&number.to_le_bytes())
-    }
-
-    #[must_use]
-    pub fn u32(self, number: u32) -> Self {
-        self.bytes(&number.to_le_bytes())
-    }
-
-    #[must_use]
-    pub fn u64(self, number: u64) -> Self {
-        self.bytes(&number.to_le_bytes())
-    }
-
-    #[must_use]
-    pub fn bytes(mut self, bytes: &[u8]) -> Self {
-        self.0.extend_from_slice(bytes);
-        self
-    }
-}

@@ -22,7 +22,7 @@ mod commands;
 mod exercise;
 pub(crate) mod forge;
 mod grammar;
-pub(crate) mod input;
+mod input;
 mod merges;
 mod model;
 mod packed;

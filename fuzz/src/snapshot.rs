@@ -7,7 +7,7 @@ use everbloom::format::filter::{from_blob, from_header, load};
 
 use super::exercise::exercise;
 use super::forge::{self, TableForm};
-use super::input::{Input, Output};
+use super::input::Input;
 use crate::support::{Field, Record};
 
 /// Longest string of one field.
@@ -151,20 +151,22 @@ fn read(input: &mut Input<'_>) -> Record {
     Record(fields)
 }
 
-/// Writes the input from which [`run`] reads these fields.
-pub(crate) fn write(record: &Record, mut output: Output) -> Output {
+/// Appends the input from which [`run`] reads these fields.
+pub(crate) fn write(record: &Record, input: &mut Vec<u8>) {
     for field in &record.0 {
-        output = match field {
-            Field::Unsigned(number) => output.byte(0).u64(*number),
-            Field::Double(number) => output.byte(1).u64(number.to_bits()),
-            Field::Float(number) => output.byte(2).u32(number.to_bits()),
-            Field::Bytes(bytes) if bytes.iter().all(|byte| *byte == 0) => {
-                output.byte(4).u32(bytes.len() as u32).byte(0).byte(0)
+        let (kind, bytes) = match field {
+            Field::Unsigned(number) => (0, number.to_le_bytes().to_vec()),
+            Field::Double(number) => (1, number.to_le_bytes().to_vec()),
+            Field::Float(number) => (2, number.to_le_bytes().to_vec()),
+            Field::Bytes(bytes) => {
+                let (is_clear, length) = (bytes.iter().all(|byte| *byte == 0), bytes.len() as u32);
+                let rest = if is_clear { &[0; 2][..] } else { bytes };
+                (if is_clear { 4 } else { 3 }, [&length.to_le_bytes()[..], rest].concat())
             }
-            Field::Bytes(bytes) => output.byte(3).u32(bytes.len() as u32).bytes(bytes),
         };
+        input.push(kind);
+        input.extend(bytes);
     }
-    output
 }
 
 /// Returns a string of zero bytes, except for a few bytes at one place.

@@ -27,11 +27,25 @@ struct World {
     no_refresh: bool,
     /// Whether the filter must keep its error rate.
     is_exact: bool,
+    items: Times,
+    copy: Option<Copy>,
+}
+
+/// When the items of a filter were added.
+#[derive(Clone, Default)]
+struct Times {
     /// The moment from which each item counts.
     from_ms: HashMap<Vec<u8>, u64>,
     /// The newest moment at which an item was added.
     newest_ms: u64,
-    copy: Option<Copy>,
+}
+
+impl Times {
+    fn note(&mut self, item: &[u8], at_ms: u64) {
+        let from_ms = self.from_ms.entry(item.to_vec()).or_default();
+        *from_ms = at_ms.max(*from_ms);
+        self.newest_ms = self.newest_ms.max(at_ms);
+    }
 }
 
 /// A copy of the filter, possibly not complete yet.
@@ -40,10 +54,8 @@ struct Copy {
     iterator: Option<u64>,
     /// The moment from which each item of the filter counted when the dump began.
     dumped_ms: HashMap<Vec<u8>, u64>,
-    /// The moment from which each item that was added to the copy counts.
-    from_ms: HashMap<Vec<u8>, u64>,
-    /// The newest moment at which an item was added to the copy.
-    newest_ms: u64,
+    /// The items that were added to the copy.
+    items: Times,
     /// The newest moment in the filter up to the last chunk. Items that had expired by then may be in no chunk.
     source_ms: u64,
 }
@@ -60,8 +72,7 @@ pub fn run(data: &[u8]) {
         window_ms,
         no_refresh: input.below(4) == 0,
         is_exact: false,
-        from_ms: HashMap::new(),
-        newest_ms: 0,
+        items: Times::default(),
         copy: None,
     };
     world.make(&mut input);
@@ -83,7 +94,7 @@ pub fn run(data: &[u8]) {
 impl World {
     /// Returns an upper bound of the filter's time, which stops when a clock goes back.
     fn time(&self) -> u64 {
-        self.now_ms.max(self.newest_ms)
+        self.now_ms.max(self.items.newest_ms)
     }
 
     fn make(&mut self, input: &mut Input<'_>) {
@@ -131,8 +142,7 @@ impl World {
             }
             13 => {
                 self.pair.run("BF.CLEAR k");
-                self.from_ms.clear();
-                self.newest_ms = 0;
+                self.items = Times::default();
                 // The chunks belong to a filter that no longer exists.
                 self.copy = None;
                 self.pair.remove(COPY);
@@ -167,9 +177,8 @@ impl World {
                 self.pair.remove(COPY);
                 Copy {
                     iterator: Some(0),
-                    dumped_ms: self.from_ms.clone(),
-                    from_ms: HashMap::new(),
-                    newest_ms: self.newest_ms,
+                    dumped_ms: self.items.from_ms.clone(),
+                    items: Times { newest_ms: self.items.newest_ms, ..Times::default() },
                     source_ms: 0,
                 }
             }
@@ -179,7 +188,7 @@ impl World {
         let next: u64 = self.pair.primary.reply[1][1..].parse().unwrap();
         let chunk = std::mem::take(&mut self.pair.primary.bulk);
         copy.iterator = (next != 0).then_some(next);
-        copy.source_ms = self.newest_ms;
+        copy.source_ms = self.items.newest_ms;
         if next != 0 {
             let reply = self.pair.call(&[b"BF.LOADCHUNK", COPY, next.to_string().as_bytes(), &chunk]);
             if reply.starts_with("-ERR filter would take ") {
@@ -195,7 +204,7 @@ impl World {
     /// Adds items to the copy, with the current time or an earlier one.
     fn add_to_copy(&mut self, items: &[Vec<u8>], back_ms: u64) {
         let Some(mut copy) = self.copy.take() else { return };
-        let now_ms = self.now_ms.max(copy.newest_ms);
+        let now_ms = self.now_ms.max(copy.items.newest_ms);
         let at_ms = now_ms.saturating_sub(back_ms);
         let at = at_ms.to_string();
         let late = [&b"BF.INSERT"[..], COPY, b"NOCREATE", b"AT", at.as_bytes(), b"ITEMS"];
@@ -203,9 +212,7 @@ impl World {
         self.pair.call_with(front, items);
         for (item, reply) in items.iter().zip(self.pair.item_replies()) {
             if reply == "#t" || (reply == "#f" && !self.no_refresh) {
-                let from_ms = copy.from_ms.entry(item.clone()).or_default();
-                *from_ms = at_ms.max(*from_ms);
-                copy.newest_ms = copy.newest_ms.max(at_ms);
+                copy.items.note(item, at_ms);
             }
         }
         self.copy = Some(copy);
@@ -216,10 +223,10 @@ impl World {
         let Some(copy) = self.copy.take() else { return };
         self.pair.call(&[b"BF.CARD", COPY]);
         // The time of a filter is never before that of its newest item, which a chunk may have.
-        let now_ms = self.now_ms.max(copy.newest_ms).max(copy.source_ms);
+        let now_ms = self.now_ms.max(copy.items.newest_ms).max(copy.source_ms);
         let filter = self.pair.filter(COPY).unwrap();
         let must_have = |from_ms: u64, now_ms: u64| now_ms.saturating_sub(from_ms) <= self.window_ms;
-        for (item, from_ms) in &copy.from_ms {
+        for (item, from_ms) in &copy.items.from_ms {
             let is_found = filter.contains(item, NoPrefetch);
             assert!(is_found || !must_have(*from_ms, now_ms), "the copy missed {}", item.escape_ascii());
         }
@@ -232,11 +239,11 @@ impl World {
         let has_expired = |from_ms: u64| now_ms.saturating_sub(from_ms) > longest_ms;
         // A chunk also has items that were added after the header.
         let latest_ms = |item: &Vec<u8>, from_ms: u64| {
-            self.from_ms.get(item).map_or(from_ms, |again_ms| from_ms.max(*again_ms))
+            self.items.from_ms.get(item).map_or(from_ms, |again_ms| from_ms.max(*again_ms))
         };
         let expired = copy.dumped_ms.iter().filter(|(item, from_ms)| {
             has_expired(latest_ms(item, **from_ms))
-                && copy.from_ms.get(*item).is_none_or(|from_ms| has_expired(*from_ms))
+                && copy.items.from_ms.get(*item).is_none_or(|from_ms| has_expired(*from_ms))
         });
         let found: Vec<bool> = expired.map(|(item, _)| filter.contains(item, NoPrefetch)).collect();
         let revived = found.iter().filter(|is_found| **is_found).count();
@@ -261,9 +268,7 @@ impl World {
 
     fn added(&mut self, item: &[u8], is_new: bool, at_ms: u64) {
         if is_new || !self.no_refresh {
-            let from_ms = self.from_ms.entry(item.to_vec()).or_default();
-            *from_ms = at_ms.max(*from_ms);
-            self.newest_ms = self.newest_ms.max(at_ms);
+            self.items.note(item, at_ms);
         }
     }
 
@@ -314,7 +319,7 @@ impl World {
     }
 
     fn must_remember(&self, item: &[u8], now_ms: u64) -> bool {
-        self.from_ms.get(item).is_some_and(|from_ms| now_ms - from_ms <= self.window_ms)
+        self.items.from_ms.get(item).is_some_and(|from_ms| now_ms - from_ms <= self.window_ms)
     }
 
     fn check(&mut self, now_ms: u64) {
@@ -322,7 +327,7 @@ impl World {
         self.pair.run("BF.CARD k");
         let Some(filter) = self.pair.filter(KEY) else { return };
         assert!(filter.window().is_some());
-        for item in self.from_ms.keys().filter(|item| self.must_remember(item, now_ms)) {
+        for item in self.items.from_ms.keys().filter(|item| self.must_remember(item, now_ms)) {
             assert!(filter.contains(item, NoPrefetch), "lost {}", item.escape_ascii());
         }
     }

@@ -182,24 +182,6 @@ fn set_bits(filter: &Filter) -> Vec<u64> {
     filter.layers().iter().map(|layer| layer.counts().set_bits).collect()
 }
 
-#[test]
-fn replicated_chunks_load_into_a_filter_from_a_snapshot() {
-    let chunks = dumped(&mut grown(), 9);
-    let mut half = from_header(&chunks[0].1, &ANY).unwrap();
-    load(&mut half, &chunks[1]).unwrap();
-    let mut without_id = half.try_clone(UnknownMemory).unwrap();
-    assert_eq!(load(&mut without_id, &chunks[2]), Err(ChunkError::OtherDump));
-    for (iterator, data) in &chunks[1..] {
-        load_chunk(&mut without_id, *iterator, data, Trust::Sender, &ANY).unwrap();
-        load_chunk(&mut half, *iterator, data, Trust::DumpId, &ANY).unwrap();
-    }
-    assert!(digested(&without_id) == digested(&half));
-    let mut altered = chunks[1].1.clone();
-    altered[0] ^= 1;
-    let outcome = load_chunk(&mut without_id, chunks[1].0, &altered, Trust::Sender, &ANY);
-    assert_eq!(outcome, Err(ChunkError::BadData));
-}
-
 /// Returns the chunks and blobs of an append-only file.
 fn rewritten(filter: &Filter, fresh: u64) -> Vec<(u64, Vec<u8>)> {
     let mut chunks = Vec::new();

@@ -6,9 +6,9 @@ use everbloom::bloom::{Filter, Kind, NoPrefetch, UnknownMemory, Validation};
 use everbloom::format::DecodeError;
 use everbloom::format::filter::{chunk, from_header};
 
+use crate::support::Field;
 use crate::support::make::{ANY, START_MS, contains, set_time};
 use crate::support::saved::{loaded_as, saved};
-use crate::support::{Field, Random};
 
 /// Numbers at the limits of every width and range.
 #[rustfmt::skip]
@@ -52,18 +52,6 @@ pub fn edges(field: &Field) -> Vec<Field> {
         }
     }
     all
-}
-
-/// Returns a random value for a field, at a limit or anywhere.
-pub fn anything(field: &Field, random: &mut Random) -> Field {
-    match (field, random.below(4)) {
-        (Field::Unsigned(_), 0) => Field::Unsigned(random.next() >> random.below(64)),
-        (Field::Double(_), 0) => Field::Double(f64::from_bits(random.next())),
-        (Field::Bytes(bytes), 0) => {
-            Field::Bytes(vec![random.next() as u8; random.below(2 * bytes.len() + 1)])
-        }
-        _ => random.choose(&edges(field)).clone(),
-    }
 }
 
 /// The numbers of changed payloads that were refused, and that gave a filter.

@@ -34,7 +34,6 @@ mod packaging;
 mod record;
 mod recorded;
 mod redisbloom;
-mod room;
 mod schemes;
 mod sizing;
 mod stats;

@@ -2,8 +2,10 @@
 //! accept further items.
 
 use everbloom::Format;
-use everbloom::bloom::{AddError, Filter, Growth};
-use everbloom::format::filter::DataType;
+use everbloom::bloom::{AddError, Filter, Growth, UnknownMemory};
+use everbloom::format::DecodeError;
+use everbloom::format::chunks::Rewritten;
+use everbloom::format::filter::{DataType, chunk, from_blob, from_header, rewrite};
 
 use crate::support::fixtures::{Case, cases};
 use crate::support::make::{ANY, add, contains};
@@ -82,6 +84,37 @@ fn every_filter_grows_without_a_false_negative() {
             Format::RedisBloom => redisbloom::assert_grown(&filter, layers, payload.encoding_version),
             Format::ValkeyBloom => valkeybloom::assert_grown(&filter, payload.encoding_version),
             Format::Everbloom => assert_eq!(payload.encoding_version, 1),
+        }
+    }
+}
+
+#[test]
+fn every_filter_of_another_format_loads_within_its_size_and_not_below() {
+    for (case, payload, mut filter) in
+        recorded("").into_iter().filter(|(.., of)| of.format() != Format::Everbloom)
+    {
+        filter.begin_dump(7);
+        let (record, header) = (saved(&filter), chunk(&filter, 0).unwrap().unwrap().data);
+        let mut blob = None;
+        rewrite(&filter, UnknownMemory, 1, &mut |command| {
+            if let Rewritten::Blob(bytes) = command {
+                blob = Some(bytes.to_vec());
+            }
+        })
+        .unwrap();
+        assert_eq!(blob.is_some(), filter.format() == Format::ValkeyBloom, "{}", case.key);
+        let needed_bytes = filter.size_bytes();
+        for limit_bytes in [needed_bytes, needed_bytes - 1] {
+            let too_large = DecodeError::TooLarge { needed_bytes, limit: limit_bytes.into() };
+            let expected = if limit_bytes < needed_bytes { Some(too_large) } else { None };
+            let outcomes = [
+                loaded_as(filter.format(), None, &record, limit_bytes),
+                loaded_as(filter.format(), Some(payload.encoding_version), &payload.record, limit_bytes),
+                from_header(&header, &limit_bytes),
+                blob.as_ref()
+                    .map_or_else(|| from_header(&header, &limit_bytes), |blob| from_blob(blob, &limit_bytes)),
+            ];
+            assert_eq!(outcomes.map(Result::err), [expected; 4], "{}", case.key);
         }
     }
 }

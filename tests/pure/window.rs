@@ -1,10 +1,9 @@
-//! Sliding windows: the error rate and memory of all traffic, over simulated days, and memory that expired items give
-//! back.
+//! Sliding windows: the error rate and memory of millions of items at every phase of a generation, and memory that
+//! expired items give back. tests/pure/oracles has the rates of all other traffic.
 
 use everbloom::bloom::generation::Span;
 use everbloom::bloom::{AddError, Added, Filter, NoPrefetch, UnknownMemory, Window};
 
-use crate::support::Random;
 use crate::support::make::{self, START_MS, contains, promise, set_time, windowed};
 use crate::support::saved::assert_valid;
 
@@ -32,77 +31,6 @@ fn measured_rate(filter: &mut Filter, at_ms: u64, asked: u64) -> f64 {
     set_time(filter, at_ms);
     let found = (0..asked).filter(|number| contains(filter, &(u64::MAX - number).to_le_bytes())).count();
     found as f64 / asked as f64
-}
-
-/// Returns a random time between two arrivals, with a mean of 1.
-fn pause(random: &mut Random) -> f64 {
-    let uniform = (random.next() >> 11) as f64 / (1u64 << 53) as f64;
-    -(1.0 - uniform).ln()
-}
-
-/// Adds items at random times, at the pace of the capacity, for a number of windows, and measures the rate four times
-/// in every generation of the last window. Returns the highest rate, the mean rate, and the bits per item.
-fn simulate(error_rate: f64, capacity: u64, windows: f64, seed: u64) -> (f64, f64, f64) {
-    let window_ms = DAY_MS;
-    let mut random = Random(seed);
-    let mut filter = filter(error_rate, capacity, 2, window_ms);
-    let mean_ms = window_ms as f64 / capacity as f64;
-    let (mut clock_ms, mut item) = (START_MS as f64, 0u64);
-    let end_ms = START_MS as f64 + windows * window_ms as f64;
-    let phases = 14 * 4 + 1;
-    let mut next_look = end_ms - window_ms as f64;
-    let (mut highest, mut sum, mut looks) = (0.0f64, 0.0, 0.0);
-    let asked = if capacity > 1_000_000 { 100_000 } else { 200_000 };
-    while clock_ms < end_ms {
-        clock_ms += mean_ms * pause(&mut random);
-        if clock_ms >= next_look {
-            let rate = measured_rate(&mut filter, next_look as u64, asked);
-            highest = highest.max(rate);
-            sum += rate;
-            looks += 1.0;
-            next_look += window_ms as f64 / f64::from(phases);
-        }
-        assert!(add(&mut filter, item, clock_ms as u64).is_ok(), "seed {seed}: item {item} of {capacity}");
-        item += 1;
-    }
-    assert_eq!(filter.part_count(), 1, "seed {seed}");
-    let size_bytes = filter.size_bytes();
-    let now = clock_ms as u64;
-    assert!((1..=capacity.min(10_000)).all(|back| is_in(&mut filter, item - back, now)), "seed {seed}");
-    // Expired items are found no more often than items that were never added.
-    let dead = item - capacity * 6 / 5;
-    let (step, mut kept, mut asked) = ((dead / 20_000).max(1), 0u32, 0u32);
-    for old in (0..dead).step_by(usize::try_from(step).unwrap()) {
-        kept += u32::from(is_in(&mut filter, old, now));
-        asked += 1;
-    }
-    let most = f64::from(asked) * error_rate;
-    assert!(f64::from(kept) <= most + 5.0 * most.sqrt() + 3.0, "seed {seed}: {kept} of {asked} kept");
-    (highest, sum / looks, size_bytes as f64 * 8.0 / capacity as f64)
-}
-
-/// Asserts the rate of filters for a hundred to a million items.
-fn assert_random_arrivals_keep(error_rate: f64, most_bits: f64) {
-    let seed = 0x0077_696e_646f_7773;
-    for (capacity, windows) in [(100, 12.0), (1000, 6.0), (10_000, 4.0), (100_000, 2.3)] {
-        let (highest, mean, bits) = simulate(error_rate, capacity, windows, seed);
-        println!(
-            "seed {seed}, {error_rate}, {capacity} items: highest {highest}, mean {mean}, {bits} bits per item"
-        );
-        let sigma = (error_rate / 200_000.0).sqrt();
-        assert!(highest <= error_rate + 5.0 * sigma && mean <= error_rate + 3.0 * sigma, "{highest} {mean}");
-        assert!(capacity < 100_000 || bits <= most_bits, "{bits}");
-    }
-}
-
-#[test]
-fn random_arrivals_keep_one_per_cent_at_every_phase() {
-    assert_random_arrivals_keep(0.01, 20.5);
-}
-
-#[test]
-fn random_arrivals_keep_one_in_a_thousand_at_every_phase() {
-    assert_random_arrivals_keep(0.001, 25.0);
 }
 
 /// A filter that gets items at the even pace of its capacity.

@@ -396,6 +396,12 @@ impl Server {
         &self.keys[key.as_bytes()]
     }
 
+    /// Stores a copy of a filter under another key, without its dumps.
+    pub(crate) fn copy(&mut self, from: &str, to: &str) {
+        let copy = self.filter(from).try_clone(UnknownMemory).unwrap();
+        self.keys.insert(to.as_bytes().to_vec(), copy);
+    }
+
     /// Returns everything in which the filters under a key can differ.
     pub(crate) fn digested(&self, key: &str) -> Vec<u8> {
         digested(self.filter(key))

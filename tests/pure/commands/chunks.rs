@@ -1,6 +1,6 @@
 //! BF.SCANDUMP and BF.LOADCHUNK of every kind of filter, with time, adds and removals between the chunks.
 
-use everbloom::bloom::{NoPrefetch, UnknownMemory};
+use everbloom::bloom::NoPrefetch;
 
 use crate::support::Random;
 use crate::support::make::{START_MS, add as add_item, plain, unreserved};
@@ -48,12 +48,6 @@ fn load(server: &mut Server, key: &str, chunk: &Chunk) {
 /// Loads chunks that must be accepted.
 fn load_all(server: &mut Server, key: &str, chunks: &[Chunk]) {
     chunks.iter().for_each(|chunk| load(server, key, chunk));
-}
-
-/// Stores a copy of a filter under another key, without its dumps.
-fn copy(server: &mut Server, from: &str, to: &str) {
-    let copy = server.filter(from).try_clone(UnknownMemory).unwrap();
-    server.keys.insert(to.as_bytes().to_vec(), copy);
 }
 
 /// Before the chunk arrives, an add to the destination moves its time. Expired entries of the chunk must not come back.
@@ -135,7 +129,7 @@ fn chunks_and_adds_may_come_in_any_order() {
                 added.push((format!("before-{part}-"), adds / 30, server.now_ms));
                 server.now_ms += random.next() % (2 * GENERATION_MS);
             }
-            copy(&mut server, "src", "whole");
+            server.copy("src", "whole");
             let chunks = dump(&mut server, "src");
             for key in ["first", "mixed", "last"] {
                 load(&mut server, key, &chunks[0]);
@@ -195,28 +189,6 @@ fn chunks_and_adds_may_come_in_any_order() {
                 }
             }
         }
-    }
-}
-
-/// Every chunk of a filter that grows loads. A part that it got since is not in the dump.
-#[test]
-fn a_filter_that_grows_is_dumped_to_the_end_of_its_header() {
-    for options in ["", "COUNTING", "KEYED", "FORMAT valkey-bloom"] {
-        let mut server = server();
-        assert_eq!(server.run(format!("BF.RESERVE src 0.001 50 {options}").trim_end()), "+OK");
-        server.add("src", "before-", 0..300);
-        let (mut iterator, mut step) = (0, 0);
-        while let Some(chunk) = scan(&mut server, "src", iterator) {
-            iterator = chunk.0;
-            assert_eq!(try_load(&mut server, "dst", &chunk), "+OK", "{options}: {iterator}");
-            server.add("src", &format!("meanwhile-{step}-"), 0..300);
-            step += 1;
-        }
-        assert_eq!(server.found("dst", "before-", 0..300), 300, "{options}");
-        // The next dump has all layers.
-        let chunks = dump(&mut server, "src");
-        load_all(&mut server, "whole", &chunks);
-        assert!(server.digested("whole") == server.digested("src"), "{options}");
     }
 }
 
@@ -352,7 +324,7 @@ fn the_chunks_of_another_dump_are_refused_at_every_place() {
         load(&mut server, "second", &second[0]);
         assert_eq!(server.run("BF.RESERVE small 0.3 1"), "+OK");
         // The header is not known any more, as after a restart.
-        copy(&mut server, "first", "restarted");
+        server.copy("first", "restarted");
         for (target, chunks) in [
             ("first", &second),
             ("second", &first),

@@ -4,7 +4,6 @@ mod chunks;
 mod clear;
 mod import;
 mod kinds;
-mod limits;
 mod merge;
 mod panics;
 mod replication;

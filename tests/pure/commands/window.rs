@@ -328,32 +328,3 @@ fn commands_that_store_nothing_change_nothing() {
     assert_eq!(add(&mut full, "x", 10), 10);
     assert!(full.digested("k") == before && full.replicated.len() == 1);
 }
-
-/// The memory follows a pace of four times the capacity, and the error rate stays.
-#[test]
-fn the_promises_hold_above_the_capacity() {
-    let mut server = server();
-    let start = server.now_ms;
-    assert_eq!(server.run("BF.RESERVE k 0.01 1400 PWINDOW 14000"), "+OK");
-    let mut sizes = Vec::new();
-    for generation in 0..75u64 {
-        server.now_ms = start + 1000 * generation;
-        let items = if generation < 40 { 400 } else { 100 };
-        assert_eq!(add(&mut server, &format!("{generation}"), items), 0);
-        if generation >= 14 {
-            let oldest = generation - 14;
-            let items = if oldest < 40 { 400 } else { 100 };
-            assert_eq!(found(&mut server, &format!("{oldest}"), items), items);
-        }
-        if generation % 8 == 7 {
-            let hits = found(&mut server, "absent", 10_000);
-            assert!(hits <= 130, "generation {generation}: {hits} of 10000");
-        }
-        sizes.push(size_bytes(&server));
-    }
-    assert_eq!(server.run("BF.INFO k CAPACITY"), "*1 :1400");
-    assert_eq!(server.run("BF.INFO k ADVICE"), "*1 _");
-    assert!(server.log.is_empty(), "{:?}", server.log);
-    assert!(sizes[39] * 8 < 15 * 400 * 24, "{} bytes", sizes[39]);
-    assert!(sizes[74] < sizes[39] / 3, "{} after {} bytes", sizes[74], sizes[39]);
-}

@@ -1,15 +1,11 @@
 //! The limits on the size of a filter: what exceeds one is refused, and the checks before agree.
 
-use std::error::Error;
-
 use everbloom::bloom::bits::sizing::Shape;
-use everbloom::bloom::hash::scheme::ItemEncoding;
 use everbloom::bloom::limits::{
     CAPACITY_MAX_ITEMS, LAYER_MAX_BYTES, LAYERS_MAX, PROBES_MAX, PROBES_TOTAL_MAX,
 };
 use everbloom::bloom::{
-    AddError, Filter, Footprint, Hash, Layer, Limit, OutOfMemory, Policy, Promise, ReserveError, ScaleError,
-    Table,
+    Filter, Footprint, Hash, Layer, Limit, Policy, Promise, ReserveError, ScaleError, Table,
 };
 
 use super::{reserve, validate};
@@ -105,22 +101,4 @@ fn a_filter_without_layers_is_a_table() {
         let made = Filter::from_parts(Policy::Everbloom(promise), Vec::new(), Some((table, Hash::Murmur3)));
         assert_eq!(made.is_ok(), is_valid, "{promise:?}");
     }
-}
-
-#[test]
-fn every_error_has_its_text() {
-    let too_large = ReserveError::TooLarge { needed_bytes: 9, limit: 8.into() };
-    let errors: [(&dyn Error, &str); 7] = [
-        (&OutOfMemory, "out of memory"),
-        (&too_large, "the filter would take 9 bytes, more than 8"),
-        (&AddError::Full, "the filter is fixed and full"),
-        (&AddError::CannotGrow(too_large), "the filter is full and cannot grow"),
-        (&AddError::TooOften, "the item was added too often to be counted"),
-        (&AddError::NotEncodable(ItemEncoding::Int32Le), "the item is not a decimal integer of 32 bits"),
-        (&ScaleError::Fixed, "the filter is fixed"),
-    ];
-    for (error, text) in errors {
-        assert_eq!(error.to_string(), text);
-    }
-    assert_eq!(AddError::CannotGrow(too_large).source().unwrap().to_string(), too_large.to_string());
 }

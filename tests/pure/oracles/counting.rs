@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use everbloom::bloom::filter::merge::MergeError;
 use everbloom::bloom::{AddError, Added, Filter, NoPrefetch, Promise, UnknownMemory};
 
-use super::{Dump, NONE, assert_valid, item, missing, operations, restart};
-use crate::support::Random;
+use super::{Dump, NONE, assert_keeps_promise, item, missing, operations, restart};
 use crate::support::make::{ANY, add, contains, counting, keyed_counting, promise};
 use crate::support::saved::digested;
+use crate::support::{Random, slices};
 
 /// A multiset of numbers, from which a random one can be drawn.
 #[derive(Default)]
@@ -85,14 +85,13 @@ impl Oracle {
             })
             .collect();
         let items: Vec<_> = numbers.iter().copied().map(item).collect();
-        let slices: Vec<&[u8]> = items.iter().map(<[u8; 8]>::as_slice).collect();
         if adds {
-            self.filter.add_many(&slices, &ANY, NoPrefetch, |outcome| {
+            self.filter.add_many(&slices(&items), &ANY, NoPrefetch, |outcome| {
                 assert!(matches!(outcome, Ok(Added::New | Added::Again)), "{context}: {outcome:?}");
                 true
             });
         } else {
-            self.filter.remove_many(&slices, NoPrefetch, |removed| {
+            self.filter.remove_many(&slices(&items), NoPrefetch, |removed| {
                 assert_eq!(removed, Ok(true), "{context}");
                 true
             });
@@ -140,7 +139,7 @@ impl Oracle {
     fn check(&self, context: &str) {
         assert_eq!(self.filter.items(), self.expected.occurrences.len() as u64, "{context}");
         assert_eq!(missing(&self.filter, self.expected.counts.keys().copied()), NONE, "{context}");
-        assert_valid(&self.filter, context);
+        assert_keeps_promise(&self.filter, context);
     }
 }
 
@@ -148,8 +147,7 @@ fn run(name: &str, make: fn(Promise) -> Filter, error_rate: f64, universe: u64, 
     let promise = promise(error_rate, 100, 2);
     let (filter, expected, random) = (make(promise), Multiset::default(), Random(seed));
     let mut oracle = Oracle { make, promise, filter, expected, random, universe };
-    let (mut done, mut checked, mut dumps) = (0u64, 0, 0);
-    let mut dump = None::<(Dump, HashMap<u64, u64>)>;
+    let (mut done, mut checked, mut dump) = (0u64, 0, Dump::none());
     // It grows and shrinks in turn, ten times.
     let phase = (operations / 20).max(1);
     while done < operations {
@@ -169,9 +167,8 @@ fn run(name: &str, make: fn(Promise) -> Filter, error_rate: f64, universe: u64, 
                 oracle.exchange_without_room(&context);
                 200
             }
-            4..8 if dump.is_none() => {
-                let begun = Dump::begin(&mut oracle.filter, &mut oracle.random);
-                dump = Some((begun, oracle.expected.counts.clone()));
+            4..8 if !dump.is_running() => {
+                dump.begin(&mut oracle.filter, &mut oracle.random, oracle.expected.counts.clone());
                 1
             }
             8..100 => {
@@ -191,28 +188,25 @@ fn run(name: &str, make: fn(Promise) -> Filter, error_rate: f64, universe: u64, 
                 1
             }
         };
-        if done % 200 == 0
-            && let Some((mut running, mut at_start)) = dump.take()
-        {
+        if done % 200 == 0 {
             // What was there all the time is found in the copy.
-            at_start.retain(|number, _| oracle.expected.counts.contains_key(number));
-            match running.go_on(&oracle.filter) {
-                Some(false) => dump = Some((running, at_start)),
-                Some(true) => {
-                    let lost = missing(&running.copy, at_start.keys().copied());
-                    assert!(lost.is_empty(), "{context}: {lost:?} in the dump");
-                    assert_valid(&running.copy, &context);
-                    dumps += 1;
-                }
-                None => {}
+            if let Some((.., at_start)) = &mut dump.running {
+                at_start.retain(|number, _| oracle.expected.counts.contains_key(number));
             }
+            dump.go_on(&oracle.filter, &context, |copy, at_start| {
+                assert_eq!(missing(copy, at_start.keys().copied()), NONE, "{context}: in the dump");
+            });
         }
         if done >= operations * checked / 20 {
             checked += 1;
             oracle.check(&context);
         }
     }
-    println!("{name}, seed {seed}: {done} operations, {dumps} dumps, {} items", oracle.filter.items());
+    println!(
+        "{name}, seed {seed}: {done} operations, {} dumps, {} items",
+        dump.complete,
+        oracle.filter.items()
+    );
     oracle.check(name);
     // After the last item, the filter is as a new one.
     while !oracle.expected.occurrences.is_empty() {

@@ -7,13 +7,13 @@ mod counting;
 mod plain;
 mod window;
 
-use everbloom::bloom::{Filter, NoPrefetch, UnknownMemory, Validation};
+use everbloom::bloom::{Filter, NoPrefetch, UnknownMemory};
 use everbloom::format::chunks::Trust;
 use everbloom::format::filter::{chunk, from_header, load_chunk};
 
-use crate::support::Random;
 use crate::support::make::{ANY, contains};
-use crate::support::saved::{digested, from_chunks, loaded, rewritten, saved};
+use crate::support::saved::{assert_valid, digested, from_chunks, loaded, rewritten, saved};
+use crate::support::{Random, slices};
 
 /// Returns how many operations an oracle does.
 fn operations() -> u64 {
@@ -32,9 +32,8 @@ const NONE: [u64; 0] = [];
 fn missing(filter: &Filter, numbers: impl Iterator<Item = u64>) -> Vec<u64> {
     let numbers: Vec<u64> = numbers.collect();
     let items: Vec<[u8; 8]> = numbers.iter().copied().map(item).collect();
-    let slices: Vec<&[u8]> = items.iter().map(<[u8; 8]>::as_slice).collect();
     let (mut missing, mut next) = (Vec::new(), 0);
-    filter.contains_many(&slices, NoPrefetch, |found| {
+    filter.contains_many(&slices(&items), NoPrefetch, |found| {
         if !found {
             missing.push(numbers[next]);
         }
@@ -44,8 +43,8 @@ fn missing(filter: &Filter, numbers: impl Iterator<Item = u64>) -> Vec<u64> {
 }
 
 /// Asserts every rule of a filter, and that absent items are found at most as often as its statistics say.
-fn assert_valid(filter: &Filter, context: &str) {
-    assert_eq!(filter.internal_validate(Validation::Contents), Ok(()), "{context}");
+fn assert_keeps_promise(filter: &Filter, context: &str) {
+    assert_valid(filter, context);
     let (.., stats) = filter.stats();
     let promised = filter.error_rate_max().unwrap();
     assert!(stats.error_rate <= promised * 1.0001, "{context}: {} of {promised}", stats.error_rate);
@@ -76,24 +75,43 @@ fn restart(filter: &mut Filter, random: &mut Random, context: &str) {
     assert!(digested(filter) == before && after == counts, "{context}, way {way}: {after:?}, {counts:?}");
 }
 
-/// A dump that is loaded into another filter, chunk by chunk, while the dumped filter changes.
-struct Dump {
-    iterator: u64,
-    copy: Filter,
+/// A dump that is loaded into another filter, chunk by chunk, while the dumped filter changes; with what was known when
+/// it began.
+struct Dump<T> {
+    /// The iterator of the next chunk, the copy, and what was known.
+    running: Option<(u64, Filter, T)>,
+    complete: u64,
 }
 
-impl Dump {
-    fn begin(filter: &mut Filter, random: &mut Random) -> Self {
-        filter.begin_dump(random.next());
-        let header = chunk(filter, 0).unwrap().unwrap();
-        Self { iterator: header.next_iterator, copy: from_header(&header.data, &ANY).unwrap() }
+impl<T> Dump<T> {
+    fn none() -> Self {
+        Self { running: None, complete: 0 }
     }
 
-    /// Loads the next chunk. Returns whether it was the last one; `None` if the dump has ended early.
-    fn go_on(&mut self, filter: &Filter) -> Option<bool> {
-        let Some(chunk) = chunk(filter, self.iterator).ok()? else { return Some(true) };
-        self.iterator = chunk.next_iterator;
-        load_chunk(&mut self.copy, self.iterator, &chunk.data, Trust::DumpId, &ANY).unwrap();
-        Some(false)
+    fn is_running(&self) -> bool {
+        self.running.is_some()
+    }
+
+    fn begin(&mut self, filter: &mut Filter, random: &mut Random, known: T) {
+        filter.begin_dump(random.next());
+        let header = chunk(filter, 0).unwrap().unwrap();
+        self.running = Some((header.next_iterator, from_header(&header.data, &ANY).unwrap(), known));
+    }
+
+    /// Loads the next chunk, and checks the copy after the last one. The dump may have ended early.
+    fn go_on(&mut self, filter: &Filter, context: &str, check: impl FnOnce(&mut Filter, T)) {
+        let Some((iterator, mut copy, known)) = self.running.take() else { return };
+        match chunk(filter, iterator) {
+            Err(_) => {}
+            Ok(Some(chunk)) => {
+                load_chunk(&mut copy, chunk.next_iterator, &chunk.data, Trust::DumpId, &ANY).unwrap();
+                self.running = Some((chunk.next_iterator, copy, known));
+            }
+            Ok(None) => {
+                check(&mut copy, known);
+                assert_keeps_promise(&copy, context);
+                self.complete += 1;
+            }
+        }
     }
 }

@@ -3,10 +3,10 @@
 use everbloom::bloom::filter::merge::MergeError;
 use everbloom::bloom::{AddError, Added, Filter, NoPrefetch, Promise, UnknownMemory};
 
-use super::{Dump, NONE, assert_valid, item, missing, operations, restart};
-use crate::support::Random;
+use super::{Dump, NONE, assert_keeps_promise, item, missing, operations, restart};
 use crate::support::make::{ANY, add, contains, keyed, plain, promise, unreserved};
 use crate::support::saved::digested;
+use crate::support::{Random, slices};
 
 /// A filter and the numbers that were added to it: those below `next`, of every source.
 struct Oracle {
@@ -29,8 +29,7 @@ impl Oracle {
     fn add_batch(&mut self, context: &str) {
         let count = 1 + self.random.below(200) as u64;
         let items: Vec<_> = (self.next..self.next + count).map(item).collect();
-        let slices: Vec<&[u8]> = items.iter().map(<[u8; 8]>::as_slice).collect();
-        self.filter.add_many(&slices, &ANY, NoPrefetch, |outcome| {
+        self.filter.add_many(&slices(&items), &ANY, NoPrefetch, |outcome| {
             assert!(outcome.is_ok(), "{context}");
             true
         });
@@ -58,7 +57,7 @@ impl Oracle {
 fn run(name: &str, make: fn(Promise) -> Filter, promise: Promise, seed: u64, operations: u64) {
     let (filter, random) = (make(promise), Random(seed));
     let mut oracle = Oracle { filter, added: Vec::new(), random, next: 0 };
-    let (mut done, mut dump, mut checked, mut dumps) = (0u64, None::<(Dump, usize)>, 0, 0);
+    let (mut done, mut dump, mut checked) = (0u64, Dump::none(), 0);
     while done < operations {
         let context = format!("{name}, seed {seed}, operation {done}");
         done += match oracle.random.below(20_000) {
@@ -70,13 +69,13 @@ fn run(name: &str, make: fn(Promise) -> Filter, promise: Promise, seed: u64, ope
                 oracle.merge(make, promise.error_rate / 100.0, &context);
                 1
             }
-            3 if oracle.added.len() > 20_000 && dump.is_none() => {
+            3 if oracle.added.len() > 20_000 && !dump.is_running() => {
                 oracle.filter = oracle.filter.try_emptied(&ANY).unwrap();
                 oracle.added.clear();
                 1
             }
-            4..8 if dump.is_none() => {
-                dump = Some((Dump::begin(&mut oracle.filter, &mut oracle.random), oracle.added.len()));
+            4..8 if !dump.is_running() => {
+                dump.begin(&mut oracle.filter, &mut oracle.random, oracle.added.len());
                 1
             }
             8..200 => {
@@ -96,24 +95,19 @@ fn run(name: &str, make: fn(Promise) -> Filter, promise: Promise, seed: u64, ope
                 1
             }
         };
-        if done % 500 == 0
-            && let Some((mut running, added)) = dump.take()
-        {
-            match running.go_on(&oracle.filter) {
-                Some(false) => dump = Some((running, added)),
-                Some(true) => {
-                    let lost = missing(&running.copy, oracle.added[..added].iter().copied());
-                    assert!(lost.is_empty(), "{context}: {lost:?} of {added} in the dump");
-                    assert_valid(&running.copy, &context);
-                    dumps += 1;
-                }
-                None => {}
-            }
+        if done % 500 == 0 {
+            dump.go_on(&oracle.filter, &context, |copy, added| {
+                assert_eq!(
+                    missing(copy, oracle.added[..added].iter().copied()),
+                    NONE,
+                    "{context}: in the dump"
+                );
+            });
         }
         if done >= operations * checked / 10 {
             checked += 1;
             assert_eq!(missing(&oracle.filter, oracle.added.iter().copied()), NONE, "{context}");
-            assert_valid(&oracle.filter, &context);
+            assert_keeps_promise(&oracle.filter, &context);
         }
     }
     assert_eq!(missing(&oracle.filter, oracle.added.iter().copied()), NONE, "{name}");
@@ -131,7 +125,11 @@ fn run(name: &str, make: fn(Promise) -> Filter, promise: Promise, seed: u64, ope
             Err(error) => panic!("{name}: {error}"),
         }
     }
-    println!("{name}, seed {seed}: {done} operations, {dumps} dumps, {} items", oracle.filter.items());
+    println!(
+        "{name}, seed {seed}: {done} operations, {} dumps, {} items",
+        dump.complete,
+        oracle.filter.items()
+    );
 }
 
 /// The name of a case, what creates its filter, and its promise.

@@ -6,10 +6,10 @@ use std::collections::HashMap;
 use everbloom::bloom::generation::{Span, is_live};
 use everbloom::bloom::{AddError, Added, Filter, NoPrefetch, UnknownMemory, Window};
 
-use super::{Dump, NONE, assert_valid, item, missing, operations, restart};
-use crate::support::Random;
+use super::{Dump, NONE, assert_keeps_promise, item, missing, operations, restart};
 use crate::support::make::{ANY, START_MS, add, contains, keyed_windowed, promise, set_time, windowed};
 use crate::support::saved::digested;
+use crate::support::{Random, slices};
 
 const DAY_MS: u64 = 86_400_000;
 
@@ -98,9 +98,8 @@ impl Oracle {
         let numbers: Vec<u64> =
             (0..self.random.below(most)).map(|_| self.random.next() % self.universe).collect();
         let items: Vec<_> = numbers.iter().copied().map(item).collect();
-        let slices: Vec<&[u8]> = items.iter().map(<[u8; 8]>::as_slice).collect();
         let mut outcomes = Vec::new();
-        self.filter.add_many(&slices, &ANY, NoPrefetch, |outcome| {
+        self.filter.add_many(&slices(&items), &ANY, NoPrefetch, |outcome| {
             outcomes.push(outcome);
             outcome.is_ok()
         });
@@ -160,7 +159,7 @@ impl Oracle {
     fn check(&self, context: &str) {
         let live = self.live();
         assert_eq!(missing(&self.filter, live.iter().copied()), NONE, "{context}");
-        assert_valid(&self.filter, context);
+        assert_keeps_promise(&self.filter, context);
     }
 
     /// Adds without room for more. What is refused changes nothing. A filter without live items refuses nothing.
@@ -188,8 +187,7 @@ fn run(name: &str, make: fn(Window) -> Filter, window: Window, seed: u64, operat
     let (now_ms, expired, refused) = (START_MS, (0, 0), 0);
     let mut oracle = Oracle { make, window, filter, last, now_ms, random, universe, expired, refused };
     set_time(&mut oracle.filter, now_ms);
-    let (mut done, mut checked, mut dumps) = (0u64, 0, 0);
-    let mut dump = None::<(Dump, HashMap<u64, u64>)>;
+    let (mut done, mut checked, mut dump) = (0u64, 0, Dump::none());
     while done < operations {
         let context = format!("{name}, seed {seed}, operation {done}");
         done += match oracle.random.below(10_000) {
@@ -205,8 +203,8 @@ fn run(name: &str, make: fn(Window) -> Filter, window: Window, seed: u64, operat
                 oracle.add_without_room(&context);
                 100
             }
-            3 | 4 if dump.is_none() => {
-                dump = Some((Dump::begin(&mut oracle.filter, &mut oracle.random), oracle.last.clone()));
+            3 | 4 if !dump.is_running() => {
+                dump.begin(&mut oracle.filter, &mut oracle.random, oracle.last.clone());
                 1
             }
             5..50 => {
@@ -226,22 +224,14 @@ fn run(name: &str, make: fn(Window) -> Filter, window: Window, seed: u64, operat
                 1
             }
         };
-        if done % 200 == 0
-            && let Some((mut running, at_start)) = dump.take()
-        {
-            match running.go_on(&oracle.filter) {
-                Some(false) => dump = Some((running, at_start)),
-                Some(true) => {
-                    running.copy.set_now(oracle.now_ms);
-                    let now = running.copy.now();
-                    let live =
-                        at_start.iter().filter(|(_, last)| is_live(**last, now)).map(|(number, _)| *number);
-                    assert_eq!(missing(&running.copy, live), NONE, "{context}");
-                    assert_valid(&running.copy, &context);
-                    dumps += 1;
-                }
-                None => {}
-            }
+        if done % 200 == 0 {
+            dump.go_on(&oracle.filter, &context, |copy, at_start| {
+                copy.set_now(oracle.now_ms);
+                let now = copy.now();
+                let live =
+                    at_start.iter().filter(|(_, last)| is_live(**last, now)).map(|(number, _)| *number);
+                assert_eq!(missing(copy, live), NONE, "{context}: in the dump");
+            });
         }
         if done >= operations * checked / 10 {
             checked += 1;
@@ -251,8 +241,9 @@ fn run(name: &str, make: fn(Window) -> Filter, window: Window, seed: u64, operat
     oracle.check(name);
     let (asked, found) = oracle.expired;
     println!(
-        "{name}, seed {seed}: {done} operations, {dumps} dumps, {} items, {} refused, {found} of {asked} expired or \
+        "{name}, seed {seed}: {done} operations, {} dumps, {} items, {} refused, {found} of {asked} expired or \
          absent items found",
+        dump.complete,
         oracle.filter.items(),
         oracle.refused
     );

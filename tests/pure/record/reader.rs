@@ -11,7 +11,7 @@ use everbloom::bloom::{Filter, Growth, Hash, ItemHash, Layer, Layout, Policy};
 use everbloom::format::filter::header;
 
 use super::{WINDOW_MS, samples};
-use crate::support::make::{START_MS, add, contains, counting, plain, promise, set_time, unreserved, window};
+use crate::support::make::{START_MS, add, contains, counting, promise, set_time, window};
 use crate::support::saved::saved;
 use crate::support::{Field, Record};
 
@@ -384,23 +384,4 @@ fn counts_and_generations_are_read_from_their_bytes() {
         let generation = (START_MS + number * 5) * 14 / WINDOW_MS + 1;
         assert!(read.find(&number.to_le_bytes()).iter().any(|(_, read)| *read == generation), "{number}");
     }
-}
-
-/// Computes the bytes of tables of one item from the text of docs/formats.md.
-#[test]
-fn the_bytes_of_one_item_are_as_documented() {
-    let mut filter = plain(unreserved(0.01, 100, 2));
-    add(&mut filter, b"hello").unwrap();
-    let mut expected = b"evbl\x03\0\x01\x0c\0\0\0\0\x02\0\0\0".to_vec();
-    expected.extend(0.01f64.to_le_bytes());
-    [100u64, 0, 0].iter().for_each(|number| expected.extend(number.to_le_bytes()));
-    // MurmurHash3, a growing schedule of 10 bits and 11 from 2 blocks on.
-    let record = saved(&filter);
-    let Field::Bytes(bytes) = &record.0[0] else { panic!() };
-    let (base, longer_from) = (bytes[50], bytes[51]);
-    expected.extend([1, 1, base, longer_from, 0, 0, 0, 0]);
-    [0u32, 0].iter().for_each(|number| expected.extend(number.to_le_bytes()));
-    [1u64, 1, 1, 0].iter().for_each(|number| expected.extend(number.to_le_bytes()));
-    assert_eq!(*bytes, expected);
-    assert_eq!((base, longer_from), (10, 0));
 }

@@ -2,7 +2,6 @@
 //! bytes.
 
 mod bounds;
-mod chunks;
 mod hostile;
 mod oracle;
 mod releases;

@@ -4,7 +4,6 @@
 
 mod bitmaps;
 mod guava;
-mod long;
 mod positions;
 mod vectors;
 mod weaknesses;

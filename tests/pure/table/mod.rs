@@ -2,11 +2,10 @@
 //! rates, memory and bytes, or needs crafted items.
 
 mod crafted;
-mod directory;
-mod dumped;
 mod entries;
 mod rates;
 mod replicas;
+mod segments;
 
 use everbloom::bloom::hash::murmur3::hash128;
 use everbloom::bloom::table::{Addition, EntryKind, Table, TableSpec};

@@ -3,7 +3,6 @@
 
 use everbloom::bloom::limits::{LAYERS_MAX, PROBES_TOTAL_MAX};
 use everbloom::format::DecodeError;
-use everbloom::format::filter::{chunk, from_header};
 use everbloom::format::valkeybloom::decode_blob;
 
 use super::{assert_same, encode_blob, loaded};
@@ -11,7 +10,6 @@ use crate::hostile::{FLOATS, NUMBERS, Outcomes, edges};
 use crate::recorded::recorded;
 use crate::support::fixtures::{Case, cases};
 use crate::support::rdb::Payload;
-use crate::support::saved::saved;
 use crate::support::{Field, Record};
 
 /// Far above the size of every payload.
@@ -168,24 +166,6 @@ fn layers_with_different_seeds_are_refused() {
     let Field::Bytes(slice) = &mut record.0[8] else { panic!("no string") };
     slice[13] ^= 1;
     assert_eq!(loaded(&record, 1, LIMIT_BYTES).unwrap_err(), DecodeError::Invalid("seed"));
-}
-
-#[test]
-fn a_filter_loads_within_its_size_and_not_below() {
-    for (Case { key, .. }, _, mut chain) in recorded("valkey-bloom") {
-        let (record, blob) = (saved(&chain), encode_blob(&chain).unwrap());
-        chain.begin_dump(7);
-        let header = chunk(&chain, 0).unwrap().unwrap().data;
-        let needed_bytes = chain.size_bytes();
-        let limit_bytes = needed_bytes - 1;
-        assert!(loaded(&record, 1, needed_bytes).is_ok() && decode_blob(&blob, &needed_bytes).is_ok());
-        assert!(from_header(&header, &needed_bytes).is_ok());
-        let refused = DecodeError::TooLarge { needed_bytes, limit: limit_bytes.into() };
-        assert_eq!(loaded(&record, 1, limit_bytes).unwrap_err(), refused, "{key}");
-        assert_eq!(decode_blob(&blob, &limit_bytes).unwrap_err(), refused, "{key}");
-        let outcome = from_header(&header, &limit_bytes);
-        assert_eq!(outcome.unwrap_err(), refused, "{key}");
-    }
 }
 
 /// Returns a blob of `layers` layers of 2048 probes in 2048 bits, each full with one item.

@@ -34,6 +34,7 @@ pub(crate) const DIALOGUES: &[(&str, Dialogue)] = &[
     ("saturating", replies::SATURATING),
     ("united imports", replies::UNITED_IMPORTS),
     ("united layers", replies::UNITED_LAYERS),
+    ("united counts", replies::UNITED_COUNTS),
     ("cleared import", replies::CLEARED_IMPORT),
     ("FORCE as a key", replies::FORCE_IS_A_KEY),
 ];

@@ -51,6 +51,8 @@ pub(crate) const REPLICATED: &[(&str, &str)] = &[
     ("BF.DEL n a", "BF.DEL n a"),
     ("BF.DEL n a x b a", "BF.DEL n a b a"),
     ("BF.DEL n a a a", "BF.DEL n a a"),
+    // It is full at the end, so what changes nothing here changes nothing later.
+    ("BF.ADD n a", "BF.ADD n a"),
     // An existing filter: the command as it was sent, if every item was accepted and at least one was added.
     ("BF.ADD a d", "BF.ADD a d"),
     ("BF.MADD a d e f e", "BF.MADD a d e f e"),

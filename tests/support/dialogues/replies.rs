@@ -229,6 +229,7 @@ pub(crate) const UNITED_IMPORTS: Dialogue = &[
     ("BF.MERGE k l", "+OK"),
     ("BF.MADD dest abc 9", "*2 #t #t"),
     ("BF.MADD k abc 9", "*2 #t #t"),
+    ("BF.INFO dest KIND", "*1 $union"),
     ("BF.MEXISTS dest 7 8 9 abc abd", "*5 #t #t #t #t #f"),
     ("BF.MEXISTS k 7 8 9 abc abd", "*5 #t #t #t #t #f"),
     ("BF.EXPORT k", "-ERR BF.EXPORT needs a filter created with BF.IMPORT"),
@@ -263,6 +264,21 @@ pub(crate) const UNITED_LAYERS: Dialogue = &[
     ("BF.MERGE dest full twin FORCE", "+OK"),
     ("BF.INFO dest FILTERS", "*1 :2"),
     ("BF.MEXISTS dest a b c d e f g h", "*8 #t #t #t #t #t #t #t #t"),
+];
+
+/// A merge adds the counts of an item. A new key promises the sum of the rates, and another capacity does not matter.
+pub(crate) const UNITED_COUNTS: Dialogue = &[
+    ("BF.INSERT a CAPACITY 1000 ERROR 0.001 COUNTING ITEMS x x y", "*3 #t #f #t"),
+    ("BF.INSERT b CAPACITY 5 ERROR 0.001 COUNTING ITEMS x z", "*2 #t #t"),
+    ("BF.MERGE sum a b", "+OK"),
+    ("BF.INFO sum ERROR-RATE", "*1 ,0.002"),
+    ("BF.INFO sum KIND", "*1 $counting"),
+    ("BF.CARD sum", ":5"),
+    ("BF.DEL sum x x x x", "*4 #t #t #t #f"),
+    ("BF.MEXISTS sum x y z w", "*4 #f #t #t #f"),
+    ("BF.CARD b", ":2"),
+    ("BF.MERGE a b", "+OK"),
+    ("BF.DEL a x x x x", "*4 #t #t #t #f"),
 ];
 
 /// An imported filter that is cleared has no estimate.

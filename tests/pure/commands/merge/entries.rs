@@ -8,41 +8,6 @@ use crate::support::Random;
 use crate::support::server::{Server, assert_dialogue};
 
 #[test]
-fn counts_are_added_up() {
-    let mut server = Server::new();
-    for (key, items) in [("a", "x x y"), ("b", "x z"), ("far", "x x x x x x x x")] {
-        assert_eq!(server.run(&format!("BF.RESERVE {key} 0.001 1000 COUNTING")), "+OK");
-        server.run(&format!("BF.MADD {key} {items}"));
-    }
-    let dialogue = [
-        ("BF.MERGE a b", "+OK"),
-        ("BF.MEXISTS a x y z w", "*4 #t #t #t #f"),
-        ("BF.CARD a", ":5"),
-        ("BF.DEL a x x x", "*3 #t #t #t"),
-        ("BF.DEL a x", "*1 #f"),
-        ("BF.MEXISTS a x y z", "*3 #f #t #t"),
-        ("BF.CARD b", ":2"),
-        ("BF.MERGE far b", "+OK"),
-        ("BF.CARD far", ":10"),
-        ("BF.DEL far x x x x x x x x x x", "*10 #t #t #t #t #t #t #t #t #t #f"),
-        ("BF.MEXISTS far x z", "*2 #f #t"),
-        // A new key gets the sum of all sources, and promises the sum of their rates.
-        ("BF.MERGE sum a b", "+OK"),
-        ("BF.INFO sum ERROR-RATE", "*1 ,0.002"),
-        ("BF.INFO sum KIND", "*1 $counting"),
-        ("BF.MEXISTS sum x y z w", "*4 #t #t #t #f"),
-        ("BF.DEL sum z z", "*2 #t #t"),
-        ("BF.DEL sum z", "*1 #f"),
-        // Another capacity or error rate does not matter.
-        ("BF.RESERVE other 0.01 5 COUNTING", "+OK"),
-        ("BF.MADD other o p", "*2 #t #t"),
-        ("BF.MERGE a other", "+OK"),
-        ("BF.DEL a o o", "*2 #t #f"),
-    ];
-    assert_dialogue(&mut server, &dialogue);
-}
-
-#[test]
 fn a_fixed_filter_keeps_its_capacity() {
     const FULL: &str = "-ERR the destination would exceed its capacity: merge into a filter of FORMAT everbloom that may \
                         grow, or use FORCE";

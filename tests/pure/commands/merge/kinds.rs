@@ -30,14 +30,12 @@ struct Sort {
 
 /// A filter that its first item creates.
 const UNRESERVED: &str = "UNRESERVED";
-/// A filter of a client without a table.
-const IMPORTED: &str = "SCHEME go-zero BITS 900 NONSCALING";
 
 const fn plain(options: &'static str, key: Option<char>) -> Sort {
     Sort { options, key, entries: Entries::Plain }
 }
 
-const SORTS: [Sort; 15] = [
+const SORTS: [Sort; 18] = [
     plain("CAPACITY 10 NONSCALING SATURATE", None),
     plain("CAPACITY 10 NONSCALING SATURATE KEY 0123456789abcdef", Some('0')),
     plain("CAPACITY 10 KEY 0123456789abcdef", Some('0')),
@@ -46,9 +44,12 @@ const SORTS: [Sort; 15] = [
     plain("CAPACITY 1000", None),
     plain("CAPACITY 1000 EXPANSION 0", None),
     plain(UNRESERVED, None),
+    plain("KEY 0123456789abcdef", Some('0')),
+    plain("KEY fedcba9876543210", Some('f')),
     plain("CAPACITY 10 FORMAT redisbloom", None),
     plain("CAPACITY 10 FORMAT valkey-bloom", None),
-    plain(IMPORTED, None),
+    plain("SCHEME go-zero BITS 900 NONSCALING", None),
+    plain("SCHEME go-zero BITS 900 CAPACITY 10", None),
     Sort { options: "CAPACITY 10 COUNTING", key: None, entries: Entries::Counted },
     Sort { options: "CAPACITY 10 COUNTING KEY 0123456789abcdef", key: Some('0'), entries: Entries::Counted },
     Sort { options: "CAPACITY 10 PWINDOW 60000", key: None, entries: Entries::Timed(60_000) },
@@ -61,12 +62,20 @@ impl Sort {
         self.options.contains("FORMAT")
     }
 
+    fn is_imported(self) -> bool {
+        self.options.contains("SCHEME")
+    }
+
     fn is_fixed(self) -> bool {
         self.options.contains("NONSCALING") || self.options.contains("EXPANSION 0")
     }
 
     fn has_table(self) -> bool {
         !self.is_fixed() && !self.is_foreign() && !self.options.contains("CAPACITY 1000")
+    }
+
+    fn has_layers(self) -> bool {
+        self.options.contains("CAPACITY") || self.is_imported()
     }
 
     /// Returns whether a filter takes what another one has. If `is_created`, it is a copy, which a merge makes a union.
@@ -79,8 +88,7 @@ impl Sort {
             return false;
         }
         let takes_table = !self.is_fixed() && self.key == from.key;
-        let takes_layers =
-            is_created || self.key.is_none() || self.key == from.key || from.options == UNRESERVED;
+        let takes_layers = is_created || self.key.is_none() || self.key == from.key || !from.has_layers();
         takes_layers && (takes_table || !from.has_table())
     }
 }
@@ -88,14 +96,14 @@ impl Sort {
 fn make(server: &mut Server, key: &str, sort: Sort) {
     let command = match sort.options {
         UNRESERVED => format!("BF.MADD {key}"),
-        IMPORTED => {
-            server.must(&format!("BF.IMPORT {key} EMPTY {IMPORTED}"));
+        options if sort.is_imported() => {
+            server.must(&format!("BF.IMPORT {key} EMPTY {options}"));
             format!("BF.MADD {key}")
         }
         options => format!("BF.INSERT {key} {options} ITEMS"),
     };
     let reply = server.batches(&command, &format!("{key}-"), 0..40);
-    assert!(!reply.contains("-ERR") || sort.options == IMPORTED, "{}: {reply}", sort.options);
+    assert!(!reply.contains("-ERR") || sort.is_imported(), "{}: {reply}", sort.options);
 }
 
 #[test]

@@ -40,30 +40,6 @@ fn needed_rate(refusal: &str) -> f64 {
     needed
 }
 
-#[test]
-fn a_destination_keeps_its_rate_after_a_merge() {
-    for source in ["0.01 9000", "0.01 279000", "0.01 279000 NONSCALING"] {
-        let mut server = Server::new();
-        assert_eq!(server.run(&format!("BF.RESERVE b {source}")), "+OK");
-        add(&mut server, "b", 0..279_000);
-        assert_eq!(server.run("BF.RESERVE a 0.01 10000"), "+OK");
-        let mut promised = 0.01;
-        let reply = server.run("BF.MERGE a b");
-        if reply != "+OK" {
-            promised = needed_rate(&reply);
-            assert!(promised < 0.02, "{source}: {promised}");
-            assert_eq!(server.run(&format!("BF.RESERVE wide {promised} 10000")), "+OK");
-            server.run("BF.CLEAR a");
-            assert_eq!(server.run("BF.MERGE wide a b"), "+OK", "{source}");
-            let wide = server.keys.remove(b"wide".as_slice()).unwrap();
-            server.keys.insert(b"a".to_vec(), wide);
-        }
-        assert_promise(&mut server, "a", promised, 100_000, source);
-        add(&mut server, "a", 1_000_000..1_310_000);
-        assert_promise(&mut server, "a", promised, 200_000, source);
-    }
-}
-
 /// Returns a command that creates a filter of some kind with a promised rate.
 fn make(random: &mut Random, key: &str, rate: f64, capacity: u64) -> String {
     let growth = *random.choose(&["EXPANSION 1", "EXPANSION 2", "EXPANSION 4", "NONSCALING"]);

@@ -146,51 +146,6 @@ fn a_reserved_filter_takes_a_table_within_its_promise() {
     assert_kept(&mut server, "dest", 100_000..250_000, 0.01);
 }
 
-/// A new filter may begin with a chain of another format, whose table is MurmurHash3's; so may an imported one.
-#[test]
-fn chains_of_other_formats_and_imports_are_united_with_tables() {
-    for maker in [
-        "BF.RESERVE other 0.01 200 FORMAT redisbloom",
-        "BF.RESERVE other 0.01 200 FORMAT valkey-bloom",
-        "BF.IMPORT other EMPTY SCHEME go-zero BITS 30000 CAPACITY 900",
-    ] {
-        for (line, kind) in [
-            ("BF.MERGE new other table FORCE", ""),
-            ("BF.MERGE new table other FORCE", "union"),
-            ("BF.MERGE table other FORCE", "union"),
-            ("BF.MERGE reserved other table FORCE", "union"),
-        ] {
-            let mut server = Server::new();
-            assert_eq!(server.run(maker), "+OK");
-            assert_eq!(server.run("BF.RESERVE reserved 0.01 50"), "+OK");
-            server.add("other", "", 0..900);
-            server.add("table", "", 900..2000);
-            assert_eq!(server.run(line), "+OK", "{maker}");
-            let key = line.split(' ').nth(1).unwrap();
-            let context = format!("{maker}: {line}");
-            let expected = match kind {
-                "" if maker.contains("IMPORT") => "imported",
-                _ => "union",
-            };
-            assert_eq!(server.run(&format!("BF.INFO {key} KIND")), format!("*1 ${expected}"), "{context}");
-            assert_eq!(server.found(key, "", 0..2000), 2000, "{context}");
-            server.add(key, "", 2000..4000);
-            assert_eq!(server.found(key, "", 0..4000), 4000, "{context}");
-            assert!(server.found(key, "absent-", 0..10_000) < 400, "{context}");
-            assert_survives(server.filter(key), &context);
-            server.run(&format!("BF.CLEAR {key}"));
-            server.add(key, "", 0..10);
-        }
-    }
-    // An imported filter promises the rate of its table.
-    let mut server = Server::new();
-    assert_eq!(server.run("BF.IMPORT i EMPTY SCHEME go-zero BITS 9000 CAPACITY 900 ERROR 0.01"), "+OK");
-    server.add("i", "", 0..900);
-    server.add("table", "", 900..5000);
-    assert_eq!(server.run("BF.MERGE i table"), "+OK");
-    assert_eq!(server.found("i", "", 0..5000), 5000);
-}
-
 /// The limit counts all parts of the merged filter, and nothing that a merge does not take.
 #[test]
 fn the_limit_of_bytes_refuses_a_merge_before_anything_changes() {
@@ -203,6 +158,7 @@ fn the_limit_of_bytes_refuses_a_merge_before_anything_changes() {
         server.add("from", "", 100_000..108_000);
         let bytes = |server: &Server| server.filter("into").size_bytes();
         let (before, at_first) = (server.digested("into"), bytes(&server));
+        server.copy("into", "at-first");
         // The smallest limit at which the merge succeeds.
         let (mut refused, mut accepted) = (at_first, at_first + (1 << 20));
         while accepted - refused > 1 {
@@ -213,12 +169,7 @@ fn the_limit_of_bytes_refuses_a_merge_before_anything_changes() {
                 assert!(bytes(&server) <= limit, "{into}: {} of {limit}", bytes(&server));
                 assert_eq!(server.found("into", "", 100_000..108_000), 8000);
                 accepted = limit;
-                server.keys.remove(b"into".as_slice());
-                server.settings.max_filter_bytes = u64::MAX;
-                if into != "UNRESERVED" {
-                    server.run(&format!("BF.RESERVE into {into}"));
-                }
-                server.add("into", "", 0..capacity.max(u64::from(into == "UNRESERVED")));
+                server.copy("at-first", "into");
             } else {
                 assert!(reply.starts_with("-ERR filter would take "), "{reply}");
                 refused = limit;

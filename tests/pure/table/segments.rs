@@ -1,11 +1,12 @@
-//! Dumps and merges of parts: what was there all the time is in the copy, whatever splits and joins happen meanwhile.
+//! The segments of a table: their directory, and dumps and merges of parts. What was there all the time is in the copy,
+//! whatever splits and joins happen meanwhile.
 
 use std::collections::BTreeMap;
 
-use everbloom::bloom::table::{EntryKind, POSITIONS, Table, TablePart};
-use everbloom::bloom::{Added, NoPrefetch};
+use everbloom::bloom::table::{EntryKind, POSITIONS, Table, TableCounts, TablePart};
+use everbloom::bloom::{Added, BlockMover, BlockVisitor, NoPrefetch, OutOfMemory, Room};
 
-use super::{add_kind, any, bytes, has_at, of_kind, remove};
+use super::{add, add_kind, any, bytes, counted, has, has_at, of_kind, plain, remove};
 use crate::support::Random;
 
 const KINDS: [EntryKind; 3] = [EntryKind::Plain, EntryKind::Counted, EntryKind::Timed];
@@ -192,7 +193,75 @@ fn parts_of_other_tables_are_refused() {
         let mut copy = target(&source.table);
         let all: Vec<_> = parts(&source.table).into_iter().map(|(part, _)| part).collect();
         let limit = source.table.size_bytes() - 1;
-        assert!(copy.add_parts(all, &everbloom::bloom::Room::new(&limit)).is_err());
+        assert!(copy.add_parts(all, &Room::new(&limit)).is_err());
         assert_eq!(copy.used_slots(), 0);
     }
+}
+
+/// The largest block that it visits.
+#[derive(Default)]
+struct Largest(usize);
+
+impl BlockVisitor for Largest {
+    fn visit<T>(&mut self, block: &[T]) {
+        self.0 = self.0.max(size_of_val(block));
+    }
+}
+
+/// Moves every vector.
+struct Moves;
+
+impl BlockMover for Moves {
+    fn move_vec<T>(&self, values: &mut Vec<T>) {
+        let mut moved = Vec::with_capacity(values.len());
+        moved.append(values);
+        *values = moved;
+    }
+
+    fn move_box<T>(&self, _: &mut Box<T>) {}
+}
+
+/// Returns the bytes of the largest block of a table.
+fn largest(table: &Table) -> usize {
+    let mut largest = Largest::default();
+    table.visit_blocks(&mut largest);
+    largest.0
+}
+
+/// Nothing of more than 64 KiB is moved at once while a table grows.
+#[test]
+fn the_directory_is_in_pieces_of_at_most_64_kib() {
+    let mut counts = TableCounts { blocks_log: 6, ..plain(0.01).counts() };
+    for segments in [2, 3, 5, 2047, 2048, 2049, 2050, 20_000] {
+        counts.segments = segments;
+        let mut table = Table::try_of_counts(EntryKind::Plain, counts, &any()).unwrap();
+        assert_eq!(table.segment_count(), segments);
+        assert!(largest(&table) <= 64 << 10, "{segments}: {}", largest(&table));
+        // Every segment is where its number says.
+        (0..5_000).for_each(|item| _ = add(&mut table, item).unwrap());
+        assert_eq!(table.internal_validate(), Ok(()), "{segments}");
+        let before = bytes(&table);
+        table.move_structs(&Moves);
+        (0..segments).for_each(|number| table.move_segment(number, &Moves));
+        assert!(bytes(&table) == before && (0..5_000).all(|item| has(&table, item)), "{segments}");
+        let copy = table.try_clone().unwrap();
+        assert!(bytes(&copy) == before && largest(&copy) <= 64 << 10, "{segments}");
+    }
+}
+
+/// The first pieces take little, and a table of several segments that becomes small again has one in place.
+#[test]
+fn the_directory_grows_and_shrinks_with_the_segments() -> Result<(), OutOfMemory> {
+    let mut table = counted(0.01);
+    let mut most = 0;
+    for item in 0..60_000 {
+        let _ = add(&mut table, item);
+        most = most.max(table.segment_count());
+    }
+    for item in 0..59_999 {
+        assert!(remove(&mut table, item, NoPrefetch)?);
+    }
+    assert!(most > 8 && table.segment_count() == 1 && has(&table, 59_999));
+    assert!(table.size_bytes() < 200, "{}", table.size_bytes());
+    Ok(())
 }
