@@ -9,14 +9,12 @@ use everbloom::{
 };
 
 use crate::support::make::{START_MS, add, counting, set_time, window};
+use crate::support::saved::chunks;
+use crate::support::slices;
 
 /// Returns items, each of them twice, in random order.
 fn items(count: u64) -> Vec<[u8; 8]> {
     (0..2 * count).map(|number| (number.wrapping_mul(0x9E37_79B9) % count).to_le_bytes()).collect()
-}
-
-fn slices(items: &[[u8; 8]]) -> Vec<&[u8]> {
-    items.iter().map(|item| item.as_slice()).collect()
 }
 
 fn added_in_turn(options: Options, items: &[&[u8]]) -> (BloomFilter, Tally) {
@@ -252,16 +250,19 @@ fn item_times_are_accepted_as_by_the_filter() {
     }
 }
 
+/// Returns the filter of these chunks.
+fn loaded(chunks: &[(u64, Vec<u8>)]) -> BloomFilter {
+    let mut loader = Loader::new(&chunks[0].1).unwrap();
+    chunks[1..].iter().for_each(|(iterator, data)| loader.load(*iterator, data).unwrap());
+    loader.finish()
+}
+
 #[test]
 fn equal_filters_have_equal_digests() {
     let mut filter = BloomFilter::new(Options { capacity_items: 3000, ..Options::default() }).unwrap();
     filter.add_many(&slices(&items(2000)));
     let chunks: Vec<(u64, Vec<u8>)> = filter.chunks().map(Result::unwrap).collect();
-    let mut loader = Loader::new(&chunks[0].1).unwrap();
-    for (iterator, data) in &chunks[1..] {
-        loader.load(*iterator, data).unwrap();
-    }
-    let mut copy = loader.finish();
+    let mut copy = loaded(&chunks);
     assert_eq!(copy.digest(), filter.digest());
     assert_eq!(filter.try_clone().unwrap().digest(), filter.digest());
     copy.add(b"one more").unwrap();
@@ -274,16 +275,7 @@ fn with_window(window_ms: u64, added_ms: u64, item: &[u8]) -> BloomFilter {
     set_time(&mut filter, added_ms);
     add(&mut filter, item).unwrap();
     filter.begin_dump(1);
-    let mut iterator = 0;
-    let mut loader: Option<Loader> = None;
-    while let Some(chunk) = everbloom::format::filter::chunk(&filter, iterator).unwrap() {
-        match &mut loader {
-            None => loader = Some(Loader::new(&chunk.data).unwrap()),
-            Some(loader) => loader.load(chunk.next_iterator, &chunk.data).unwrap(),
-        }
-        iterator = chunk.next_iterator;
-    }
-    loader.unwrap().finish()
+    loaded(&chunks(&filter))
 }
 
 #[test]

@@ -55,19 +55,6 @@ fn the_bits_of_a_filter_reserved_for_100_items_take_128_bytes() {
 }
 
 #[test]
-fn the_largest_layer_that_is_not_paged_is_a_word_short_of_2_mib() {
-    for rate in [0.1, 0.01, 1e-4] {
-        let (mut scattered, mut paged) = (1u64, 10_000_000);
-        while scattered + 1 < paged {
-            let items = u64::midpoint(scattered, paged);
-            let is_paged = Shape::sized(items, rate).lines > 0;
-            *if is_paged { &mut paged } else { &mut scattered } = items;
-        }
-        assert_eq!(Shape::sized(scattered, rate).positions / 8, PAGED_MIN_BYTES - 8, "{rate}");
-    }
-}
-
-#[test]
 fn paged_layers_are_little_larger_than_scattered_ones() {
     // Also for rates between those of the table of lines, down to 1e-6. Compared with the bits of an unlimited array
     // without pages, for the same number of distinct items.

@@ -222,27 +222,6 @@ fn a_fixed_window_refuses_while_as_many_items_are_live_as_were_reserved() {
     server.assert_replicated(Settings::DEFAULT);
 }
 
-#[test]
-fn the_expansion_of_a_window_means_nothing() {
-    let outcome = |expansion: &str| {
-        let mut server = server();
-        let start = server.now_ms;
-        server.run(&format!("BF.RESERVE k 0.01 1000 WINDOW 14 {expansion}"));
-        for generation in 0..20 {
-            server.now_ms = start + 1000 * generation;
-            assert_eq!(add(&mut server, &format!("{generation}"), 300), 0);
-        }
-        let replies = ["CAPACITY", "ITEMS", "SIZE", "FILTERS", "ERROR-RATE-NOW"]
-            .map(|field| server.run(&format!("BF.INFO k {field}")));
-        assert_eq!(replies[0], "*1 :1000");
-        (replies, found(&mut server, "absent", 5000))
-    };
-    let expected = outcome("EXPANSION 2");
-    for expansion in ["EXPANSION 1", "EXPANSION 32768"] {
-        assert_eq!(outcome(expansion), expected, "{expansion}");
-    }
-}
-
 /// Codes of generations repeat every sixteen generations.
 #[test]
 fn clocks_that_jump_neither_revive_nor_lose_items() {

@@ -2,12 +2,11 @@
 
 use everbloom::bloom::bits::layout::LayerParameters;
 use everbloom::bloom::filter::policy::redisbloom::RedisBloomOptions;
-use everbloom::bloom::{AddError, Added, Filter, ReserveError, Validation};
+use everbloom::bloom::{AddError, Added, Filter, Validation};
 
-use super::{load, parameters};
+use super::parameters;
 use crate::support::Random;
 use crate::support::make::{add, contains, redisbloom};
-use crate::support::saved::saved;
 
 const NO_ROUND: u64 = 1;
 const WIDE_HASH: u64 = 4;
@@ -152,24 +151,4 @@ fn filters_equal_the_oracle_bit_for_bit() {
         most_bits = most_bits.max(oracle.links[0].bits.len());
     }
     assert!(layers_seen > 8 && most_bits > 10_000_000, "{layers_seen} {most_bits}");
-}
-
-#[test]
-fn a_filter_whose_rate_reaches_zero_stops_growing() {
-    let mut chain = redisbloom(0.01, 1, RedisBloomOptions::SCALING, 1);
-    let mut items = Vec::new();
-    let error = (0u32..).find_map(|i| {
-        let item = i.to_le_bytes();
-        items.push(item);
-        add(&mut chain, &item).err()
-    });
-    assert_eq!(error, Some(AddError::CannotGrow(ReserveError::TooLong)));
-    let refused = items.pop().unwrap();
-    assert!(!contains(&chain, &refused));
-    // 0.005 is halved until only the smallest number above zero remains: 2^-1074 is 2^-1066.4 halved and rounded.
-    let halvings =
-        std::iter::successors(Some(0.005f64), |rate| Some(rate * 0.5)).take_while(|rate| *rate > 0.0);
-    assert_eq!(chain.layer_count(), halvings.count());
-    assert!(items.iter().all(|item| contains(&chain, item)));
-    assert_eq!(saved(&load(&saved(&chain), 4)), saved(&chain));
 }

@@ -142,21 +142,3 @@ fn adds_and_removals_at_the_boundary_do_not_split_and_join_in_turn() {
         assert!(size(&table) < grown, "{items}");
     }
 }
-
-/// Expired entries make room without growth, also after a refusal.
-#[test]
-fn an_add_to_a_segment_with_expired_entries_is_never_refused() {
-    for items in [200u64, 5_000, 60_000] {
-        let mut table = timed(0.01, items);
-        let add = |table: &mut Table, item: u64, now: u64, limit: u64| {
-            table.add(Addition { hash: hash(item), ..addition(now) }, &Room::new(&limit), NoPrefetch)
-        };
-        (0..items * 2).for_each(|item| _ = add(&mut table, item, 100, u64::MAX).unwrap());
-        let limit = table.size_bytes();
-        for item in items * 2..items * 5 / 2 {
-            assert!(add(&mut table, item, 115, limit).is_ok(), "{items}: {item}");
-        }
-        assert!(table.size_bytes() <= limit);
-        assert_eq!(table.internal_validate(), Ok(()));
-    }
-}

@@ -59,6 +59,7 @@ pub(crate) const ADDED: Dialogue = &[
     ("BF.INFO n BITS-PER-ITEM", "*1 ,64"),
     ("BF.INSERT v CAPACITY 100 ERROR 0.01 EXPANSION 2 FORMAT valkey-bloom ITEMS a", "*1 #t"),
     ("BF.INFO v MAXSCALEDCAPACITY", "*1 :26214300"),
+    ("BF.INFO v ERROR-RATE-MAX", "*1 _"),
 ];
 
 /// A full fixed filter: the reply ends at the item that is refused.
@@ -214,6 +215,8 @@ pub(crate) const SATURATING: Dialogue = &[
     ("BF.RESERVE zero 0.0001 1 SATURATE EXPANSION 0", "+OK"),
     ("BF.MADD zero a b", "*2 #t #t"),
     ("BF.INSERT i CAPACITY 1 SATURATE NONSCALING ITEMS a b", "*2 #t #t"),
+    // It promises no error rate.
+    ("BF.INFO i ERROR-RATE-MAX", "*1 _"),
     // An existing filter stays unchanged.
     ("BF.INSERT fixed CAPACITY 1 NONSCALING ITEMS a", "*1 #t"),
     ("BF.INSERT fixed CAPACITY 1 NONSCALING ITEMS b", "*1 -ERR non scaling filter is full"),
@@ -223,6 +226,7 @@ pub(crate) const SATURATING: Dialogue = &[
 pub(crate) const UNITED_IMPORTS: Dialogue = &[
     ("BF.IMPORT k EMPTY SCHEME guava-mitz64 BITS 6400 HASHES 3 ENCODING int32le CAPACITY 300", "+OK"),
     ("BF.IMPORT l EMPTY SCHEME guava-mitz32 BITS 6400 HASHES 3 ENCODING int32le CAPACITY 300", "+OK"),
+    ("BF.INFO k ERROR-RATE-MAX", "*1 _"),
     ("BF.ADD k 7", "#t"),
     ("BF.ADD l 8", "#t"),
     ("BF.MERGE dest k l", "+OK"),

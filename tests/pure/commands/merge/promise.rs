@@ -224,15 +224,6 @@ fn statistics_show_the_highest_rate_after_a_forced_merge() {
     let forced = most(&mut server, "t");
     assert!(forced > 0.0105 && forced < 0.02, "{forced}");
     assert_promise(&mut server, "t", forced, 100_000, "a forced merge of tables");
-
-    // Other filters promise nothing.
-    server.run("BF.RESERVE s 0.01 100 NONSCALING SATURATE");
-    server.run("BF.RESERVE r 0.01 100 FORMAT redisbloom");
-    server.run("BF.RESERVE v 0.01 100 FORMAT valkey-bloom");
-    server.run("BF.IMPORT i EMPTY SCHEME go-zero BITS 900");
-    for key in ["s", "r", "v", "i"] {
-        assert_eq!(server.run(&format!("BF.INFO {key} ERROR-RATE-MAX")), "*1 _", "{key}");
-    }
 }
 
 #[test]
