@@ -1,10 +1,10 @@
 //! Adding items: what all kinds of entries have in common, and plain entries.
 
-use super::entry::{EntrySums, RUN_MAX, RunSlots, matches, weight};
-use super::lookup::{BucketAddress, BucketRun, STEP_ITEMS};
-use super::segment::Segment;
+use super::lookup::{BucketAddress, BucketRun, RUN_MAX, STEP_ITEMS, matches};
+use super::resize::SlotDemand;
 use super::size::BUCKETS;
-use super::{EntryKind, ItemCounts, Table};
+use super::totals::{EntrySums, ItemCounts, weight};
+use super::{EntryKind, Table};
 use crate::bloom::generation::Generation;
 use crate::bloom::group::{ItemSet, members, take_first};
 use crate::bloom::hash::ItemHash;
@@ -123,7 +123,7 @@ impl Table {
     #[inline(never)]
     fn add_after_making_room(&mut self, hash: ItemHash, room: &Room<'_>) -> Result<(), ReserveError> {
         let Some((address, _)) = self.locate(hash) else { return Ok(()) };
-        self.make_room(address.segment, 1, 0, room)?;
+        self.make_room(SlotDemand { segment: address.segment, slots: 1, now: 0 }, room)?;
         if let Some((address, segment)) = self.locate(hash) {
             if segment.used() >= segment.used_max() {
                 self.saturate_fullest_block(&address, 0);
@@ -212,20 +212,6 @@ impl Table {
         let is_full =
             addition.most_items != u64::MAX && self.distinct_items(addition.now) >= addition.most_items;
         if is_full { Err(AddError::Full) } else { Ok(()) }
-    }
-}
-
-impl Segment {
-    /// Returns the slots of a run.
-    pub(super) fn slots_of(&self, run: BucketRun) -> RunSlots {
-        let mut slots = RunSlots::new();
-        if !run.is_empty {
-            self.visit_run(run.start, |_, value| {
-                slots.push(value);
-                true
-            });
-        }
-        slots
     }
 }
 

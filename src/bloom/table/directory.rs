@@ -3,9 +3,9 @@
 use smallvec::SmallVec;
 
 use super::Table;
-use super::entry::{EntrySums, Leftovers};
 use super::segment::Segment;
 use super::size::{SegmentShape, TableSize};
+use super::totals::{EntrySums, Leftovers};
 use crate::bloom::memory::{BlockMover, BlockVisitor, OutOfMemory};
 
 /// Logarithm of the segments of a piece, which has up to 64 KiB.
@@ -28,10 +28,27 @@ pub(super) enum Directory {
 pub(super) struct Pieces {
     pieces: Vec<Vec<Segment>>,
     leftovers: Leftovers,
-    /// Slots in use in all segments.
+    totals: SegmentTotals,
+}
+
+/// Sums over segments.
+#[derive(Clone, Copy, Debug, Default)]
+struct SegmentTotals {
+    /// Slots in use.
     used: u64,
-    /// Bytes of all segments.
-    segment_bytes: u64,
+    bytes: u64,
+}
+
+impl SegmentTotals {
+    fn add(&mut self, segment: &Segment) {
+        self.used = self.used.wrapping_add(segment.used() as u64);
+        self.bytes = self.bytes.wrapping_add(segment.shape().bytes());
+    }
+
+    fn remove(&mut self, segment: &Segment) {
+        self.used = self.used.wrapping_sub(segment.used() as u64);
+        self.bytes = self.bytes.wrapping_sub(segment.shape().bytes());
+    }
 }
 
 impl Directory {
@@ -85,7 +102,7 @@ impl Directory {
     pub(super) fn used(&self) -> u64 {
         match self {
             Self::One(segment) => segment.used() as u64,
-            Self::Many(many) => many.used,
+            Self::Many(many) => many.totals.used,
         }
     }
 
@@ -97,7 +114,7 @@ impl Directory {
                 let pieces =
                     many.pieces.iter().map(|piece| piece.capacity() * size_of::<Segment>()).sum::<usize>();
                 let lists = size_of::<Pieces>() + many.pieces.capacity() * size_of::<Vec<Segment>>();
-                many.segment_bytes.saturating_add((pieces + lists) as u64)
+                many.totals.bytes.saturating_add((pieces + lists) as u64)
             }
         }
     }
@@ -106,7 +123,7 @@ impl Directory {
     pub(super) fn segment_bytes(&self) -> u64 {
         match self {
             Self::One(segment) => segment.shape().bytes(),
-            Self::Many(many) => many.segment_bytes,
+            Self::Many(many) => many.totals.bytes,
         }
     }
 
@@ -126,7 +143,7 @@ impl Directory {
     #[inline(always)]
     pub(super) fn count_used(&mut self, slots: u64) {
         if let Self::Many(many) = self {
-            many.used = many.used.wrapping_add(slots);
+            many.totals.used = many.totals.used.wrapping_add(slots);
         }
     }
 
@@ -163,12 +180,11 @@ impl Directory {
     fn try_reserve(&mut self) -> Result<(), OutOfMemory> {
         if let Self::One(first) = self {
             let (mut pieces, mut piece) = (try_with_capacity(1)?, try_with_capacity(PIECE_FIRST_SEGMENTS)?);
-            let first = std::mem::take(first);
-            let (used, segment_bytes) = (first.used() as u64, first.shape().bytes());
-            piece.push(first);
+            let (mut totals, leftovers) = (SegmentTotals::default(), Leftovers::default());
+            totals.add(first);
+            piece.push(std::mem::take(first));
             pieces.push(piece);
-            let leftovers = Leftovers::default();
-            *self = Self::Many(Box::new(Pieces { pieces, leftovers, used, segment_bytes }));
+            *self = Self::Many(Box::new(Pieces { pieces, leftovers, totals }));
         }
         let Self::Many(many) = self else { return Ok(()) };
         let pieces = &mut many.pieces;
@@ -215,20 +231,20 @@ impl Directory {
 
     /// Replaces a segment.
     pub(super) fn replace(&mut self, number: usize, segment: Segment) {
-        let (used, bytes) = (segment.used() as u64, segment.shape().bytes());
-        let Some(place) = self.get_mut(number) else { return };
-        let old = std::mem::replace(place, segment);
         if let Self::Many(many) = self {
-            many.used = many.used.wrapping_add(used).wrapping_sub(old.used() as u64);
-            many.segment_bytes = many.segment_bytes.wrapping_add(bytes).wrapping_sub(old.shape().bytes());
+            many.totals.add(&segment);
+        }
+        let Some(place) = self.get_mut(number) else { return };
+        let before = std::mem::replace(place, segment);
+        if let Self::Many(many) = self {
+            many.totals.remove(&before);
         }
     }
 
     /// Appends a segment, after [`try_reserve`](Self::try_reserve).
     pub(super) fn push(&mut self, segment: Segment) {
         let Self::Many(many) = self else { return };
-        many.used = many.used.wrapping_add(segment.used() as u64);
-        many.segment_bytes = many.segment_bytes.wrapping_add(segment.shape().bytes());
+        many.totals.add(&segment);
         if let Some(last) = many.pieces.last_mut() {
             last.push(segment);
         }
@@ -239,8 +255,7 @@ impl Directory {
         let Self::Many(many) = self else { return };
         let Some(last) = many.pieces.last_mut() else { return };
         if let Some(segment) = last.pop() {
-            many.used = many.used.wrapping_sub(segment.used() as u64);
-            many.segment_bytes = many.segment_bytes.wrapping_sub(segment.shape().bytes());
+            many.totals.remove(&segment);
         }
         if last.is_empty() {
             many.pieces.pop();
@@ -275,10 +290,8 @@ pub(super) struct SegmentChanges {
     pushed: Option<Segment>,
     /// Whether the last segment is removed.
     pops: bool,
-    /// Slots in use.
-    pub(super) used: u64,
-    /// Bytes of the table.
-    pub(super) bytes: u64,
+    /// Of the table as it will be; its bytes include the directory.
+    totals: SegmentTotals,
     /// The change of what the table keeps of its entries.
     pub(super) sums: EntrySums,
 }
@@ -286,8 +299,13 @@ pub(super) struct SegmentChanges {
 impl SegmentChanges {
     /// Returns what changes nothing.
     pub(super) fn new(table: &Table) -> Self {
-        let (used, bytes, sums) = (table.directory.used(), table.size_bytes(), EntrySums::default());
-        Self { replaced: SmallVec::new(), pushed: None, pops: false, used, bytes, sums }
+        let totals = SegmentTotals { used: table.directory.used(), bytes: table.size_bytes() };
+        Self { replaced: SmallVec::new(), pushed: None, pops: false, totals, sums: EntrySums::default() }
+    }
+
+    /// Returns the slots in use.
+    pub(super) fn used(&self) -> u64 {
+        self.totals.used
     }
 
     /// Returns a segment as it is planned.
@@ -298,38 +316,36 @@ impl SegmentChanges {
 
     /// Replaces a segment.
     pub(super) fn replace(&mut self, table: &Table, number: usize, segment: Segment) {
-        self.count(&segment, self.segment(table, number).map(sizes));
+        self.totals.add(&segment);
+        self.discount(table, number);
         self.replaced.retain(|(replaced, _)| *replaced != number);
         self.replaced.push((number, segment));
     }
 
     /// Adds a segment after the last.
     pub(super) fn push(&mut self, table: &Table, segment: Segment) {
-        self.count(&segment, None);
-        self.bytes = self.bytes.saturating_add(table.directory.push_bytes());
+        self.totals.add(&segment);
+        self.totals.bytes = self.totals.bytes.saturating_add(table.directory.push_bytes());
         self.pushed = Some(segment);
     }
 
     /// Removes the last segment.
     pub(super) fn pop(&mut self, table: &Table) {
-        let last = table.directory.len().wrapping_sub(1);
-        if let Some((used, bytes)) = self.segment(table, last).map(sizes) {
-            self.used = self.used.saturating_sub(used);
-            self.bytes = self.bytes.saturating_sub(bytes);
-        }
+        self.discount(table, table.directory.len().wrapping_sub(1));
         self.pops = true;
     }
 
     /// Returns the bytes of the table if others of these shapes replace a segment.
     pub(super) fn bytes_with(&self, segment: &Segment, shapes: &[SegmentShape]) -> u64 {
         let more = shapes.iter().map(|shape| shape.bytes()).sum::<u64>();
-        self.bytes.saturating_sub(segment.shape().bytes()).saturating_add(more)
+        self.totals.bytes.saturating_sub(segment.shape().bytes()).saturating_add(more)
     }
 
-    fn count(&mut self, segment: &Segment, before: Option<(u64, u64)>) {
-        let ((used, bytes), (used_before, bytes_before)) = (sizes(segment), before.unwrap_or_default());
-        self.used = self.used.saturating_add(used).saturating_sub(used_before);
-        self.bytes = self.bytes.saturating_add(bytes).saturating_sub(bytes_before);
+    /// Counts a segment no more.
+    fn discount(&mut self, table: &Table, number: usize) {
+        let mut totals = self.totals;
+        self.segment(table, number).into_iter().for_each(|segment| totals.remove(segment));
+        self.totals = totals;
     }
 
     /// Makes the change.
@@ -358,9 +374,4 @@ impl SegmentChanges {
         table.apply(self.sums);
         Ok(())
     }
-}
-
-/// Returns the used slots and the bytes of a segment.
-fn sizes(segment: &Segment) -> (u64, u64) {
-    (segment.used() as u64, segment.shape().bytes())
 }

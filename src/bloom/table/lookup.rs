@@ -1,10 +1,19 @@
-//! Finding the entries of an item, one item or a group of them with their memory prefetched.
+//! Finding the entries of an item: its bucket, what the slots there say, and lookups of one item or of a group.
+//!
+//! A slot holds, from the lowest bit on: the remainder, a set bit above it, and clear bits up to the length of
+//! remainders in its segment. So its value tells how long the remainder is. A remainder without bits is *void*: its
+//! entry matches every item of its bucket, and a split copies it into both segments. A slot of zero makes the bucket
+//! *saturated*, which is what becomes of too many entries; it matches every item as well.
+//!
+//! An entry that counts once is one slot. One that counts more is followed by a slot of zero and one with its count
+//! less two. A timed entry has its generation modulo 16, its *code*, above the bits of the entry.
 
-use super::entry::{CountReader, GENERATION_BITS, generation_of, matches};
+use smallvec::SmallVec;
+
 use super::segment::{Segment, SlotIndex};
 use super::size::{BUCKET_BITS, depth_of};
 use super::{EntryKind, Table};
-use crate::bloom::generation::{Generation, is_live};
+use crate::bloom::generation::{CODES, Generation, is_live};
 use crate::bloom::group::{ItemSet, members, take_first};
 use crate::bloom::hash::ItemHash;
 use crate::bloom::prefetch::{Prefetch, Task};
@@ -12,6 +21,12 @@ use crate::bloom::words::{Select, low_bits};
 
 /// Items whose memory is prefetched before the first of them is looked up.
 pub(super) const STEP_ITEMS: usize = 32;
+
+/// Most slots of a bucket. One more makes the bucket saturated; if entries are counted, it is refused. Items that
+/// nobody crafted fill a bucket with as many slots less than once in 10^20 buckets.
+pub(super) const RUN_MAX: usize = 31;
+/// Bits of a slot for the generation of a timed entry.
+pub(super) const GENERATION_BITS: u32 = CODES.ilog2();
 
 /// The bucket of an item, and what its entries there are compared with.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +46,51 @@ pub(super) struct BucketAddress {
 pub(super) struct BucketRun {
     pub(super) start: SlotIndex,
     pub(super) is_empty: bool,
+}
+
+/// The slots of a run.
+pub(super) type RunSlots = SmallVec<[u64; RUN_MAX + 1]>;
+
+/// Distinguishes entries from counts in the order of the slots: in a run of counted entries a slot of zero means that
+/// the next one is a count.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct CountReader {
+    is_count_next: bool,
+}
+
+impl CountReader {
+    /// Returns whether the next slot is a count.
+    pub(super) fn is_in_count(self) -> bool {
+        self.is_count_next
+    }
+
+    /// Returns whether the next slot is an entry.
+    #[inline(always)]
+    pub(super) fn is_entry(&mut self, kind: EntryKind, slot: u64) -> bool {
+        if kind != EntryKind::Counted {
+            return true;
+        }
+        if self.is_count_next {
+            self.is_count_next = false;
+            return false;
+        }
+        self.is_count_next = slot == 0;
+        slot != 0
+    }
+}
+
+impl EntryKind {
+    /// Returns the bits of a slot for a generation.
+    #[inline(always)]
+    pub(super) const fn generation_bits(self) -> u32 {
+        if let Self::Timed = self { GENERATION_BITS } else { 0 }
+    }
+
+    /// Returns the code of a generation as it is stored; 0 if entries have none.
+    #[inline(always)]
+    pub(super) const fn code(self, generation: Generation) -> u64 {
+        if let Self::Timed = self { generation % CODES } else { 0 }
+    }
 }
 
 impl Table {
@@ -87,8 +147,10 @@ impl Table {
         match self.kind() {
             EntryKind::Plain => segment.run_has(start, |slot| matches(slot, address.key)),
             EntryKind::Counted => {
-                let mut counts = CountReader::new(EntryKind::Counted);
-                segment.run_has(start, |slot| counts.is_entry(slot) && matches(slot, address.key))
+                let mut counts = CountReader::default();
+                segment.run_has(start, |slot| {
+                    counts.is_entry(EntryKind::Counted, slot) && matches(slot, address.key)
+                })
             }
             EntryKind::Timed => {
                 let entry_bits = segment.width().wrapping_sub(GENERATION_BITS);
@@ -134,6 +196,18 @@ impl Segment {
         BucketRun { start: self.run_start(address.block, &header, address.bucket, select), is_empty }
     }
 
+    /// Returns the slots of a run.
+    pub(super) fn slots_of(&self, run: BucketRun) -> RunSlots {
+        let mut slots = RunSlots::new();
+        if !run.is_empty {
+            self.visit_run(run.start, |_, value| {
+                slots.push(value);
+                true
+            });
+        }
+        slots
+    }
+
     /// Returns the generation of the slot of a timed entry.
     #[inline(always)]
     pub(super) fn generation(&self, slot: u64) -> Generation {
@@ -146,6 +220,31 @@ impl Segment {
 fn bits_above(hash: ItemHash, address_bits: u32) -> u64 {
     let bits = address_bits & 63;
     hash.h1 >> bits | hash.h2 << 1 << 63u32.wrapping_sub(bits)
+}
+
+/// Returns the length of a remainder; 0 for a void entry or a saturated bucket.
+#[inline(always)]
+pub(super) fn remainder_bits(entry: u64) -> u32 {
+    63 ^ (entry | 1).leading_zeros()
+}
+
+/// Returns whether an entry matches an item with this key.
+#[inline(always)]
+pub(super) fn matches(entry: u64, key: u64) -> bool {
+    (entry ^ key) & low_bits(remainder_bits(entry)) == 0
+}
+
+/// Returns the generation of a code, in a segment with this stamp. Its entries are at most one generation newer.
+#[inline(always)]
+pub(super) fn generation_of(code: u64, stamp: Generation) -> Generation {
+    let newest = stamp.wrapping_add(1);
+    newest.wrapping_sub(newest.wrapping_sub(code) % CODES)
+}
+
+/// Returns the codes whose generations are live, as the bits of a word, in a segment with this stamp.
+pub(super) fn live_codes(stamp: Generation, now: Generation) -> u64 {
+    let live = |code: &u64| is_live(generation_of(*code, stamp), now);
+    (0..CODES).filter(live).fold(0, |codes, code| codes | 1 << code)
 }
 
 struct Contains<'t> {

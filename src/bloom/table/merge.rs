@@ -3,13 +3,13 @@
 //! An entry of another table may know more or fewer bits of the hash than those of this one. Its remainder is cut to the
 //! length of remainders here; if it knows less of the hash than an address, it is copied to all of its addresses.
 
-use super::entry::{
-    COUNT_MAX, CountReader, CountedEntry, EntrySums, RUN_MAX, RunSlots, matches, remainder_bits,
-};
-use super::lookup::BucketAddress;
+use super::counted::{COUNT_MAX, CountedEntry};
+use super::lookup::{BucketAddress, CountReader, RUN_MAX, RunSlots, matches, remainder_bits};
+use super::resize::SlotDemand;
 use super::segment::Segment;
 use super::size::BUCKET_BITS;
-use super::{EntryKind, ItemCounts, Table};
+use super::totals::{AddedEntry, EntrySums};
+use super::{EntryKind, Table};
 use crate::bloom::generation::{Generation, is_live};
 use crate::bloom::hash::ItemHash;
 use crate::bloom::outcome::AddError;
@@ -61,16 +61,6 @@ pub enum Counting {
     Larger,
 }
 
-/// What became of an entry that was added.
-#[derive(Clone, Copy, Debug, Default)]
-struct AddedEntry {
-    is_new: bool,
-    /// How much more is counted; 0 if nothing changed.
-    times: u64,
-    /// The generation that an entry had before it got a later one.
-    moved_from: Option<Generation>,
-}
-
 impl Table {
     /// Visits the entries of a segment, in the order of its blocks. O(slots).
     pub fn visit_segment(&self, number: usize, mut visit: impl FnMut(Entry)) {
@@ -89,9 +79,9 @@ impl Table {
         visit: &mut impl FnMut(Entry),
     ) {
         for block in 0..segment.blocks() {
-            let (mut last, mut counts) = (None::<Entry>, CountReader::new(self.kind()));
+            let (mut last, mut counts) = (None::<Entry>, CountReader::default());
             segment.visit_block(block, |bucket, value| {
-                if counts.is_entry(value) {
+                if counts.is_entry(self.kind(), value) {
                     last.take().into_iter().for_each(&mut *visit);
                     let entry = self.entry(segment, value, (number, depth), block);
                     last = Some(Entry { bucket: bucket as u8, ..entry });
@@ -210,33 +200,12 @@ impl Table {
         room: &Room<'_>,
     ) -> Result<bool, AddError> {
         let added = self.add_copies(entry, counting, now, room)?;
-        match &mut self.counts {
-            ItemCounts::Plain { items, .. } => *items = items.saturating_add(added.times),
-            ItemCounts::Counted { items, entries, .. } => {
-                *items = items.saturating_add(added.times);
-                *entries = entries.saturating_add(added.is_new.into());
-            }
-            ItemCounts::Timed { history, .. } if added.times > 0 => {
-                history.take(added.moved_from);
-                history.add(entry.generation);
-            }
-            ItemCounts::Timed { .. } => {}
-        }
+        self.counts.add(added, entry.generation);
         Ok(added.times > 0)
     }
 
-    /// Does [`add_entry`](Self::add_entry), but does not count it.
-    pub(super) fn add_uncounted(
-        &mut self,
-        entry: Entry,
-        counting: Counting,
-        now: Generation,
-        room: &Room<'_>,
-    ) -> Result<(), AddError> {
-        self.add_copies(entry, counting, now, room).map(|_| ())
-    }
-
-    fn add_copies(
+    /// Does [`add_entry`](Self::add_entry), but does not count the entry.
+    pub(super) fn add_copies(
         &mut self,
         entry: Entry,
         counting: Counting,
@@ -284,11 +253,9 @@ impl Table {
                     segment.used().saturating_add(more) > segment.used_max()
                 };
             if !is_room_made && (needs_room || kind == EntryKind::Timed && self.is_stale(segment, now)) {
-                let made = if kind == EntryKind::Counted {
-                    self.make_room(address.segment, more, now, room)
-                } else {
-                    self.enlarge(address.segment, more, now, room)
-                };
+                let demand = SlotDemand { segment: address.segment, slots: more, now };
+                let is_counted = kind == EntryKind::Counted;
+                let made = if is_counted { self.make_room(demand, room) } else { self.enlarge(demand, room) };
                 made.map_err(AddError::CannotGrow)?;
                 is_room_made = true;
                 continue;

@@ -10,18 +10,19 @@
 //!
 //! The state depends only on the sequence of operations: primaries and replicas have the same bytes.
 //!
-//! To read this module, follow an item. Each file also uses those that were named before it.
+//! To read this module, follow an item:
 //!
-//! * A lookup: [`lookup`] finds the segment ([`directory`]), the block and the bucket ([`size`]) of the hash; [`segment`]
-//!   finds the run of the bucket; [`entry`] compares its slots with the hash.
-//! * An add: [`add`] looks the item up; if it is new, `segment/write.rs` inserts a slot with as many bits of the hash as
-//!   the [`schedule`] says. Entries with counts or generations have rules of their own, in [`count`] and [`time`].
-//! * A split: before an add, [`resize`] plans it, checks the limit, writes both segments from the slots of the old one,
-//!   and puts them into the directory.
-//! * A removal: [`count`] takes the longest matching entry, and [`resize`] joins segments.
-//! * An expiry: [`time`] compacts the segment of an add, and now and then another one.
+//! * A lookup: [`lookup`] finds the segment in the [`directory`], then the block and the bucket; [`segment`] finds the run
+//!   of the bucket; [`lookup`] compares its slots with the hash.
+//! * An add: [`add`] looks the item up, and if it is new, `segment/write.rs` inserts a slot with as many bits of the hash
+//!   as the [`schedule`] says. Entries with counts or generations have rules of their own: [`counted`], [`timed`].
+//! * A split: if an add needs room, [`resize`] plans it, checks the limit, and writes both segments from the slots of the
+//!   old one; the [`directory`] takes them. [`size`] says when that is due.
+//! * A removal: [`counted`] takes the longest matching entry, and [`resize`] joins segments.
+//! * An expiry: [`timed`] compacts the segment of an add, and now and then another one.
 //! * A merge: [`merge`] visits the entries of one table and adds them to another.
-//! * A save, a dump, a load: [`parts`] takes a table apart and puts it together, and [`validate`] checks what it reads.
+//! * A save, a dump and a load: [`parts`] takes a table apart and puts it together with its [`totals`]; [`validate`] checks
+//!   what was read.
 #![expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -29,9 +30,8 @@
 )]
 
 mod add;
-mod count;
+mod counted;
 mod directory;
-mod entry;
 mod lookup;
 pub mod merge;
 mod parts;
@@ -39,22 +39,23 @@ mod resize;
 mod schedule;
 mod segment;
 mod size;
-mod time;
+mod timed;
+mod totals;
 mod validate;
 
 use directory::Directory;
-use entry::EntrySums;
 use segment::Segment;
-use size::TableSize;
+use size::{SegmentShape, TableSize};
+use totals::{EntrySums, ItemCounts};
 
 use super::generation::Generation;
-use super::memory::OutOfMemory;
+use super::memory::{BlockMover, BlockVisitor, OutOfMemory};
 
 pub use add::Addition;
-pub use entry::{COUNT_MAX, Leftovers};
-pub use parts::{Loading, POSITIONS, PartsError, TableCounts, TablePart};
+pub use counted::COUNT_MAX;
+pub use parts::{POSITIONS, PartsError, TablePart};
 pub use schedule::Schedule;
-pub use time::{GENERATIONS, History};
+pub use totals::{GENERATIONS, History, Leftovers, Loading, TableCounts};
 
 /// What the entries of a table have besides a remainder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,29 +130,6 @@ pub struct Table {
     schedule: Schedule,
 }
 
-/// What is counted of items, by the kind of entries.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum ItemCounts {
-    Plain {
-        /// Items that were added.
-        items: u64,
-        loading: Loading,
-    },
-    Counted {
-        /// Items that were added and not removed, as often as they were added.
-        items: u64,
-        /// Entries that were added and not removed.
-        entries: u64,
-        loading: Loading,
-    },
-    Timed {
-        history: Box<History>,
-        /// Entries that were stored, which decides when which segment is swept.
-        stored: u64,
-        loading: Loading,
-    },
-}
-
 // A server may have millions of small filters.
 const _: () = assert!(size_of::<Table>() == 80);
 
@@ -176,7 +154,11 @@ impl Table {
     fn of_size(kind: EntryKind, counts: TableCounts) -> Result<Self, OutOfMemory> {
         let TableCounts { schedule, items, entries, history, segments, blocks_log, loading } = counts;
         let size = TableSize { segments, blocks_log };
-        let empty = |number| Segment::new(blocks_log, schedule.slot_width(kind, size.address_bits(number)));
+        let empty = |number| {
+            let width = schedule.slot_width(kind, size.address_bits(number));
+            let shape = SegmentShape { blocks_log, width, ..SegmentShape::default() };
+            Segment::of_words(shape, Box::default(), 0)
+        };
         let mut directory = Directory::One(empty(0));
         for number in 1..segments {
             directory.try_push(empty(number))?;
@@ -297,6 +279,57 @@ impl Table {
         self.directory.count_leftovers(change.leftovers);
     }
 
+    /// Returns what the table has besides its segments.
+    #[must_use]
+    pub fn counts(&self) -> TableCounts {
+        let (items, entries, history) = match &self.counts {
+            ItemCounts::Plain { items, .. } => (*items, 0, History::default()),
+            ItemCounts::Counted { items, entries, .. } => (*items, *entries, History::default()),
+            ItemCounts::Timed { history, stored, .. } => (0, *stored, **history),
+        };
+        let (schedule, loading) = (self.schedule, self.counts.loading());
+        let TableSize { blocks_log, segments } = self.directory.size();
+        TableCounts { schedule, items, entries, history, segments, blocks_log, loading }
+    }
+
+    /// Makes a copy with its own memory. O(bytes).
+    ///
+    /// # Errors
+    /// [`OutOfMemory`].
+    pub fn try_clone(&self) -> Result<Self, OutOfMemory> {
+        let mut segments = self.directory.iter();
+        let mut directory = Directory::One(segments.next().ok_or(OutOfMemory)?.try_clone()?);
+        for segment in segments {
+            directory.try_push(segment.try_clone()?)?;
+        }
+        directory.count_leftovers(self.directory.leftovers().unwrap_or_default());
+        Ok(Self { directory, counts: self.counts.clone(), ..*self })
+    }
+
+    /// Visits the blocks of the allocator: the history, those of the directory, then those of the segments.
+    /// O(segments).
+    pub fn visit_blocks(&self, visitor: &mut impl BlockVisitor) {
+        if let ItemCounts::Timed { history, .. } = &self.counts {
+            visitor.visit(std::slice::from_ref(&**history));
+        }
+        self.directory.visit_blocks(visitor);
+        self.directory.iter().for_each(|segment| visitor.visit(segment.words()));
+    }
+
+    /// Moves the history and the blocks of the directory. O(pieces).
+    pub fn move_structs(&mut self, mover: &impl BlockMover) {
+        if let ItemCounts::Timed { history, .. } = &mut self.counts {
+            mover.move_box(history);
+        }
+        self.directory.move_blocks(mover);
+    }
+
+    /// Moves the block of a segment.
+    pub fn move_segment(&mut self, number: usize, mover: &impl BlockMover) {
+        if let Some(segment) = self.directory.get_mut(number) {
+            segment.relocate(|words| mover.move_vec(words));
+        }
+    }
     /// Returns the statistics at `now`. O(1).
     #[must_use]
     pub fn stats(&self, now: Generation) -> TableStats {

@@ -1,18 +1,17 @@
-//! The parts of a table: to save, dump and load it, to copy it, and to move its memory.
+//! The parts of a table: to save, dump and load it.
 
 use std::ops::Range;
 
 use thiserror::Error;
 
-use super::directory::Directory;
-use super::entry::EntrySums;
 use super::merge::{COPIES_MAX, Counting};
 use super::segment::Segment;
 use super::size::{BLOCKS_LOG_MAX, SEGMENTS_MAX_LOG, SegmentShape, TableSize, USED_MAX};
-use super::{EntryKind, GENERATIONS, History, ItemCounts, Schedule, Table};
+use super::totals::{AddedEntry, EntrySums, Loading, TableCounts};
+use super::{EntryKind, Table};
 use crate::bloom::generation::{CODES, Generation, is_live};
 use crate::bloom::hash::ItemHash;
-use crate::bloom::memory::{BlockMover, BlockVisitor, OutOfMemory};
+use crate::bloom::memory::OutOfMemory;
 use crate::bloom::outcome::{AddError, ReserveError};
 use crate::bloom::room::Room;
 
@@ -41,75 +40,6 @@ const CROWDED_MIN_SHARE: u64 = 4;
 /// are split or joined.
 pub const POSITIONS: u64 = 1 << 32;
 
-/// What a table has besides its segments.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TableCounts {
-    /// The lengths of its remainders.
-    pub schedule: Schedule,
-    /// Items that were added and not removed; 0 if entries are timed.
-    pub items: u64,
-    /// Entries that were added and not removed, if they are counted. Entries that were stored, if they are timed.
-    pub entries: u64,
-    /// How many items were added in each generation, if entries are timed.
-    pub history: History,
-    /// The number of segments.
-    pub segments: usize,
-    /// The logarithm of the number of blocks of a segment.
-    pub blocks_log: u32,
-    /// Whether the last part of a dump was not added yet.
-    pub loading: Loading,
-}
-
-impl TableCounts {
-    /// Returns those of an empty table.
-    pub(super) fn initial(schedule: Schedule) -> Self {
-        let TableSize { blocks_log, segments } = schedule.initial_size();
-        let (history, loading) = (History::default(), Loading::default());
-        Self { schedule, items: 0, entries: 0, history, segments, blocks_log, loading }
-    }
-
-    /// Checks that there is such a table, and that it may take as many bytes as it has to.
-    ///
-    /// # Errors
-    /// [`PartsError`].
-    fn check(&self, kind: EntryKind, room: &Room<'_>) -> Result<(), PartsError> {
-        self.schedule.validate(kind).map_err(PartsError::Invalid)?;
-        let size = TableSize { segments: self.segments, blocks_log: self.blocks_log };
-        if !size.is_possible() || size < self.schedule.initial_size() {
-            return Err(PartsError::Invalid("segments"));
-        }
-        let is_one = self.segments == 1;
-        Ok(room.check(if is_one { 0 } else { self.segments as u64 * SEGMENT_LEAST_BYTES })?)
-    }
-}
-
-/// Whether the table was made by the header of a dump whose last part was not added yet. If so, it has the low bits of
-/// the number of slots that the dumped table used.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Loading(u32);
-
-impl Loading {
-    /// Set while a table is loaded.
-    const ACTIVE: u32 = 1 << 31;
-
-    /// Returns the state of a table that is loaded from one with as many used slots.
-    fn of(used_slots: u64) -> Self {
-        Self(used_slots as u32 | Self::ACTIVE)
-    }
-
-    /// Returns the state as a number; 0 if the table is not being loaded.
-    #[must_use]
-    pub const fn number(self) -> u32 {
-        self.0
-    }
-
-    /// Returns the state with this number.
-    #[must_use]
-    pub const fn of_number(number: u32) -> Option<Self> {
-        if number == 0 || number & Self::ACTIVE != 0 { Some(Self(number)) } else { None }
-    }
-}
-
 /// A segment outside of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TablePart {
@@ -134,37 +64,19 @@ struct CheckedPart {
     sums: EntrySums,
 }
 
-/// What the entries of some segments count.
-#[derive(Default)]
-struct EntryCounts {
-    items: u64,
-    entries: u64,
-    by_generation: [u64; GENERATIONS],
-}
-
-impl ItemCounts {
-    /// Counts nothing any more.
-    fn clear(&mut self) {
-        match self {
-            Self::Plain { items, .. } => *items = 0,
-            Self::Counted { items, entries, .. } => (*items, *entries) = (0, 0),
-            Self::Timed { history, .. } => history.items = [0; GENERATIONS],
+impl TableCounts {
+    /// Checks that there is such a table, and that it may take as many bytes as it has to.
+    ///
+    /// # Errors
+    /// [`PartsError`].
+    fn check(&self, kind: EntryKind, room: &Room<'_>) -> Result<(), PartsError> {
+        self.schedule.validate(kind).map_err(PartsError::Invalid)?;
+        let size = TableSize { segments: self.segments, blocks_log: self.blocks_log };
+        if !size.is_possible() || size < self.schedule.initial_size() {
+            return Err(PartsError::Invalid("segments"));
         }
-    }
-
-    /// Counts entries.
-    fn add(&mut self, counts: &EntryCounts) {
-        let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
-        match self {
-            Self::Plain { items, .. } => add(items, counts.items),
-            Self::Counted { items, entries, .. } => {
-                add(items, counts.items);
-                add(entries, counts.entries);
-            }
-            Self::Timed { history, .. } => {
-                history.items.iter_mut().zip(counts.by_generation).for_each(|(sum, more)| add(sum, more));
-            }
-        }
+        let is_one = self.segments == 1;
+        Ok(room.check(if is_one { 0 } else { self.segments as u64 * SEGMENT_LEAST_BYTES })?)
     }
 }
 
@@ -225,7 +137,7 @@ impl Table {
     /// Begins to take the parts of a dump of a table with `used_slots` slots in use. Until
     /// [`end_loading`](Self::end_loading) the table does not shrink.
     pub fn begin_loading(&mut self, used_slots: u64) {
-        *self.loading_mut() = Loading::of(used_slots);
+        *self.counts.loading_mut() = Loading::of(used_slots);
     }
 
     /// Adds the entries of parts of another table with the same parameters. What is in this table stays; counts become
@@ -311,12 +223,11 @@ impl Table {
         entries.try_reserve_exact(segment.used()).map_err(|_| OutOfMemory)?;
         self.visit_entries(segment, number, depth, &mut |entry| entries.push(entry));
         let newest = entries.iter().fold(segment.stamp, |newest, entry| newest.max(entry.generation));
-        self.advance(newest);
+        self.counts.advance(newest);
         if self.has_place_for(&part) {
             self.put(part)?;
             if is_counted {
-                let counts = self.count_entries(number..number.saturating_add(1));
-                self.counts.add(&counts);
+                self.count_entries(number..number.saturating_add(1));
             }
             return Ok(());
         }
@@ -342,15 +253,14 @@ impl Table {
             self.unite_equal(&mut entries);
         }
         for entry in entries {
-            let added = if is_counted {
-                self.add_entry(entry, Counting::Larger, now, &room).map(|_| ())
-            } else {
-                self.add_uncounted(entry, Counting::Larger, now, &room)
-            };
-            added.map_err(|error| match error {
+            let added = self.add_copies(entry, Counting::Larger, now, &room);
+            let added = added.map_err(|error| match error {
                 AddError::CannotGrow(error) => error.into(),
                 _ => PartsError::Invalid("counts"),
             })?;
+            if is_counted {
+                self.counts.add(added, entry.generation);
+            }
         }
         Ok(())
     }
@@ -377,87 +287,41 @@ impl Table {
     fn put(&mut self, part: CheckedPart) -> Result<(), PartsError> {
         let CheckedPart { number, segment, sums, .. } = part;
         self.weight().checked_add(sums.weight).ok_or(PartsError::Invalid("entries"))?;
-        self.advance(segment.stamp);
+        self.counts.advance(segment.stamp);
         self.directory.replace(number, segment);
         self.apply(sums);
         Ok(())
     }
 
-    /// Makes a generation the newest one, unless there is a newer one.
-    pub(super) fn advance(&mut self, generation: Generation) {
-        if let ItemCounts::Timed { history, .. } = &mut self.counts {
-            history.advance(generation);
-        }
-    }
-
     /// Notes that the last part of a dump was added. If the table or the dumped one has changed since the dump began,
     /// this counts the entries again. O(1); O(entries) then.
     pub fn end_loading(&mut self) {
-        let loading = std::mem::take(self.loading_mut());
+        let loading = std::mem::take(self.counts.loading_mut());
         let is_as_dumped = loading == Loading::of(self.used_slots()) && self.check_counts().is_ok();
         if loading != Loading::default() && !is_as_dumped {
-            self.count_again();
+            self.counts.clear();
+            self.count_entries(0..self.segment_count());
         }
     }
 
-    /// Counts all entries. One that is in several segments counts several times.
-    fn count_again(&mut self) {
-        let counts = self.count_entries(0..self.segment_count());
-        self.counts.clear();
-        self.counts.add(&counts);
-    }
-
-    /// Returns the counts of the entries of some segments.
-    fn count_entries(&self, segments: Range<usize>) -> EntryCounts {
-        let mut counts = EntryCounts::default();
+    /// Counts the entries of some segments. One that is in several segments counts several times.
+    fn count_entries(&mut self, segments: Range<usize>) {
+        let mut counts = self.counts.clone();
         let newest = self.history().map_or(0, |history| history.newest);
         for number in segments {
             self.visit_segment(number, |entry| {
                 // The code of an older generation is that of another one.
-                if entry.generation.saturating_add(CODES) <= newest {
-                    return;
-                }
-                counts.items = counts.items.saturating_add(entry.count);
-                counts.entries = counts.entries.saturating_add(1);
-                if let Some(items) = counts.by_generation.get_mut((entry.generation % CODES) as usize) {
-                    *items = items.saturating_add(1);
+                if entry.generation.saturating_add(CODES) > newest {
+                    let added = AddedEntry { is_new: true, times: entry.count, moved_from: None };
+                    counts.add(added, entry.generation);
                 }
             });
         }
-        counts
+        self.counts = counts;
     }
 
     pub(super) fn is_loading(&self) -> bool {
-        self.loading() != Loading::default()
-    }
-
-    fn loading(&self) -> Loading {
-        match self.counts {
-            ItemCounts::Plain { loading, .. }
-            | ItemCounts::Counted { loading, .. }
-            | ItemCounts::Timed { loading, .. } => loading,
-        }
-    }
-
-    fn loading_mut(&mut self) -> &mut Loading {
-        match &mut self.counts {
-            ItemCounts::Plain { loading, .. }
-            | ItemCounts::Counted { loading, .. }
-            | ItemCounts::Timed { loading, .. } => loading,
-        }
-    }
-
-    /// Returns what the table has besides its segments.
-    #[must_use]
-    pub fn counts(&self) -> TableCounts {
-        let (items, entries, history) = match &self.counts {
-            ItemCounts::Plain { items, .. } => (*items, 0, History::default()),
-            ItemCounts::Counted { items, entries, .. } => (*items, *entries, History::default()),
-            ItemCounts::Timed { history, stored, .. } => (0, *stored, **history),
-        };
-        let (schedule, loading) = (self.schedule, self.loading());
-        let TableSize { blocks_log, segments } = self.directory.size();
-        TableCounts { schedule, items, entries, history, segments, blocks_log, loading }
+        self.counts.loading() != Loading::default()
     }
 
     /// Returns the words of a segment, and the generation of its last compaction if entries are timed.
@@ -495,44 +359,5 @@ impl Table {
         let blocks_log = part.blocks_log();
         let part = TablePart { number, depth, blocks_log, stamp: part.stamp, words: part.into_words() };
         Ok(Some((part, first.saturating_add(POSITIONS >> depth))))
-    }
-
-    /// Makes a copy with its own memory. O(bytes).
-    ///
-    /// # Errors
-    /// [`OutOfMemory`].
-    pub fn try_clone(&self) -> Result<Self, OutOfMemory> {
-        let mut segments = self.directory.iter();
-        let mut directory = Directory::One(segments.next().ok_or(OutOfMemory)?.try_clone()?);
-        for segment in segments {
-            directory.try_push(segment.try_clone()?)?;
-        }
-        directory.count_leftovers(self.directory.leftovers().unwrap_or_default());
-        Ok(Self { directory, counts: self.counts.clone(), ..*self })
-    }
-
-    /// Visits the blocks of the allocator: the history, those of the directory, then those of the segments.
-    /// O(segments).
-    pub fn visit_blocks(&self, visitor: &mut impl BlockVisitor) {
-        if let ItemCounts::Timed { history, .. } = &self.counts {
-            visitor.visit(std::slice::from_ref(&**history));
-        }
-        self.directory.visit_blocks(visitor);
-        self.directory.iter().for_each(|segment| visitor.visit(segment.words()));
-    }
-
-    /// Moves the history and the blocks of the directory. O(pieces).
-    pub fn move_structs(&mut self, mover: &impl BlockMover) {
-        if let ItemCounts::Timed { history, .. } = &mut self.counts {
-            mover.move_box(history);
-        }
-        self.directory.move_blocks(mover);
-    }
-
-    /// Moves the block of a segment.
-    pub fn move_segment(&mut self, number: usize, mover: &impl BlockMover) {
-        if let Some(segment) = self.directory.get_mut(number) {
-            segment.relocate(|words| mover.move_vec(words));
-        }
     }
 }

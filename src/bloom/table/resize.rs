@@ -12,15 +12,27 @@
 use smallvec::SmallVec;
 
 use super::directory::SegmentChanges;
-use super::entry::{CountReader, EntrySums, live_codes, remainder_bits};
+use super::lookup::{CountReader, live_codes, remainder_bits};
 use super::segment::{Segment, SlotList};
 use super::size::{BLOCKS_LOG_MAX, SegmentShape, TableSize, USED_MAX};
+use super::totals::EntrySums;
 use super::{EntryKind, Table};
 use crate::bloom::generation::Generation;
 use crate::bloom::memory::OutOfMemory;
 use crate::bloom::outcome::ReserveError;
 use crate::bloom::room::Room;
 use crate::bloom::words::low_bits;
+
+/// Slots that are wanted in a segment.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SlotDemand {
+    /// The number of the segment.
+    pub(super) segment: usize,
+    /// How many more slots will come into use.
+    pub(super) slots: usize,
+    /// The current generation, if entries are timed.
+    pub(super) now: Generation,
+}
 
 impl Table {
     /// Returns whether the table must make room before `slots` more slots of a segment can be used.
@@ -31,68 +43,54 @@ impl Table {
         segment.used().wrapping_add(slots) > segment.used_max() || used > size.slots_before_growth()
     }
 
-    /// Makes room for `slots` more slots in a segment; in the current generation, if entries are timed. Afterwards an
-    /// item of the segment may be in another one. A segment that is as large as it may be can still be full. O(slots of
-    /// a segment).
+    /// Makes room. Afterwards an item of the segment may be in another one. A segment that is as large as it may be can
+    /// still be full. O(slots of a segment).
     ///
     /// # Errors
     /// [`ReserveError`]; nothing changed.
     #[inline(never)]
-    pub(super) fn make_room(
-        &mut self,
-        number: usize,
-        slots: usize,
-        now: Generation,
-        room: &Room<'_>,
-    ) -> Result<(), ReserveError> {
+    pub(super) fn make_room(&mut self, demand: SlotDemand, room: &Room<'_>) -> Result<(), ReserveError> {
         // After a refusal nothing grows any more. But expired entries make room without growth.
         if let Some(error) = room.refused()
-            && let Some(segment) = self.directory.get(number)
-            && self.needs_room(segment, slots)
-            && !(segment.stamp < now && room.may_free())
+            && let Some(segment) = self.directory.get(demand.segment)
+            && self.needs_room(segment, demand.slots)
+            && !(segment.stamp < demand.now && room.may_free())
         {
             return Err(error);
         }
-        let planned = self.plan_room(number, slots, now, true, room);
+        let planned = self.plan_room(demand, true, room);
         planned.and_then(|changes| Ok(changes.commit(self)?)).inspect_err(|error| room.refuse(*error))
     }
 
-    /// Makes room for `slots` more slots in a segment, without splits. Entries of another table are added like this:
+    /// Makes room without splits. Entries of another table are added like this:
     /// a split for each of them would copy the void ones again and again. O(slots of a segment).
     ///
     /// # Errors
     /// [`ReserveError`]; nothing changed.
-    pub(super) fn enlarge(
-        &mut self,
-        number: usize,
-        slots: usize,
-        now: Generation,
-        room: &Room<'_>,
-    ) -> Result<(), ReserveError> {
-        Ok(self.plan_room(number, slots, now, false, room)?.commit(self)?)
+    pub(super) fn enlarge(&mut self, demand: SlotDemand, room: &Room<'_>) -> Result<(), ReserveError> {
+        Ok(self.plan_room(demand, false, room)?.commit(self)?)
     }
 
     fn plan_room(
         &self,
-        number: usize,
-        slots: usize,
-        now: Generation,
+        demand: SlotDemand,
         may_grow: bool,
         room: &Room<'_>,
     ) -> Result<SegmentChanges, ReserveError> {
+        let SlotDemand { segment: number, slots, .. } = demand;
         let mut changes = SegmentChanges::new(self);
         // Expired entries are freed first, and count no more.
         if self.kind() == EntryKind::Timed {
-            self.plan_expiry(&mut changes, number, slots, now)?;
+            self.plan_expiry(&mut changes, demand)?;
         }
-        let used = changes.used.saturating_add(slots as u64);
+        let used = changes.used().saturating_add(slots as u64);
         let must_grow = may_grow && used > self.directory.size().slots_before_growth();
-        let grown = if must_grow { Some(self.plan_growth(&mut changes, slots, now, room)?) } else { None };
+        let grown = if must_grow { Some(self.plan_growth(&mut changes, demand, room)?) } else { None };
         if grown != Some(number)
             && let Some(segment) = changes.segment(self, number)
             && segment.used().saturating_add(slots) > segment.used_max()
             // Without a shape, the segment has the largest one.
-            && let Some(shape) = segment.shape_for(segment.used().saturating_add(slots))
+            && let Some(shape) = segment.shape().resized_for(segment.used().saturating_add(slots))
         {
             room.check(changes.bytes_with(segment, &[shape]))?;
             let larger = segment.try_reshaped(shape)?;
@@ -121,17 +119,16 @@ impl Table {
     /// [`ReserveError`]; nothing changed.
     pub(super) fn grow(&mut self, now: Generation, room: &Room<'_>) -> Result<(), ReserveError> {
         let mut changes = SegmentChanges::new(self);
-        self.plan_growth(&mut changes, 0, now, room)?;
+        self.plan_growth(&mut changes, SlotDemand { segment: 0, slots: 0, now }, room)?;
         Ok(changes.commit(self)?)
     }
 
-    /// Plans to double the only segment, or to split the next one, with `slots` more slots in each that results if that
-    /// is possible. Returns its number.
+    /// Plans to double the only segment, or to split the next one, with as many more slots as wanted in each that
+    /// results if that is possible. Returns its number.
     fn plan_growth(
         &self,
         changes: &mut SegmentChanges,
-        slots: usize,
-        now: Generation,
+        SlotDemand { slots, now, .. }: SlotDemand,
         room: &Room<'_>,
     ) -> Result<usize, ReserveError> {
         let size = self.directory.size();
@@ -157,12 +154,12 @@ impl Table {
         let (mut lists, mut shapes) = (SmallVec::<[_; 2]>::new(), SmallVec::<[_; 2]>::new());
         for part in 0..parts {
             let blocks = (part..segment.blocks()).step_by(parts);
-            let list = self.divided(segment, size.address_bits(number), blocks, now, &mut sums)?;
-            shapes.push(shape(list.len())?);
-            lists.push(list);
+            let halves = self.divided(segment, size.address_bits(number), blocks, now, &mut sums)?;
+            shapes.push(shape(SlotList::total(&halves))?);
+            lists.push(halves);
         }
         check(&shapes)?;
-        let written = lists.iter().zip(shapes).map(|(list, shape)| list.write(shape, now));
+        let written = lists.iter().zip(shapes).map(|(halves, shape)| SlotList::write(halves, shape, now));
         let mut segments = written.collect::<Result<SmallVec<[_; 2]>, _>>()?.into_iter();
         changes.sums.apply(sums);
         segments.next().into_iter().for_each(|low| changes.replace(self, number, low));
@@ -171,7 +168,7 @@ impl Table {
     }
 
     /// Returns the live entries of blocks of a segment in twice as many blocks: the lowest bit of each remainder becomes
-    /// a bit of the address, so those whose bit is 0 come first. Adds the change to `sums`.
+    /// the highest bit of the number of the block. Adds the change to `sums`.
     fn divided(
         &self,
         segment: &Segment,
@@ -179,18 +176,18 @@ impl Table {
         blocks: impl Iterator<Item = usize>,
         now: Generation,
         sums: &mut EntrySums,
-    ) -> Result<SlotList, OutOfMemory> {
-        let entry_bits = self.entry_bits(segment);
+    ) -> Result<[SlotList; 2], OutOfMemory> {
+        let (kind, entry_bits) = (self.kind(), self.entry_bits(segment));
         let new_entry_bits = self.schedule.remainder_bits(address_bits.wrapping_add(1)).wrapping_add(1);
-        let live = if self.kind() == EntryKind::Timed { live_codes(segment.stamp, now) } else { u64::MAX };
+        let live = if kind == EntryKind::Timed { live_codes(segment.stamp, now) } else { u64::MAX };
         let (mut zeros, mut ones) =
             (SlotList::with_capacity(segment.used())?, SlotList::with_capacity(segment.used())?);
         for block in blocks {
-            let (mut counts, mut last_bit) = (CountReader::new(self.kind()), None);
+            let (mut counts, mut last_bit) = (CountReader::default(), None);
             segment.visit_block(block, |bucket, value| {
                 let (mut bit, mut slot) = (last_bit, value);
                 // A count follows its entry.
-                if counts.is_entry(value) {
+                if counts.is_entry(kind, value) {
                     let (entry, code) = (value & low_bits(entry_bits), value >> (entry_bits & 63));
                     if live >> (code & 15) & 1 == 0 {
                         return sums.remove(address_bits, entry);
@@ -212,8 +209,7 @@ impl Table {
             zeros.end_block();
             ones.end_block();
         }
-        zeros.try_append(&ones)?;
-        Ok(zeros)
+        Ok([zeros, ones])
     }
 
     /// Gives memory back before `slots` slots of a segment become free, if that is due. Returns whether anything
@@ -230,7 +226,7 @@ impl Table {
         } else {
             let Some(segment) = self.directory.get(number) else { return Ok(false) };
             let used = segment.used();
-            let Some(shape) = segment.smaller_shape(used.saturating_sub(slots), used) else {
+            let Some(shape) = segment.shape().reduced_for(used.saturating_sub(slots), used) else {
                 return Ok(false);
             };
             changes.replace(self, number, segment.try_reshaped(shape)?);
@@ -262,7 +258,7 @@ impl Table {
         if !is_one && used > USED_MAX {
             return Ok(false);
         }
-        let address_bits = smaller.address_bits(number);
+        let (kind, address_bits) = (self.kind(), smaller.address_bits(number));
         let longest = self.schedule.remainder_bits(address_bits);
         let (mut list, mut sums) = (SlotList::with_capacity(used)?, EntrySums::default());
         for block in 0..1usize << smaller.blocks_log {
@@ -273,9 +269,9 @@ impl Table {
                 } else {
                     (if block & 1 == 0 { low } else { high }, block >> 1 | bit << (BLOCKS_LOG_MAX - 1))
                 };
-                let (entry_bits, mut counts) = (self.entry_bits(segment), CountReader::new(self.kind()));
+                let (entry_bits, mut counts) = (self.entry_bits(segment), CountReader::default());
                 segment.visit_block(from, |bucket, value| {
-                    if !counts.is_entry(value) {
+                    if !counts.is_entry(kind, value) {
                         return list.push(bucket, value);
                     }
                     let (entry, code) = (value & low_bits(entry_bits), value >> (entry_bits & 63));
@@ -295,7 +291,7 @@ impl Table {
             .or_else(|| SegmentShape::for_slots(smaller.blocks_log, width, used))
             .ok_or(OutOfMemory)?;
         // Timed entries of both were compacted in this generation or the one before: the older stamp is right for all.
-        let joined = list.write(shape, low.stamp.min(high.stamp))?;
+        let joined = SlotList::write(&[list], shape, low.stamp.min(high.stamp))?;
         changes.replace(self, number, joined);
         if !is_one {
             changes.pop(self);
@@ -316,11 +312,11 @@ impl Table {
         stamp: Generation,
         mut stays: impl FnMut(usize, u64) -> bool,
     ) -> Result<Segment, OutOfMemory> {
-        let mut list = SlotList::with_capacity(segment.used())?;
+        let (kind, mut list) = (self.kind(), SlotList::with_capacity(segment.used())?);
         for block in 0..segment.blocks() {
-            let (mut counts, mut is_kept) = (CountReader::new(self.kind()), false);
+            let (mut counts, mut is_kept) = (CountReader::default(), false);
             segment.visit_block(block, |bucket, value| {
-                if counts.is_entry(value) {
+                if counts.is_entry(kind, value) {
                     is_kept = stays(block, value);
                 }
                 if is_kept {
@@ -329,6 +325,7 @@ impl Table {
             });
             list.end_block();
         }
-        list.write(shape(list.len()), stamp)
+        let lists = [list];
+        SlotList::write(&lists, shape(SlotList::total(&lists)), stamp)
     }
 }

@@ -8,7 +8,6 @@
 //! in advance", FOCS 2013).
 
 use super::EntryKind;
-use super::entry::COUNTED_BASE_MIN;
 use super::size::{BUCKETS, SegmentShape, TableSize, depth};
 
 /// Longest remainder: with its marker and a generation it fits a word.
@@ -16,6 +15,9 @@ pub(super) const REMAINDER_MAX_BITS: u32 = 58;
 /// Shortest remainder of plain entries at first. With shorter ones, void entries would be more than a twentieth of a
 /// table of 10^9 items.
 const PLAIN_BASE_MIN: u32 = 8;
+/// Shortest remainder of counted entries at first. With it, a table can become 2048 times as large before a removed
+/// item leaves anything behind.
+pub(super) const COUNTED_BASE_MIN: u32 = 11;
 /// Shortest remainder of timed entries at first. They expire before void ones matter.
 const TIMED_BASE_MIN: u32 = 6;
 /// Smallest error rate that remainders are sized for.

@@ -73,6 +73,21 @@ impl SegmentShape {
         shape
     }
 
+    /// Returns the smallest shape with as many blocks, and slots as wide, that takes `used` slots.
+    pub(super) fn resized_for(&self, used: usize) -> Option<Self> {
+        Self::for_slots(self.blocks_log, self.width, used)
+    }
+
+    /// Returns a shape of fewer words for `used` slots and some more, if there is one that takes `least` slots.
+    pub(super) fn reduced_for(&self, used: usize, least: usize) -> Option<Self> {
+        let wanted = used.saturating_add(used / 16).saturating_add(1).max(least);
+        // Most of the time the next smaller shape is too small.
+        if wanted > self.used_max() / 16 * 15 {
+            return None;
+        }
+        self.resized_for(wanted).filter(|shape| shape.words < self.words)
+    }
+
     /// Returns whether the blocks have slots and fit the allocation, or there is no allocation.
     pub(super) const fn is_possible(&self) -> bool {
         self.words == 0 || self.slots > 0 && self.block_words() << self.blocks_log <= self.words

@@ -1,10 +1,12 @@
 //! The rules that a table keeps.
 
-use super::entry::{COUNT_MAX, CountReader, EntrySums};
+use super::counted::COUNT_MAX;
+use super::lookup::CountReader;
 use super::parts::PartsError;
 use super::segment::Segment;
 use super::size::{BLOCKS_LOG_MAX, SegmentShape};
-use super::{EntryKind, ItemCounts, Table};
+use super::totals::{EntrySums, ItemCounts};
+use super::{EntryKind, Table};
 use crate::bloom::words::low_bits;
 
 impl Table {
@@ -62,9 +64,9 @@ impl Table {
     pub(super) fn sums_of(&self, segment: &Segment, address_bits: u32) -> EntrySums {
         let (entry_bits, mut sums) = (self.entry_bits(segment), EntrySums::default());
         for block in 0..segment.blocks() {
-            let mut counts = CountReader::new(self.kind());
+            let mut counts = CountReader::default();
             segment.visit_block(block, |_, value| {
-                if counts.is_entry(value) {
+                if counts.is_entry(self.kind(), value) {
                     sums.add(address_bits, value & low_bits(entry_bits));
                 }
             });
@@ -114,13 +116,12 @@ impl Table {
 fn has_right_counts(segment: &Segment) -> bool {
     let mut are_right = true;
     for block in 0..segment.blocks() {
-        let (mut counts, mut follows_entry, mut last_bucket) =
-            (CountReader::new(EntryKind::Counted), false, u32::MAX);
+        let (mut counts, mut follows_entry, mut last_bucket) = (CountReader::default(), false, u32::MAX);
         segment.visit_block(block, |bucket, value| {
             let is_first = last_bucket != bucket;
             last_bucket = bucket;
             are_right &= !is_first || !counts.is_in_count();
-            let is_entry = counts.is_entry(value);
+            let is_entry = counts.is_entry(EntryKind::Counted, value);
             if !is_entry {
                 are_right &= if counts.is_in_count() {
                     follows_entry && !is_first

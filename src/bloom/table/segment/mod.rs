@@ -20,7 +20,6 @@
 mod write;
 
 use super::size::{RUN_ENDS_AT, SegmentShape};
-use crate::bloom::memory::OutOfMemory;
 use crate::bloom::prefetch::Prefetch;
 use crate::bloom::words::{PortableSelect, Select, bits_at, low_bits, low_bits_128};
 
@@ -81,50 +80,6 @@ impl Header {
 }
 
 impl Segment {
-    /// Returns an empty segment without an allocation.
-    pub(super) fn new(blocks_log: u32, width: u32) -> Self {
-        Self::empty(SegmentShape { blocks_log, width, slots: 0, words: 0 }, Box::default())
-    }
-
-    /// Returns a segment of existing words, which may break rules.
-    pub(super) fn of_words(shape: SegmentShape, words: Box<[u64]>, stamp: u64) -> Self {
-        let mut segment = Self { stamp, ..Self::empty(shape, words) };
-        segment.used = u16::try_from(segment.counted_slots()).unwrap_or(u16::MAX);
-        segment
-    }
-
-    /// Makes a copy with its own memory.
-    ///
-    /// # Errors
-    /// [`OutOfMemory`].
-    pub(super) fn try_clone(&self) -> Result<Self, OutOfMemory> {
-        let mut words = Vec::new();
-        words.try_reserve_exact(self.words.len()).map_err(|_| OutOfMemory)?;
-        words.extend_from_slice(&self.words);
-        Ok(Self { words: words.into_boxed_slice(), ..*self })
-    }
-
-    /// Passes the allocation to `relocate`, which may move it.
-    pub(super) fn relocate(&mut self, relocate: impl FnOnce(&mut Vec<u64>)) {
-        // A boxed slice is a vector without spare capacity: the conversion moves nothing.
-        let mut words = std::mem::take(&mut self.words).into_vec();
-        relocate(&mut words);
-        self.words = words.into_boxed_slice();
-    }
-
-    fn empty(shape: SegmentShape, words: Box<[u64]>) -> Self {
-        Self {
-            words,
-            stamp: 0,
-            used: 0,
-            slots: shape.slots as u8,
-            block_words: shape.block_words() as u8,
-            width: shape.width as u8,
-            blocks_log: shape.blocks_log as u8,
-            block_mask: ((1 << shape.blocks_log) - 1) as u8,
-        }
-    }
-
     /// Returns the shape.
     pub(super) fn shape(&self) -> SegmentShape {
         SegmentShape {
@@ -413,21 +368,6 @@ impl Segment {
     /// Returns the number of used slots by the run ends. O(blocks).
     pub(super) fn counted_slots(&self) -> usize {
         (0..self.blocks()).map(|block| usize::from(self.length(block))).sum()
-    }
-
-    /// Returns the smallest shape with as many blocks, and slots as wide, that takes `used` slots.
-    pub(super) fn shape_for(&self, used: usize) -> Option<SegmentShape> {
-        SegmentShape::for_slots(self.blocks_log(), self.width(), used)
-    }
-
-    /// Returns a shape of fewer words for `used` slots and some more, if there is one that takes `least` slots.
-    pub(super) fn smaller_shape(&self, used: usize, least: usize) -> Option<SegmentShape> {
-        let wanted = used.saturating_add(used / 16).saturating_add(1).max(least);
-        // Most of the time the next smaller shape is too small.
-        if wanted > self.used_max() / 16 * 15 {
-            return None;
-        }
-        self.shape_for(wanted).filter(|shape| shape.words < self.words.len())
     }
 
     /// Returns the number of slots of the runs of a block.

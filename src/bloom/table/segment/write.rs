@@ -1,4 +1,4 @@
-//! What changes a segment: one slot is overwritten, added or removed in place, or a segment is written as a whole.
+//! What makes and changes segments: a slot is overwritten, added or removed in place, or a segment is written as a whole.
 //!
 //! Whatever is done to all entries of a segment goes the same way: a [`SlotList`] takes the slots that will be written,
 //! in the order of their blocks and buckets; from their number follows the shape; then they are written. So no segment
@@ -34,9 +34,9 @@ impl SlotList {
         Ok(list)
     }
 
-    /// Returns the number of slots.
-    pub(crate) fn len(&self) -> usize {
-        self.slots.len()
+    /// Returns the number of slots of lists.
+    pub(crate) fn total(lists: &[Self]) -> usize {
+        lists.iter().map(|list| list.slots.len()).sum()
     }
 
     /// Appends a slot to the block that is not complete yet.
@@ -62,38 +62,69 @@ impl SlotList {
         self.end_block();
     }
 
-    /// Appends the blocks of another list.
+    /// Makes a segment of the blocks of lists, one after the other. O(slots).
     ///
     /// # Errors
     /// [`OutOfMemory`].
-    pub(crate) fn try_append(&mut self, other: &Self) -> Result<(), OutOfMemory> {
-        self.slots.try_reserve(other.slots.len()).map_err(|_| OutOfMemory)?;
-        self.slots.extend_from_slice(&other.slots);
-        for (to, from) in self.lengths.iter_mut().skip(self.blocks).zip(other.lengths).take(other.blocks) {
-            *to = from;
-        }
-        self.blocks = self.blocks.wrapping_add(other.blocks);
-        self.complete = self.slots.len();
-        Ok(())
-    }
-
-    /// Makes a segment of the slots. O(slots).
-    ///
-    /// # Errors
-    /// [`OutOfMemory`].
-    pub(crate) fn write(&self, shape: SegmentShape, stamp: u64) -> Result<Segment, OutOfMemory> {
-        let mut segment = Segment::of_lengths(shape, &self.lengths, stamp)?;
-        let mut left = self.slots.as_slice();
-        for (block, length) in self.lengths.iter().enumerate().take(self.blocks) {
-            let (here, after) = left.split_at_checked((*length).into()).unwrap_or_default();
-            segment.write_block(block, here);
-            left = after;
+    pub(crate) fn write(lists: &[Self], shape: SegmentShape, stamp: u64) -> Result<Segment, OutOfMemory> {
+        let mut lengths = [0; BLOCKS_MAX];
+        let of_lists = lists.iter().flat_map(|list| list.lengths.iter().take(list.blocks));
+        lengths.iter_mut().zip(of_lists).for_each(|(length, of_list)| *length = *of_list);
+        let mut segment = Segment::of_lengths(shape, &lengths, stamp)?;
+        let mut block = 0;
+        for list in lists {
+            let mut left = list.slots.as_slice();
+            for length in list.lengths.iter().take(list.blocks) {
+                let (here, after) = left.split_at_checked((*length).into()).unwrap_or_default();
+                segment.write_block(block, here);
+                left = after;
+                block = block.wrapping_add(1);
+            }
         }
         Ok(segment)
     }
 }
 
 impl Segment {
+    /// Returns a segment of existing words, which may break rules; without words it is empty.
+    pub(crate) fn of_words(shape: SegmentShape, words: Box<[u64]>, stamp: u64) -> Self {
+        let mut segment = Self { stamp, ..Self::empty(shape, words) };
+        segment.used = u16::try_from(segment.counted_slots()).unwrap_or(u16::MAX);
+        segment
+    }
+
+    /// Makes a copy with its own memory.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`].
+    pub(crate) fn try_clone(&self) -> Result<Self, OutOfMemory> {
+        let mut words = Vec::new();
+        words.try_reserve_exact(self.words.len()).map_err(|_| OutOfMemory)?;
+        words.extend_from_slice(&self.words);
+        Ok(Self { words: words.into_boxed_slice(), ..*self })
+    }
+
+    /// Passes the allocation to `relocate`, which may move it.
+    pub(crate) fn relocate(&mut self, relocate: impl FnOnce(&mut Vec<u64>)) {
+        // A boxed slice is a vector without spare capacity: the conversion moves nothing.
+        let mut words = std::mem::take(&mut self.words).into_vec();
+        relocate(&mut words);
+        self.words = words.into_boxed_slice();
+    }
+
+    fn empty(shape: SegmentShape, words: Box<[u64]>) -> Self {
+        Self {
+            words,
+            stamp: 0,
+            used: 0,
+            slots: shape.slots as u8,
+            block_words: shape.block_words() as u8,
+            width: shape.width as u8,
+            blocks_log: shape.blocks_log as u8,
+            block_mask: ((1 << shape.blocks_log) - 1) as u8,
+        }
+    }
+
     /// Makes a segment with the same entries in another shape, of as many blocks and with slots as wide. O(words).
     ///
     /// # Errors

@@ -6,17 +6,62 @@
 //! removes the only entry of another item (Dayan, Bercea, Reviriego, Pagh, "InfiniFilter", SIGMOD 2023).
 
 use super::add::Addition;
-use super::entry::{COUNT_MAX, CountedEntry, EntrySums, RUN_MAX, matches, remainder_bits};
-use super::lookup::STEP_ITEMS;
+use super::lookup::{CountReader, RUN_MAX, RunSlots, STEP_ITEMS, matches, remainder_bits};
+use super::resize::SlotDemand;
+use super::schedule::COUNTED_BASE_MIN;
 use super::segment::Segment;
 use super::size::{BLOCKS_LOG_MAX, USED_MAX};
-use super::{ItemCounts, Table};
+use super::totals::{EntrySums, ItemCounts};
+use super::{EntryKind, Table};
 use crate::bloom::hash::ItemHash;
 use crate::bloom::memory::OutOfMemory;
 use crate::bloom::outcome::{AddError, Added};
 use crate::bloom::prefetch::{Prefetch, Task};
 use crate::bloom::room::Room;
 use crate::bloom::words::Select;
+
+/// Most that an entry counts: its count less two fits a slot of the shortest remainders.
+pub const COUNT_MAX: u64 = (1 << (COUNTED_BASE_MIN + 1)) + 1;
+
+/// A counted entry of a run, by the index of its slot.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CountedEntry {
+    pub(super) index: usize,
+    pub(super) entry: u64,
+    pub(super) count: u64,
+}
+
+impl CountedEntry {
+    /// Returns the entries of a run, in order.
+    pub(super) fn all(slots: &[u64]) -> impl Iterator<Item = Self> + '_ {
+        let mut counts = CountReader::default();
+        slots.iter().enumerate().filter_map(move |(index, entry)| {
+            let is_entry = counts.is_entry(EntryKind::Counted, *entry);
+            let count = match slots.get(index.saturating_add(1)..) {
+                Some([0, less_two, ..]) => less_two.saturating_add(2),
+                _ => 1,
+            };
+            is_entry.then_some(Self { index, entry: *entry, count })
+        })
+    }
+
+    /// Sets the count of the entry, which must be at least 1, in the slots of its run.
+    pub(super) fn set_count(self, slots: &mut RunSlots, count: u64) {
+        let index = self.index.saturating_add(1);
+        match (self.count, count) {
+            (1, 1) => {}
+            (1, _) => slots.insert_many(index, [0, count.saturating_sub(2)]),
+            (_, 1) => {
+                slots.drain(index..index.saturating_add(2));
+            }
+            _ => {
+                if let Some(less_two) = slots.get_mut(index.saturating_add(1)) {
+                    *less_two = count.saturating_sub(2);
+                }
+            }
+        }
+    }
+}
 
 impl Table {
     /// Removes each item once from counted entries, in order, and passes to `reply` whether it, or a false positive, was
@@ -79,7 +124,8 @@ impl Table {
                     more = 0;
                 }
                 if more > 0 && !is_room_made && self.needs_room(segment, more) {
-                    self.make_room(address.segment, more, 0, room).map_err(AddError::CannotGrow)?;
+                    self.make_room(SlotDemand { segment: address.segment, slots: more, now: 0 }, room)
+                        .map_err(AddError::CannotGrow)?;
                     // Entries may have become shorter.
                     is_room_made = true;
                     continue;

@@ -8,11 +8,13 @@
 //! An add gives a live entry a newer generation only if it has the longest remainder of its segment. A shorter one
 //! stands for more items, and would never expire if each of them refreshed it.
 
+use super::Table;
 use super::add::Addition;
 use super::directory::SegmentChanges;
-use super::entry::{EntrySums, RUN_MAX, live_codes, matches, remainder_bits};
+use super::lookup::{RUN_MAX, live_codes, matches, remainder_bits};
+use super::resize::SlotDemand;
 use super::segment::Segment;
-use super::{ItemCounts, Table};
+use super::totals::{EntrySums, ItemCounts};
 use crate::bloom::generation::{CODES, Generation, is_live};
 use crate::bloom::memory::OutOfMemory;
 use crate::bloom::outcome::{AddError, Added};
@@ -65,7 +67,8 @@ impl Table {
             let must_sweep = self.stored().wrapping_add(1).is_multiple_of(SWEEP_ENTRIES);
             if !is_room_made && (must_sweep || self.is_stale(segment, now) || self.needs_room(segment, more))
             {
-                self.make_room(address.segment, more, now, room).map_err(AddError::CannotGrow)?;
+                self.make_room(SlotDemand { segment: address.segment, slots: more, now }, room)
+                    .map_err(AddError::CannotGrow)?;
                 is_room_made = true;
                 continue;
             }
@@ -110,29 +113,30 @@ impl Table {
     pub(super) fn plan_expiry(
         &self,
         changes: &mut SegmentChanges,
-        number: usize,
-        slots: usize,
-        now: Generation,
+        demand: SlotDemand,
     ) -> Result<(), OutOfMemory> {
+        let SlotDemand { segment: number, slots, now } = demand;
         // A segment that was compacted in the last generation is compacted again if it is full.
         let stale = now.saturating_sub(1);
         let is_full = changes.segment(self, number).is_some_and(|segment| self.needs_room(segment, slots));
-        self.plan_compaction(changes, number, slots, now, if is_full { now } else { stale })?;
+        self.plan_compaction(changes, demand, if is_full { now } else { stale })?;
         let stored = self.stored().wrapping_add(1);
         if !stored.is_multiple_of(SWEEP_ENTRIES) {
             return Ok(());
         }
         let size = self.directory.size();
-        if self.is_too_large(changes.used)
+        let compact = |segment, changes: &mut SegmentChanges| {
+            self.plan_compaction(changes, SlotDemand { segment, ..demand }, stale)
+        };
+        if self.is_too_large(changes.used())
             && let Some(smaller) = size.before_growth()
         {
             // Both segments that are joined, or the only one.
-            self.plan_compaction(changes, size.segments.wrapping_sub(1), slots, now, stale)?;
-            self.plan_compaction(changes, smaller.next_to_grow(), slots, now, stale)?;
+            compact(size.segments.wrapping_sub(1), changes)?;
+            compact(smaller.next_to_grow(), changes)?;
             self.plan_join(changes)?;
         } else {
-            let swept = stored / SWEEP_ENTRIES % size.segments as u64;
-            self.plan_compaction(changes, swept as usize, slots, now, stale)?;
+            compact((stored / SWEEP_ENTRIES % size.segments as u64) as usize, changes)?;
         }
         Ok(())
     }
@@ -143,25 +147,21 @@ impl Table {
     /// # Errors
     /// [`OutOfMemory`]; some have been removed then.
     pub fn advance_to(&mut self, now: Generation) -> Result<(), OutOfMemory> {
-        if let ItemCounts::Timed { history, .. } = &mut self.counts {
-            history.advance(now);
-        }
-        for number in 0..self.segment_count() {
+        self.counts.advance(now);
+        for segment in 0..self.segment_count() {
             let mut changes = SegmentChanges::new(self);
-            self.plan_compaction(&mut changes, number, 0, now, now)?;
+            self.plan_compaction(&mut changes, SlotDemand { segment, slots: 0, now }, now)?;
             changes.commit(self)?;
         }
         Ok(())
     }
 
-    /// Plans to replace a segment by one without its expired entries, which can take `slots` more, if its last
+    /// Plans to replace a segment by one without its expired entries, which can take the wanted slots, if its last
     /// compaction was before the generation `before`.
     fn plan_compaction(
         &self,
         changes: &mut SegmentChanges,
-        number: usize,
-        slots: usize,
-        now: Generation,
+        SlotDemand { segment: number, slots, now }: SlotDemand,
         before: Generation,
     ) -> Result<(), OutOfMemory> {
         let Some(segment) = changes.segment(self, number).filter(|segment| segment.stamp < before) else {
@@ -179,70 +179,13 @@ impl Table {
         };
         let shape = |used: usize| {
             let used = used.saturating_add(slots);
-            let smaller = if used > segment.used_max() { None } else { segment.smaller_shape(used, used) };
+            let smaller =
+                if used > segment.used_max() { None } else { segment.shape().reduced_for(used, used) };
             smaller.unwrap_or(segment.shape())
         };
         let compacted = self.selected(segment, shape, now, stays)?;
         changes.sums.apply(sums);
         changes.replace(self, number, compacted);
         Ok(())
-    }
-}
-
-/// Generations with a count: those of `newest` and the fifteen before it.
-pub const GENERATIONS: usize = CODES as usize;
-
-/// The items of a table of timed entries, by generation. An item that is added again moves to the later generation.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct History {
-    /// The newest generation in which an item was added; 0 before the first.
-    pub newest: Generation,
-    /// The items of a generation, at its number modulo 16: those of `newest` and the fifteen before it.
-    pub items: [u64; GENERATIONS],
-}
-
-impl History {
-    /// Counts an item that is added in a generation, at most fifteen before the newest one.
-    pub(super) fn add(&mut self, generation: Generation) {
-        self.advance(generation);
-        self.update(generation, |items| items.saturating_add(1));
-    }
-
-    /// Makes a generation the newest one, unless there is a newer one.
-    pub(super) fn advance(&mut self, generation: Generation) {
-        if generation > self.newest {
-            // The generations between have no items.
-            let first = self.newest.saturating_add(1).max(generation.saturating_sub(CODES - 1));
-            (first..=generation).for_each(|between| self.update(between, |_| 0));
-            self.newest = generation;
-        }
-    }
-
-    /// Counts an item no more, if it is in a generation that it moves out of.
-    pub(super) fn take(&mut self, moved_from: Option<Generation>) {
-        if let Some(generation) = moved_from {
-            self.update(generation, |items| items.saturating_sub(1));
-        }
-    }
-
-    /// Returns the items that are live at `now`.
-    #[must_use]
-    pub fn live_items(&self, now: Generation) -> u64 {
-        let generations = self.newest.saturating_sub(CODES - 1)..=self.newest;
-        let live = generations.filter(|generation| is_live(*generation, now));
-        live.fold(0, |sum, generation| sum.saturating_add(self.items_of(generation)))
-    }
-
-    /// Returns the items of one of the sixteen newest generations.
-    #[must_use]
-    pub fn items_of(&self, generation: Generation) -> u64 {
-        self.items.get((generation % CODES) as usize).copied().unwrap_or(0)
-    }
-
-    /// Changes the number of items of a generation.
-    fn update(&mut self, generation: Generation, change: impl FnOnce(u64) -> u64) {
-        if let Some(items) = self.items.get_mut((generation % CODES) as usize) {
-            *items = change(*items);
-        }
     }
 }

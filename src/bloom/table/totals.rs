@@ -1,0 +1,278 @@
+//! What a table keeps besides its segments: sums over its entries, and the counts of its items.
+
+use super::lookup::remainder_bits;
+use super::schedule::Schedule;
+use super::size::{BUCKET_BITS, TableSize};
+use crate::bloom::generation::{CODES, Generation, is_live};
+
+/// The unit of weights is 2^-120: the least that an entry adds to the error rate.
+const WEIGHT_BITS: u32 = 120;
+
+/// What entries leave behind that know no more of an item than its bucket. As a change, the numbers wrap.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Leftovers {
+    /// Entries without a remainder.
+    pub void_entries: u64,
+    /// Buckets that match every item.
+    pub saturated_buckets: u64,
+}
+
+/// What a table keeps of all its entries: sums, or the change of these sums, which wraps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct EntrySums {
+    /// What they add to the error rate, in units of 2^-120.
+    pub(super) weight: u128,
+    pub(super) leftovers: Leftovers,
+}
+
+impl Leftovers {
+    /// Counts an entry `times` more, if it is one of them.
+    #[inline(always)]
+    pub(super) fn count(&mut self, entry: u64, times: u64) {
+        match entry {
+            0 => self.saturated_buckets = self.saturated_buckets.wrapping_add(times),
+            1 => self.void_entries = self.void_entries.wrapping_add(times),
+            _ => {}
+        }
+    }
+
+    /// Counts those of a change, or of another segment.
+    pub(super) fn add(&mut self, other: Self) {
+        self.void_entries = self.void_entries.wrapping_add(other.void_entries);
+        self.saturated_buckets = self.saturated_buckets.wrapping_add(other.saturated_buckets);
+    }
+}
+
+impl EntrySums {
+    /// Returns those of one entry.
+    pub(super) fn of(address_bits: u32, entry: u64) -> Self {
+        let mut sums = Self::default();
+        sums.add(address_bits, entry);
+        sums
+    }
+
+    /// Counts an entry. `address_bits` bits of the hash choose its block.
+    #[inline(always)]
+    pub(super) fn add(&mut self, address_bits: u32, entry: u64) {
+        self.weight = self.weight.wrapping_add(weight(address_bits, remainder_bits(entry)));
+        self.leftovers.count(entry, 1);
+    }
+
+    /// Counts an entry no more.
+    #[inline(always)]
+    pub(super) fn remove(&mut self, address_bits: u32, entry: u64) {
+        self.weight = self.weight.wrapping_sub(weight(address_bits, remainder_bits(entry)));
+        self.leftovers.count(entry, u64::MAX);
+    }
+
+    /// Counts a change as well.
+    pub(super) fn apply(&mut self, change: Self) {
+        self.weight = self.weight.wrapping_add(change.weight);
+        self.leftovers.add(change.leftovers);
+    }
+
+    /// Returns the error rate.
+    pub(super) fn error_rate(weight: u128) -> f64 {
+        weight as f64 / (1u128 << WEIGHT_BITS) as f64
+    }
+}
+
+/// Returns what an entry with a remainder of this length contributes to the error rate, in units of 2^-120.
+#[inline(always)]
+pub(super) const fn weight(address_bits: u32, remainder_bits: u32) -> u128 {
+    let known = address_bits.wrapping_add(BUCKET_BITS).wrapping_add(remainder_bits);
+    1u128.wrapping_shl(WEIGHT_BITS.wrapping_sub(known))
+}
+
+/// What is counted of items, by the kind of entries.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum ItemCounts {
+    Plain {
+        /// Items that were added.
+        items: u64,
+        loading: Loading,
+    },
+    Counted {
+        /// Items that were added and not removed, as often as they were added.
+        items: u64,
+        /// Entries that were added and not removed.
+        entries: u64,
+        loading: Loading,
+    },
+    Timed {
+        history: Box<History>,
+        /// Entries that were stored, which decides when which segment is swept.
+        stored: u64,
+        loading: Loading,
+    },
+}
+
+/// What became of an entry that was added.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct AddedEntry {
+    pub(super) is_new: bool,
+    /// How much more is counted; 0 if nothing changed.
+    pub(super) times: u64,
+    /// The generation that an entry had before it got a later one.
+    pub(super) moved_from: Option<Generation>,
+}
+
+impl ItemCounts {
+    /// Returns the state of a load.
+    pub(super) fn loading(&self) -> Loading {
+        let (Self::Plain { loading, .. } | Self::Counted { loading, .. } | Self::Timed { loading, .. }) =
+            self;
+        *loading
+    }
+
+    pub(super) fn loading_mut(&mut self) -> &mut Loading {
+        let (Self::Plain { loading, .. } | Self::Counted { loading, .. } | Self::Timed { loading, .. }) =
+            self;
+        loading
+    }
+
+    /// Counts an entry that was added in a generation.
+    pub(super) fn add(&mut self, added: AddedEntry, generation: Generation) {
+        match self {
+            Self::Plain { items, .. } => *items = items.saturating_add(added.times),
+            Self::Counted { items, entries, .. } => {
+                *items = items.saturating_add(added.times);
+                *entries = entries.saturating_add(added.is_new.into());
+            }
+            Self::Timed { history, .. } if added.times > 0 => {
+                history.take(added.moved_from);
+                history.add(generation);
+            }
+            Self::Timed { .. } => {}
+        }
+    }
+
+    /// Makes a generation the newest one, unless there is a newer one.
+    pub(super) fn advance(&mut self, generation: Generation) {
+        if let Self::Timed { history, .. } = self {
+            history.advance(generation);
+        }
+    }
+
+    /// Counts nothing any more.
+    pub(super) fn clear(&mut self) {
+        match self {
+            Self::Plain { items, .. } => *items = 0,
+            Self::Counted { items, entries, .. } => (*items, *entries) = (0, 0),
+            Self::Timed { history, .. } => history.items = [0; GENERATIONS],
+        }
+    }
+}
+
+/// Generations with a count: those of `newest` and the fifteen before it.
+pub const GENERATIONS: usize = CODES as usize;
+
+/// The items of a table of timed entries, by generation. An item that is added again moves to the later generation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct History {
+    /// The newest generation in which an item was added; 0 before the first.
+    pub newest: Generation,
+    /// The items of a generation, at its number modulo 16: those of `newest` and the fifteen before it.
+    pub items: [u64; GENERATIONS],
+}
+
+impl History {
+    /// Counts an item that is added in a generation, at most fifteen before the newest one.
+    pub(super) fn add(&mut self, generation: Generation) {
+        self.advance(generation);
+        self.update(generation, |items| items.saturating_add(1));
+    }
+
+    /// Makes a generation the newest one, unless there is a newer one.
+    pub(super) fn advance(&mut self, generation: Generation) {
+        if generation > self.newest {
+            // The generations between have no items.
+            let first = self.newest.saturating_add(1).max(generation.saturating_sub(CODES - 1));
+            (first..=generation).for_each(|between| self.update(between, |_| 0));
+            self.newest = generation;
+        }
+    }
+
+    /// Counts an item no more, if it is in a generation that it moves out of.
+    pub(super) fn take(&mut self, moved_from: Option<Generation>) {
+        if let Some(generation) = moved_from {
+            self.update(generation, |items| items.saturating_sub(1));
+        }
+    }
+
+    /// Returns the items that are live at `now`.
+    #[must_use]
+    pub fn live_items(&self, now: Generation) -> u64 {
+        let generations = self.newest.saturating_sub(CODES - 1)..=self.newest;
+        let live = generations.filter(|generation| is_live(*generation, now));
+        live.fold(0, |sum, generation| sum.saturating_add(self.items_of(generation)))
+    }
+
+    /// Returns the items of one of the sixteen newest generations.
+    #[must_use]
+    pub fn items_of(&self, generation: Generation) -> u64 {
+        self.items.get((generation % CODES) as usize).copied().unwrap_or(0)
+    }
+
+    /// Changes the number of items of a generation.
+    fn update(&mut self, generation: Generation, change: impl FnOnce(u64) -> u64) {
+        if let Some(items) = self.items.get_mut((generation % CODES) as usize) {
+            *items = change(*items);
+        }
+    }
+}
+
+/// Whether the table was made by the header of a dump whose last part was not added yet. If so, it has the low bits of
+/// the number of slots that the dumped table used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Loading(u32);
+
+impl Loading {
+    /// Set while a table is loaded.
+    const ACTIVE: u32 = 1 << 31;
+
+    /// Returns the state of a table that is loaded from one with as many used slots.
+    pub(super) fn of(used_slots: u64) -> Self {
+        Self(used_slots as u32 | Self::ACTIVE)
+    }
+
+    /// Returns the state as a number; 0 if the table is not being loaded.
+    #[must_use]
+    pub const fn number(self) -> u32 {
+        self.0
+    }
+
+    /// Returns the state with this number.
+    #[must_use]
+    pub const fn of_number(number: u32) -> Option<Self> {
+        if number == 0 || number & Self::ACTIVE != 0 { Some(Self(number)) } else { None }
+    }
+}
+
+/// What a table has besides its segments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TableCounts {
+    /// The lengths of its remainders.
+    pub schedule: Schedule,
+    /// Items that were added and not removed; 0 if entries are timed.
+    pub items: u64,
+    /// Entries that were added and not removed, if they are counted. Entries that were stored, if they are timed.
+    pub entries: u64,
+    /// How many items were added in each generation, if entries are timed.
+    pub history: History,
+    /// The number of segments.
+    pub segments: usize,
+    /// The logarithm of the number of blocks of a segment.
+    pub blocks_log: u32,
+    /// Whether the last part of a dump was not added yet.
+    pub loading: Loading,
+}
+
+impl TableCounts {
+    /// Returns those of an empty table.
+    pub(super) fn initial(schedule: Schedule) -> Self {
+        let TableSize { blocks_log, segments } = schedule.initial_size();
+        let (history, loading) = (History::default(), Loading::default());
+        Self { schedule, items: 0, entries: 0, history, segments, blocks_log, loading }
+    }
+}
