@@ -154,40 +154,25 @@ fn run(name: &str, make: fn(Promise) -> Filter, error_rate: f64, universe: u64, 
         let context = format!("{name}, seed {seed}, operation {done}");
         let is_growing = (done / phase).is_multiple_of(2);
         let adds = oracle.random.below(16) < if is_growing { 11 } else { 4 };
-        done += match oracle.random.below(20_000) {
-            0 => {
-                restart(&mut oracle.filter, &mut oracle.random, &context);
-                1
-            }
-            1 | 2 => {
-                oracle.merge(&context);
-                1
-            }
+        done += 1;
+        match oracle.random.below(20_000) {
+            0 => restart(&mut oracle.filter, &mut oracle.random, &context),
+            1 | 2 => oracle.merge(&context),
             3 => {
                 oracle.exchange_without_room(&context);
-                200
+                done += 199;
             }
             4..8 if !dump.is_running() => {
-                dump.begin(&mut oracle.filter, &mut oracle.random, oracle.expected.counts.clone());
-                1
+                dump.begin(&mut oracle.filter, &mut oracle.random, oracle.expected.counts.clone())
             }
             8..100 => {
                 oracle.batch(adds, &context);
-                75
+                done += 74;
             }
-            100..1_000 => {
-                oracle.remove_absent(&context);
-                1
-            }
-            _ if adds => {
-                oracle.add(&context);
-                1
-            }
-            _ => {
-                oracle.remove(&context);
-                1
-            }
-        };
+            100..1_000 => oracle.remove_absent(&context),
+            _ if adds => oracle.add(&context),
+            _ => oracle.remove(&context),
+        }
         if done % 200 == 0 {
             // What was there all the time is found in the copy.
             if let Some((.., at_start)) = &mut dump.running {

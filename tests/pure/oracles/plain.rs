@@ -60,41 +60,32 @@ fn run(name: &str, make: fn(Promise) -> Filter, promise: Promise, seed: u64, ope
     let (mut done, mut dump, mut checked) = (0u64, Dump::none(), 0);
     while done < operations {
         let context = format!("{name}, seed {seed}, operation {done}");
-        done += match oracle.random.below(20_000) {
-            0 => {
-                restart(&mut oracle.filter, &mut oracle.random, &context);
-                1
-            }
-            1 | 2 => {
-                oracle.merge(make, promise.error_rate / 100.0, &context);
-                1
-            }
+        done += 1;
+        match oracle.random.below(20_000) {
+            0 => restart(&mut oracle.filter, &mut oracle.random, &context),
+            1 | 2 => oracle.merge(make, promise.error_rate / 100.0, &context),
             3 if oracle.added.len() > 20_000 && !dump.is_running() => {
                 oracle.filter = oracle.filter.try_emptied(&ANY).unwrap();
                 oracle.added.clear();
-                1
             }
             4..8 if !dump.is_running() => {
-                dump.begin(&mut oracle.filter, &mut oracle.random, oracle.added.len());
-                1
+                dump.begin(&mut oracle.filter, &mut oracle.random, oracle.added.len())
             }
             8..200 => {
                 oracle.add_batch(&context);
-                100
+                done += 99;
             }
             200..10_000 if !oracle.added.is_empty() => {
                 let number = *oracle.random.choose(&oracle.added);
                 let outcome = add(&mut oracle.filter, &item(number));
                 assert_eq!(outcome, Ok(Added::Present), "{context}: {number}");
-                1
             }
             _ => {
                 let number = oracle.next;
                 oracle.next += 1;
                 oracle.add(number, &context);
-                1
             }
-        };
+        }
         if done % 500 == 0 {
             dump.go_on(&oracle.filter, &context, |copy, added| {
                 assert_eq!(

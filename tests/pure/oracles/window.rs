@@ -190,40 +190,28 @@ fn run(name: &str, make: fn(Window) -> Filter, window: Window, seed: u64, operat
     let (mut done, mut checked, mut dump) = (0u64, 0, Dump::none());
     while done < operations {
         let context = format!("{name}, seed {seed}, operation {done}");
-        done += match oracle.random.below(10_000) {
-            0 => {
-                restart(&mut oracle.filter, &mut oracle.random, &context);
-                1
-            }
-            1 if !window.promise.growth.is_fixed_size() => {
-                oracle.merge(&context);
-                1
-            }
+        done += 1;
+        match oracle.random.below(10_000) {
+            0 => restart(&mut oracle.filter, &mut oracle.random, &context),
+            1 if !window.promise.growth.is_fixed_size() => oracle.merge(&context),
             2 => {
                 oracle.add_without_room(&context);
-                100
+                done += 99;
             }
             3 | 4 if !dump.is_running() => {
-                dump.begin(&mut oracle.filter, &mut oracle.random, oracle.last.clone());
-                1
+                dump.begin(&mut oracle.filter, &mut oracle.random, oracle.last.clone())
             }
             5..50 => {
                 oracle.batch(&context);
-                100
+                done += 99;
             }
-            50..70 => {
-                oracle.tick();
-                1
-            }
+            50..70 => oracle.tick(),
             70..400 => {
                 oracle.look_up(&context);
-                20
+                done += 19;
             }
-            _ => {
-                oracle.add(&context);
-                1
-            }
-        };
+            _ => oracle.add(&context),
+        }
         if done % 200 == 0 {
             dump.go_on(&oracle.filter, &context, |copy, at_start| {
                 copy.set_now(oracle.now_ms);

@@ -2,8 +2,8 @@
 //! refused, or it gives a filter that keeps all rules.
 
 use everbloom::bloom::generation::CODES;
-use everbloom::bloom::table::{EntryKind, PartsError, Table, TablePart};
-use everbloom::bloom::{Filter, ItemHash, NoPrefetch, Room, TableSpec};
+use everbloom::bloom::table::{COUNT_MAX, EntryKind, PartsError, Schedule, Table, TablePart};
+use everbloom::bloom::{Filter, NoPrefetch, Room, TableSpec};
 use everbloom::format::filter::from_header;
 use everbloom::format::record::{LAYER_BYTES, POLICY_BYTES, TABLE_BYTES};
 
@@ -49,18 +49,9 @@ impl Block {
 /// Returns an empty table of one block at 1 %, and the bits of its slots.
 fn table(kind: EntryKind) -> (Table, usize) {
     let table = Table::try_new(TableSpec { error_rate: 0.01, kind, items: 50 }).unwrap();
-    let mut one = table.try_emptied().unwrap();
-    let addition = everbloom::bloom::table::Addition {
-        hash: ItemHash { h1: 1, h2: 1 },
-        generation: 5,
-        now: 5,
-        keeps_generation: false,
-        most_items: u64::MAX,
-    };
-    one.add(addition, &Room::new(&ANY), NoPrefetch).unwrap();
     let base = match table.counts().schedule {
-        everbloom::bloom::table::Schedule::Growing { base, longer_from } => base + u8::from(longer_from == 0),
-        everbloom::bloom::table::Schedule::Level { base, .. } => base,
+        Schedule::Growing { base, longer_from } => base + u8::from(longer_from == 0),
+        Schedule::Level { base, .. } => base,
     };
     assert_eq!((table.counts().segments, table.counts().blocks_log), (1, 0));
     (table, usize::from(base) + 1 + if kind == EntryKind::Timed { 4 } else { 0 })
@@ -114,7 +105,7 @@ fn impossible_counts_are_refused_by_name() {
     assert_eq!(counted(&[(false, 9), (false, 0), (true, 0)]), None);
     // An entry that counts more than a slot of the shortest remainders can.
     let (_, width) = table(EntryKind::Counted);
-    let most = everbloom::bloom::table::COUNT_MAX - 2;
+    let most = COUNT_MAX - 2;
     assert_eq!(counted(&[(false, 9), (false, 0), (true, most)]), None);
     assert_eq!(
         counted(&[(false, 9), (false, 0), (true, (1 << width) - 1)]),

@@ -141,22 +141,6 @@ fn an_add_refreshes_no_shorter_entry_but_stores_a_new_one() {
     assert!(found < 10, "{found}");
 }
 
-/// The memory of what has expired is free after 256 adds for each segment, and after a sixteenth of the capacity.
-#[test]
-fn expired_memory_is_free_after_some_adds() {
-    for items in [20_000u64, 100_000] {
-        let mut table = timed(0.01, items);
-        (0..4 * items).for_each(|item| _ = add_at(&mut table, item, 100, 100));
-        let full = table.size_bytes();
-        let segments = table.segment_count() as u64;
-        (0..256 * segments).for_each(|item| _ = add_at(&mut table, item + 10 * items, 120, 120));
-        let live = table.items(120);
-        assert!(table.used_slots() <= live + live / 50, "{items}: {} used, {live} live", table.used_slots());
-        assert!(table.size_bytes() < full / 2, "{items}: {} of {full} bytes", table.size_bytes());
-        assert_eq!(table.internal_validate(), Ok(()));
-    }
-}
-
 #[test]
 fn a_sweep_of_the_only_segment_counts_its_expired_entries_once() {
     let mut table = timed(0.01, 1_000);

@@ -94,6 +94,7 @@ fn equal_filters_merge_into_one_layer_in_every_format() {
             assert_eq!((filter.layer_count(), filter.format().word()), (1, format), "{key}");
             assert!(filter.items().abs_diff(4000) < 100, "{format}: {} items", filter.items());
         }
+        assert_eq!(server.events[server.events.len() - 3..], ["bloom.reserve", "bloom.merge", "bloom.merge"]);
         // The same merge again changes nothing, so nothing is replicated.
         let replicated = server.replicated.len();
         assert_eq!(server.run("BF.MERGE all 0 1 2 3"), "+OK");
@@ -140,27 +141,4 @@ fn filters_of_thousands_of_layers_are_merged_and_merged_again_without_a_change()
     assert_has(&mut server, "a", 0..2000);
     assert_has(&mut server, "a", 10_000..12_000);
     assert_has(&mut server, "b", 10_000..12_000);
-}
-
-#[test]
-fn a_merge_keeps_within_the_limits_even_if_forced() {
-    let mut server = Server::new();
-    let dialogue = [
-        ("BF.RESERVE a 0.01 1000", "+OK"),
-        ("BF.RESERVE b 0.01 1001", "+OK"),
-        ("BF.ADD a x", "#t"),
-        ("BF.ADD b y", "#t"),
-    ];
-    assert_dialogue(&mut server, &dialogue);
-    server.settings.max_filter_bytes = 2000;
-    let before = server.digested("a");
-    for line in ["BF.MERGE a b FORCE", "BF.MERGE c a b FORCE"] {
-        let reply = server.run(line);
-        assert!(reply.starts_with("-ERR filter would take 2"), "{line}: {reply}");
-    }
-    assert!(server.digested("a") == before && server.keys.len() == 2);
-    server.settings.max_filter_bytes = 4000;
-    assert_eq!(server.run("BF.MERGE a b"), "+OK");
-    assert_eq!(server.run("BF.MEXISTS a x y z"), "*3 #t #t #f");
-    assert_eq!(server.events, ["bloom.reserve", "bloom.reserve", "bloom.add", "bloom.add", "bloom.merge"]);
 }
