@@ -64,8 +64,8 @@ impl CountedEntry {
 }
 
 impl Table {
-    /// Removes each item once from counted entries, in order, and passes to `reply` whether it, or a false positive, was
-    /// present, until `reply` returns false. O(items); one removal in some thousand also joins two segments.
+    /// Removes each item once from counted entries, in order, and passes to `reply` whether it, or a false positive,
+    /// was present, until `reply` returns false. O(items); one removal in some thousand also joins two segments.
     pub fn remove_each(
         &mut self,
         hashes: &[ItemHash],

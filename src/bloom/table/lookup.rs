@@ -180,6 +180,14 @@ impl Table {
         }
     }
 
+    /// Visits the slots of a block in the order of its buckets: the bucket, the value, and whether it is an entry; if
+    /// not, it belongs to the count of the entry before.
+    #[inline(always)]
+    pub(super) fn visit_slots(&self, segment: &Segment, block: usize, mut visit: impl FnMut(u32, u64, bool)) {
+        let (kind, mut counts) = (self.kind(), CountReader::default());
+        segment.visit_block(block, |bucket, value| visit(bucket, value, counts.is_entry(kind, value)));
+    }
+
     /// Returns the bits of an entry in a segment.
     #[inline(always)]
     pub(super) fn entry_bits(&self, segment: &Segment) -> u32 {

@@ -1,10 +1,10 @@
 //! Entries outside of a table: to merge the entries of one table into another, as they are or as parts of a dump.
 //!
-//! An entry of another table may know more or fewer bits of the hash than those of this one. Its remainder is cut to the
-//! length of remainders here; if it knows less of the hash than an address, it is copied to all of its addresses.
+//! An entry of another table may know more or fewer bits of the hash than those of this one. Its remainder is cut to
+//! the length of remainders here; if it knows less of the hash than an address, it is copied to all of its addresses.
 
 use super::counted::{COUNT_MAX, CountedEntry};
-use super::lookup::{BucketAddress, CountReader, RUN_MAX, RunSlots, matches, remainder_bits};
+use super::lookup::{BucketAddress, RUN_MAX, RunSlots, matches, remainder_bits};
 use super::resize::SlotDemand;
 use super::segment::Segment;
 use super::size::BUCKET_BITS;
@@ -79,16 +79,14 @@ impl Table {
         visit: &mut impl FnMut(Entry),
     ) {
         for block in 0..segment.blocks() {
-            let (mut last, mut counts) = (None::<Entry>, CountReader::default());
-            segment.visit_block(block, |bucket, value| {
-                if counts.is_entry(self.kind(), value) {
+            let mut last = None::<Entry>;
+            self.visit_slots(segment, block, |bucket, value, is_entry| {
+                if is_entry {
                     last.take().into_iter().for_each(&mut *visit);
                     let entry = self.entry(segment, value, (number, depth), block);
                     last = Some(Entry { bucket: bucket as u8, ..entry });
-                } else if !counts.is_in_count()
-                    && let Some(last) = &mut last
-                {
-                    // A slot of zero and the count less two follow the entry.
+                } else if let Some(last) = &mut last {
+                    // A slot of zero comes before the count less two.
                     last.count = value.saturating_add(2);
                 }
             });

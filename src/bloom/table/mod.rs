@@ -12,17 +12,17 @@
 //!
 //! To read this module, follow an item:
 //!
-//! * A lookup: [`lookup`] finds the segment in the [`directory`], then the block and the bucket; [`segment`] finds the run
-//!   of the bucket; [`lookup`] compares its slots with the hash.
-//! * An add: [`add`] looks the item up, and if it is new, `segment/write.rs` inserts a slot with as many bits of the hash
-//!   as the [`schedule`] says. Entries with counts or generations have rules of their own: [`counted`], [`timed`].
-//! * A split: if an add needs room, [`resize`] plans it, checks the limit, and writes both segments from the slots of the
-//!   old one; the [`directory`] takes them. [`size`] says when that is due.
+//! * A lookup: [`lookup`] finds the segment in the [`directory`], then the block and the bucket; [`segment`] finds the
+//!   run of the bucket; [`lookup`] compares its slots with the hash.
+//! * An add: [`add`] looks the item up, and if it is new, `segment/write.rs` inserts a slot with as many bits of the
+//!   hash as the [`schedule`] says. Entries with counts or generations have rules of their own: [`counted`], [`timed`].
+//! * A split: if an add needs room, [`resize`] plans it, checks the limit, and writes both segments from the slots of
+//!   the old one; the [`directory`] takes them. [`size`] says when that is due.
 //! * A removal: [`counted`] takes the longest matching entry, and [`resize`] joins segments.
 //! * An expiry: [`timed`] compacts the segment of an add, and now and then another one.
 //! * A merge: [`merge`] visits the entries of one table and adds them to another.
-//! * A save, a dump and a load: [`parts`] takes a table apart and puts it together with its [`totals`]; [`validate`] checks
-//!   what was read.
+//! * A save, a dump and a load: [`parts`] takes a table apart and puts it together with its [`totals`]; [`validate`]
+//!   checks what was read.
 #![expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

@@ -12,7 +12,7 @@
 use smallvec::SmallVec;
 
 use super::directory::SegmentChanges;
-use super::lookup::{CountReader, live_codes, remainder_bits};
+use super::lookup::{live_codes, remainder_bits};
 use super::segment::{Segment, SlotList};
 use super::size::{BLOCKS_LOG_MAX, SegmentShape, TableSize, USED_MAX};
 use super::totals::EntrySums;
@@ -62,8 +62,8 @@ impl Table {
         planned.and_then(|changes| Ok(changes.commit(self)?)).inspect_err(|error| room.refuse(*error))
     }
 
-    /// Makes room without splits. Entries of another table are added like this:
-    /// a split for each of them would copy the void ones again and again. O(slots of a segment).
+    /// Makes room without splits. Entries of another table are added like this: a split for each of them would copy the
+    /// void ones again and again. O(slots of a segment).
     ///
     /// # Errors
     /// [`ReserveError`]; nothing changed.
@@ -167,8 +167,8 @@ impl Table {
         Ok(number)
     }
 
-    /// Returns the live entries of blocks of a segment in twice as many blocks: the lowest bit of each remainder becomes
-    /// the highest bit of the number of the block. Adds the change to `sums`.
+    /// Returns the live entries of blocks of a segment in twice as many blocks: the lowest bit of each remainder
+    /// becomes the highest bit of the number of the block. Adds the change to `sums`.
     fn divided(
         &self,
         segment: &Segment,
@@ -177,17 +177,17 @@ impl Table {
         now: Generation,
         sums: &mut EntrySums,
     ) -> Result<[SlotList; 2], OutOfMemory> {
-        let (kind, entry_bits) = (self.kind(), self.entry_bits(segment));
+        let entry_bits = self.entry_bits(segment);
         let new_entry_bits = self.schedule.remainder_bits(address_bits.wrapping_add(1)).wrapping_add(1);
-        let live = if kind == EntryKind::Timed { live_codes(segment.stamp, now) } else { u64::MAX };
+        let live = if self.kind() == EntryKind::Timed { live_codes(segment.stamp, now) } else { u64::MAX };
         let (mut zeros, mut ones) =
             (SlotList::with_capacity(segment.used())?, SlotList::with_capacity(segment.used())?);
         for block in blocks {
-            let (mut counts, mut last_bit) = (CountReader::default(), None);
-            segment.visit_block(block, |bucket, value| {
+            let mut last_bit = None;
+            self.visit_slots(segment, block, |bucket, value, is_entry| {
                 let (mut bit, mut slot) = (last_bit, value);
                 // A count follows its entry.
-                if counts.is_entry(kind, value) {
+                if is_entry {
                     let (entry, code) = (value & low_bits(entry_bits), value >> (entry_bits & 63));
                     if live >> (code & 15) & 1 == 0 {
                         return sums.remove(address_bits, entry);
@@ -258,7 +258,7 @@ impl Table {
         if !is_one && used > USED_MAX {
             return Ok(false);
         }
-        let (kind, address_bits) = (self.kind(), smaller.address_bits(number));
+        let address_bits = smaller.address_bits(number);
         let longest = self.schedule.remainder_bits(address_bits);
         let (mut list, mut sums) = (SlotList::with_capacity(used)?, EntrySums::default());
         for block in 0..1usize << smaller.blocks_log {
@@ -269,9 +269,9 @@ impl Table {
                 } else {
                     (if block & 1 == 0 { low } else { high }, block >> 1 | bit << (BLOCKS_LOG_MAX - 1))
                 };
-                let (entry_bits, mut counts) = (self.entry_bits(segment), CountReader::default());
-                segment.visit_block(from, |bucket, value| {
-                    if !counts.is_entry(kind, value) {
+                let entry_bits = self.entry_bits(segment);
+                self.visit_slots(segment, from, |bucket, value, is_entry| {
+                    if !is_entry {
                         return list.push(bucket, value);
                     }
                     let (entry, code) = (value & low_bits(entry_bits), value >> (entry_bits & 63));
@@ -312,11 +312,11 @@ impl Table {
         stamp: Generation,
         mut stays: impl FnMut(usize, u64) -> bool,
     ) -> Result<Segment, OutOfMemory> {
-        let (kind, mut list) = (self.kind(), SlotList::with_capacity(segment.used())?);
+        let mut list = SlotList::with_capacity(segment.used())?;
         for block in 0..segment.blocks() {
-            let (mut counts, mut is_kept) = (CountReader::default(), false);
-            segment.visit_block(block, |bucket, value| {
-                if counts.is_entry(kind, value) {
+            let mut is_kept = false;
+            self.visit_slots(segment, block, |bucket, value, is_entry| {
+                if is_entry {
                     is_kept = stays(block, value);
                 }
                 if is_kept {

@@ -64,9 +64,8 @@ impl Table {
     pub(super) fn sums_of(&self, segment: &Segment, address_bits: u32) -> EntrySums {
         let (entry_bits, mut sums) = (self.entry_bits(segment), EntrySums::default());
         for block in 0..segment.blocks() {
-            let mut counts = CountReader::default();
-            segment.visit_block(block, |_, value| {
-                if counts.is_entry(self.kind(), value) {
+            self.visit_slots(segment, block, |_, value, is_entry| {
+                if is_entry {
                     sums.add(address_bits, value & low_bits(entry_bits));
                 }
             });
@@ -74,8 +73,8 @@ impl Table {
         sums
     }
 
-    /// Checks the rules of a segment whose blocks are chosen by `address_bits` bits of the hash. Returns the sums of its
-    /// entries. O(slots).
+    /// Checks the rules of a segment whose blocks are chosen by `address_bits` bits of the hash. Returns the sums of
+    /// its entries. O(slots).
     ///
     /// # Errors
     /// [`PartsError::Invalid`], or out of memory.

@@ -58,8 +58,8 @@ const _: () = assert!(size_of::<Segment>() == 32);
 /// The fixed words at the start of a block.
 #[derive(Clone, Copy)]
 pub(super) struct Header {
-    pub(super) occupied: u64,
-    pub(super) offset: u32,
+    occupied: u64,
+    offset: u32,
     /// The run ends, and above them bits of slots.
     ends: u128,
 }

@@ -1,4 +1,5 @@
-//! What makes and changes segments: a slot is overwritten, added or removed in place, or a segment is written as a whole.
+//! What makes and changes segments: a slot is overwritten, added or removed in place, or a segment is written as a
+//! whole.
 //!
 //! Whatever is done to all entries of a segment goes the same way: a [`SlotList`] takes the slots that will be written,
 //! in the order of their blocks and buckets; from their number follows the shape; then they are written. So no segment
