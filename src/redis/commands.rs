@@ -1,7 +1,7 @@
 //! Registers every command of the table: handler, flags, ACL categories, and the documentation for COMMAND DOCS.
 
 use std::ffi::CString;
-use std::ptr;
+use std::{mem, ptr};
 
 use redis_module::raw::{self, RedisModuleCommandArg, RedisModuleCommandKeySpec};
 
@@ -145,22 +145,8 @@ fn key_spec(access: KeyAccess) -> RedisModuleCommandKeySpec {
 
 /// Returns the element that ends a list of key specifications.
 fn no_key_spec() -> RedisModuleCommandKeySpec {
-    RedisModuleCommandKeySpec {
-        notes: ptr::null(),
-        flags: 0,
-        begin_search_type: raw::RedisModuleKeySpecBeginSearchType_REDISMODULE_KSPEC_BS_INVALID,
-        bs: raw::RedisModuleCommandKeySpec__bindgen_ty_1 {
-            index: raw::RedisModuleCommandKeySpec__bindgen_ty_1__bindgen_ty_1 { pos: 0 },
-        },
-        find_keys_type: raw::RedisModuleKeySpecFindKeysType_REDISMODULE_KSPEC_FK_OMITTED,
-        fk: raw::RedisModuleCommandKeySpec__bindgen_ty_2 {
-            range: raw::RedisModuleCommandKeySpec__bindgen_ty_2__bindgen_ty_1 {
-                lastkey: 0,
-                keystep: 0,
-                limit: 0,
-            },
-        },
-    }
+    // SAFETY: a C struct of numbers, unions of numbers and pointers, for which all bytes may be 0.
+    unsafe { mem::zeroed() }
 }
 
 /// Keeps the strings of a description alive until the server has copied them. A string that was added never moves.
@@ -219,16 +205,6 @@ impl Texts {
 
 /// Returns the element that ends a list of arguments.
 fn no_argument() -> RedisModuleCommandArg {
-    RedisModuleCommandArg {
-        name: ptr::null(),
-        type_: raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_STRING,
-        key_spec_index: -1,
-        token: ptr::null(),
-        summary: ptr::null(),
-        since: ptr::null(),
-        flags: 0,
-        deprecated_since: ptr::null(),
-        subargs: ptr::null_mut(),
-        display_text: ptr::null(),
-    }
+    // SAFETY: a C struct of numbers and pointers, for which all bytes may be 0.
+    unsafe { mem::zeroed() }
 }

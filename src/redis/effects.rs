@@ -10,7 +10,7 @@ use redis_module::raw::{self, RedisModuleString};
 use super::api::{Context, succeeded};
 use super::args::{Argv, string_bytes};
 use super::key::{Claims, Key};
-use super::log::{self, Topic};
+use super::log;
 use super::{server, stats};
 use crate::bloom::AddError;
 use crate::command::table::KeyAccess;
@@ -134,7 +134,7 @@ unsafe fn log_growth(layers_added: u32, context: Context, name: *mut RedisModule
     if let KeyValue::Present(filter) = key.slot() {
         // SAFETY: the name is alive and stays as it is while the command runs.
         let line = growth_line(unsafe { string_bytes(name) }, filter, layers_added);
-        line.iter().for_each(|line| log::throttled(Topic::Growing, context, line));
+        line.iter().for_each(|line| log::throttled(&log::GROWING, context, line));
     }
 }
 
@@ -159,7 +159,7 @@ unsafe fn log_refusal(error: AddError, context: Context, name: *mut RedisModuleS
     let line = refusals.and_then(|mut refusals| {
         refusals.line(database.cast_unsigned().into(), key, error, server::now_ms())
     });
-    line.iter().for_each(|line| log::throttled(Topic::Refusing, context, line));
+    line.iter().for_each(|line| log::throttled(&log::REFUSING, context, line));
 }
 
 /// Smallest argument of the running command that is not copied for a replicated command: a batch may have hundreds of
@@ -221,7 +221,7 @@ fn warn_of_replication(context: Context, command: &str) {
     let text = format!(
         "{command}; replicas and the append-only file lack its changes: synchronise the replicas and run BGREWRITEAOF"
     );
-    log::throttled(Topic::Replicating, context, &text);
+    log::throttled(&log::REPLICATING, context, &text);
 }
 
 /// # Safety

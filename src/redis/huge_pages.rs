@@ -5,18 +5,18 @@
 //! it. It does so again after a child of the server has ended, because the system splits pages that are written to
 //! while a child shares them. docs/decisions/0009 has the measurements.
 
+use std::collections::VecDeque;
 use std::ffi::c_void;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
-use std::sync::{Arc, Weak};
-use std::thread;
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
+use std::{io, thread};
 
 use redis_module::raw;
 
 use super::api::{Context, server_flags};
 use super::config;
-use super::worker::Worker;
 use crate::bloom::{BitArray, Filter, Layer};
 
 /// The smallest array that is collapsed. It contains a whole huge page, wherever it begins.
@@ -29,16 +29,16 @@ const BYTES_PER_ITEM: u64 = 4096 / 3;
 
 /// The state of a filter with large arrays; `None` for other filters.
 #[derive(Default)]
-pub(super) struct LargePages(Option<Box<State>>);
+pub(super) struct LargePages(Option<Box<LargeArrays>>);
 
 #[derive(Default)]
-struct State {
+struct LargeArrays {
     /// Items until the next request is due.
     rest_items: u64,
     /// The value of [`CHILDREN_ENDED`] at the last request.
     children_ended: u32,
     /// The last request.
-    request: Option<Request>,
+    request: Option<CollapseRequest>,
 }
 
 impl LargePages {
@@ -72,7 +72,7 @@ impl LargePages {
     }
 }
 
-impl State {
+impl LargeArrays {
     fn after_items(&mut self, filter: &Filter, items: u64) {
         self.rest_items = self.rest_items.saturating_sub(items);
         if self.rest_items == 0 || self.children_ended != CHILDREN_ENDED.load(Relaxed) {
@@ -121,15 +121,45 @@ const CHILD_PERIOD: Duration = Duration::from_millis(20);
 const WAITING_MAX: usize = 1 << 14;
 
 /// The addresses to collapse, in steps of the thread. Dropping it cancels the steps that have not begun.
-pub(super) type Request = Arc<Vec<Range<usize>>>;
+type CollapseRequest = Arc<Vec<Range<usize>>>;
 
-static COLLAPSER: Worker<Weak<Vec<Range<usize>>>> = Worker::new("bf-pages", WAITING_MAX, collapse);
+/// The requests for the thread. A channel of the standard library needs an alignment that no server's allocator has.
+static REQUESTS: Mutex<VecDeque<Weak<Vec<Range<usize>>>>> = Mutex::new(VecDeque::new());
+/// Notified of every new request.
+static HAS_REQUEST: Condvar = Condvar::new();
+/// Whether the thread runs. It is started for the first request.
+static HAS_THREAD: OnceLock<bool> = OnceLock::new();
 
 /// Requests to collapse the whole huge pages in some arrays. Returns `None` if the thread cannot be started or too
 /// many requests are queued.
-pub(super) fn request<'a>(arrays: impl Iterator<Item = &'a [u64]>) -> Option<Request> {
+fn request<'a>(arrays: impl Iterator<Item = &'a [u64]>) -> Option<CollapseRequest> {
     let request = Arc::new(arrays.flat_map(steps).collect());
-    COLLAPSER.queue(Arc::downgrade(&request)).is_none().then_some(request)
+    let has_thread = HAS_THREAD.get_or_init(|| spawn("bf-pages", collapse_all).is_ok());
+    let mut requests = REQUESTS.lock().unwrap_or_else(PoisonError::into_inner);
+    if !has_thread || requests.len() >= WAITING_MAX || requests.try_reserve(1).is_err() {
+        return None;
+    }
+    requests.push_back(Arc::downgrade(&request));
+    HAS_REQUEST.notify_one();
+    Some(request)
+}
+
+/// Starts a background thread.
+pub(super) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    const STACK_BYTES: usize = 256 << 10;
+    thread::Builder::new().name(name.to_owned()).stack_size(STACK_BYTES).spawn(body).map(drop)
+}
+
+/// Serves the requests one after the other.
+fn collapse_all() {
+    loop {
+        let requests = REQUESTS.lock().unwrap_or_else(PoisonError::into_inner);
+        let has_none = |requests: &mut VecDeque<_>| requests.is_empty();
+        let mut requests = HAS_REQUEST.wait_while(requests, has_none).unwrap_or_else(PoisonError::into_inner);
+        let request = requests.pop_front().unwrap_or_default();
+        drop(requests);
+        collapse(&request);
+    }
 }
 
 /// Returns the addresses of the whole huge pages in an array, in steps.
@@ -142,7 +172,7 @@ fn steps(words: &[u64]) -> impl Iterator<Item = Range<usize>> + use<> {
 
 /// Collapses the pages of each step of a request, until the request is dropped or a child runs. Pages that the system
 /// refuses to collapse stay small until the next request.
-fn collapse(request: Weak<Vec<Range<usize>>>) {
+fn collapse(request: &Weak<Vec<Range<usize>>>) {
     /// Linux 6.1; include/uapi/asm-generic/mman-common.h.
     const MADV_COLLAPSE: i32 = 25;
     for index in 0.. {
@@ -160,9 +190,9 @@ fn collapse(request: Weak<Vec<Range<usize>>>) {
 }
 
 /// The number of children that have ended. The system may have split pages during the life of each.
-pub(super) static CHILDREN_ENDED: AtomicU32 = AtomicU32::new(0);
+static CHILDREN_ENDED: AtomicU32 = AtomicU32::new(0);
 /// Whether a child that saves is running. Collapsing a page that it shares would copy the page.
-pub(super) static HAS_CHILD: AtomicBool = AtomicBool::new(false);
+static HAS_CHILD: AtomicBool = AtomicBool::new(false);
 
 /// Subscribes to the server's events about its children.
 ///

@@ -10,7 +10,7 @@ use redis_module::raw;
 use super::api::{Context, succeeded};
 use super::args::Argv;
 use super::datatype;
-use super::log::{self, Topic};
+use super::log;
 use super::server;
 use super::stored::{self, Stored};
 use crate::bloom::{Filter, FilterCounts};
@@ -257,7 +257,7 @@ impl OpenKey for Key<'_> {
 /// Logs that the server refused a filter, and returns the error for it.
 #[cold]
 fn not_published() -> CommandError {
-    log::throttled(Topic::Publishing, ptr::null_mut(), "the key cannot be set");
+    log::throttled(&log::PUBLISHING, ptr::null_mut(), "the key cannot be set");
     CommandError::Internal
 }
 

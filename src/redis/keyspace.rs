@@ -1,8 +1,16 @@
 //! Implements the keyspace and the host of a command with the server.
+//!
+//! The server checks permission and slot of the first key only. So the module checks those of the others, the sources
+//! of BF.MERGE and BF.IMPORT. The flag `getkeys-api` would declare these keys. But the server then calls the module
+//! from I/O threads (Valkey 8 and later in a cluster) as if they were the main thread, which crashes the server.
 
-use redis_module::raw::RedisModuleString;
+use std::io;
+use std::ptr::NonNull;
+use std::slice;
 
-use super::api::Context;
+use redis_module::raw::{self, RedisModuleString};
+
+use super::api::{CallReply, Context, server_flags};
 use super::args::Argv;
 use super::config;
 use super::key::{Claim, Claims, Key};
@@ -10,7 +18,6 @@ use super::log;
 use super::memory::client_limit;
 use super::pagemap::ProcessMemory;
 use super::server;
-use super::source::{self, Source};
 use crate::bloom::hash::siphash::SEED_BYTES;
 use crate::bloom::{ByteLimit, Limit, Memory, Prefetch};
 use crate::command::table::KeyAccess;
@@ -60,26 +67,26 @@ impl Keyspace for ServerKeyspace<'_> {
             // The primary has checked the permission.
             Some(_) if self.is_replicated() => Ok(()),
             // SAFETY: the context is that of the running command, and the names are arguments of it.
-            Some((source, first)) => unsafe { source::may_read(self.context, source, first) },
+            Some((source, first)) => unsafe { may_read(self.context, source, first) },
             None => Err(CommandError::Internal),
         }
     }
 
     fn may_be_migrating(&self, key: &[u8], first: KeyName<'_>) -> bool {
         // SAFETY: the context is that of the running command.
-        !self.is_replicated() && unsafe { source::may_be_migrating(self.context, key, first.bytes) }
+        !self.is_replicated() && unsafe { may_be_migrating(self.context, key, first.bytes) }
     }
 
     fn with_string<T>(&self, name: KeyName<'_>, read: impl FnOnce(KeyValue<&'_ [u8]>) -> T) -> T {
         let Some((string, _claim)) = self.claim(name.position) else { return read(KeyValue::WrongType) };
         // SAFETY: as in `open`; so nothing is written to the key while the source lives.
-        let source = unsafe { Source::open(self.context, string) };
+        let source = unsafe { SourceKey::open(self.context, string) };
         read(source.string())
     }
 
     fn field(&self, key: &[u8], name: &str) -> Option<Vec<u8>> {
         // SAFETY: the context is that of the running command.
-        unsafe { source::field(self.context, key, name) }
+        unsafe { field(self.context, key, name) }
     }
 
     #[inline(always)]
@@ -135,5 +142,187 @@ impl ByteLimit for ServerKeyspace<'_> {
         }
         // SAFETY: the context is that of the running command.
         unsafe { client_limit(self.context) }
+    }
+}
+
+/// Checks that the client may read `source`, and that it is in the slot of `first`.
+///
+/// # Errors
+/// As [`Keyspace::may_read`].
+///
+/// # Safety
+/// The context and both names must be those of the running command.
+unsafe fn may_read(
+    context: Context,
+    source: *mut RedisModuleString,
+    first: *mut RedisModuleString,
+) -> Result<(), CommandError> {
+    // SAFETY: by the caller's contract.
+    let first_slot = unsafe { slot_of(context, first) };
+    // SAFETY: by the caller's contract.
+    if unsafe { slot_of(context, source) } != first_slot {
+        return Err(CommandError::SourceSlot);
+    }
+    let call = api!(RedisModule_Call).ok_or(CommandError::Internal)?;
+    // `C`: as the client. The command is cheap for keys of any type, and the server first checks whether the client
+    // may read the key with this command, and whether the key is on this node. SAFETY: by the caller's contract; the
+    // format stands for a string of the server.
+    let reply = unsafe { call(context, c"BF.CARD".as_ptr(), c"Cs".as_ptr(), source) };
+    // This must come before any other call that can fail.
+    let refusal = io::Error::last_os_error();
+    // SAFETY: the reply was just made, and its pointer is not used again.
+    if unsafe { CallReply::new(reply) }.is_some() {
+        return Ok(());
+    }
+    // The reason, as documented for `RedisModule_Call`.
+    match refusal.raw_os_error() {
+        // There is no client: another module, or its timer, runs the command.
+        Some(libc::ENOTSUP) => Ok(()),
+        Some(libc::EACCES) => Err(CommandError::SourceDenied),
+        Some(libc::EPERM) => Err(CommandError::SourceMoving),
+        _ => Err(CommandError::Internal),
+    }
+}
+
+/// Returns whether a key that was not found may be on another node, because the slot of `first` is migrating: the
+/// server then refuses to run a command that reads both keys.
+///
+/// # Safety
+/// The context must be that of the running command, and no key be open.
+unsafe fn may_be_migrating(context: Context, key: &[u8], first: &[u8]) -> bool {
+    let Some(call) = api!(RedisModule_Call).filter(|_| is_cluster_node()) else { return false };
+    let (name, format) = (c"EXISTS".as_ptr(), c"bb".as_ptr());
+    // The server checks the slot for the client, with its ASKING. It does not check permissions, since the client may
+    // lack EXISTS. SAFETY: the context by the caller's contract; the format stands for two strings with their lengths.
+    let reply = unsafe { call(context, name, format, first.as_ptr(), first.len(), key.as_ptr(), key.len()) };
+    // This must come before any other call that can fail.
+    let refusal = io::Error::last_os_error();
+    // SAFETY: the reply was just made, and its pointer is not used again.
+    unsafe { CallReply::new(reply) }.is_none() && refusal.raw_os_error() == Some(libc::EPERM)
+}
+
+fn is_cluster_node() -> bool {
+    server_flags() & raw::REDISMODULE_CTX_FLAGS_CLUSTER != 0
+}
+
+/// Returns the slot of a key; `None` if the server is not a node of a cluster.
+///
+/// # Safety
+/// The context and the name must be those of the running command.
+unsafe fn slot_of(context: Context, name: *mut RedisModuleString) -> Option<i64> {
+    if !is_cluster_node() {
+        return None;
+    }
+    let call = api!(RedisModule_Call)?;
+    // SAFETY: by the caller's contract; the format stands for a C string and a string of the server.
+    let reply = unsafe { call(context, c"CLUSTER".as_ptr(), c"cs".as_ptr(), c"KEYSLOT".as_ptr(), name) };
+    // SAFETY: the reply was just made, and its pointer is not used again.
+    unsafe { CallReply::new(reply) }?.integer()
+}
+
+/// Longest string that is copied, in bytes. All servers store longer strings as plain arrays of bytes, which can be
+/// borrowed. A shorter one may be stored as a number or together with its key, and borrowing it through the module
+/// API would convert it. Servers embed up to 128 bytes; this limit is far above that.
+const COPIED_MAX_BYTES: usize = 4 << 10;
+
+/// The source of an import, open for reading as long as this value lives.
+struct SourceKey {
+    key: Option<NonNull<raw::RedisModuleKey>>,
+    /// The string, if it is short.
+    copy: Option<Vec<u8>>,
+}
+
+impl SourceKey {
+    /// # Safety
+    /// `context` and `name` must be those of the running command, and no key of that name be open. The value
+    /// must not outlive the command, and nothing may be written to the key meanwhile.
+    unsafe fn open(context: Context, name: *mut RedisModuleString) -> Self {
+        let key = api!(RedisModule_OpenKey).and_then(|open_key| {
+            // SAFETY: context and name are alive by the caller's contract.
+            NonNull::new(unsafe { open_key(context, name, raw::REDISMODULE_READ.cast_signed()) })
+        });
+        let mut source = Self { key, copy: None };
+        if source.is_short_string() {
+            // SAFETY: context and name are alive by the caller's contract.
+            source.copy = unsafe { copy_of(context, name) };
+        }
+        source
+    }
+
+    /// Returns the type of the key; `None` if it does not exist.
+    fn key_type(&self) -> Option<isize> {
+        let (key, key_type) = (self.key?, api!(RedisModule_KeyType)?);
+        // SAFETY: the key is open.
+        let key_type = isize::try_from(unsafe { key_type(key.as_ptr()) }).unwrap_or(-1);
+        (key_type != raw::REDISMODULE_KEYTYPE_EMPTY).then_some(key_type)
+    }
+
+    fn is_short_string(&self) -> bool {
+        let (Some(key), Some(value_length)) = (self.key, api!(RedisModule_ValueLength)) else { return false };
+        // SAFETY: the key is open; measuring a string does not change how it is stored.
+        self.key_type() == Some(raw::REDISMODULE_KEYTYPE_STRING)
+            && unsafe { value_length(key.as_ptr()) } <= COPIED_MAX_BYTES
+    }
+
+    /// Returns the value of the key.
+    fn string(&self) -> KeyValue<&'_ [u8]> {
+        match self.key_type() {
+            None => KeyValue::Vacant,
+            Some(raw::REDISMODULE_KEYTYPE_STRING) => {
+                let bytes = self.copy.as_deref().or_else(|| self.borrowed());
+                bytes.map_or(KeyValue::WrongType, KeyValue::Present)
+            }
+            Some(_) => KeyValue::WrongType,
+        }
+    }
+
+    /// Returns the bytes of a long string, borrowed.
+    fn borrowed(&self) -> Option<&[u8]> {
+        let (key, string_dma) = (self.key?, api!(RedisModule_StringDMA)?);
+        let mut length = 0;
+        // SAFETY: the key is open and holds a string; `length` is a place for its length.
+        let start = unsafe { string_dma(key.as_ptr(), &raw mut length, raw::REDISMODULE_READ.cast_signed()) };
+        if start.is_null() {
+            return None;
+        }
+        // SAFETY: the server returns the start of `length` bytes of the value. They stay while the key
+        // is open and nothing is written to it, by the contract of `open`: no longer than this borrow.
+        Some(unsafe { slice::from_raw_parts(start.cast(), length) })
+    }
+}
+
+/// Returns a copy of the string of a key. The call is not made as the client, which may not have permission for GET.
+///
+/// # Safety
+/// `context` and `name` must be those of the running command.
+unsafe fn copy_of(context: Context, name: *mut RedisModuleString) -> Option<Vec<u8>> {
+    let call = api!(RedisModule_Call)?;
+    // SAFETY: context and name are alive by the caller's contract; the format stands for a string of the server.
+    let reply = unsafe { call(context, c"GET".as_ptr(), c"s".as_ptr(), name) };
+    // SAFETY: the reply was just made, and its pointer is not used again.
+    unsafe { CallReply::new(reply) }?.string()
+}
+
+/// Returns a field of the hash at `key`, if it exists and the client may read it.
+///
+/// # Safety
+/// `context` must be that of the running command.
+unsafe fn field(context: Context, key: &[u8], field: &str) -> Option<Vec<u8>> {
+    let call = api!(RedisModule_Call)?;
+    let field = log::c_text(field);
+    // `C`: as the client, which must be allowed to read that key.
+    // SAFETY: the context by the caller's contract; the format stands for what follows it.
+    let reply =
+        unsafe { call(context, c"HGET".as_ptr(), c"Cbc".as_ptr(), key.as_ptr(), key.len(), field.as_ptr()) };
+    // SAFETY: the reply was just made, and its pointer is not used again.
+    unsafe { CallReply::new(reply) }?.string()
+}
+
+impl Drop for SourceKey {
+    fn drop(&mut self) {
+        if let (Some(close_key), Some(key)) = (api!(RedisModule_CloseKey), self.key) {
+            // SAFETY: the key is open and not used again.
+            unsafe { close_key(key.as_ptr()) };
+        }
     }
 }

@@ -22,45 +22,32 @@ const LINES_MAX: u32 = 5;
 /// The period in which lines are counted.
 const WINDOW: Duration = Duration::from_secs(1);
 
-/// The topic of lines that a client can cause repeatedly.
-#[derive(Clone, Copy)]
-pub(super) enum Topic {
-    /// A payload that is not a filter.
-    Loading,
-    /// No memory for the copy of a filter.
-    Copying,
-    /// A filter that the server refuses.
-    Publishing,
-    /// A command that the server does not replicate.
-    Replicating,
-    /// A filter that has grown often.
-    Growing,
-    /// A filter that has no room for new items.
-    Refusing,
-    /// A panic, which every entry of the module catches.
-    Panicking,
-}
-
-/// The recent lines of a topic.
-struct Throttle {
+/// A topic of lines that a client can cause repeatedly.
+pub(super) struct Topic {
     /// The start of every line of the topic.
     what: &'static str,
-    window: Mutex<Window>,
+    recent: Mutex<RecentLines>,
 }
 
-/// In the order of [`Topic`].
-static THROTTLES: [Throttle; 7] = [
-    Throttle::new("a filter cannot be loaded"),
-    Throttle::new("a filter cannot be copied"),
-    Throttle::new("the server refused a new filter"),
-    Throttle::new("the server did not replicate a command"),
-    Throttle::new("a filter has grown often"),
-    Throttle::new("a filter refuses items"),
-    Throttle::new("everbloom"),
-];
+/// A payload that is not a filter.
+static LOADING: Topic = Topic::new("a filter cannot be loaded");
+/// No memory for the copy of a filter.
+pub(super) static COPYING: Topic = Topic::new("a filter cannot be copied");
+/// A filter that the server refuses.
+pub(super) static PUBLISHING: Topic = Topic::new("the server refused a new filter");
+/// A command that the server does not replicate.
+pub(super) static REPLICATING: Topic = Topic::new("the server did not replicate a command");
+/// A filter that has grown often.
+pub(super) static GROWING: Topic = Topic::new("a filter has grown often");
+/// A filter that has no room for new items.
+pub(super) static REFUSING: Topic = Topic::new("a filter refuses items");
+/// A panic, which every entry of the module catches.
+static PANICKING: Topic = Topic::new("everbloom");
+
+static TOPICS: [&Topic; 7] = [&LOADING, &COPYING, &PUBLISHING, &REPLICATING, &GROWING, &REFUSING, &PANICKING];
 
 /// The lines that were written and omitted.
-struct Window {
+struct RecentLines {
     /// The start of the current count of lines; `None` before the first line.
     began: Option<Instant>,
     lines: u32,
@@ -74,7 +61,7 @@ fn is_over(since: Option<Instant>, now: Instant) -> bool {
     since.is_none_or(|since| now.duration_since(since) >= WINDOW)
 }
 
-impl Window {
+impl RecentLines {
     /// Counts a line. Returns whether it may be written.
     fn admit(&mut self, now: Instant) -> bool {
         if is_over(self.began, now) {
@@ -99,32 +86,20 @@ impl Window {
     }
 }
 
-impl Throttle {
+impl Topic {
     const fn new(what: &'static str) -> Self {
-        Self { what, window: Mutex::new(Window { began: None, lines: 0, omitted_since: None, omitted: 0 }) }
-    }
-
-    fn of(topic: Topic) -> &'static Self {
-        let [loading, copying, publishing, replicating, growing, refusing, panicking] = &THROTTLES;
-        match topic {
-            Topic::Loading => loading,
-            Topic::Copying => copying,
-            Topic::Publishing => publishing,
-            Topic::Replicating => replicating,
-            Topic::Growing => growing,
-            Topic::Refusing => refusing,
-            Topic::Panicking => panicking,
-        }
+        let recent = RecentLines { began: None, lines: 0, omitted_since: None, omitted: 0 };
+        Self { what, recent: Mutex::new(recent) }
     }
 
     /// Returns whether a line may be written now. It never blocks: if the lock is taken, the line may be written.
     fn admits(&self) -> bool {
-        self.window.try_lock().map_or(true, |mut window| window.admit(Instant::now()))
+        self.recent.try_lock().map_or(true, |mut recent| recent.admit(Instant::now()))
     }
 
     /// Logs the number of omitted lines.
     fn log_omitted(&self, context: Context) {
-        let omitted = self.window.try_lock().ok().and_then(|mut window| window.take_omitted(Instant::now()));
+        let omitted = self.recent.try_lock().ok().and_then(|mut recent| recent.take_omitted(Instant::now()));
         if let Some(omitted) = omitted {
             warning(context, &format!("{}: {omitted} more lines of this kind were omitted", self.what));
         }
@@ -141,10 +116,9 @@ pub(super) fn warning(context: Context, text: &str) {
 }
 
 /// Writes a warning on a topic, unless it is throttled; `context` must be null or alive.
-pub(super) fn throttled(topic: Topic, context: Context, text: &str) {
-    let throttle = Throttle::of(topic);
-    if throttle.admits() {
-        warning(context, &format!("{}: {text}", throttle.what));
+pub(super) fn throttled(topic: &Topic, context: Context, text: &str) {
+    if topic.admits() {
+        warning(context, &format!("{}: {text}", topic.what));
     }
 }
 
@@ -154,12 +128,11 @@ pub(super) fn throttled(topic: Topic, context: Context, text: &str) {
 /// # Safety
 /// `io` must be the server's, within the callback that it was passed to.
 pub(super) unsafe fn unloadable(io: *mut raw::RedisModuleIO, error: &str) {
-    let throttle = Throttle::of(Topic::Loading);
-    if !(is_server_loading() || throttle.admits()) {
+    if !(is_server_loading() || LOADING.admits()) {
         return;
     }
     let Some(log) = api!(RedisModule_LogIOError) else { return };
-    let text = c_text(&format!("{}: {error}", throttle.what));
+    let text = c_text(&format!("{}: {error}", LOADING.what));
     // SAFETY: `io` by the caller's contract; the rest as in `warning`.
     unsafe { log(io, WARNING.as_ptr(), TEXT.as_ptr(), text.as_ptr()) };
 }
@@ -190,13 +163,13 @@ unsafe extern "C" fn on_cron(
     _data: *mut c_void,
 ) {
     // The panic hook has logged a panic.
-    let _ = catch_unwind(|| THROTTLES.iter().for_each(|throttle| throttle.log_omitted(context)));
+    let _ = catch_unwind(|| TOPICS.iter().for_each(|topic| topic.log_omitted(context)));
 }
 
 /// Sends the message of every panic to the server's log; a daemon has no standard error.
 pub(super) fn report_panics() {
     std::panic::set_hook(Box::new(|panic| {
-        throttled(Topic::Panicking, ptr::null_mut(), &panic.to_string());
+        throttled(&PANICKING, ptr::null_mut(), &panic.to_string());
     }));
 }
 

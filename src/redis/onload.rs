@@ -8,7 +8,7 @@ use redis_module::raw::{self, RedisModuleString};
 
 use super::api::{self, Context, ERR, OK, succeeded};
 use super::args::Argv;
-use super::{commands, config, datatype, huge_pages, info, log, memory, server};
+use super::{commands, config, datatype, huge_pages, log, memory, server, stats};
 
 /// Name of the module.
 const NAME: &CStr = c"bf";
@@ -115,7 +115,7 @@ unsafe fn load(context: Context, argv: *mut *mut RedisModuleString, argc: c_int)
     // SAFETY: the context is OnLoad's.
     let registered = registered && unsafe { commands::register(context) };
     // SAFETY: the context is OnLoad's.
-    let registered = registered && unsafe { info::register(context) };
+    let registered = registered && unsafe { stats::register(context) };
     if registered {
         // SAFETY: the context is OnLoad's.
         unsafe { set_options(context) };

@@ -1,32 +1,32 @@
-//! The counts for INFO. Filters are also freed on background threads, so every count is atomic.
+//! The counts, and the sections of INFO that show them. Filters are also freed on background threads, so every count is
+//! atomic.
 
+use std::ffi::{CStr, c_int};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::bloom::filter::kind::KIND_COUNT;
+use redis_module::raw;
+
+use super::api::{Context, succeeded};
+use super::log;
+use crate::bloom::filter::kind::{KIND_COUNT, KINDS};
 use crate::bloom::limits::LAYERS_MAX;
 use crate::bloom::{Filter, FilterCounts};
 use crate::command::table::KeyAccess;
 use crate::command::{Command, Effects};
 
-/// A count.
-pub(super) struct Count(AtomicU64);
+/// A count. It wraps, so that subtraction is possible too.
+struct Count(AtomicU64);
 
 impl Count {
     const fn new() -> Self {
         Self(AtomicU64::new(0))
     }
 
-    /// Adds to the count. Counts wrap, so that subtraction is possible too.
+    /// Adds to the count, unless `more` is 0, because an atomic addition of 0 costs as much as any other.
     #[inline(always)]
     fn add(&self, more: u64) {
-        self.0.fetch_add(more, Relaxed);
-    }
-
-    /// Adds to the count unless `more` is 0, because an atomic addition of 0 costs as much as any other.
-    #[inline(always)]
-    fn add_some(&self, more: u64) {
         if more > 0 {
-            self.add(more);
+            self.0.fetch_add(more, Relaxed);
         }
     }
 
@@ -34,93 +34,43 @@ impl Count {
         self.0.fetch_sub(less, Relaxed);
     }
 
-    /// Returns the count.
-    pub(super) fn get(&self) -> u64 {
+    fn get(&self) -> u64 {
         self.0.load(Relaxed)
     }
 }
 
-/// The totals over all filters of a kind, in all databases: counters, or their values at one time.
-pub(super) struct Totals<T = Count> {
-    pub(super) filters: T,
-    /// Memory of their structs, bits and tables.
-    pub(super) bytes: T,
-    /// Their layers of bits and their tables.
-    pub(super) layers: T,
-    /// Items added to them.
-    pub(super) items: T,
-    /// Their capacity.
-    pub(super) capacity_items: T,
-}
+/// Items that were new to their filter, since the module was loaded, like all counts of events.
+static ADDS_NEW: Count = Count::new();
+/// Items to be added that were, or seemed to be, in their filter.
+static ADDS_KNOWN: Count = Count::new();
+/// Items to be added that their filter refused.
+static ADDS_REFUSED: Count = Count::new();
+/// Items checked that may be in their filter.
+static CHECKS_FOUND: Count = Count::new();
+/// Items checked that are not in their filter.
+static CHECKS_MISSED: Count = Count::new();
+/// Layers and tables that filters have grown by.
+static GROWTHS: Count = Count::new();
+/// Values that could not be loaded.
+static LOAD_ERRORS: Count = Count::new();
+/// Blocks that active defragmentation has moved.
+static DEFRAG_HITS: Count = Count::new();
+/// Blocks that it has not moved.
+static DEFRAG_MISSES: Count = Count::new();
 
-impl Totals {
-    const fn new() -> Self {
-        Self {
-            filters: Count::new(),
-            bytes: Count::new(),
-            layers: Count::new(),
-            items: Count::new(),
-            capacity_items: Count::new(),
-        }
-    }
+/// The totals over all filters of a kind, in all databases: their number, the bytes of their structs, bits and tables,
+/// the number of their layers and tables, their items, and their capacity.
+type KindTotals<T = u64> = [T; 5];
 
-    fn now(&self) -> Totals<u64> {
-        Totals {
-            filters: self.filters.get(),
-            bytes: self.bytes.get(),
-            layers: self.layers.get(),
-            items: self.items.get(),
-            capacity_items: self.capacity_items.get(),
-        }
-    }
-}
+/// The suffixes of the fields with the totals of a kind.
+const TOTAL_NAMES: KindTotals<&str> = ["_filters", "_bytes", "_layers", "_items", "_capacity"];
 
-/// Returns the current totals, in the order of [`KINDS`](crate::bloom::filter::kind::KINDS).
-pub(super) fn now() -> [Totals<u64>; KIND_COUNT] {
-    TOTALS.each_ref().map(Totals::now)
-}
-
-/// The totals, in the order of [`KINDS`](crate::bloom::filter::kind::KINDS).
-static TOTALS: [Totals; KIND_COUNT] = [const { Totals::new() }; KIND_COUNT];
-
-/// Numbers of events since the module was loaded.
-pub(super) struct Events {
-    /// Items that were new to their filter.
-    pub(super) adds_new: Count,
-    /// Items to be added that were, or seemed to be, in their filter.
-    pub(super) adds_known: Count,
-    /// Items to be added that their filter refused.
-    pub(super) adds_refused: Count,
-    /// Items checked that may be in their filter.
-    pub(super) checks_found: Count,
-    /// Items checked that are not in their filter.
-    pub(super) checks_missed: Count,
-    /// Layers and tables that filters have grown by.
-    pub(super) growths: Count,
-    /// Values that could not be loaded.
-    pub(super) load_errors: Count,
-    /// Blocks that active defragmentation has moved.
-    pub(super) defrag_hits: Count,
-    /// Blocks that it has not moved.
-    pub(super) defrag_misses: Count,
-}
-
-/// The counts of events.
-pub(super) static EVENTS: Events = Events {
-    adds_new: Count::new(),
-    adds_known: Count::new(),
-    adds_refused: Count::new(),
-    checks_found: Count::new(),
-    checks_missed: Count::new(),
-    growths: Count::new(),
-    load_errors: Count::new(),
-    defrag_hits: Count::new(),
-    defrag_misses: Count::new(),
-};
+/// The totals, in the order of [`KINDS`].
+static TOTALS: [KindTotals<Count>; KIND_COUNT] = [const { [const { Count::new() }; 5] }; KIND_COUNT];
 
 /// The part of the totals that one filter contributed at its last change, except its items and capacity. It is
 /// subtracted when the filter changes or is freed, so the totals are always the sums over all filters.
-pub(super) struct Footprint {
+pub(super) struct CountedFilter {
     /// The bytes of memory in the lowest bits, then the number of parts, then the kind. It is one word, because
     /// every filter has one.
     packed: u64,
@@ -133,23 +83,19 @@ const LAYERS_BITS: u32 = 13;
 const _: () = assert!(LAYERS_MAX + 1 < 1 << LAYERS_BITS);
 const _: () = assert!(KIND_COUNT <= 1 << (u64::BITS - BYTES_BITS - LAYERS_BITS));
 
-impl Footprint {
+impl CountedFilter {
     /// Adds a new filter to the totals. O(layers).
     pub(super) fn count(filter: &Filter) -> Self {
         let layers = filter.part_count() as u64;
         let kind = filter.kind() as u64;
-        let footprint = Self {
+        let counted = Self {
             packed: low_bits(filter.size_bytes(), BYTES_BITS)
                 | low_bits(layers, LAYERS_BITS) << BYTES_BITS
                 | kind << (BYTES_BITS + LAYERS_BITS),
         };
-        let totals = footprint.totals();
-        totals.filters.add(1);
-        totals.bytes.add(footprint.bytes());
-        totals.layers.add(layers);
-        totals.items.add(filter.counted_items());
-        totals.capacity_items.add(filter.capacity_items());
-        footprint
+        let amounts = [1, counted.bytes(), layers, filter.counted_items(), filter.capacity_items()];
+        counted.totals().iter().zip(amounts).for_each(|(total, amount)| total.add(amount));
+        counted
     }
 
     /// Updates the totals for a changed filter, which had `items_before` and `capacity_before_items` before.
@@ -163,19 +109,15 @@ impl Footprint {
     /// Adds the difference of the items and of the capacity of some parts of the filter.
     #[inline(always)]
     pub(super) fn recount_items(&self, before: &FilterCounts, after: &FilterCounts) {
-        let totals = self.totals();
-        totals.items.add(after.items.wrapping_sub(before.items));
-        totals.capacity_items.add_some(after.capacity_items.wrapping_sub(before.capacity_items));
+        let [_, _, _, items, capacity_items] = self.totals();
+        items.add(after.items.wrapping_sub(before.items));
+        capacity_items.add(after.capacity_items.wrapping_sub(before.capacity_items));
     }
 
     /// Removes the filter, which was counted with `items` and `capacity_items`, from the totals.
     pub(super) fn uncount(&self, items: u64, capacity_items: u64) {
-        let totals = self.totals();
-        totals.filters.subtract(1);
-        totals.bytes.subtract(self.bytes());
-        totals.layers.subtract(self.parts() as u64);
-        totals.items.subtract(items);
-        totals.capacity_items.subtract(capacity_items);
+        let amounts = [1, self.bytes(), self.parts() as u64, items, capacity_items];
+        self.totals().iter().zip(amounts).for_each(|(total, amount)| total.subtract(amount));
     }
 
     /// Returns the number of parts with which the filter was counted.
@@ -192,7 +134,7 @@ impl Footprint {
     /// Returns the totals of the kind with which the filter was counted.
     #[inline(always)]
     #[expect(clippy::indexing_slicing, reason = "the number of a kind")]
-    fn totals(&self) -> &'static Totals {
+    fn totals(&self) -> &'static KindTotals<Count> {
         &TOTALS[(self.packed >> (BYTES_BITS + LAYERS_BITS)) as usize % KIND_COUNT]
     }
 }
@@ -207,28 +149,136 @@ const fn low_bits(number: u64, bits: u32) -> u64 {
 pub(super) fn count_items(command: Command, effects: &Effects<'_>) {
     match command.spec().key_access {
         KeyAccess::ReadOnly => {
-            EVENTS.checks_found.add_some(effects.items_found.into());
-            EVENTS.checks_missed.add_some(effects.items_missed.into());
+            CHECKS_FOUND.add(effects.items_found.into());
+            CHECKS_MISSED.add(effects.items_missed.into());
         }
         KeyAccess::ReadWrite => {
-            EVENTS.adds_new.add_some(effects.items_added);
-            EVENTS.adds_known.add_some(effects.items_known.into());
-            EVENTS.adds_refused.add_some(effects.items_refused.into());
+            ADDS_NEW.add(effects.items_added);
+            ADDS_KNOWN.add(effects.items_known.into());
+            ADDS_REFUSED.add(effects.items_refused.into());
         }
     }
 }
 
 /// Counts parts that a filter has gained.
 pub(super) fn count_growth(layers: u32) {
-    EVENTS.growths.add(layers.into());
+    GROWTHS.add(layers.into());
 }
 
 /// Counts a value that could not be loaded.
 pub(super) fn count_load_error() {
-    EVENTS.load_errors.add(1);
+    LOAD_ERRORS.add(1);
 }
 
 /// Counts a block that active defragmentation has moved or has not moved.
 pub(super) fn count_defrag(was_moved: bool) {
-    if was_moved { &EVENTS.defrag_hits } else { &EVENTS.defrag_misses }.add(1);
+    if was_moved { &DEFRAG_HITS } else { &DEFRAG_MISSES }.add(1);
+}
+
+/// The release. MODULE LIST shows a number only.
+const RELEASE: &CStr = match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {
+    Ok(release) => release,
+    Err(_) => c"",
+};
+
+/// Registers the sections of INFO. Returns false, with a line in the log, if the server refuses.
+///
+/// # Safety
+/// `context` must be that of the running `RedisModule_OnLoad`.
+pub(super) unsafe fn register(context: Context) -> bool {
+    let Some(register) = api!(RedisModule_RegisterInfoFunc) else { return false };
+    // SAFETY: the context is OnLoad's by the caller's contract; the function lives as long as the module.
+    let registered = succeeded(unsafe { register(context, Some(write_info)) });
+    if !registered {
+        log::warning(context, "the server refused the section of INFO");
+    }
+    registered
+}
+
+/// Writes all sections of INFO. The server adds the prefix `bf_` to the names of sections and fields, which are stable:
+/// docs/monitoring.md. The server also calls this for a crash report, so it allocates nothing and accesses no filter.
+///
+/// # Safety
+/// Called by the server only, with the context of the INFO reply that is being written.
+unsafe extern "C" fn write_info(info: *mut raw::RedisModuleInfoCtx, _for_crash_report: c_int) {
+    let (Some(add_section), Some(add_field), Some(add_text)) = (
+        api!(RedisModule_InfoAddSection),
+        api!(RedisModule_InfoAddFieldULongLong),
+        api!(RedisModule_InfoAddFieldCString),
+    ) else {
+        return;
+    };
+    // SAFETY: the context is the server's. The name is copied.
+    let begin = |name: &CStr| succeeded(unsafe { add_section(info, name.as_ptr()) });
+    let write = |name: &CStr, value: u64| {
+        // SAFETY: as above, within the section that was begun last. The name is copied.
+        unsafe { add_field(info, name.as_ptr(), value) };
+    };
+    // All totals are read before the first field is written: other threads may free filters meanwhile, and the sums
+    // must equal those of the kinds.
+    let totals = TOTALS.each_ref().map(|totals| totals.each_ref().map(Count::get));
+    let [filters, bytes, layers, items, capacity_items] = totals.iter().fold([0; 5], sum);
+    let (found, missed) = (CHECKS_FOUND.get(), CHECKS_MISSED.get());
+    if begin(c"") {
+        // SAFETY: as above, within the section that was just begun. Both strings live forever.
+        unsafe { add_text(info, c"release".as_ptr(), RELEASE.as_ptr()) };
+        write(c"filters", filters);
+        write(c"items", items);
+        write(c"bytes", bytes);
+        write(c"adds", ADDS_NEW.get());
+        write(c"checks", found.wrapping_add(missed));
+        write(c"layers", layers);
+        write(c"capacity", capacity_items);
+        write(c"adds_known", ADDS_KNOWN.get());
+        write(c"adds_refused", ADDS_REFUSED.get());
+        write(c"checks_found", found);
+        write(c"checks_missed", missed);
+        write(c"growths", GROWTHS.get());
+        write(c"load_errors", LOAD_ERRORS.get());
+    }
+    for (row, totals) in KINDS.iter().zip(totals) {
+        if begin(InfoName::of([row.info_name, ""]).text()) {
+            for (suffix, total) in TOTAL_NAMES.iter().zip(totals) {
+                write(InfoName::of([row.info_name, suffix]).text(), total);
+            }
+        }
+    }
+    // valkey-bloom's names, which exporters use.
+    if begin(c"bloom_core_metrics") {
+        write(c"bloom_total_memory_bytes", bytes);
+        write(c"bloom_num_objects", filters);
+        write(c"bloom_num_filters_across_objects", layers);
+        write(c"bloom_num_items_across_objects", items);
+        write(c"bloom_capacity_across_objects", capacity_items);
+    }
+    if begin(c"bloom_defrag_metrics") {
+        write(c"bloom_defrag_hits", DEFRAG_HITS.get());
+        write(c"bloom_defrag_misses", DEFRAG_MISSES.get());
+    }
+}
+
+/// Returns the sum of the totals of two kinds.
+fn sum(mut totals: KindTotals, others: &KindTotals) -> KindTotals {
+    totals.iter_mut().zip(others).for_each(|(total, other)| *total = total.wrapping_add(*other));
+    totals
+}
+
+/// The name of a section or a field, built without an allocation.
+struct InfoName([u8; Self::MAX_BYTES]);
+
+impl InfoName {
+    /// Largest length of a name in bytes, with its NUL.
+    const MAX_BYTES: usize = 64;
+
+    /// Returns the concatenation of the parts.
+    fn of(parts: [&str; 2]) -> Self {
+        let mut name = [0; Self::MAX_BYTES];
+        let bytes = parts.iter().flat_map(|part| part.bytes()).take(Self::MAX_BYTES - 1);
+        name.iter_mut().zip(bytes).for_each(|(to, from)| *to = from);
+        Self(name)
+    }
+
+    fn text(&self) -> &CStr {
+        CStr::from_bytes_until_nul(&self.0).unwrap_or_default()
+    }
 }

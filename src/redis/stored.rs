@@ -1,10 +1,9 @@
 //! The value of a key: a filter, and state that only this server needs. Frees it, in the background if it is large.
 
 use super::allocator::block_bytes;
-use super::huge_pages::LargePages;
+use super::huge_pages::{LargePages, spawn};
 use super::memory::is_short;
-use super::stats::Footprint;
-use super::worker::Worker;
+use super::stats::CountedFilter;
 use crate::bloom::{BlockVisitor, Filter, FilterCounts};
 
 /// A value of one of the data types. The server holds it as the bare pointer of a box.
@@ -14,7 +13,7 @@ pub(super) struct Stored {
     /// The state of its huge pages.
     pub(super) pages: LargePages,
     /// Its part of the statistics.
-    counted: Footprint,
+    counted: CountedFilter,
 }
 
 // A size class of the allocators, because a server may have millions of small filters.
@@ -23,7 +22,7 @@ const _: () = assert!(size_of::<Stored>() == 128);
 impl Stored {
     /// Returns a new value, and counts its filter.
     pub(super) fn new(filter: Filter) -> Self {
-        let counted = Footprint::count(&filter);
+        let counted = CountedFilter::count(&filter);
         let pages = LargePages::of(&filter);
         Self { filter, pages, counted }
     }
@@ -36,7 +35,7 @@ impl Stored {
     /// Returns the bytes that the allocator set aside, for structs, bits and table. O(layers + segments).
     pub(super) fn allocated_bytes(&self) -> usize {
         // SAFETY: every `Stored` of a key or a callback is in a box of this module.
-        let mut sum = Sum(unsafe { block_bytes(std::ptr::from_ref(self), size_of::<Self>()) });
+        let mut sum = AllocatedBytes(unsafe { block_bytes(std::ptr::from_ref(self), size_of::<Self>()) });
         self.filter.visit_blocks(&mut sum);
         sum.0
     }
@@ -85,9 +84,9 @@ impl Stored {
 }
 
 /// The sum of the sizes of the allocator's blocks.
-struct Sum(usize);
+struct AllocatedBytes(usize);
 
-impl BlockVisitor for Sum {
+impl BlockVisitor for AllocatedBytes {
     fn visit<T>(&mut self, block: &[T]) {
         // SAFETY: `Filter::visit_blocks`, the only caller, passes blocks of a filter that this module has allocated.
         let block_bytes = unsafe { block_bytes(block.as_ptr(), size_of_val(block)) };
@@ -117,8 +116,6 @@ const URGENT_FREE_UNIT_BYTES: usize = 8 << 20;
 
 /// Most units that the server frees at once: `LAZYFREE_THRESHOLD` in lazyfree.c of every server.
 const AT_ONCE_MAX_UNITS: usize = 64;
-/// Most filters in the queue of the background thread. Further ones are freed at once.
-const WAITING_MAX: usize = 64;
 
 /// Returns the effort of freeing a filter, in the server's units. O(layers).
 pub(super) fn effort(filter: &Filter) -> usize {
@@ -126,13 +123,10 @@ pub(super) fn effort(filter: &Filter) -> usize {
     1 + usize::try_from(filter.size_bytes()).unwrap_or(usize::MAX) / unit_bytes
 }
 
-/// The thread that frees filters.
-static FREER: Worker<Stored> = Worker::new("bf-free", WAITING_MAX, drop);
-
 /// Frees the former value of a key, in the background if the server would do the same.
 pub(super) fn free(stored: Stored) {
     if effort(&stored.filter) > AT_ONCE_MAX_UNITS {
-        // If the worker does not take it, it is freed here.
-        drop(FREER.queue(stored));
+        // Without a thread, the value is freed here.
+        let _ = spawn("bf-free", move || drop(stored));
     }
 }

@@ -4,151 +4,115 @@
 //! `bf-name`, RedisBloom's spelling. Both names are one setting.
 
 mod registration;
-mod setting;
 
 use std::borrow::Cow;
 use std::ptr;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::Relaxed};
+
+use redis_module::raw::RedisModuleString;
 
 pub(super) use self::registration::register;
-use self::setting::{BadValue, Kind, Setting};
+use super::args::string_bytes;
 use crate::bloom::Format;
 use crate::bloom::limits::{
     CAPACITY_MAX_ITEMS, CAPACITY_MIN_ITEMS, EXPANSION_MAX, FILTER_MAX_MAX_BYTES, FILTER_MIN_MAX_BYTES,
 };
 use crate::command::Settings;
+use crate::command::number::{is_ratio, parse_double, parse_integer};
 use crate::command::words::FORMAT_WORDS;
 
-/// The default of `bf.huge-pages`. While a child saves, Linux from 5.8 on copies only 4 KiB of a huge page that is
-/// written to. Older kernels copy all of it; set `no` there.
-const HUGE_PAGES_DEFAULT: bool = true;
-
-/// The words of all formats, in the order of their numbers.
-const FORMATS: &[&str] = &FORMAT_WORDS;
 /// The words of a setting that is on or off.
-const SWITCH: &[&str] = &["yes", "no"];
-/// The words of `bf.missing-filter`.
-const MISSING_WORDS: &[&str] = &["no", "error"];
-/// The words of `bf.on-full`.
-const FULL_WORDS: &[&str] = &["refuse", "saturate"];
+const SWITCH: SettingType = SettingType::Choice(&["yes", "no"]);
 
 /// Returns the position of a state among the words of [`SWITCH`].
 const fn switch(is_on: bool) -> u64 {
     if is_on { 0 } else { 1 }
 }
 
-/// Positions of the settings.
-const ERROR_RATE: usize = 0;
-const INITIAL_SIZE: usize = 1;
-const EXPANSION_FACTOR: usize = 2;
-const MAX_FILTER_BYTES: usize = 3;
-const FORMAT: usize = 4;
-const MISSING_FILTER: usize = 5;
-const AUTO_CREATE: usize = 6;
-const FULL: usize = 7;
-const KEYED: usize = 8;
-const ASSUME_REDISBLOOM_1_1: usize = 9;
-const HUGE_PAGES: usize = 10;
+const DEFAULT: Settings = Settings::DEFAULT;
+static ERROR_RATE: Setting = Setting::new("error-rate", SettingType::Rate, DEFAULT.error_rate.to_bits());
+static INITIAL_SIZE: Setting = Setting::new(
+    "initial-size",
+    SettingType::Count { min: CAPACITY_MIN_ITEMS, max: CAPACITY_MAX_ITEMS },
+    DEFAULT.initial_size_items,
+);
+static EXPANSION_FACTOR: Setting = Setting::new(
+    "expansion-factor",
+    SettingType::Count { min: 0, max: EXPANSION_MAX as u64 },
+    DEFAULT.expansion_factor as u64,
+);
+static MAX_FILTER_BYTES: Setting = Setting::new(
+    "max-filter-bytes",
+    SettingType::Bytes { min: FILTER_MIN_MAX_BYTES, max: FILTER_MAX_MAX_BYTES },
+    DEFAULT.max_filter_bytes,
+);
+static FORMAT: Setting = Setting::new("format", SettingType::Choice(&FORMAT_WORDS), DEFAULT.format as u64);
+static MISSING_FILTER: Setting = Setting::new(
+    "missing-filter",
+    SettingType::Choice(&["no", "error"]),
+    DEFAULT.missing_filter_is_error as u64,
+);
+static AUTO_CREATE: Setting = Setting::new("auto-create", SWITCH, switch(DEFAULT.auto_create));
+static ON_FULL: Setting = Setting::new(
+    "on-full",
+    SettingType::Choice(&["refuse", "saturate"]),
+    DEFAULT.fixed_filters_saturate as u64,
+);
+static KEYED: Setting = Setting::new("keyed", SWITCH, switch(DEFAULT.keyed));
+static ASSUME_REDISBLOOM_1_1: Setting =
+    Setting::new("assume-redisbloom-1-1", SWITCH, switch(DEFAULT.assume_redisbloom_1_1));
+/// By default on. While a child saves, Linux from 5.8 on copies only 4 KiB of a huge page that is written to. Older
+/// kernels copy all of it; set `no` there.
+static HUGE_PAGES: Setting = Setting::new("huge-pages", SWITCH, switch(true));
 
 /// All settings.
-pub(super) static SETTINGS: [Setting; 11] = [
-    Setting::new(
-        [c"bf.error-rate", c"bf-error-rate"],
-        Some("ERROR_RATE"),
-        Kind::Rate,
-        Settings::DEFAULT.error_rate.to_bits(),
-    ),
-    Setting::new(
-        [c"bf.initial-size", c"bf-initial-size"],
-        Some("INITIAL_SIZE"),
-        Kind::Count { min: CAPACITY_MIN_ITEMS, max: CAPACITY_MAX_ITEMS },
-        Settings::DEFAULT.initial_size_items,
-    ),
-    Setting::new(
-        [c"bf.expansion-factor", c"bf-expansion-factor"],
-        None,
-        Kind::Count { min: 0, max: EXPANSION_MAX as u64 },
-        Settings::DEFAULT.expansion_factor as u64,
-    ),
-    Setting::new(
-        [c"bf.max-filter-bytes", c"bf-max-filter-bytes"],
-        None,
-        Kind::Bytes { min: FILTER_MIN_MAX_BYTES, max: FILTER_MAX_MAX_BYTES },
-        Settings::DEFAULT.max_filter_bytes,
-    ),
-    Setting::new([c"bf.format", c"bf-format"], None, Kind::Choice(FORMATS), Settings::DEFAULT.format as u64),
-    Setting::new(
-        [c"bf.missing-filter", c"bf-missing-filter"],
-        None,
-        Kind::Choice(MISSING_WORDS),
-        Settings::DEFAULT.missing_filter_is_error as u64,
-    ),
-    Setting::new(
-        [c"bf.auto-create", c"bf-auto-create"],
-        None,
-        Kind::Choice(SWITCH),
-        switch(Settings::DEFAULT.auto_create),
-    ),
-    Setting::new(
-        [c"bf.on-full", c"bf-on-full"],
-        None,
-        Kind::Choice(FULL_WORDS),
-        Settings::DEFAULT.fixed_filters_saturate as u64,
-    ),
-    Setting::new([c"bf.keyed", c"bf-keyed"], None, Kind::Choice(SWITCH), switch(Settings::DEFAULT.keyed)),
-    Setting::new(
-        [c"bf.assume-redisbloom-1-1", c"bf-assume-redisbloom-1-1"],
-        None,
-        Kind::Choice(SWITCH),
-        switch(Settings::DEFAULT.assume_redisbloom_1_1),
-    ),
-    Setting::new(
-        [c"bf.huge-pages", c"bf-huge-pages"],
-        None,
-        Kind::Choice(SWITCH),
-        switch(HUGE_PAGES_DEFAULT),
-    ),
+static SETTINGS: [&Setting; 11] = [
+    &ERROR_RATE,
+    &INITIAL_SIZE,
+    &EXPANSION_FACTOR,
+    &MAX_FILTER_BYTES,
+    &FORMAT,
+    &MISSING_FILTER,
+    &AUTO_CREATE,
+    &ON_FULL,
+    &KEYED,
+    &ASSUME_REDISBLOOM_1_1,
+    &HUGE_PAGES,
 ];
 
-/// Returns the number that represents the value of a setting.
-fn value(place: usize) -> u64 {
-    SETTINGS.get(place).map_or(0, |setting| setting.value.load(Relaxed))
-}
-
-fn is_on(place: usize) -> bool {
-    value(place) == switch(true)
-}
+/// Names of settings as load arguments of RedisBloom before 8.
+const OLD_WORDS: [(&str, &str); 2] = [("ERROR_RATE", "error-rate"), ("INITIAL_SIZE", "initial-size")];
 
 /// Returns the current settings.
 pub(super) fn settings() -> Settings {
-    let format = usize::try_from(value(FORMAT)).ok().and_then(|place| Format::ALL.get(place));
+    let format = usize::try_from(FORMAT.value()).ok().and_then(|place| Format::ALL.get(place));
     Settings {
-        error_rate: f64::from_bits(value(ERROR_RATE)),
-        initial_size_items: value(INITIAL_SIZE),
-        expansion_factor: u32::try_from(value(EXPANSION_FACTOR)).unwrap_or(EXPANSION_MAX),
-        max_filter_bytes: value(MAX_FILTER_BYTES),
+        error_rate: f64::from_bits(ERROR_RATE.value()),
+        initial_size_items: INITIAL_SIZE.value(),
+        expansion_factor: u32::try_from(EXPANSION_FACTOR.value()).unwrap_or(EXPANSION_MAX),
+        max_filter_bytes: MAX_FILTER_BYTES.value(),
         format: format.copied().unwrap_or_default(),
-        missing_filter_is_error: value(MISSING_FILTER) == 1,
-        auto_create: is_on(AUTO_CREATE),
-        fixed_filters_saturate: value(FULL) == 1,
-        keyed: is_on(KEYED),
-        assume_redisbloom_1_1: is_on(ASSUME_REDISBLOOM_1_1),
-    }
-}
-
-/// Resets the value and the default of every setting.
-pub(super) fn reset() {
-    for setting in &SETTINGS {
-        setting.default.store(setting.built_in, Relaxed);
-        setting.value.store(setting.built_in, Relaxed);
-        // SAFETY: on the main thread, before the settings are registered: none of their texts is in use.
-        unsafe { setting.replace_text(ptr::null_mut()) };
+        missing_filter_is_error: MISSING_FILTER.value() == 1,
+        auto_create: AUTO_CREATE.is_on(),
+        fixed_filters_saturate: ON_FULL.value() == 1,
+        keyed: KEYED.is_on(),
+        assume_redisbloom_1_1: ASSUME_REDISBLOOM_1_1.is_on(),
     }
 }
 
 /// Returns `bf.huge-pages`.
 pub(super) fn huge_pages_wanted() -> bool {
-    is_on(HUGE_PAGES)
+    HUGE_PAGES.is_on()
+}
+
+/// Resets the value and the default of every setting.
+pub(super) fn reset() {
+    for setting in SETTINGS {
+        setting.default.store(setting.built_in, Relaxed);
+        setting.value.store(setting.built_in, Relaxed);
+        // SAFETY: on the main thread, before the settings are registered: none of their texts is in use.
+        unsafe { setting.replace_text(ptr::null_mut()) };
+    }
 }
 
 /// Sets the defaults of settings from the arguments of MODULE LOAD, pairs of a name and a value. A name is
@@ -168,43 +132,197 @@ pub(super) fn apply_arguments(arguments: &[&[u8]]) -> Result<Vec<String>, String
         return Err(format!("Invalid number of arguments passed: no value for '{}'", text(word)));
     }
     for [word, value] in pairs {
-        if is_of_cuckoo_filters(word) {
-            warnings.push(format!("'{}' is ignored: this module has no cuckoo filters", text(word)));
+        let name = text(word);
+        // Such as `CF_MAX_EXPANSIONS` or `cf-bucket-size`.
+        if has_prefix(word, "cf-") || has_prefix(word, "cf_") {
+            warnings.push(format!("'{name}' is ignored: this module has no cuckoo filters"));
             continue;
         }
-        let setting = SETTINGS
-            .iter()
-            .find(|setting| is_named(setting, word))
-            .ok_or_else(|| format!("Unrecognized option '{}'", text(word)))?;
-        setting.set_default(value).map_err(|bad| describe(bad, word, setting))?;
+        let setting = named(word).ok_or_else(|| format!("Unrecognized option '{name}'"))?;
+        let value = setting.parse(value).map_err(|bad| match bad {
+            BadValue::NotANumber => format!("Invalid argument for '{name}'"),
+            BadValue::OutOfRange => format!("'{name}' must be in the range {}", setting.range_text()),
+        })?;
+        setting.default.store(value, Relaxed);
+        // The configuration may override the value.
+        setting.value.store(value, Relaxed);
     }
     Ok(warnings)
 }
 
-/// Returns whether a name is a setting of RedisBloom's cuckoo filters, such as `CF_MAX_EXPANSIONS` or `cf-bucket-size`.
-fn is_of_cuckoo_filters(word: &[u8]) -> bool {
-    word.get(..3)
-        .is_some_and(|start| [b"cf-", b"cf_"].iter().any(|prefix| start.eq_ignore_ascii_case(*prefix)))
+/// Returns the setting that a load argument names.
+fn named(word: &[u8]) -> Option<&'static Setting> {
+    let has_our_prefix = has_prefix(word, "bf.") || has_prefix(word, "bf-");
+    let name = if has_our_prefix { word.get(3..)? } else { word };
+    let old = OLD_WORDS.iter().find(|(old, _)| old.as_bytes().eq_ignore_ascii_case(word));
+    let name = old.map_or(name, |(_, name)| name.as_bytes());
+    SETTINGS.into_iter().find(|setting| setting.name.as_bytes().eq_ignore_ascii_case(name))
 }
 
-/// Returns whether a word is one of the names of a setting.
-fn is_named(setting: &Setting, word: &[u8]) -> bool {
-    let plain = setting.dashed.to_bytes().strip_prefix(b"bf-").unwrap_or_default();
-    [setting.dotted.to_bytes(), setting.dashed.to_bytes(), plain]
-        .into_iter()
-        .chain(setting.legacy.map(str::as_bytes))
-        .any(|name| name.eq_ignore_ascii_case(word))
-}
-
-/// Returns the text for a bad value, with the name as in the arguments.
-fn describe(bad: BadValue, word: &[u8], setting: &Setting) -> String {
-    let name = text(word);
-    match bad {
-        BadValue::NotANumber => format!("Invalid argument for '{name}'"),
-        BadValue::OutOfRange => format!("'{name}' must be in the range {}", setting.range_text()),
-    }
+fn has_prefix(word: &[u8], prefix: &str) -> bool {
+    word.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix.as_bytes()))
 }
 
 fn text(bytes: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(bytes)
+}
+
+/// One setting.
+struct Setting {
+    /// Its name without a prefix.
+    name: &'static str,
+    setting_type: SettingType,
+    /// The default without load arguments.
+    built_in: u64,
+    value: AtomicU64,
+    default: AtomicU64,
+    /// The text that CONFIG GET shows, as it was set; null before the first CONFIG GET. Owned.
+    text: AtomicPtr<RedisModuleString>,
+}
+
+/// The type of a setting.
+#[derive(Clone, Copy)]
+enum SettingType {
+    /// A number strictly between 0 and 1, stored as the bits of a double.
+    Rate,
+    /// An integer in this range.
+    Count { min: u64, max: u64 },
+    /// A number of bytes in this range, with an optional unit such as `gb`.
+    Bytes { min: u64, max: u64 },
+    /// One of these words, stored as its position.
+    Choice(&'static [&'static str]),
+}
+
+/// Why a text is not a value of a setting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum BadValue {
+    /// The text is not a number.
+    NotANumber,
+    /// The value is not in the range.
+    OutOfRange,
+}
+
+/// Whether the server is setting the initial values.
+static IS_LOADING: AtomicBool = AtomicBool::new(false);
+
+impl Setting {
+    const fn new(name: &'static str, setting_type: SettingType, built_in: u64) -> Self {
+        let (value, default) = (AtomicU64::new(built_in), AtomicU64::new(built_in));
+        Self { name, setting_type, built_in, value, default, text: AtomicPtr::new(ptr::null_mut()) }
+    }
+
+    /// Returns the number that represents the value.
+    fn value(&self) -> u64 {
+        self.value.load(Relaxed)
+    }
+
+    /// Returns whether a switch is on.
+    fn is_on(&self) -> bool {
+        self.value() == switch(true)
+    }
+
+    /// Returns the range as RedisBloom writes it.
+    fn range_text(&self) -> String {
+        match self.setting_type {
+            SettingType::Rate => "(0.000000, 1.000000)".to_owned(),
+            SettingType::Count { min, max } | SettingType::Bytes { min, max } => format!("[{min}, {max}]"),
+            SettingType::Choice(words) => words.join(", "),
+        }
+    }
+
+    /// Returns the value that a text represents.
+    fn parse(&self, text: &[u8]) -> Result<u64, BadValue> {
+        match self.setting_type {
+            SettingType::Rate => {
+                let rate = parse_double(text).ok_or(BadValue::NotANumber)?;
+                is_ratio(rate).then_some(rate.to_bits())
+            }
+            SettingType::Count { min, max } => {
+                let count = parse_integer(text).ok_or(BadValue::NotANumber)?;
+                u64::try_from(count).ok().filter(|count| (min..=max).contains(count))
+            }
+            SettingType::Bytes { min, max } => {
+                let bytes = parse_bytes(text).ok_or(BadValue::NotANumber)?;
+                bytes.filter(|bytes| (min..=max).contains(bytes))
+            }
+            SettingType::Choice(words) => {
+                let place = words.iter().position(|word| word.as_bytes().eq_ignore_ascii_case(text));
+                place.map(|place| place as u64)
+            }
+        }
+        .ok_or(BadValue::OutOfRange)
+    }
+
+    /// Returns the text of a value.
+    fn format(&self, value: u64) -> String {
+        match self.setting_type {
+            SettingType::Rate => f64::from_bits(value).to_string(),
+            SettingType::Count { .. } | SettingType::Bytes { .. } => value.to_string(),
+            SettingType::Choice(words) => {
+                let word = usize::try_from(value).ok().and_then(|place| words.get(place));
+                word.copied().unwrap_or_default().to_owned()
+            }
+        }
+    }
+
+    /// Sets the value. While the server loads the configuration, a default is ignored: a setting has two names, and
+    /// the default of the name that is not configured must not replace the configured value of the other.
+    fn set(&self, value: u64) {
+        if !(IS_LOADING.load(Relaxed) && value == self.default.load(Relaxed)) {
+            self.value.store(value, Relaxed);
+        }
+    }
+
+    /// Returns the text for CONFIG GET: as it was set, or formatted if it was set as a number.
+    fn text(&self) -> *mut RedisModuleString {
+        let text = self.text.load(Relaxed);
+        // SAFETY: the text is owned by this setting, and only the main thread, which runs this, replaces it.
+        if !text.is_null() && self.parse(unsafe { string_bytes(text) }) == Ok(self.value()) {
+            return text;
+        }
+        let text = new_string(&self.format(self.value()));
+        // SAFETY: the new text was just made without a context. The server has copied the last one: it calls this for
+        // one reply of CONFIG GET at a time.
+        unsafe { self.replace_text(text) };
+        text
+    }
+
+    /// Takes ownership of a text and frees the last one.
+    ///
+    /// # Safety
+    /// `text` must be null, or alive and the caller's own to give away, made or retained without a context. Nothing
+    /// that [`text`](Self::text) has returned may be used afterwards. Only the main thread may call this.
+    unsafe fn replace_text(&self, text: *mut RedisModuleString) {
+        let last = self.text.swap(text, Relaxed);
+        if let Some(free) = api!(RedisModule_FreeString).filter(|_| !last.is_null()) {
+            // SAFETY: the last text was owned by this setting and is not used again; strings that were made
+            // or retained without a context are freed without one.
+            unsafe { free(ptr::null_mut(), last) };
+        }
+    }
+}
+
+/// Returns a number of bytes that may have one of the units of redis.conf; `Some(None)` if it is too large.
+fn parse_bytes(text: &[u8]) -> Option<Option<u64>> {
+    const UNITS: [(&str, u64); 7] = [
+        ("kb", 1 << 10),
+        ("mb", 1 << 20),
+        ("gb", 1 << 30),
+        ("k", 1_000),
+        ("m", 1_000_000),
+        ("g", 1_000_000_000),
+        ("b", 1),
+    ];
+    let text = std::str::from_utf8(text).ok()?.to_ascii_lowercase();
+    let unit = UNITS.iter().find_map(|(name, bytes)| Some((text.strip_suffix(name)?, *bytes)));
+    let (number, unit_bytes) = unit.unwrap_or((&text, 1));
+    let number = parse_integer(number.as_bytes())?;
+    Some(u64::try_from(number).ok().and_then(|number| number.checked_mul(unit_bytes)))
+}
+
+/// Returns a string of the server; null if there is no memory.
+fn new_string(text: &str) -> *mut RedisModuleString {
+    let Some(create) = api!(RedisModule_CreateString) else { return ptr::null_mut() };
+    // SAFETY: no context is needed; the bytes are copied.
+    unsafe { create(ptr::null_mut(), text.as_ptr().cast(), text.len()) }
 }

@@ -1,14 +1,13 @@
 //! Registration of the settings with the server, and the callbacks that read and write them.
 
-use std::ffi::{CStr, c_char, c_int, c_longlong, c_uint, c_void};
+use std::ffi::{c_char, c_int, c_longlong, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::sync::atomic::Ordering::Relaxed;
 
 use redis_module::raw::{self, RedisModuleString};
 
-use super::SETTINGS;
-use super::setting::{BadValue, IS_LOADING, Kind, Setting, new_string};
+use super::{BadValue, IS_LOADING, SETTINGS, Setting, SettingType, new_string};
 use crate::redis::api::{Context, ERR, OK, succeeded};
 use crate::redis::args::string_bytes;
 use crate::redis::{log, server};
@@ -19,82 +18,61 @@ use crate::redis::{log, server};
 /// # Safety
 /// `context` must be that of the running `RedisModule_OnLoad`.
 pub(in crate::redis) unsafe fn register(context: Context) -> bool {
-    for setting in &SETTINGS {
-        // SAFETY: the context is OnLoad's by the caller's contract.
-        if !unsafe { register_name(context, setting, setting.dotted, 0) } {
-            let name = setting.dotted.to_string_lossy();
-            log::warning(
-                context,
-                &format!("cannot register the setting {name}: another module may have this name"),
-            );
-            return false;
-        }
+    // SAFETY: the context is OnLoad's by the caller's contract.
+    let register_all =
+        |is_plain| SETTINGS.iter().find(|setting| !unsafe { register_name(context, setting, is_plain) });
+    if let Some(Setting { name, .. }) = register_all(false) {
+        let text = format!("cannot register the setting bf.{name}: another module may have this name");
+        log::warning(context, &text);
+        return false;
     }
-    if server::may_accept_plain_names() {
-        // SAFETY: the context is OnLoad's by the caller's contract.
-        unsafe { register_plain_names(context) };
+    // The second names are optional: the module loads without them. The server logs a warning for each name that it
+    // refuses, so no further name is tried after the first refusal.
+    if server::may_accept_plain_names()
+        && let Some(Setting { name, .. }) = register_all(true)
+    {
+        let text = format!(
+            "the server refused bf-{name} as a name of the setting bf.{name}: use the names that begin with bf."
+        );
+        log::warning(context, &text);
     }
     let Some(load_configs) = api!(RedisModule_LoadConfigs) else { return false };
     IS_LOADING.store(true, Relaxed);
     // SAFETY: the context is OnLoad's by the caller's contract.
-    let status = unsafe { load_configs(context) };
+    let loaded = succeeded(unsafe { load_configs(context) });
     IS_LOADING.store(false, Relaxed);
-    if !succeeded(status) {
+    if !loaded {
         log::warning(
             context,
             "the module is not loaded: correct the invalid value of a bf setting in the configuration",
         );
     }
-    succeeded(status)
+    loaded
 }
 
-/// Registers the second name of every setting, which has no prefix. These names are optional: the module loads
-/// without them. The server logs a warning for each name that it refuses, so no further name is tried after the first
-/// refusal.
+/// Registers one of the names of a setting: `bf-name` if it is plain, `bf.name` otherwise.
 ///
 /// # Safety
 /// As [`register`].
-unsafe fn register_plain_names(context: Context) {
-    let flags = raw::REDISMODULE_CONFIG_UNPREFIXED;
-    let refused = SETTINGS.iter().find(|setting| {
-        // SAFETY: the context is OnLoad's by the caller's contract.
-        !unsafe { register_name(context, setting, setting.dashed, flags) }
-    });
-    if let Some(setting) = refused {
-        let (dashed, dotted) = (setting.dashed.to_string_lossy(), setting.dotted.to_string_lossy());
-        log::warning(
-            context,
-            &format!(
-                "the server refused {dashed} as a name of the setting {dotted}: use the names that begin with bf."
-            ),
-        );
-    }
-}
-
-/// # Safety
-/// As [`register`].
-unsafe fn register_name(
-    context: Context,
-    setting: &'static Setting,
-    name: &'static CStr,
-    flags: c_uint,
-) -> bool {
+unsafe fn register_name(context: Context, setting: &'static Setting, is_plain: bool) -> bool {
     let (Some(register_string), Some(register_numeric)) =
         (api!(RedisModule_RegisterStringConfig), api!(RedisModule_RegisterNumericConfig))
     else {
         return false;
     };
-    let is_plain = flags & raw::REDISMODULE_CONFIG_UNPREFIXED != 0;
+    let prefix = if is_plain { "bf-" } else { "bf." };
+    let name = format!("{prefix}{}", setting.name);
     // The server puts the module's name in front of names that are not plain.
-    let registered_name = if is_plain { name } else { strip_prefix(name) };
+    let registered_name = log::c_text(if is_plain { &name } else { setting.name });
+    let flags = if is_plain { raw::REDISMODULE_CONFIG_UNPREFIXED } else { 0 };
     let default = setting.default.load(Relaxed);
     // The server keeps the address while the module is loaded.
-    let name_address: *mut c_void = ptr::from_mut(Box::leak(Box::new(Name { name, setting }))).cast();
+    let name = ptr::from_mut(Box::leak(Box::new(RegisteredName { name, setting }))).cast();
     // RedisBloom's names have RedisBloom's texts for bad values, which only a string setting can give.
-    let range = match setting.kind {
-        Kind::Count { min, max } if !is_plain => Some((min, max, flags)),
-        Kind::Bytes { min, max } => Some((min, max, flags | raw::REDISMODULE_CONFIG_MEMORY)),
-        Kind::Rate | Kind::Count { .. } | Kind::Choice(_) => None,
+    let range = match setting.setting_type {
+        SettingType::Count { min, max } if !is_plain => Some((min, max, flags)),
+        SettingType::Bytes { min, max } => Some((min, max, flags | raw::REDISMODULE_CONFIG_MEMORY)),
+        SettingType::Rate | SettingType::Count { .. } | SettingType::Choice(_) => None,
     };
     let status = match range {
         // SAFETY: the context is OnLoad's by the caller's contract; the name is copied; callbacks and their argument
@@ -110,7 +88,7 @@ unsafe fn register_name(
                 Some(get_number),
                 Some(set_number),
                 None,
-                name_address,
+                name,
             )
         },
         None => {
@@ -125,7 +103,7 @@ unsafe fn register_name(
                     Some(get_text),
                     Some(set_text),
                     None,
-                    name_address,
+                    name,
                 )
             }
         }
@@ -133,72 +111,71 @@ unsafe fn register_name(
     succeeded(status)
 }
 
-/// Returns the name without the module's prefix `bf.`.
-fn strip_prefix(name: &'static CStr) -> &'static CStr {
-    let bytes = name.to_bytes_with_nul();
-    let rest = bytes.strip_prefix(b"bf.").unwrap_or(bytes);
-    CStr::from_bytes_with_nul(rest).unwrap_or(name)
-}
-
-/// A name of a setting: the argument of the callbacks.
-pub(super) struct Name {
-    pub(super) name: &'static CStr,
-    pub(super) setting: &'static Setting,
+/// A name of a setting with its prefix: the argument of the callbacks.
+struct RegisteredName {
+    name: String,
+    setting: &'static Setting,
 }
 
 /// # Safety
 /// `name` must be an address that [`register`] gave to the server.
-unsafe fn name_at(name: *mut c_void) -> &'static Name {
+unsafe fn name_at(name: *mut c_void) -> &'static RegisteredName {
     // SAFETY: the registration leaked it and nothing changes it.
-    unsafe { &*name.cast::<Name>() }
+    unsafe { &*name.cast::<RegisteredName>() }
 }
 
 /// # Safety
 /// Called by the server only, with the argument it was registered with.
-pub(super) unsafe extern "C" fn get_number(_name: *const c_char, name: *mut c_void) -> c_longlong {
+unsafe extern "C" fn get_number(_name: *const c_char, name: *mut c_void) -> c_longlong {
     // SAFETY: the server passes on what it was registered with.
-    let Name { setting, .. } = unsafe { name_at(name) };
-    setting.value.load(Relaxed).cast_signed()
+    let RegisteredName { setting, .. } = unsafe { name_at(name) };
+    setting.value().cast_signed()
 }
 
 /// # Safety
 /// Called by the server only, with the argument it was registered with and a value in the registered range.
-pub(super) unsafe extern "C" fn set_number(
+unsafe extern "C" fn set_number(
     _name: *const c_char,
     value: c_longlong,
     name: *mut c_void,
     _error: *mut *mut RedisModuleString,
 ) -> c_int {
     // SAFETY: the server passes on what it was registered with.
-    let Name { setting, .. } = unsafe { name_at(name) };
+    let RegisteredName { setting, .. } = unsafe { name_at(name) };
     setting.set(value.cast_unsigned());
     OK
 }
 
 /// # Safety
 /// Called by the server only, with the argument it was registered with.
-pub(super) unsafe extern "C" fn get_text(_name: *const c_char, name: *mut c_void) -> *mut RedisModuleString {
+unsafe extern "C" fn get_text(_name: *const c_char, name: *mut c_void) -> *mut RedisModuleString {
     // SAFETY: the server passes on what it was registered with.
-    let Name { setting, .. } = unsafe { name_at(name) };
+    let RegisteredName { setting, .. } = unsafe { name_at(name) };
     catch_unwind(AssertUnwindSafe(|| setting.text())).unwrap_or(ptr::null_mut())
 }
 
 /// # Safety
 /// Called by the server only, with a living string, the argument it was registered with and a place for an
 /// error.
-pub(super) unsafe extern "C" fn set_text(
+unsafe extern "C" fn set_text(
     _name: *const c_char,
     value: *mut RedisModuleString,
     name: *mut c_void,
     error: *mut *mut RedisModuleString,
 ) -> c_int {
     // SAFETY: the server passes on what it was registered with.
-    let Name { name, setting } = unsafe { name_at(name) };
+    let RegisteredName { name, setting } = unsafe { name_at(name) };
     // SAFETY: the string is alive for this call.
     let text = unsafe { string_bytes(value) };
-    let outcome =
-        catch_unwind(AssertUnwindSafe(|| setting.parse(text).map_err(|bad| describe(bad, name, setting))));
-    match outcome {
+    let parse = || {
+        setting.parse(text).map_err(|bad| match bad {
+            BadValue::NotANumber => format!("Invalid value for `{name}`"),
+            BadValue::OutOfRange => {
+                format!("Value for `{name}` must be in the range {}", setting.range_text())
+            }
+        })
+    };
+    match catch_unwind(AssertUnwindSafe(parse)) {
         Ok(Ok(new_value)) => {
             setting.set(new_value);
             if let Some(retain) = api!(RedisModule_RetainString) {
@@ -215,14 +192,5 @@ pub(super) unsafe extern "C" fn set_text(
             ERR
         }
         Err(_) => ERR,
-    }
-}
-
-/// Returns RedisBloom's text for a bad value.
-fn describe(bad: BadValue, name: &CStr, setting: &Setting) -> String {
-    let name = name.to_string_lossy();
-    match bad {
-        BadValue::NotANumber => format!("Invalid value for `{name}`"),
-        BadValue::OutOfRange => format!("Value for `{name}` must be in the range {}", setting.range_text()),
     }
 }

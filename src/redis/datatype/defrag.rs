@@ -37,7 +37,7 @@ pub(super) unsafe extern "C" fn defrag(
 ) -> c_int {
     or_abort("moving a filter", || {
         // SAFETY: the server's context and its place of a value of the type, both used within this callback.
-        let mut run = unsafe { Run::new(context, value) };
+        let mut run = unsafe { DefragStep::new(context, value) };
         run.execute()
     })
 }
@@ -51,12 +51,12 @@ pub(super) unsafe extern "C" fn defrag(
 const MOVABLE_MAX_BYTES: usize = 256 << 10;
 
 /// One call by the server.
-struct Run {
+struct DefragStep {
     context: *mut RedisModuleDefragCtx,
     value: *mut *mut c_void,
 }
 
-impl Run {
+impl DefragStep {
     /// # Safety
     /// The context must be alive, and the place hold a value of the type that nothing else uses, while this
     /// lives.
@@ -150,7 +150,7 @@ impl Run {
     }
 }
 
-impl BlockMover for Run {
+impl BlockMover for DefragStep {
     fn move_vec<T>(&self, values: &mut Vec<T>) {
         let mut old = ManuallyDrop::new(std::mem::take(values));
         let (start, length, capacity) = (old.as_mut_ptr(), old.len(), old.capacity());

@@ -9,6 +9,7 @@ mod defrag;
 mod snapshot;
 
 use std::ffi::{c_int, c_void};
+use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
@@ -16,7 +17,7 @@ use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 use redis_module::raw::{self, RedisModuleDigest, RedisModuleIO, RedisModuleString, RedisModuleType};
 
 use super::api::Context;
-use super::log::{self, Topic};
+use super::log;
 use super::memory::is_short;
 use super::pagemap::ProcessMemory;
 use super::stored::{Stored, effort};
@@ -63,6 +64,8 @@ pub(super) fn is_ours(data_type: *mut RedisModuleType) -> bool {
 /// `context` must be that of the running `RedisModule_OnLoad`.
 pub(super) unsafe fn register(context: Context) -> bool {
     let Some(create) = api!(RedisModule_CreateDataType) else { return false };
+    // SAFETY: a C struct of numbers and optional functions, for which all bytes may be 0.
+    let no_methods: raw::RedisModuleTypeMethods = unsafe { mem::zeroed() };
     TYPES.iter().all(|data_type| {
         let mut methods = raw::RedisModuleTypeMethods {
             version: raw::REDISMODULE_TYPE_METHOD_VERSION.into(),
@@ -72,18 +75,10 @@ pub(super) unsafe fn register(context: Context) -> bool {
             mem_usage: Some(memory_usage),
             digest: Some(digest),
             free: Some(free),
-            aux_load: None,
-            aux_save: None,
-            aux_save_triggers: 0,
             free_effort: Some(free_effort),
-            unlink: None,
             copy: Some(copy),
             defrag: Some(defrag::defrag),
-            mem_usage2: None,
-            free_effort2: None,
-            unlink2: None,
-            copy2: None,
-            aux_save2: None,
+            ..no_methods
         };
         let DataType { name, encoding_version } = DataType::of(data_type.format);
         let c_name = log::c_text(name);
@@ -158,7 +153,7 @@ unsafe extern "C" fn copy(
     match catch_unwind(AssertUnwindSafe(|| filter.try_clone(ProcessMemory))) {
         Ok(Ok(copy)) => hand_over(copy),
         Ok(Err(_)) | Err(_) => {
-            log::throttled(Topic::Copying, ptr::null_mut(), "out of memory");
+            log::throttled(&log::COPYING, ptr::null_mut(), "out of memory");
             ptr::null_mut()
         }
     }
