@@ -1,8 +1,15 @@
-//! The `BF.*` commands: arguments in, replies and effects out.
+//! The `BF.*` commands: arguments in, replies and effects out. The way of a command through the files:
 //!
-//! [`execute()`] runs a command. It reads all arguments and opens keys through a [`Keyspace`], where a key is
-//! "vacant", "a filter" or "another type". The command acts, publishes a new filter when it is complete, and replies.
-//! It returns [`Effects`] for the host. The module `redis` and the tests call the same function.
+//! 1. The server or a test calls [`execute()`] with a [`Command`], whose row in `table` has its arguments and its keys.
+//! 2. `execute` checks the number of arguments and calls the function of the command in `items`, `bulk`, `reserve`,
+//!    `info`, `debug`, `chunks`, `import` or `merge`.
+//! 3. That function reads all arguments: `arguments`, `options`, `number` and `words`. `creation` says which filter the
+//!    options describe.
+//! 4. It opens its keys through a [`Keyspace`], where a key is vacant, a filter, or of another type.
+//! 5. It acts on the filter, or on a new one. All commands that add items share `adding`, `outcomes` and `window`.
+//! 6. `effects` publishes a new filter when it is complete, and `replicated` has the commands that replicas get.
+//! 7. It writes a [`Reply`], and returns [`Effects`] for the server. Every error is a [`CommandError`], and changes
+//!    nothing.
 #![forbid(unsafe_code)]
 
 mod adding;

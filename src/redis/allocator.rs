@@ -29,7 +29,9 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use shifting::Way;
 
+// Unit tests have the allocator of the crate that they depend on.
 #[cfg_attr(not(test), global_allocator)]
+#[cfg_attr(test, used)]
 static ALLOCATOR: ServerAllocator = ServerAllocator;
 
 /// The server's allocator. Outside a server it is the system's; also in servers older than 7.0, whose allocator is

@@ -98,6 +98,17 @@ pub(super) fn succeeded(status: c_int) -> bool {
     status == OK
 }
 
+/// Subscribes to an event of the server.
+///
+/// # Safety
+/// `context` must be that of the running `RedisModule_OnLoad`, and `callback` fit the event.
+pub(super) unsafe fn subscribe(context: Context, event_id: u64, callback: raw::RedisModuleEventCallback) {
+    let Some(subscribe) = api!(RedisModule_SubscribeToServerEvent) else { return };
+    let event = raw::RedisModuleEvent { id: event_id, dataver: 1 };
+    // SAFETY: by the caller's contract. The callback is a function of the module, which stays loaded.
+    unsafe { subscribe(context, event, callback) };
+}
+
 /// The context of a command; null without a command.
 pub(super) type Context = *mut raw::RedisModuleCtx;
 

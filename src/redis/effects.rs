@@ -1,6 +1,7 @@
 //! Applies the effects of a command: replication, signals, keyspace events.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::ffi::CStr;
 use std::ptr;
 use std::sync::Mutex;
@@ -9,7 +10,7 @@ use redis_module::raw::{self, RedisModuleString};
 
 use super::api::{Context, succeeded};
 use super::args::{Argv, string_bytes};
-use super::key::{Claims, Key};
+use super::key::Key;
 use super::log;
 use super::{server, stats};
 use crate::bloom::AddError;
@@ -126,11 +127,10 @@ unsafe fn log_growth(layers_added: u32, context: Context, name: *mut RedisModule
     if unsafe { server::is_replicated(context) } {
         return;
     }
-    let claims = Claims::none();
-    let Some(claim) = claims.claim_only() else { return };
+    let may_have_changed = Cell::new(false);
     // SAFETY: context and name are those of the running command, and no key is open, by the caller's
     // contract.
-    let mut key = unsafe { Key::open(context, name, KeyAccess::ReadOnly, claim) };
+    let mut key = unsafe { Key::open(context, name, KeyAccess::ReadOnly, &may_have_changed) };
     if let KeyValue::Present(filter) = key.slot() {
         // SAFETY: the name is alive and stays as it is while the command runs.
         let line = growth_line(unsafe { string_bytes(name) }, filter, layers_added);

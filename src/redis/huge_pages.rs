@@ -15,7 +15,7 @@ use std::{io, thread};
 
 use redis_module::raw;
 
-use super::api::{Context, server_flags};
+use super::api::{Context, server_flags, subscribe};
 use super::config;
 use crate::bloom::{BitArray, Filter, Layer};
 
@@ -199,10 +199,8 @@ static HAS_CHILD: AtomicBool = AtomicBool::new(false);
 /// # Safety
 /// `context` must be that of the running `RedisModule_OnLoad`.
 pub(super) unsafe fn watch(context: Context) {
-    let Some(subscribe) = api!(RedisModule_SubscribeToServerEvent) else { return };
-    let event = raw::RedisModuleEvent { id: raw::REDISMODULE_EVENT_FORK_CHILD, dataver: 1 };
-    // SAFETY: the context is OnLoad's by the caller's contract; the callback lives as long as the module.
-    unsafe { subscribe(context, event, Some(on_child)) };
+    // SAFETY: the context is OnLoad's by the caller's contract, and this is a callback of such events.
+    unsafe { subscribe(context, raw::REDISMODULE_EVENT_FORK_CHILD, Some(on_child)) };
 }
 
 /// # Safety

@@ -2,8 +2,8 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
-use std::mem::ManuallyDrop;
 use std::ptr::{self, NonNull};
+use std::slice;
 
 use redis_module::raw;
 
@@ -17,6 +17,11 @@ use crate::bloom::{Filter, FilterCounts};
 use crate::command::table::KeyAccess;
 use crate::command::{CommandError, KeyValue, OpenKey};
 
+/// Longest string that is copied, in bytes. All servers store longer strings as plain arrays of bytes, which can be
+/// borrowed. A shorter one may be stored as a number or together with its key, and borrowing it through the module
+/// API would convert it. Servers embed up to 128 bytes; this limit is far above that.
+const COPIED_MAX_BYTES: usize = 4 << 10;
+
 /// The position if no key was opened.
 const NONE: usize = usize::MAX;
 
@@ -26,19 +31,15 @@ pub(super) struct Claims<'a> {
     /// The position of the first key among the arguments. Most commands have one key.
     first: Cell<usize>,
     /// The names of the other keys, if any.
-    others: RefCell<ManuallyDrop<Option<Box<Names<'a>>>>>,
+    others: RefCell<Option<BTreeSet<&'a [u8]>>>,
     /// Whether a filter was open for writing, or was published.
     may_have_changed: Cell<bool>,
 }
 
-#[derive(Default)]
-struct Names<'a>(BTreeSet<&'a [u8]>);
-
 impl<'a> Claims<'a> {
     /// Returns the claims of a command that has opened no key.
     pub(super) const fn none() -> Self {
-        let others = RefCell::new(ManuallyDrop::new(None));
-        Self { first: Cell::new(NONE), others, may_have_changed: Cell::new(false) }
+        Self { first: Cell::new(NONE), others: RefCell::new(None), may_have_changed: Cell::new(false) }
     }
 
     /// Returns whether the command may have changed a key.
@@ -46,57 +47,33 @@ impl<'a> Claims<'a> {
         self.may_have_changed.get()
     }
 
-    /// Claims the key that the argument at `position` names. Returns `None` if a key with that name is claimed
-    /// already.
+    /// Claims the key that the argument at `position` names, for [`Key::open`]. Returns `None` if a key with that name
+    /// is claimed already.
     #[inline(always)]
-    pub(super) fn claim(&self, argv: Argv<'a>, position: usize) -> Option<Claim<'_>> {
+    pub(super) fn claim(&self, argv: Argv<'a>, position: usize) -> Option<&Cell<bool>> {
         if self.first.get() == NONE {
             self.first.set(position);
-            return Some(Claim(&self.may_have_changed));
+            return Some(&self.may_have_changed);
         }
         self.claim_beside(argv, position)
     }
 
-    /// Claims the only key.
-    pub(super) fn claim_only(&self) -> Option<Claim<'_>> {
-        let is_alone = self.first.replace(0) == NONE;
-        is_alone.then_some(Claim(&self.may_have_changed))
-    }
-
     /// Claims a key after the first one.
     #[cold]
-    fn claim_beside(&self, argv: Argv<'a>, position: usize) -> Option<Claim<'_>> {
+    fn claim_beside(&self, argv: Argv<'a>, position: usize) -> Option<&Cell<bool>> {
         let name = argv.bytes(position)?;
         let is_new = argv.bytes(self.first.get()) != Some(name)
-            && self.others.borrow_mut().get_or_insert_default().0.insert(name);
-        is_new.then_some(Claim(&self.may_have_changed))
-    }
-
-    #[cold]
-    fn free_others(&mut self) {
-        drop(self.others.get_mut().take());
+            && self.others.borrow_mut().get_or_insert_default().insert(name);
+        is_new.then_some(&self.may_have_changed)
     }
 }
-
-/// Written out because the compiler would call a function only to find that nothing must be freed.
-impl Drop for Claims<'_> {
-    #[inline(always)]
-    fn drop(&mut self) {
-        if self.others.get_mut().is_some() {
-            self.free_others();
-        }
-    }
-}
-
-/// Proof that no other key of the same name is open. Refers to [`Claims::may_have_changed`].
-pub(super) struct Claim<'k>(&'k Cell<bool>);
 
 /// A key of the selected database, open while this value lives.
 pub(super) struct Key<'k> {
     /// `None` for a key that does not exist and is only read.
     key: Option<NonNull<raw::RedisModuleKey>>,
-    /// `None` for a key that could not be opened.
-    claim: Option<Claim<'k>>,
+    /// Is set if the key may have changed; `None` for a key that could not be opened.
+    may_have_changed: Option<&'k Cell<bool>>,
     /// The filter of the key, after it was looked up. If it may be changed, `counts` are those that
     /// [`Filter::counts_since`] returned then.
     stored: Option<NonNull<Stored>>,
@@ -106,7 +83,7 @@ pub(super) struct Key<'k> {
 }
 
 impl<'k> Key<'k> {
-    /// Opens a key.
+    /// Opens a key. Sets `may_have_changed` if the key may have changed.
     ///
     /// # Safety
     /// `context` and `name` must be those of the running command, and no other `Key` of the same name may
@@ -116,7 +93,7 @@ impl<'k> Key<'k> {
         context: Context,
         name: *mut raw::RedisModuleString,
         access: KeyAccess,
-        claim: Claim<'k>,
+        may_have_changed: &'k Cell<bool>,
     ) -> Self {
         let mode = match access {
             KeyAccess::ReadOnly => raw::REDISMODULE_READ,
@@ -125,19 +102,21 @@ impl<'k> Key<'k> {
         let key = api!(RedisModule_OpenKey)
             // SAFETY: context and name are alive by the caller's contract; the mode is one the API defines.
             .and_then(|open_key| NonNull::new(unsafe { open_key(context, name, mode.cast_signed()) }));
-        Self { key, claim: Some(claim), stored: None, counts: FilterCounts::default(), context, access }
+        let may_have_changed = Some(may_have_changed);
+        Self { key, may_have_changed, stored: None, counts: FilterCounts::default(), context, access }
     }
 
     /// Returns a key that could not be opened. It behaves like a key of another type.
     pub(super) fn none() -> Self {
         let (context, access) = (ptr::null_mut(), KeyAccess::ReadOnly);
-        Self { key: None, claim: None, stored: None, counts: FilterCounts::default(), context, access }
+        let counts = FilterCounts::default();
+        Self { key: None, may_have_changed: None, stored: None, counts, context, access }
     }
 
     /// Records that the key may have changed.
     #[inline(always)]
     fn note_change(&self) {
-        if let Some(Claim(may_have_changed)) = &self.claim {
+        if let Some(may_have_changed) = self.may_have_changed {
             may_have_changed.set(true);
         }
     }
@@ -145,26 +124,63 @@ impl<'k> Key<'k> {
     #[inline(always)]
     fn value(&self) -> KeyValue<NonNull<Stored>> {
         let Some(key) = self.key else {
-            return if self.claim.is_some() { KeyValue::Vacant } else { KeyValue::WrongType };
+            return if self.may_have_changed.is_some() { KeyValue::Vacant } else { KeyValue::WrongType };
         };
-        let (Some(key_type), Some(get_type), Some(get_value)) = (
-            api!(RedisModule_KeyType),
-            api!(RedisModule_ModuleTypeGetType),
-            api!(RedisModule_ModuleTypeGetValue),
-        ) else {
+        let (Some(get_type), Some(get_value)) =
+            (api!(RedisModule_ModuleTypeGetType), api!(RedisModule_ModuleTypeGetValue))
+        else {
             return KeyValue::WrongType;
         };
         // SAFETY: the key is open.
         let data_type = unsafe { get_type(key.as_ptr()) };
         if !datatype::is_ours(data_type) {
-            // SAFETY: the key is open.
-            let key_type = unsafe { key_type(key.as_ptr()) };
-            let is_empty = isize::try_from(key_type) == Ok(raw::REDISMODULE_KEYTYPE_EMPTY);
-            return if is_empty { KeyValue::Vacant } else { KeyValue::WrongType };
+            return if self.key_type().is_none() { KeyValue::Vacant } else { KeyValue::WrongType };
         }
         // SAFETY: the key is open and holds a value of a module's type.
         let value = unsafe { get_value(key.as_ptr()) };
         NonNull::new(value.cast()).map_or(KeyValue::WrongType, KeyValue::Present)
+    }
+
+    /// Returns the type of the key; `None` if it does not exist.
+    fn key_type(&self) -> Option<isize> {
+        let (key, key_type) = (self.key?, api!(RedisModule_KeyType)?);
+        // SAFETY: the key is open.
+        let key_type = isize::try_from(unsafe { key_type(key.as_ptr()) }).unwrap_or(-1);
+        (key_type != raw::REDISMODULE_KEYTYPE_EMPTY).then_some(key_type)
+    }
+
+    /// Returns whether the value is a string that must be copied: see [`COPIED_MAX_BYTES`].
+    pub(super) fn is_short_string(&self) -> bool {
+        let (Some(key), Some(value_length)) = (self.key, api!(RedisModule_ValueLength)) else { return false };
+        // SAFETY: the key is open; measuring a string does not change how it is stored.
+        self.key_type() == Some(raw::REDISMODULE_KEYTYPE_STRING)
+            && unsafe { value_length(key.as_ptr()) } <= COPIED_MAX_BYTES
+    }
+
+    /// Returns the string under the key, `copy` of it if there is one. Nothing may be written to the key while it is
+    /// borrowed.
+    pub(super) fn string<'s>(&'s self, copy: Option<&'s [u8]>) -> KeyValue<&'s [u8]> {
+        match self.key_type() {
+            None if self.may_have_changed.is_some() => KeyValue::Vacant,
+            Some(raw::REDISMODULE_KEYTYPE_STRING) => {
+                copy.or_else(|| self.long_string()).map_or(KeyValue::WrongType, KeyValue::Present)
+            }
+            _ => KeyValue::WrongType,
+        }
+    }
+
+    /// Returns the bytes of a long string, borrowed.
+    fn long_string(&self) -> Option<&[u8]> {
+        let (key, string_dma) = (self.key?, api!(RedisModule_StringDMA)?);
+        let mut length = 0;
+        // SAFETY: the key is open and holds a string; `length` is a place for its length.
+        let start = unsafe { string_dma(key.as_ptr(), &raw mut length, raw::REDISMODULE_READ.cast_signed()) };
+        if start.is_null() {
+            return None;
+        }
+        // SAFETY: the server returns the start of `length` bytes of the value. They stay while the key is open and
+        // nothing is written to it, as `open` requires: no longer than this borrow.
+        Some(unsafe { slice::from_raw_parts(start.cast(), length) })
     }
 
     /// Returns the filter that was found under the key.

@@ -4,16 +4,15 @@
 //! of BF.MERGE and BF.IMPORT. The flag `getkeys-api` would declare these keys. But the server then calls the module
 //! from I/O threads (Valkey 8 and later in a cluster) as if they were the main thread, which crashes the server.
 
+use std::cell::Cell;
 use std::io;
-use std::ptr::NonNull;
-use std::slice;
 
 use redis_module::raw::{self, RedisModuleString};
 
 use super::api::{CallReply, Context, server_flags};
 use super::args::Argv;
 use super::config;
-use super::key::{Claim, Claims, Key};
+use super::key::{Claims, Key};
 use super::log;
 use super::memory::client_limit;
 use super::pagemap::ProcessMemory;
@@ -38,9 +37,9 @@ impl<'a> ServerKeyspace<'a> {
         Self { context, argv, claims: Claims::none() }
     }
 
-    /// Returns the name of a key, and the claim that no other open key of the command has this name.
+    /// Returns the name of a key, which no other open key of the command has, and where to note its changes.
     #[inline(always)]
-    fn claim(&self, position: usize) -> Option<(*mut RedisModuleString, Claim<'_>)> {
+    fn claim(&self, position: usize) -> Option<(*mut RedisModuleString, &Cell<bool>)> {
         Some((self.argv.string(position)?, self.claims.claim(self.argv, position)?))
     }
 }
@@ -78,10 +77,13 @@ impl Keyspace for ServerKeyspace<'_> {
     }
 
     fn with_string<T>(&self, name: KeyName<'_>, read: impl FnOnce(KeyValue<&'_ [u8]>) -> T) -> T {
-        let Some((string, _claim)) = self.claim(name.position) else { return read(KeyValue::WrongType) };
-        // SAFETY: as in `open`; so nothing is written to the key while the source lives.
-        let source = unsafe { SourceKey::open(self.context, string) };
-        read(source.string())
+        let Some((string, claim)) = self.claim(name.position) else { return read(KeyValue::WrongType) };
+        // SAFETY: as in `open`; so nothing is written to the key while it is open.
+        let key = unsafe { Key::open(self.context, string, KeyAccess::ReadOnly, claim) };
+        let is_copied = key.is_short_string();
+        // SAFETY: the context is that of the running command, and the name is an argument of it.
+        let copy = if is_copied { unsafe { copy_of(self.context, string) } } else { None };
+        read(key.string(copy.as_deref()))
     }
 
     fn field(&self, key: &[u8], name: &str) -> Option<Vec<u8>> {
@@ -220,77 +222,6 @@ unsafe fn slot_of(context: Context, name: *mut RedisModuleString) -> Option<i64>
     unsafe { CallReply::new(reply) }?.integer()
 }
 
-/// Longest string that is copied, in bytes. All servers store longer strings as plain arrays of bytes, which can be
-/// borrowed. A shorter one may be stored as a number or together with its key, and borrowing it through the module
-/// API would convert it. Servers embed up to 128 bytes; this limit is far above that.
-const COPIED_MAX_BYTES: usize = 4 << 10;
-
-/// The source of an import, open for reading as long as this value lives.
-struct SourceKey {
-    key: Option<NonNull<raw::RedisModuleKey>>,
-    /// The string, if it is short.
-    copy: Option<Vec<u8>>,
-}
-
-impl SourceKey {
-    /// # Safety
-    /// `context` and `name` must be those of the running command, and no key of that name be open. The value
-    /// must not outlive the command, and nothing may be written to the key meanwhile.
-    unsafe fn open(context: Context, name: *mut RedisModuleString) -> Self {
-        let key = api!(RedisModule_OpenKey).and_then(|open_key| {
-            // SAFETY: context and name are alive by the caller's contract.
-            NonNull::new(unsafe { open_key(context, name, raw::REDISMODULE_READ.cast_signed()) })
-        });
-        let mut source = Self { key, copy: None };
-        if source.is_short_string() {
-            // SAFETY: context and name are alive by the caller's contract.
-            source.copy = unsafe { copy_of(context, name) };
-        }
-        source
-    }
-
-    /// Returns the type of the key; `None` if it does not exist.
-    fn key_type(&self) -> Option<isize> {
-        let (key, key_type) = (self.key?, api!(RedisModule_KeyType)?);
-        // SAFETY: the key is open.
-        let key_type = isize::try_from(unsafe { key_type(key.as_ptr()) }).unwrap_or(-1);
-        (key_type != raw::REDISMODULE_KEYTYPE_EMPTY).then_some(key_type)
-    }
-
-    fn is_short_string(&self) -> bool {
-        let (Some(key), Some(value_length)) = (self.key, api!(RedisModule_ValueLength)) else { return false };
-        // SAFETY: the key is open; measuring a string does not change how it is stored.
-        self.key_type() == Some(raw::REDISMODULE_KEYTYPE_STRING)
-            && unsafe { value_length(key.as_ptr()) } <= COPIED_MAX_BYTES
-    }
-
-    /// Returns the value of the key.
-    fn string(&self) -> KeyValue<&'_ [u8]> {
-        match self.key_type() {
-            None => KeyValue::Vacant,
-            Some(raw::REDISMODULE_KEYTYPE_STRING) => {
-                let bytes = self.copy.as_deref().or_else(|| self.borrowed());
-                bytes.map_or(KeyValue::WrongType, KeyValue::Present)
-            }
-            Some(_) => KeyValue::WrongType,
-        }
-    }
-
-    /// Returns the bytes of a long string, borrowed.
-    fn borrowed(&self) -> Option<&[u8]> {
-        let (key, string_dma) = (self.key?, api!(RedisModule_StringDMA)?);
-        let mut length = 0;
-        // SAFETY: the key is open and holds a string; `length` is a place for its length.
-        let start = unsafe { string_dma(key.as_ptr(), &raw mut length, raw::REDISMODULE_READ.cast_signed()) };
-        if start.is_null() {
-            return None;
-        }
-        // SAFETY: the server returns the start of `length` bytes of the value. They stay while the key
-        // is open and nothing is written to it, by the contract of `open`: no longer than this borrow.
-        Some(unsafe { slice::from_raw_parts(start.cast(), length) })
-    }
-}
-
 /// Returns a copy of the string of a key. The call is not made as the client, which may not have permission for GET.
 ///
 /// # Safety
@@ -316,13 +247,4 @@ unsafe fn field(context: Context, key: &[u8], field: &str) -> Option<Vec<u8>> {
         unsafe { call(context, c"HGET".as_ptr(), c"Cbc".as_ptr(), key.as_ptr(), key.len(), field.as_ptr()) };
     // SAFETY: the reply was just made, and its pointer is not used again.
     unsafe { CallReply::new(reply) }?.string()
-}
-
-impl Drop for SourceKey {
-    fn drop(&mut self) {
-        if let (Some(close_key), Some(key)) = (api!(RedisModule_CloseKey), self.key) {
-            // SAFETY: the key is open and not used again.
-            unsafe { close_key(key.as_ptr()) };
-        }
-    }
 }

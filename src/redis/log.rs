@@ -12,7 +12,7 @@ use std::{mem, ptr};
 
 use redis_module::raw;
 
-use super::api::{Context, server_flags};
+use super::api::{Context, server_flags, subscribe};
 
 const WARNING: &CStr = c"warning";
 const TEXT: &CStr = c"%s";
@@ -148,10 +148,8 @@ fn is_server_loading() -> bool {
 /// # Safety
 /// `context` must be that of the running `RedisModule_OnLoad`.
 pub(super) unsafe fn watch(context: Context) {
-    let Some(subscribe) = api!(RedisModule_SubscribeToServerEvent) else { return };
-    let event = raw::RedisModuleEvent { id: raw::REDISMODULE_EVENT_CRON_LOOP, dataver: 1 };
-    // SAFETY: the context is OnLoad's by the caller's contract; the callback lives as long as the module.
-    unsafe { subscribe(context, event, Some(on_cron)) };
+    // SAFETY: the context is OnLoad's by the caller's contract, and this is a callback of such events.
+    unsafe { subscribe(context, raw::REDISMODULE_EVENT_CRON_LOOP, Some(on_cron)) };
 }
 
 /// # Safety

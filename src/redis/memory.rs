@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use redis_module::raw::{self, RedisModuleIO};
 
-use super::api::{CallReply, Context, server_flags};
+use super::api::{CallReply, Context, server_flags, subscribe};
 use super::config;
 use crate::bloom::{ByteLimit, Limit, LimitSource};
 
@@ -52,10 +52,8 @@ pub(super) unsafe fn watch(context: Context) {
     // SAFETY: the context is alive by the caller's contract.
     unsafe { refresh(context) };
     IS_STALE.store(false, Relaxed);
-    let Some(subscribe) = api!(RedisModule_SubscribeToServerEvent) else { return };
-    let event = raw::RedisModuleEvent { id: raw::REDISMODULE_EVENT_CONFIG, dataver: 1 };
-    // SAFETY: the context is OnLoad's by the caller's contract; the callback lives as long as the module.
-    unsafe { subscribe(context, event, Some(on_config_change)) };
+    // SAFETY: the context is OnLoad's by the caller's contract, and this is a callback of such events.
+    unsafe { subscribe(context, raw::REDISMODULE_EVENT_CONFIG, Some(on_config_change)) };
 }
 
 /// # Safety

@@ -1,13 +1,18 @@
-//! The adapter to the server: the only code that calls the module API.
+//! The adapter to the server: the only code that calls the module API. The way of a command through the files:
 //!
-//! The server calls [`onload`], then one handler per command ([`dispatch`]) and the callbacks of the data types
-//! ([`datatype`]), the settings ([`config`]) and INFO ([`info`]). None of them lets a panic cross into the server.
-//! Apart from the filters, the state of the module is in the statics of [`config`], [`memory`], [`stats`], [`log`],
-//! [`huge_pages`] and [`datatype`].
+//! 1. `onload` has registered the handlers (`commands`), data types (`datatype`), settings (`config`) and INFO (`stats`).
+//! 2. The server calls a handler of `dispatch`, which catches panics. `args` borrows the arguments.
+//! 3. `dispatch` calls [`execute`](crate::command::execute()), with a `keyspace` and a `reply` of this server.
+//! 4. The keyspace opens a `key`. Its value is a filter with the state of this server, `stored`. Limits come from
+//!    `memory`, clock and random numbers from `server`.
+//! 5. When a filter has changed, `stored` updates the totals of `stats` and requests `huge_pages`.
+//! 6. `effects` replicates the command, signals the key, and notifies events. `log` has lines about the filter.
+//!
+//! Apart from the filters, the state of the module is in statics of `config`, `memory`, `stats`, `log`, `huge_pages`,
+//! `effects` and `datatype`. `allocator` is the allocator of all of it.
 
 #[macro_use]
 mod api;
-#[cfg_attr(test, allow(dead_code, reason = "unit tests have the allocator of the crate that they depend on"))]
 mod allocator;
 mod args;
 mod commands;
