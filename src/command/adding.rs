@@ -92,7 +92,7 @@ impl<'a> Adds<'a> for &[&'a [u8]] {
                 creation.commands(key, added, buffer)
             }
             (None, Some(at_ms)) => vec![ReplicatedCommand::add_at(key, at_ms, added, buffer)],
-            (None, None) => vec![ReplicatedCommand::add(key, added, buffer)],
+            (None, None) => vec![ReplicatedCommand::of_items("BF.MADD", key, added, buffer)],
         }
     }
 }
@@ -108,7 +108,7 @@ pub(super) fn add_items<'a, A: Adds<'a>>(
     slot: KeyValue<&mut Filter>,
     host: &dyn Host,
     prefetch: impl Prefetch,
-) -> Result<KeyChange<'a, ItemOutcomes>, CommandError> {
+) -> Result<(ItemOutcomes, KeyChange<'a>), CommandError> {
     match slot {
         KeyValue::WrongType => Err(CommandError::WrongType),
         KeyValue::Present(filter) => {
@@ -127,7 +127,7 @@ pub(super) fn add_items<'a, A: Adds<'a>>(
                 Replication::Rewritten(adds.replicated(key, None, at_ms, &outcomes, buffer))
             };
             let effects = Effects { replication, ..outcomes.effects(adds.count()) };
-            Ok(KeyChange { result: outcomes, publish: None, expires_at_ms: None, effects })
+            Ok((outcomes, KeyChange { publish: None, expires_at_ms: None, effects }))
         }
         KeyValue::Vacant if !options.may_create(host) => Err(CommandError::LostFilter),
         KeyValue::Vacant => {
@@ -146,7 +146,7 @@ pub(super) fn add_items<'a, A: Adds<'a>>(
                 ..outcomes.effects(adds.count())
             };
             let publish = Some(Box::new(filter));
-            Ok(KeyChange { result: outcomes, publish, expires_at_ms: options.expires_at_ms, effects })
+            Ok((outcomes, KeyChange { publish, expires_at_ms: options.expires_at_ms, effects }))
         }
     }
 }

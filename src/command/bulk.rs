@@ -58,8 +58,8 @@ pub(super) fn add<'a>(
         }
     }
     let options = CreationOptions::default();
-    let change = add_items(key.bytes, &batch, &options, slot, keyspace, keyspace.prefetch())?;
-    let (outcomes, effects) = publish(&mut open, key, change)?;
+    let (outcomes, change) = add_items(key.bytes, &batch, &options, slot, keyspace, keyspace.prefetch())?;
+    let effects = publish(&mut open, key, change)?;
     request.write(&outcomes.into_characters(REFUSED), spare, reply);
     Ok(effects)
 }

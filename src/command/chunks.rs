@@ -70,7 +70,7 @@ pub(super) fn load_chunk<'a>(
             None
         }
     };
-    let ((), effects) = publish(&mut open, key, KeyChange::received(created))?;
+    let effects = publish(&mut open, key, KeyChange::received(created))?;
     reply.simple("OK");
     Ok(effects)
 }
@@ -126,7 +126,7 @@ pub(super) fn load<'a>(
         | DecodeError::BeforeFirstRelease(_)
         | DecodeError::Invalid(_) => CommandError::BadBlob,
     })?;
-    let ((), effects) = publish(&mut open, key, KeyChange::received(Some(Box::new(filter))))?;
+    let effects = publish(&mut open, key, KeyChange::received(Some(Box::new(filter))))?;
     reply.simple("OK");
     Ok(effects)
 }

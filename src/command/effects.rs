@@ -64,11 +64,9 @@ pub(super) fn count_of(arguments: usize) -> u32 {
     u32::try_from(arguments).unwrap_or(u32::MAX)
 }
 
-/// The result of a command on a key, before a new filter is published.
+/// The change of a key by a command, before a new filter is published.
 #[derive(Debug)]
-pub(super) struct KeyChange<'a, T> {
-    /// What is replied.
-    pub(super) result: T,
+pub(super) struct KeyChange<'a> {
     /// A complete filter to put under the key, in place of the key's value.
     pub(super) publish: Option<Box<Filter>>,
     /// When that filter expires, in milliseconds of UNIX time.
@@ -77,23 +75,21 @@ pub(super) struct KeyChange<'a, T> {
     pub(super) effects: Effects<'a>,
 }
 
-impl<'a> KeyChange<'a, ()> {
+impl<'a> KeyChange<'a> {
     /// Returns the change that creates a filter, replicated as `commands`.
     pub(super) fn created(filter: Box<Filter>, commands: Vec<ReplicatedCommand<'a>>) -> Self {
         let effects =
             Effects { replication: Replication::Rewritten(commands), created: true, ..Effects::default() };
-        Self { result: (), publish: Some(filter), expires_at_ms: None, effects }
+        Self { publish: Some(filter), expires_at_ms: None, effects }
     }
 
     /// Returns the change that another server's filter, or a chunk of it, makes.
     pub(super) fn received(filter: Option<Box<Filter>>) -> Self {
         let effects =
             Effects { replication: Replication::Verbatim, created: filter.is_some(), ..Effects::default() };
-        Self { result: (), publish: filter, expires_at_ms: None, effects }
+        Self { publish: filter, expires_at_ms: None, effects }
     }
-}
 
-impl<T> KeyChange<'_, T> {
     /// Sets the time at which the new filter expires.
     pub(super) fn expiring(self, at_ms: Option<u64>) -> Self {
         Self { expires_at_ms: at_ms, ..self }
@@ -101,17 +97,17 @@ impl<T> KeyChange<'_, T> {
 }
 
 /// Publishes a change: puts the new filter under its key, or counts what has changed in the existing one. Returns the
-/// result and the effects. An error leaves the key unchanged.
+/// effects. An error leaves the key unchanged.
 ///
 /// # Errors
 /// [`CommandError::Internal`].
 #[inline(always)]
-pub(super) fn publish<'a, T>(
+pub(super) fn publish<'a>(
     key: &mut impl OpenKey,
     name: KeyName<'a>,
-    change: KeyChange<'a, T>,
-) -> Result<(T, Effects<'a>), CommandError> {
-    let KeyChange { result, publish, expires_at_ms, mut effects } = change;
+    change: KeyChange<'a>,
+) -> Result<Effects<'a>, CommandError> {
+    let KeyChange { publish, expires_at_ms, mut effects } = change;
     match publish {
         Some(filter) => {
             key.publish(filter)?;
@@ -126,5 +122,5 @@ pub(super) fn publish<'a, T>(
         None if effects.replication == Replication::None => {}
         None => effects.layers_added = key.changed(effects.items_added),
     }
-    Ok((result, effects))
+    Ok(effects)
 }

@@ -44,13 +44,6 @@ struct Import<'a> {
     is_replacing: bool,
 }
 
-impl Import<'_> {
-    /// Returns whether Redisson's settings can replace missing options.
-    fn has_settings(&self) -> bool {
-        self.string.scheme == Some(Scheme::Redisson) && matches!(self.origin, Origin::Source(_))
-    }
-}
-
 impl<'a> Import<'a> {
     /// Reads `SOURCE key | GUAVA bytes | EMPTY`, then in any order `[SCHEME scheme] [BITS m] [HASHES k] [CAPACITY n]
     /// [SHIFT s] [ORDER msb|lsb] [ENCODING encoding] [ERROR rate] [EXPANSION x] [NONSCALING] [REPLACE] [EX s | PX ms
@@ -91,23 +84,25 @@ impl<'a> Import<'a> {
             let error = if is_guava { ImportError::SelfDescribing } else { ImportError::Missing("SCHEME") };
             return Err(error.into());
         }
-        let Some(scheme) = self.string.scheme else {
+        if self.string.scheme.is_none() {
             // Guava's bytes contain the parameters. An empty filter has no bytes.
-            let repeats = self.string.size_bits.is_some()
-                || self.string.probes.is_some()
-                || self.string.shift.is_some()
-                || self.string.order.is_some();
-            if repeats || self.origin == Origin::Empty {
-                return Err(ImportError::SelfDescribing.into());
-            }
-            return Ok(());
-        };
-        if self.has_settings() {
-            return Ok(());
+            let ImportOptions { size_bits, probes, shift, order, .. } = self.string;
+            let repeats = size_bits.is_some() || probes.is_some() || shift.is_some() || order.is_some();
+            return if repeats || self.origin == Origin::Empty {
+                Err(ImportError::SelfDescribing.into())
+            } else {
+                Ok(())
+            };
         }
-        self.string.size_bits.ok_or(ImportError::Missing("BITS"))?;
-        self.string.probes.or(scheme.fixed_probes()).ok_or(ImportError::Missing("HASHES"))?;
+        if !self.has_settings() {
+            self.parameters(&[])?;
+        }
         Ok(())
+    }
+
+    /// Returns whether Redisson's settings can replace missing options.
+    fn has_settings(&self) -> bool {
+        self.string.scheme == Some(Scheme::Redisson) && matches!(self.origin, Origin::Source(_))
     }
 }
 
@@ -160,12 +155,11 @@ impl<'a> Import<'a> {
                 KeyValue::WrongType => Err(CommandError::WrongType),
             }),
         }?;
-        let ((), effects) = publish(&mut open, key, change)?;
-        Ok(effects)
+        publish(&mut open, key, change)
     }
 
     /// Returns the filter with the bits of `bytes`, the content of its origin, and how it is replicated.
-    fn create(mut self, bytes: &[u8], keyspace: &impl Keyspace) -> Result<KeyChange<'a, ()>, CommandError> {
+    fn create(mut self, bytes: &[u8], keyspace: &impl Keyspace) -> Result<KeyChange<'a>, CommandError> {
         self.complete(keyspace)?;
         let layout = SchemeLayout::new(self.parameters(bytes)?).map_err(ImportError::Scheme)?;
         let planned = Footprint::default().with_layer_spec(&clients_layer(layout, 1));

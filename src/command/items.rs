@@ -35,8 +35,9 @@ pub(super) fn add<'a>(
             (outcome, timing.replicated_ms(filter))
         }
         slot => {
-            let change = add_without_options(key.bytes, &[item], slot, keyspace, keyspace.prefetch())?;
-            let (outcomes, effects) = publish(&mut open, key, change)?;
+            let (outcomes, change) =
+                add_without_options(key.bytes, &[item], slot, keyspace, keyspace.prefetch())?;
+            let effects = publish(&mut open, key, change)?;
             outcomes.write_each(reply);
             return Ok(effects);
         }
@@ -85,7 +86,7 @@ fn add_without_options<'a>(
     slot: KeyValue<&mut Filter>,
     host: &dyn Host,
     prefetch: impl Prefetch,
-) -> Result<KeyChange<'a, ItemOutcomes>, CommandError> {
+) -> Result<(ItemOutcomes, KeyChange<'a>), CommandError> {
     check_auto_create(&slot, host)?;
     add_items(key, &items, &CreationOptions::default(), slot, host, prefetch)
 }
@@ -101,8 +102,9 @@ pub(super) fn madd<'a>(
 ) -> Result<Effects<'a>, CommandError> {
     let (key, items) = (arguments.key()?, arguments.items()?);
     let mut open = keyspace.open(key, KeyAccess::ReadWrite);
-    let change = add_without_options(key.bytes, items, open.slot(), keyspace, keyspace.prefetch())?;
-    let (outcomes, effects) = publish(&mut open, key, change)?;
+    let (outcomes, change) =
+        add_without_options(key.bytes, items, open.slot(), keyspace, keyspace.prefetch())?;
+    let effects = publish(&mut open, key, change)?;
     outcomes.write(reply);
     Ok(effects)
 }
@@ -133,8 +135,9 @@ pub(super) fn insert<'a>(
     if options.no_create && matches!(slot, KeyValue::Vacant) {
         return Err(CommandError::NotFound);
     }
-    let change = add_items(key.bytes, &items, &options.creation, slot, keyspace, keyspace.prefetch())?;
-    let (outcomes, effects) = publish(&mut open, key, change)?;
+    let (outcomes, change) =
+        add_items(key.bytes, &items, &options.creation, slot, keyspace, keyspace.prefetch())?;
+    let effects = publish(&mut open, key, change)?;
     outcomes.write(reply);
     Ok(effects)
 }
@@ -252,7 +255,7 @@ pub(super) fn del<'a>(
     } else {
         let deleted = items.iter().zip(&results).filter(|(_, is_deleted)| **is_deleted);
         let deleted = deleted.map(|(item, _)| Cow::Borrowed(*item));
-        Replication::Rewritten(vec![ReplicatedCommand::delete(key.bytes, deleted, buffer)])
+        Replication::Rewritten(vec![ReplicatedCommand::of_items("BF.DEL", key.bytes, deleted, buffer)])
     };
     Ok(Effects { replication, items_deleted, ..Effects::default() })
 }

@@ -55,12 +55,6 @@ pub fn is_ratio(number: f64) -> bool {
     number > 0.0 && number < 1.0
 }
 
-/// Returns `value` if it is from 1 to `max`.
-#[must_use]
-pub fn in_range(value: i64, max: u64) -> Option<u64> {
-    u64::try_from(value).ok().filter(|value| (1..=max).contains(value))
-}
-
 /// Returns a number as C's `%g` writes it: six significant digits, and an exponent of at least two digits below 1e-4
 /// and from 1e6.
 pub(super) fn six_digits(number: f64) -> String {

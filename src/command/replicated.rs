@@ -22,22 +22,14 @@ pub struct ReplicatedCommand<'a> {
 
 /// `buffer` is always empty; its memory is reused for the arguments.
 impl<'a> ReplicatedCommand<'a> {
-    /// Returns the command that adds `items` to the filter under `key`.
-    pub(super) fn add(
+    /// Returns BF.MADD or BF.DEL: the command that adds `items` to the filter under `key`, or deletes them.
+    pub(super) fn of_items(
+        command: &'static str,
         key: &'a [u8],
         items: impl Iterator<Item = Cow<'a, [u8]>>,
         buffer: ArgumentList<'a>,
     ) -> Self {
-        Self::with_items("BF.MADD", [Cow::Borrowed(key)], items, buffer)
-    }
-
-    /// Returns the command that deletes `items` from the filter under `key`.
-    pub(super) fn delete(
-        key: &'a [u8],
-        items: impl Iterator<Item = Cow<'a, [u8]>>,
-        buffer: ArgumentList<'a>,
-    ) -> Self {
-        Self::with_items("BF.DEL", [Cow::Borrowed(key)], items, buffer)
+        Self::with_items(command, [Cow::Borrowed(key)], items, buffer)
     }
 
     /// Returns the command that adds `items` with the time `at_ms` to the filter under `key`, and does not create one.
@@ -162,7 +154,7 @@ impl Creation {
             return vec![ReplicatedCommand::with_items(command, head, items, buffer)];
         }
         let mut commands = vec![ReplicatedCommand { command, arguments: head.collect() }];
-        commands.extend(has_items.then(|| ReplicatedCommand::add(key, items, buffer)));
+        commands.extend(has_items.then(|| ReplicatedCommand::of_items("BF.MADD", key, items, buffer)));
         commands
     }
 }

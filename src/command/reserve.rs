@@ -5,7 +5,7 @@ use super::creation::spec;
 use super::effects::{Effects, KeyChange, Replication, publish};
 use super::error::CommandError;
 use super::keyspace::{Host, KeyValue, Keyspace, OpenKey, Reply};
-use super::number::{in_range, is_ratio, parse_double, parse_integer};
+use super::number::{is_ratio, parse_double, parse_integer};
 use super::options::{CommandOptions, CreationOptions};
 use super::replicated::Creation;
 use super::table::KeyAccess;
@@ -39,7 +39,7 @@ pub(super) fn reserve<'a>(
     let filter = Filter::reserve(spec(&options, keyspace)?, keyspace).map_err(CommandError::Reserve)?;
     let commands = Creation::of(&filter).commands(key.bytes, std::iter::empty(), Vec::new());
     let change = KeyChange::created(Box::new(filter), commands).expiring(options.expires_at_ms);
-    let ((), effects) = publish(&mut open, key, change)?;
+    let effects = publish(&mut open, key, change)?;
     if if_not_exists {
         reply.integer(1)
     } else {
@@ -66,7 +66,7 @@ fn parse(mut arguments: Arguments<'_>, host: &dyn Host) -> Result<(CreationOptio
         options.format = options.format.or(Some(Format::RedisBloom));
     }
     let max_items = options.capacity_max_items(host);
-    let capacity_items = in_range(capacity, max_items);
+    let capacity_items = u64::try_from(capacity).ok().filter(|items| (1..=max_items).contains(items));
     options.error_rate = Some(error_rate);
     options.capacity_items = Some(capacity_items.ok_or(CommandError::ReserveCapacityRange { max_items })?);
     are_good?;

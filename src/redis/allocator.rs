@@ -94,24 +94,13 @@ unsafe impl GlobalAlloc for ServerAllocator {
             // SAFETY: the caller keeps the contract of this very method.
             return unsafe { System.alloc_zeroed(layout) };
         };
-        let size_bytes = match shifting::of(layout, try_alloc) {
-            Some(Way::Direct { size_bytes }) => size_bytes,
-            Some(Way::Shifted) => {
-                let block = noted(shifting::alloc(layout, try_alloc), layout.size());
-                if !block.is_null() {
-                    // SAFETY: the block is fresh and of at least that many bytes.
-                    unsafe { ptr::write_bytes(block, 0, layout.size()) };
-                }
-                return block;
-            }
-            None => return ptr::null_mut(),
-        };
-        if let Some(try_calloc) = api!(RedisModule_TryCalloc) {
+        let way = shifting::of(layout, try_alloc);
+        if let (Some(Way::Direct { size_bytes }), Some(try_calloc)) = (way, api!(RedisModule_TryCalloc)) {
             // SAFETY: allocating has no precondition; failure is null.
             return noted(unsafe { try_calloc(1, size_bytes) }.cast(), size_bytes);
         }
-        // Redis 7.0 has no fallible calloc, and its calloc aborts the server when there is no memory.
-        // SAFETY: the caller keeps the contract of `alloc`, which is the same.
+        // Redis 7.0 has no fallible calloc, and its calloc aborts the server when there is no memory. A shifted block
+        // needs a larger one. SAFETY: the caller keeps the contract of `alloc`, which is the same.
         let block = unsafe { self.alloc(layout) };
         if !block.is_null() {
             // SAFETY: the block is fresh and of at least that many bytes.

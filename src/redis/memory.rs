@@ -2,12 +2,13 @@
 
 use std::cell::OnceCell;
 use std::ffi::CStr;
-use std::ptr;
+use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use redis_module::raw::{self, RedisModuleIO};
 
 use super::api::{CallReply, Context, server_flags, subscribe};
+use super::args::string_bytes;
 use super::config;
 use crate::bloom::{ByteLimit, Limit, LimitSource};
 
@@ -128,7 +129,7 @@ impl LoadLimit {
         self.may_be_from_client
             && (server_flags() & raw::REDISMODULE_CTX_FLAGS_CLUSTER == 0
                 // SAFETY: `self.io` is alive by the contract of `new`.
-                || *self.is_served.get_or_init(|| unsafe { serves_key_of(self.io) }))
+                || *self.is_served.get_or_init(|| unsafe { serves_key_of(self.io) } == Some(true)))
     }
 }
 
@@ -148,38 +149,26 @@ impl ByteLimit for LoadLimit {
 }
 
 /// Returns whether this node of the cluster serves the key of the value: otherwise the server refuses to call a
-/// command with this key.
+/// command with this key. `None` if the key is unknown.
 ///
 /// # Safety
 /// `io` must be the server's, within the running callback.
-unsafe fn serves_key_of(io: *mut RedisModuleIO) -> bool {
-    let (Some(key_name), Some(string_ptr_len)) =
-        (api!(RedisModule_GetKeyNameFromIO), api!(RedisModule_StringPtrLen))
-    else {
-        return false;
-    };
-    let (Some(get_context), Some(free_context)) =
-        (api!(RedisModule_GetThreadSafeContext), api!(RedisModule_FreeThreadSafeContext))
-    else {
-        return false;
-    };
-    let Some(call) = api!(RedisModule_Call) else { return false };
+unsafe fn serves_key_of(io: *mut RedisModuleIO) -> Option<bool> {
+    let (key_name, call) = (api!(RedisModule_GetKeyNameFromIO)?, api!(RedisModule_Call)?);
+    let get_context = api!(RedisModule_GetThreadSafeContext)?;
+    let free_context = api!(RedisModule_FreeThreadSafeContext)?;
     // SAFETY: `io` is alive by the caller's contract.
-    let key = unsafe { key_name(io) };
-    if key.is_null() {
-        return false;
-    }
-    let mut length = 0;
-    // SAFETY: the key is alive as long as `io`; `length` is a place for its length.
-    let start = unsafe { string_ptr_len(key, &raw mut length) };
+    let key = NonNull::new(unsafe { key_name(io) }.cast_mut())?;
+    // SAFETY: the key is alive and stays as it is as long as `io`.
+    let key = unsafe { string_bytes(key.as_ptr()) };
     // A call needs a context with a client, which the context of `io` does not have.
     // SAFETY: no client is blocked: null. This is the main thread, which holds the server's lock.
     let context = unsafe { get_context(ptr::null_mut()) };
     // SAFETY: the context was just made; the format stands for a key with its length.
-    let reply = unsafe { call(context, c"EXISTS".as_ptr(), c"b".as_ptr(), start, length) };
+    let reply = unsafe { call(context, c"EXISTS".as_ptr(), c"b".as_ptr(), key.as_ptr(), key.len()) };
     // SAFETY: the reply was just made, and its pointer is not used again.
     let is_served = unsafe { CallReply::new(reply) }.is_some();
     // SAFETY: the context was made here and is not used again.
     unsafe { free_context(context) };
-    is_served
+    Some(is_served)
 }
