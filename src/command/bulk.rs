@@ -279,17 +279,48 @@ struct BatchGroups<'a> {
 
 impl<'a> ItemSource<'a> for BatchGroups<'a> {
     fn next_few(&mut self) -> &[&'a [u8]] {
-        let mut count = 0;
-        for place in &mut self.places {
+        let mut count = if let Packing::Lines = self.packing { self.take_lines() } else { 0 };
+        for place in self.places.iter_mut().skip(count) {
             if self.rest.is_empty() {
                 break;
             }
             let Some((item, rest)) = self.packing.split(self.rest) else { break };
             (*place, self.rest) = (item, rest);
-            count += 1;
+            count = count.saturating_add(1);
         }
         self.places.get(..count).unwrap_or_default()
     }
+}
+
+impl BatchGroups<'_> {
+    /// Takes lines until the places are filled, or fewer than eight bytes are left. Returns their number. Most lines are
+    /// short, and a search for the end of each takes longer to start than to search.
+    fn take_lines(&mut self) -> usize {
+        let (data, mut start, mut block) = (self.rest, 0usize, 0usize);
+        let mut places = self.places.iter_mut();
+        'fill: for bytes in data.as_chunks().0 {
+            let mut ends = newlines(*bytes);
+            while ends != 0 {
+                let end = block.wrapping_add(ends.trailing_zeros() as usize / 8);
+                let Some(line) = data.get(start..end) else { break 'fill };
+                let Some(place) = places.next() else { break 'fill };
+                *place = line;
+                start = end.wrapping_add(1);
+                ends &= ends.wrapping_sub(1);
+            }
+            block = block.wrapping_add(8);
+        }
+        self.rest = data.get(start..).unwrap_or_default();
+        GROUP_ITEMS.saturating_sub(places.len())
+    }
+}
+
+/// Returns the highest bit of each byte that is a newline, the lowest byte first.
+const fn newlines(bytes: [u8; 8]) -> u64 {
+    const LOW_BITS: u64 = 0x7f7f_7f7f_7f7f_7f7f;
+    let others = u64::from_le_bytes(bytes) ^ u64::from_le_bytes([b'\n'; 8]);
+    // No carry leaves a byte, because the highest bit of each summand is clear.
+    !(((others & LOW_BITS).wrapping_add(LOW_BITS)) | others | LOW_BITS)
 }
 
 impl<'a> Adds<'a> for Batch<'a> {
@@ -337,5 +368,36 @@ impl<'a> Adds<'a> for Batch<'a> {
             commands.push(self.command(key, Cow::Borrowed(self.data)));
         }
         commands
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_end_at_newlines_at_any_place() {
+        for length in 0..300 {
+            for step in [1, 2, 3, 7, 8, 9, 31, 64, 65, 130] {
+                let other = if length % 2 == 0 { b'x' } else { b'\n' ^ 0x80 };
+                let text: Vec<u8> =
+                    (0..length).map(|place| if place % step == step - 1 { b'\n' } else { other }).collect();
+                let whole = text.strip_suffix(b"\n").unwrap_or(&text);
+                let expected: Vec<&[u8]> =
+                    whole.split(|byte| *byte == b'\n').take(if text.is_empty() { 0 } else { 300 }).collect();
+                let batch = Batch { packing: Packing::Lines, data: &text, items: 0 };
+                let (mut groups, mut read) = (batch.groups(), Vec::new());
+                loop {
+                    let few = groups.next_few();
+                    read.extend_from_slice(few);
+                    if few.len() < GROUP_ITEMS {
+                        break;
+                    }
+                }
+                assert_eq!(read, expected, "{length} bytes, a newline every {step}");
+                assert_eq!(Packing::Lines.count(&text), Some(expected.len()));
+                assert!(groups.next_few().is_empty());
+            }
+        }
     }
 }
