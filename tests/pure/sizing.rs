@@ -49,12 +49,6 @@ fn a_full_layer_has_exactly_the_rate_it_was_sized_for() {
 }
 
 #[test]
-fn the_bits_of_a_filter_reserved_for_100_items_take_128_bytes() {
-    let default = Promise::default();
-    assert_eq!(Shape::sized(default.capacity_items, default.bits_error_rate()).positions, 1024);
-}
-
-#[test]
 fn paged_layers_are_little_larger_than_scattered_ones() {
     // Also for rates between those of the table of lines, down to 1e-6. Compared with the bits of an unlimited array
     // without pages, for the same number of distinct items.
