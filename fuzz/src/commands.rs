@@ -5,11 +5,11 @@ use std::collections::HashMap;
 
 use everbloom::bloom::{Filter, Format};
 use everbloom::command::{Protocol, Settings};
-use everbloom::format::filter::chunk;
 
 use super::input::Input;
 use super::model::{Known, Pair};
 use super::words::{KEYS, creation, number, word};
+use crate::support::saved::chunks;
 use crate::support::slices;
 
 /// Largest number of commands of one input.
@@ -202,10 +202,7 @@ impl World {
         self.pair.remove(to);
         self.known.remove(to);
         self.pair.call(&[b"BF.SCANDUMP", from, b"0"]);
-        let mut iterator = 0;
-        while let Some(chunk) = chunk(self.pair.filter(from).unwrap(), iterator).unwrap() {
-            iterator = chunk.next_iterator;
-            let data = chunk.data.into_owned();
+        for (iterator, data) in chunks(self.pair.filter(from).unwrap()) {
             let reply = self.pair.call(&[b"BF.LOADCHUNK", to, iterator.to_string().as_bytes(), &data]);
             if reply != "+OK" {
                 // The limit was lowered after the filter was created, so the filter exceeds it.

@@ -8,11 +8,15 @@ use crate::support::saved::chunks;
 use crate::support::server::Server;
 use crate::support::slices;
 
+/// Returns the string of a client, under the key `s`.
+fn client_string() -> Vec<u8> {
+    (0..10_000u32).map(|number| (number * 31 / 8) as u8).collect()
+}
+
 /// A command, and the filters that exist before it.
 pub(crate) struct Case {
     pub(crate) name: String,
     pub(crate) before: Vec<Vec<Vec<u8>>>,
-    pub(crate) strings: Vec<(Vec<u8>, Vec<u8>)>,
     pub(crate) words: Vec<Vec<u8>>,
 }
 
@@ -20,7 +24,7 @@ impl Case {
     /// Returns a server with the filters and strings that the command needs.
     pub(crate) fn prepared(&self) -> Server {
         let mut server = Server::new();
-        server.strings.extend(self.strings.iter().cloned());
+        server.strings.insert(b"s".to_vec(), client_string());
         for line in &self.before {
             let reply = server.call(&slices(line));
             assert!(!reply.starts_with('-'), "{}: {reply}", self.name);
@@ -49,17 +53,19 @@ pub(crate) fn filters() -> Vec<(&'static str, Vec<String>)> {
         ("client", made("BF.IMPORT k EMPTY SCHEME murmur3-salted BITS 80000 HASHES 7 CAPACITY 6000")),
         (
             "union",
-            vec![
-                "BF.RESERVE r 0.001 6000 FORMAT redisbloom".to_owned(),
-                "BF.RESERVE y 0.001 6000 KEYED".to_owned(),
-                "BF.RESERVE k 0.1 6000".to_owned(),
-                fill("r"),
-                "BF.MADD y a b c".to_owned(),
-                "BF.MERGE k r y FORCE".to_owned(),
-                fill("k"),
-            ],
+            then(
+                &[],
+                &[
+                    "BF.RESERVE r 0.001 6000 FORMAT redisbloom",
+                    "BF.INSERT y CAPACITY 6000 ERROR 0.001 KEYED ITEMS a b c",
+                    "BF.RESERVE k 0.1 6000",
+                    &fill("r"),
+                    "BF.MERGE k r y FORCE",
+                    &fill("k"),
+                ],
+            ),
         ),
-        ("paged", vec!["BF.RESERVE k 0.01 3000000".to_owned(), "BF.MADD k a b c".to_owned()]),
+        ("paged", then(&[], &["BF.RESERVE k 0.01 3000000", "BF.MADD k a b c"])),
     ]
 }
 
@@ -78,6 +84,11 @@ fn words(line: &str) -> Vec<Vec<u8>> {
     line.split(' ').map(|word| word.as_bytes().to_vec()).collect()
 }
 
+/// Returns some command lines and then others.
+fn then(before: &[String], lines: &[&str]) -> Vec<String> {
+    before.iter().cloned().chain(lines.iter().map(|line| (*line).to_owned())).collect()
+}
+
 /// Returns items of this name with the first numbers, as words of a line.
 fn numbered(name: &str, count: u32) -> String {
     (0..count).map(|number| format!("{name}-{number}")).collect::<Vec<_>>().join(" ")
@@ -87,12 +98,7 @@ pub(crate) fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     let mut put = |name: &str, before: &[String], line: Vec<Vec<u8>>| {
         let before = before.iter().map(|line| words(line)).collect();
-        cases.push(Case {
-            name: format!("{name}: {}", line[0].escape_ascii()),
-            before,
-            strings: Vec::new(),
-            words: line,
-        });
+        cases.push(Case { name: format!("{name}: {}", line[0].escape_ascii()), before, words: line });
     };
     for creation in CREATIONS {
         put(creation, &[], words(&format!("BF.RESERVE n 0.01 9000 {creation}")));
@@ -100,23 +106,22 @@ pub(crate) fn cases() -> Vec<Case> {
     }
     let more = numbered("more", 40);
     for (name, before) in filters() {
-        let all = [
-            format!("BF.MADD k {more}"),
-            format!("BF.INSERT k ITEMS {more}"),
-            "BF.ADD k another".to_owned(),
-            "BF.EXISTS k another".to_owned(),
-            "BF.MEXISTS k another item-3".to_owned(),
-            "BF.INFO k".to_owned(),
-            "BF.STATS k".to_owned(),
-            "BF.BULKADD k NOCREATE LINES item-3".to_owned(),
-            "BF.BULKEXISTS k LINES item-3".to_owned(),
-            "BF.CARD k".to_owned(),
-            "BF.DEBUG k".to_owned(),
-            "BF.CLEAR k".to_owned(),
-            "BF.SCANDUMP k 0".to_owned(),
-        ];
-        for line in all {
-            put(name, &before, words(&line));
+        for line in [
+            &format!("BF.MADD k {more}"),
+            &format!("BF.INSERT k ITEMS {more}"),
+            "BF.ADD k another",
+            "BF.EXISTS k another",
+            "BF.MEXISTS k another item-3",
+            "BF.INFO k",
+            "BF.STATS k",
+            "BF.BULKADD k NOCREATE LINES item-3",
+            "BF.BULKEXISTS k LINES item-3",
+            "BF.CARD k",
+            "BF.DEBUG k",
+            "BF.CLEAR k",
+            "BF.SCANDUMP k 0",
+        ] {
+            put(name, &before, words(line));
         }
         match name {
             // Segments are joined and become smaller.
@@ -126,18 +131,15 @@ pub(crate) fn cases() -> Vec<Case> {
             "client" => put(name, &before, words("BF.EXPORT k")),
             _ => {}
         }
-        if !matches!(name, "counting" | "window" | "keyed counting" | "keyed window") {
-            put(name, &before, words("BF.MERGE new k"));
-            let own = [before.as_slice(), &["BF.RESERVE dest 0.1 700".to_owned()]].concat();
-            put(name, &own, words("BF.MERGE dest k FORCE"));
-            let same = [before.as_slice(), &["BF.RESERVE e 0.01 9 FORMAT valkey-bloom".to_owned()]].concat();
-            put(name, &same, words("BF.MERGE new k e FORCE"));
+        put(name, &before, words("BF.MERGE new k"));
+        let has_bits = !name.ends_with("counting") && !name.ends_with("window");
+        if has_bits {
+            put(name, &then(&before, &["BF.RESERVE dest 0.1 700"]), words("BF.MERGE dest k FORCE"));
+            let other = then(&before, &["BF.RESERVE e 0.01 9 FORMAT valkey-bloom"]);
+            put(name, &other, words("BF.MERGE new k e FORCE"));
         }
-        if name.ends_with("counting") || name.ends_with("window") || name == "unreserved" {
-            put(name, &before, words("BF.MERGE new k"));
-            let copied =
-                [before.as_slice(), &["BF.MERGE e k".to_owned(), "BF.MADD e p q".to_owned()]].concat();
-            put(name, &copied, words("BF.MERGE k e FORCE"));
+        if !has_bits || name == "unreserved" {
+            put(name, &then(&before, &["BF.MERGE e k", "BF.MADD e p q"]), words("BF.MERGE k e FORCE"));
         }
         load(name, &before, &mut put);
     }
@@ -157,7 +159,15 @@ pub(crate) fn cases() -> Vec<Case> {
         let before = &["BF.RESERVE k 0.01 100000".to_owned()][..before];
         put("many items", before, words(&format!("BF.{command} k FIXED 1 {}", "k".repeat(70_000))));
     }
-    cases.extend(imports());
+    for import in [
+        "SOURCE s SCHEME murmur3-salted BITS 80000 HASHES 7",
+        "SOURCE s SCHEME go-zero BITS 80000 ORDER lsb",
+        "EMPTY SCHEME guava-mitz64 BITS 80000 HASHES 3",
+    ] {
+        put(import, &[], words(&format!("BF.IMPORT n {import}")));
+    }
+    let guava = [&[1, 5][..], &1250u32.to_be_bytes(), &client_string()].concat();
+    put("guava", &[], [words("BF.IMPORT n GUAVA"), vec![guava]].concat());
     cases
 }
 
@@ -166,8 +176,11 @@ fn load(name: &str, before: &[String], put: &mut impl FnMut(&str, &[String], Vec
     let mut server = Server::new();
     before.iter().for_each(|line| drop(server.run(line)));
     server.run("BF.SCANDUMP k 0");
-    let begun = [before, &["BF.SCANDUMP k 0".to_owned()]].concat();
-    put(name, &begun, words(&format!("BF.SCANDUMP k {}", &server.reply[1][1..])));
+    put(
+        name,
+        &then(before, &["BF.SCANDUMP k 0"]),
+        words(&format!("BF.SCANDUMP k {}", &server.reply[1][1..])),
+    );
     let mut filter = server.keys.remove(&b"k"[..]).unwrap();
     filter.begin_dump(4);
     put(name, &[], [words("BF.LOADCHUNK n 1"), vec![chunks(&filter).swap_remove(0).1]].concat());
@@ -177,23 +190,4 @@ fn load(name: &str, before: &[String], put: &mut impl FnMut(&str, &[String], Vec
         }
     })
     .unwrap();
-}
-
-fn imports() -> Vec<Case> {
-    let string: Vec<u8> = (0..10_000u32).map(|number| (number * 31 / 8) as u8).collect();
-    let case = |name: &str, line: Vec<Vec<u8>>| Case {
-        name: format!("{name}: BF.IMPORT"),
-        before: Vec::new(),
-        strings: vec![(b"s".to_vec(), string.clone())],
-        words: line,
-    };
-    let mut guava = vec![1, 5];
-    guava.extend(1250u32.to_be_bytes());
-    guava.extend(&string);
-    vec![
-        case("string", words("BF.IMPORT n SOURCE s SCHEME murmur3-salted BITS 80000 HASHES 7")),
-        case("lsb", words("BF.IMPORT n SOURCE s SCHEME go-zero BITS 80000 ORDER lsb")),
-        case("empty", words("BF.IMPORT n EMPTY SCHEME guava-mitz64 BITS 80000 HASHES 3")),
-        case("guava", [words("BF.IMPORT n GUAVA"), vec![guava]].concat()),
-    ]
 }

@@ -184,9 +184,6 @@ fn no_memory_is_leaked() {
         let round = || {
             let mut server = case.prepared();
             server.call(&slices(&case.words));
-            for (key, filter) in &server.keys {
-                assert!(!key.is_empty() && filter.part_count() > 0);
-            }
         };
         round();
         let before = live_bytes();
