@@ -286,9 +286,6 @@ pub enum ImportError {
     /// The filter's string is too long, or there is no memory for it.
     #[error("{0}")]
     Export(ExportError),
-    /// There is no memory for the filter.
-    #[error("out of memory")]
-    OutOfMemory,
 }
 
 /// Returns a client's bytes as an error quotes them: at most the first 128.

@@ -179,7 +179,7 @@ impl<'a> Import<'a> {
         };
         let command = self.replicated(&layout, capacity_items, error_rate, growth);
         let policy = Imported { form, estimated_items: 0, error_rate, growth };
-        let filter = Filter::import(layout, bits, capacity_items, policy).ok_or(ImportError::OutOfMemory)?;
+        let filter = Filter::import(layout, bits, capacity_items, policy).ok_or(CommandError::OutOfMemory)?;
         Ok(KeyChange::created(Box::new(filter), vec![command]).expiring(self.filter.expires_at_ms))
     }
 
@@ -189,7 +189,7 @@ impl<'a> Import<'a> {
         if !self.has_settings() || (self.string.size_bits.is_some() && self.string.probes.is_some()) {
             return Ok(());
         }
-        let key = config_key(source.bytes).map_err(|OutOfMemory| ImportError::OutOfMemory)?;
+        let key = config_key(source.bytes).map_err(|OutOfMemory| CommandError::OutOfMemory)?;
         let config = RedissonConfig::read(|field| keyspace.field(&key, field))
             .map_err(|field| ImportError::NoSettings { key: quotable(&key), field })?;
         self.string.size_bits = self.string.size_bits.or(Some(config.size_bits));

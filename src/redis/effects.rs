@@ -97,9 +97,9 @@ unsafe fn publish(
         unsafe { signal(context, name) };
     }
     let notify_if = |has_happened: bool, event: &CStr| {
-        if has_happened {
-            // SAFETY: context and name are those of the running command.
-            unsafe { notify(context, event, name) };
+        if let Some(notify) = api!(RedisModule_NotifyKeyspaceEvent).filter(|_| has_happened) {
+            // SAFETY: context and name are those of the running command, the event is a C string.
+            unsafe { notify(context, raw::REDISMODULE_NOTIFY_GENERIC, event.as_ptr(), name) };
         }
     };
     notify_if(effects.created, c"bloom.reserve");
@@ -222,12 +222,4 @@ fn warn_of_replication(context: Context, command: &str) {
         "{command}; replicas and the append-only file lack its changes: synchronise the replicas and run BGREWRITEAOF"
     );
     log::throttled(&log::REPLICATING, context, &text);
-}
-
-/// # Safety
-/// `context` and `name` must be those of the running command.
-unsafe fn notify(context: Context, event: &CStr, name: *mut RedisModuleString) {
-    let Some(notify) = api!(RedisModule_NotifyKeyspaceEvent) else { return };
-    // SAFETY: context and name are alive by the caller's contract, the event is a C string.
-    unsafe { notify(context, raw::REDISMODULE_NOTIFY_GENERIC, event.as_ptr(), name) };
 }

@@ -101,7 +101,8 @@ unsafe fn load(context: Context, argv: *mut *mut RedisModuleString, argc: c_int)
     // The library may still have the settings of an earlier load that failed.
     config::reset();
     // SAFETY: the server's arguments, alive until OnLoad returns.
-    match unsafe { apply_arguments(argv, argc) } {
+    let arguments = unsafe { Argv::new(argv, argc) };
+    match arguments.with_bytes(config::apply_arguments, || Err("out of memory".to_owned())) {
         Ok(warnings) => warnings.iter().for_each(|line| log::warning(context, line)),
         Err(line) => {
             log::warning(context, &line);
@@ -127,14 +128,6 @@ unsafe fn load(context: Context, argv: *mut *mut RedisModuleString, argc: c_int)
         unsafe { log::watch(context) };
     }
     registered
-}
-
-/// # Safety
-/// `argv` must hold `argc` living strings that stay as they are until this returns.
-unsafe fn apply_arguments(argv: *mut *mut RedisModuleString, argc: c_int) -> Result<Vec<String>, String> {
-    // SAFETY: by the caller's contract.
-    let arguments = unsafe { Argv::new(argv, argc) };
-    arguments.with_bytes(config::apply_arguments, || Err("out of memory".to_owned()))
 }
 
 /// Sets the module's options.

@@ -88,12 +88,24 @@ pub(super) unsafe extern "C" fn rewrite(
 ) {
     // SAFETY: a value of the type, which nothing changes during the callback.
     let filter = unsafe { filter_at(value) };
+    let Some(emit) = api!(RedisModule_EmitAOF) else { return };
     let outcome = or_abort("rewriting a filter", || {
         format::filter::rewrite(filter, ProcessMemory, random_number(), &mut |command| match command {
-            // SAFETY: the server's `aof` and key, within this callback.
-            Rewritten::Chunk { iterator, data } => unsafe { emit_chunk(aof, key, iterator, data) },
-            // SAFETY: as above.
-            Rewritten::Blob(blob) => unsafe { emit_blob(aof, key, blob) },
+            Rewritten::Chunk { iterator, data } => {
+                let (name, format) = (c"BF.LOADCHUNK", c"slb");
+                let iterator: c_longlong = iterator.cast_signed();
+                // SAFETY: the server's `aof` and key, within this callback. The format stands for a string of the
+                // server, a `long long`, and bytes with their `size_t` length, and that is what follows. The server
+                // writes them out before it returns and keeps a failure in `aof`.
+                unsafe {
+                    emit(aof, name.as_ptr(), format.as_ptr(), key, iterator, data.as_ptr(), data.len())
+                };
+            }
+            Rewritten::Blob(blob) => {
+                let (name, format) = (c"BF.LOAD", c"sb");
+                // SAFETY: as above, with a string of the server and bytes.
+                unsafe { emit(aof, name.as_ptr(), format.as_ptr(), key, blob.as_ptr(), blob.len()) };
+            }
         })
     });
     if outcome.is_err() {
@@ -101,28 +113,6 @@ pub(super) unsafe extern "C" fn rewrite(
         log::warning(ptr::null_mut(), "a filter cannot be rewritten: out of memory; this rewrite ends");
         exit_at_once();
     }
-}
-
-/// # Safety
-/// `aof` and `key` must be those of the running callback.
-unsafe fn emit_blob(aof: *mut RedisModuleIO, key: *mut RedisModuleString, blob: &[u8]) {
-    let Some(emit) = api!(RedisModule_EmitAOF) else { return };
-    let (command, format) = (c"BF.LOAD", c"sb");
-    // SAFETY: the format stands for a string of the server and bytes with their `size_t` length, and that is
-    // what follows. The server writes them out before it returns and keeps a failure in `aof`.
-    unsafe { emit(aof, command.as_ptr(), format.as_ptr(), key, blob.as_ptr(), blob.len()) };
-}
-
-/// # Safety
-/// `aof` and `key` must be those of the running callback.
-unsafe fn emit_chunk(aof: *mut RedisModuleIO, key: *mut RedisModuleString, iterator: u64, data: &[u8]) {
-    let Some(emit) = api!(RedisModule_EmitAOF) else { return };
-    let iterator: c_longlong = iterator.cast_signed();
-    let (command, format) = (c"BF.LOADCHUNK", c"slb");
-    // SAFETY: the format stands for a string of the server, a `long long`, and bytes with their `size_t`
-    // length, and that is what follows. The server writes them out before it returns and keeps a failure in
-    // `aof`.
-    unsafe { emit(aof, command.as_ptr(), format.as_ptr(), key, iterator, data.as_ptr(), data.len()) };
 }
 
 /// One value in a snapshot that is read or written.
