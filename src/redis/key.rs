@@ -86,8 +86,8 @@ impl<'k> Key<'k> {
     /// Opens a key. Sets `may_have_changed` if the key may have changed.
     ///
     /// # Safety
-    /// `context` and `name` must be those of the running command, and no other `Key` of the same name may
-    /// live. The value must not outlive the command.
+    /// `context` and `name` must be those of the running command. While the value lives, which must not outlive the
+    /// command, no other `Key` of the same name may live, and nothing else may write to the key.
     #[inline(always)]
     pub(super) unsafe fn open(
         context: Context,
@@ -157,8 +157,7 @@ impl<'k> Key<'k> {
             && unsafe { value_length(key.as_ptr()) } <= COPIED_MAX_BYTES
     }
 
-    /// Returns the string under the key, `copy` of it if there is one. Nothing may be written to the key while it is
-    /// borrowed.
+    /// Returns the string under the key, or the copy of it, if there is one.
     pub(super) fn string<'s>(&'s self, copy: Option<&'s [u8]>) -> KeyValue<&'s [u8]> {
         match self.key_type() {
             None if self.may_have_changed.is_some() => KeyValue::Vacant,
