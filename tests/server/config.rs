@@ -5,30 +5,44 @@ use std::path::Path;
 use crate::harness::{Client, Server, Site, Test, tests};
 
 pub(crate) const TESTS: &[Test] = tests![
-    options_have_documented_defaults,
-    options_can_be_set_at_run_time,
-    options_out_of_range_are_refused,
-    options_in_the_configuration_file_are_applied,
+    options_have_documented_defaults_and_ranges,
+    options_have_their_effect_at_once,
+    keys_and_seeds_are_random,
     options_survive_a_config_rewrite,
-    an_expansion_factor_of_zero_makes_filters_fixed,
-    options_do_not_change_existing_filters,
     redisblooms_names_work_if_supported,
     the_example_configuration_starts_a_server,
-    the_page_of_operations_has_every_setting,
 ];
 
-const DEFAULTS: [(&str, &str); 11] = [
-    ("bf.error-rate", "0.01"),
-    ("bf.initial-size", "100"),
-    ("bf.expansion-factor", "2"),
-    ("bf.max-filter-bytes", "68719476736"),
-    ("bf.format", "everbloom"),
-    ("bf.missing-filter", "no"),
-    ("bf.auto-create", "yes"),
-    ("bf.on-full", "refuse"),
-    ("bf.keyed", "no"),
-    ("bf.assume-redisbloom-1-1", "no"),
-    ("bf.huge-pages", "yes"),
+/// A setting: its name, its default, valid values and invalid ones.
+type Setting = (&'static str, &'static str, &'static [&'static str], &'static [&'static str]);
+
+const SETTINGS: [Setting; 11] = [
+    (
+        "bf.error-rate",
+        "0.01",
+        &["0.001", "0.999999", "1e-9"],
+        &["0", "1", "-0.5", "1.5", "nan", "inf", "abc", "0.01f", "1e-400", "\"\""],
+    ),
+    (
+        "bf.initial-size",
+        "100",
+        &["77", "1", "1099511627776"],
+        &["0", "-1", "1099511627777", "abc", "1.5", "9223372036854775808"],
+    ),
+    ("bf.expansion-factor", "2", &["5", "0", "32768"], &["-1", "32769", "4294967296", "abc", "1.5"]),
+    (
+        "bf.max-filter-bytes",
+        "68719476736",
+        &["1048576", "1024", "70368744177664"],
+        &["0", "1023", "-1", "70368744177665", "abc", "1xb"],
+    ),
+    ("bf.format", "everbloom", &["redisbloom", "valkey-bloom"], &["other", "0", "redis", "\"\""]),
+    ("bf.missing-filter", "no", &["error"], &["yes", "0", "\"\""]),
+    ("bf.auto-create", "yes", &["no"], &["error", "1"]),
+    ("bf.on-full", "refuse", &["saturate"], &["yes", "no", "1", "\"\""]),
+    ("bf.keyed", "no", &["yes"], &["1", "true", "\"\""]),
+    ("bf.assume-redisbloom-1-1", "no", &["yes"], &["1", "true", "on", "\"\""]),
+    ("bf.huge-pages", "yes", &["no"], &["1", "\"\""]),
 ];
 
 /// Returns the value of a setting as CONFIG GET shows it.
@@ -39,52 +53,40 @@ pub(crate) fn get(client: &mut Client, option: &str) -> String {
     value.unwrap_or_else(|| panic!("CONFIG GET {option}: {reply}")).to_owned()
 }
 
-/// Returns the capacity, the error rate and the expansion of a filter that is created without options.
-fn made(client: &mut Client) -> (String, f64, String) {
+/// Asserts that a filter created without options has this capacity, error rate and expansion.
+pub(crate) fn assert_made(client: &mut Client, capacity: u64, rate: f64, expansion: u32) {
     client.say("DEL made");
     assert_eq!(client.say("BF.ADD made x"), "1");
-    let rate = client.say("BF.INFO made ERROR-RATE");
-    let capacity = client.say("BF.INFO made CAPACITY");
-    (capacity, rate.trim_matches(['[', ']', '"']).parse().unwrap(), client.say("BF.INFO made EXPANSION"))
-}
-
-pub(crate) fn assert_made(client: &mut Client, capacity: u64, rate: f64, expansion: u32) {
-    let (actual_capacity, actual_rate, actual_expansion) = made(client);
-    assert_eq!(actual_capacity, format!("[{capacity}]"));
-    let expected_expansion = if expansion == 0 { "[nil]".to_owned() } else { format!("[{expansion}]") };
-    assert!((actual_rate - rate).abs() < 1e-12, "{actual_rate}");
-    assert_eq!(actual_expansion, expected_expansion);
-}
-
-fn options_have_documented_defaults(site: &Site) {
-    let server = site.start();
-    let mut client = server.client();
-    for (option, value) in DEFAULTS {
-        assert_eq!(get(&mut client, option), value, "{option}");
-    }
-    assert_made(&mut client, 100, 0.01, 2);
-}
-
-fn options_can_be_set_at_run_time(site: &Site) {
-    let server = site.start();
-    let mut client = server.client();
-    for (option, value) in [
-        ("bf.error-rate", "0.001"),
-        ("bf.initial-size", "77"),
-        ("bf.expansion-factor", "5"),
-        ("bf.max-filter-bytes", "1048576"),
-        ("bf.format", "everbloom"),
-        ("bf.missing-filter", "error"),
-        ("bf.auto-create", "yes"),
-        ("bf.on-full", "saturate"),
-        ("bf.keyed", "yes"),
-        ("bf.assume-redisbloom-1-1", "yes"),
-        ("bf.huge-pages", "no"),
+    let expansion = if expansion == 0 { "nil".to_owned() } else { expansion.to_string() };
+    for (field, expected) in [
+        ("CAPACITY", format!("[{capacity}]")),
+        ("ERROR-RATE", format!("[\"{rate}\"]")),
+        ("EXPANSION", format!("[{expansion}]")),
     ] {
-        assert_eq!(client.say(&format!("CONFIG SET {option} {value}")), "+OK");
-        assert_eq!(get(&mut client, option), value);
+        assert_eq!(client.say(&format!("BF.INFO made {field}")), expected);
     }
-    assert_made(&mut client, 77, 0.001, 5);
+}
+
+fn options_have_documented_defaults_and_ranges(site: &Site) {
+    let page = include_str!("../../docs/operations.md");
+    let server = site.start();
+    let mut client = server.client();
+    assert_made(&mut client, 100, 0.01, 2);
+    for (option, default, valid, invalid) in SETTINGS {
+        assert_eq!(get(&mut client, option), default, "{option}");
+        assert!(page.contains(&format!("\n| `{option}` | ")), "{option}");
+        for value in invalid {
+            let reply = client.say(&format!("CONFIG SET {option} {value}"));
+            let expected = format!("-ERR CONFIG SET failed (possibly related to argument '{option}')");
+            assert!(reply.starts_with(&expected), "{option} {value}: {reply}");
+            assert!(reply.len() > expected.len() + 3, "{option} {value}: no reason in {reply}");
+            assert_eq!(get(&mut client, option), default, "{option} {value}");
+        }
+        for value in valid.iter().chain([&default]) {
+            assert_eq!(client.say(&format!("CONFIG SET {option} {value}")), "+OK", "{option} {value}");
+            assert_eq!(get(&mut client, option), *value);
+        }
+    }
     assert_eq!(client.say("CONFIG SET bf.max-filter-bytes 2mb"), "+OK");
     assert_eq!(get(&mut client, "bf.max-filter-bytes"), "2097152");
     // Several at once: all or none.
@@ -94,123 +96,71 @@ fn options_can_be_set_at_run_time(site: &Site) {
     assert_made(&mut client, 8, 0.5, 3);
 }
 
-fn options_out_of_range_are_refused(site: &Site) {
+/// The settings whose effects other tests of this file do not show. They apply to new filters only.
+fn options_have_their_effect_at_once(site: &Site) {
     let server = site.start();
     let mut client = server.client();
-    let cases = [
-        ("bf.error-rate", vec!["0", "1", "-0.5", "1.5", "nan", "inf", "abc", "0.01f", "1e-400", "\"\""]),
-        ("bf.initial-size", vec!["0", "-1", "1099511627777", "abc", "1.5", "9223372036854775808"]),
-        ("bf.expansion-factor", vec!["-1", "32769", "4294967296", "abc", "1.5"]),
-        ("bf.max-filter-bytes", vec!["0", "1023", "-1", "70368744177665", "abc", "1xb"]),
-        ("bf.format", vec!["other", "0", "redis", "\"\""]),
-        ("bf.missing-filter", vec!["yes", "0", "\"\""]),
-        ("bf.auto-create", vec!["error", "1"]),
-        ("bf.keyed", vec!["1", "true", "\"\""]),
-        ("bf.on-full", vec!["yes", "no", "1", "\"\""]),
-        ("bf.assume-redisbloom-1-1", vec!["1", "true", "on", "\"\""]),
-    ];
-    for (option, values) in cases {
-        let before = get(&mut client, option);
-        for value in values {
-            let reply = client.say(&format!("CONFIG SET {option} {value}"));
-            let expected = format!("-ERR CONFIG SET failed (possibly related to argument '{option}')");
-            assert!(reply.starts_with(&expected), "{option} {value}: {reply}");
-            assert!(reply.len() > expected.len() + 3, "{option} {value}: no reason in {reply}");
-            assert_eq!(get(&mut client, option), before);
-        }
-    }
-    for (option, value) in [
-        ("bf.error-rate", "0.999999"),
-        ("bf.error-rate", "1e-9"),
-        ("bf.initial-size", "1"),
-        ("bf.initial-size", "1099511627776"),
-        ("bf.expansion-factor", "0"),
-        ("bf.expansion-factor", "32768"),
-        ("bf.max-filter-bytes", "1024"),
-        ("bf.max-filter-bytes", "70368744177664"),
-        ("bf.format", "redisbloom"),
-        ("bf.format", "valkey-bloom"),
-        ("bf.missing-filter", "error"),
-        ("bf.missing-filter", "no"),
-        ("bf.auto-create", "no"),
-        ("bf.auto-create", "yes"),
-        ("bf.on-full", "saturate"),
-        ("bf.on-full", "refuse"),
-        ("bf.keyed", "yes"),
-        ("bf.keyed", "no"),
-        ("bf.assume-redisbloom-1-1", "yes"),
-        ("bf.assume-redisbloom-1-1", "no"),
+    assert_eq!(client.say("BF.ADD k a"), "1");
+    let before = client.digest("k");
+    for (setting, line, reply) in [
+        (
+            "bf.expansion-factor 0",
+            "BF.INSERT fixed CAPACITY 1 ITEMS a b",
+            "[1, -ERR non scaling filter is full]",
+        ),
+        // As in RedisBloom, BF.RESERVE cannot request growth then.
+        ("bf.expansion-factor 0", "BF.RESERVE none 0.01 1 EXPANSION 2", "-Nonscaling filters cannot expand"),
+        ("bf.on-full saturate", "BF.INSERT full CAPACITY 1 ITEMS a b", "[1, 1]"),
+        ("bf.format redisbloom", "BF.INSERT foreign NONSCALING ITEMS a", "[1]"),
+        ("bf.format redisbloom", "TYPE foreign", "+MBbloom--"),
+        ("bf.format valkey-bloom", "BF.INSERT seeded ITEMS a", "[1]"),
+        ("bf.format valkey-bloom", "TYPE seeded", "+bloomfltr"),
+        ("bf.missing-filter error", "BF.EXISTS none a", "-ERR not found"),
+        ("bf.auto-create no", "BF.ADD none a", "-ERR not found"),
     ] {
-        assert_eq!(client.say(&format!("CONFIG SET {option} {value}")), "+OK", "{option} {value}");
-        assert_eq!(get(&mut client, option), value);
+        assert_eq!(client.say(&format!("CONFIG SET {setting}")), "+OK");
+        assert_eq!(client.say(line), reply, "{setting}: {line}");
     }
+    assert_eq!(client.digest("k"), before);
+    assert_eq!(client.say("BF.MADD k a b"), "[0, 1]");
 }
 
-fn options_in_the_configuration_file_are_applied(site: &Site) {
-    let server = site
-        .launch()
-        .with_option("bf.error-rate 1e-3")
-        .with_option("bf.initial-size 500")
-        .with_option("bf.expansion-factor 4")
-        .with_option("bf.max-filter-bytes 1mb")
-        .start();
+/// Random keys of hashes and seeds differ between filters, and no reply shows them.
+fn keys_and_seeds_are_random(site: &Site) {
+    let server = site.start();
     let mut client = server.client();
-    assert_made(&mut client, 500, 0.001, 4);
-    assert_eq!(get(&mut client, "bf.max-filter-bytes"), "1048576");
-    assert!(client.say("BF.RESERVE k 0.01 10000000").starts_with("-ERR filter would take "));
+    for (setting, options, is_random) in [
+        ("bf.keyed no", "ITEMS a", false),
+        ("bf.keyed no", "KEY 0123456789abcdef ITEMS a", false),
+        ("bf.keyed no", "KEYED ITEMS a", true),
+        ("bf.keyed yes", "ITEMS a", true),
+        ("bf.format valkey-bloom", "ITEMS a", true),
+    ] {
+        client.say(&format!("CONFIG SET {setting}"));
+        for key in ["one", "other"] {
+            client.say(&format!("DEL {key}"));
+            assert_eq!(client.say(&format!("BF.INSERT {key} {options}")), "[1]");
+        }
+        assert_eq!(client.digest("one") != client.digest("other"), is_random, "{setting} {options}");
+        assert_eq!(client.say("BF.STATS one"), client.say("BF.STATS other"), "{setting} {options}");
+    }
 }
 
 fn options_survive_a_config_rewrite(site: &Site) {
-    let server = site.start();
+    let server =
+        site.launch().with_option("bf.error-rate 2e-3").with_option("bf.max-filter-bytes 4mb").start();
     let mut client = server.client();
-    for line in
-        ["bf.error-rate 0.002", "bf.initial-size 321", "bf.expansion-factor 6", "bf.max-filter-bytes 4194304"]
-    {
-        assert_eq!(client.say(&format!("CONFIG SET {line}")), "+OK");
-    }
+    assert_eq!(client.say("CONFIG SET bf.initial-size 321 bf.expansion-factor 6"), "+OK");
     assert_eq!(client.say("CONFIG REWRITE"), "+OK");
     let rewritten = std::fs::read_to_string(server.dir().join("server.conf")).unwrap();
     // The same file starts a server with the same settings.
     let kept: Vec<&str> = rewritten.lines().filter(|line| line.starts_with("bf")).collect();
     assert!(kept.len() >= 4, "{rewritten}");
-    let mut launch = site.launch();
-    for line in kept {
-        launch = launch.with_option(line);
-    }
-    let second = launch.start();
+    let second = kept.iter().fold(site.launch(), |launch, line| launch.with_option(*line)).start();
     let mut client = second.client();
     assert_made(&mut client, 321, 0.002, 6);
     assert_eq!(get(&mut client, "bf.max-filter-bytes"), "4194304");
     assert_eq!(client.say("CONFIG REWRITE"), "+OK");
-}
-
-fn an_expansion_factor_of_zero_makes_filters_fixed(site: &Site) {
-    let server = site.launch().with_option("bf.expansion-factor 0").with_option("bf.initial-size 2").start();
-    let mut client = server.client();
-    assert_made(&mut client, 2, 0.01, 0);
-    assert_eq!(client.say("BF.MADD k a b c"), "[1, 1, -ERR non scaling filter is full]");
-    assert_eq!(client.say("BF.RESERVE r 0.01 1"), "+OK");
-    assert_eq!(client.say("BF.INFO r EXPANSION"), "[nil]");
-    // As in RedisBloom, BF.RESERVE cannot request growth then.
-    assert_eq!(client.say("BF.RESERVE s 0.01 1 EXPANSION 2"), "-Nonscaling filters cannot expand");
-    assert_eq!(client.say("BF.RESERVE s 0.01 1 EXPANSION 0"), "+OK");
-}
-
-fn options_do_not_change_existing_filters(site: &Site) {
-    let server = site.start();
-    let mut client = server.client();
-    client.say("BF.ADD k a");
-    let before = (client.say("BF.DEBUG k"), client.digest("k"));
-    for line in ["bf.error-rate 0.3", "bf.initial-size 7", "bf.expansion-factor 0"] {
-        client.say(&format!("CONFIG SET {line}"));
-    }
-    assert_eq!((client.say("BF.DEBUG k"), client.digest("k")), before);
-    for item in 0..150 {
-        client.say(&format!("BF.ADD k item-{item}"));
-    }
-    // It grows as before: its capacity is that of its items.
-    assert_eq!(client.say("BF.INFO k FILTERS"), "[1]");
-    assert_eq!(client.say("BF.INFO k CAPACITY"), format!("[{}]", client.say("BF.CARD k")));
 }
 
 /// RedisBloom 8's names, without a prefix.
@@ -267,16 +217,9 @@ fn the_example_configuration_starts_a_server(site: &Site) {
         .filter(|line| line.split_whitespace().count() == 2 && !line.contains(':'))
         .map(|line| format!("bf.{line}"))
         .collect();
-    assert_eq!(options.len(), DEFAULTS.len(), "{options:?}");
+    assert_eq!(options.len(), SETTINGS.len(), "{options:?}");
     let server = start(options);
-    for (option, value) in DEFAULTS {
+    for (option, value, ..) in SETTINGS {
         assert_eq!(get(&mut server.client(), option), value, "{option}");
-    }
-}
-
-fn the_page_of_operations_has_every_setting(_: &Site) {
-    let page = include_str!("../../docs/operations.md");
-    for (option, _) in DEFAULTS {
-        assert!(page.contains(&format!("\n| `{option}` | ")), "{option}");
     }
 }

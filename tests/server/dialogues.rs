@@ -1,11 +1,15 @@
-//! The dialogues with a real server in RESP2 and RESP3, byte for byte.
+//! The dialogues with a real server in RESP2 and RESP3, byte for byte, and bytes that no dialogue can contain.
 
 use crate::harness::{Raw, Server, Site, Test, tests};
 use crate::support::dialogues::errors::WRONG_ARITY;
 use crate::support::dialogues::{DIALOGUES, arity_error};
 
-pub(crate) const TESTS: &[Test] =
-    tests![every_dialogue_has_its_replies, too_few_and_too_many_words_are_an_error];
+pub(crate) const TESTS: &[Test] = tests![
+    every_dialogue_has_its_replies,
+    too_few_and_too_many_words_are_an_error,
+    items_and_keys_may_be_empty_or_binary,
+    chunks_have_the_same_form_in_both_protocols,
+];
 
 /// The keys that exist at the start of a dialogue.
 const KEYS: &[&str] = &[
@@ -47,6 +51,39 @@ fn too_few_and_too_many_words_are_an_error(site: &Site) {
     assert_eq!(client.int("DBSIZE"), 0);
 }
 
+fn items_and_keys_may_be_empty_or_binary(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    let words: [&[u8]; 5] = [b"", b"\0", b"\0\0", b"a\r\nb", b"\xff\xfe\0\x80"];
+    for key in words {
+        for item in words {
+            for (command, reply) in [("BF.EXISTS", "0"), ("BF.ADD", "1"), ("BF.EXISTS", "1")] {
+                let asked = client.ask(&[command.as_bytes(), key, item]);
+                assert_eq!(asked, reply, "{command} {} {}", key.escape_ascii(), item.escape_ascii());
+            }
+        }
+    }
+}
+
+fn chunks_have_the_same_form_in_both_protocols(site: &Site) {
+    let server = site.start();
+    for (mut client, copy) in clients(&server).into_iter().zip(["resp2", "resp3"]) {
+        client.say("BF.ADD k a");
+        let mut iterator = "0".to_owned();
+        for _ in 0..2 {
+            let reply = client.raw(format!("BF.SCANDUMP k {iterator}\r\n").as_bytes());
+            let start = reply.strip_prefix(b"*2\r\n:").expect("an array that begins with an integer");
+            let next = start.split(|byte| *byte == b'\r').next().unwrap();
+            let bulk = start[next.len()..].strip_prefix(b"\r\n$").expect("a bulk string");
+            let data = &bulk[bulk.iter().position(|byte| *byte == b'\n').unwrap() + 1..bulk.len() - 2];
+            assert_eq!(client.ask(&[b"BF.LOADCHUNK", copy.as_bytes(), next, data]), "+OK\r\n");
+            iterator = String::from_utf8_lossy(next).into_owned();
+        }
+        assert_eq!(client.say(&format!("BF.SCANDUMP k {iterator}")), "*2\r\n:0\r\n$0\r\n\r\n");
+        assert!(client.say(&format!("BF.EXISTS {copy} a")).contains(['1', 't']));
+    }
+}
+
 /// Returns a reply in the notation of the dialogues: a line of text, without the lengths of strings.
 fn shown(reply: &str) -> String {
     let mut lines = reply.split("\r\n");
@@ -84,6 +121,8 @@ fn in_resp3(line: &str, reply: &str) -> String {
         ("ITEMS", "Number of items inserted"),
         ("EXPANSION", "Expansion rate"),
         ("MAXSCALEDCAPACITY", "Max scaled capacity"),
+        ("ERROR", "Error rate"),
+        ("TIGHTENING", "Tightening ratio"),
         ("WINDOW", "Window milliseconds"),
     ];
     let known = names.iter().find(|(word, _)| *word == field).map(|(_, name)| (*name).to_owned());

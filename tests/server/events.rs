@@ -2,7 +2,7 @@
 //! nothing are not.
 
 use crate::harness::{Raw, Server, Site, Test, tests};
-use crate::support::dialogues::replicated::REPLICATED;
+use crate::support::dialogues::REPLICATED;
 
 pub(crate) const TESTS: &[Test] = tests![
     creation_and_adds_notify,
@@ -46,7 +46,7 @@ fn events(server: &Server, subscriber: &mut Raw, commands: &[&str]) -> Vec<Strin
 fn creation_and_adds_notify(site: &Site) {
     let server = site.start();
     let mut subscriber = subscribe(&server, "KEA");
-    let cases: [(&str, &[&str]); 9] = [
+    let cases: [(&str, &[&str]); 16] = [
         ("BF.RESERVE r 0.01 2 NONSCALING", &["bloom.reserve r"]),
         ("BF.ADD r a", &["bloom.add r"]),
         ("BF.ADD a x", &["bloom.reserve a", "bloom.add a"]),
@@ -56,6 +56,13 @@ fn creation_and_adds_notify(site: &Site) {
         ("BF.INSERT i ITEMS v", &["bloom.add i"]),
         // Partly accepted: one item is added, then the filter is full.
         ("BF.MADD r b c", &["bloom.add r"]),
+        ("BF.BULKADD r FIXED 1 ab", &[]),
+        ("BF.BULKADD m FIXED 1 zu", &["bloom.add m"]),
+        ("BF.INSERT c COUNTING ITEMS x", &["bloom.reserve c", "bloom.add c"]),
+        ("BF.DEL c y", &[]),
+        ("BF.DEL c x y", &["bloom.del c"]),
+        ("BF.CLEAR r", &["bloom.clear r"]),
+        ("BF.CLEAR r", &[]),
         ("DEL r", &["del r"]),
     ];
     for (command, expected) in cases {
@@ -91,6 +98,7 @@ fn only_changes_abort_watch(site: &Site) {
     let mut other = server.client();
     other.say("BF.MADD k a b");
     other.say("BF.INSERT full CAPACITY 1 NONSCALING ITEMS a");
+    other.say("BF.INSERT counts COUNTING ITEMS a");
     let (_, data) = crate::dump::chunk(&mut other, "k", 0).unwrap();
     let mut client = server.client();
     let cases = [
@@ -104,6 +112,11 @@ fn only_changes_abort_watch(site: &Site) {
         ("none", "BF.INSERT none NOCREATE ITEMS b", false),
         ("none", "BF.RESERVE none 0 100", false),
         ("full", "BF.ADD full b", false),
+        ("counts", "BF.DEL counts x", false),
+        ("counts", "BF.DEL counts a x", true),
+        ("counts", "BF.CLEAR counts", false),
+        ("k", "BF.BULKADD k FIXED 1 ab", false),
+        ("full", "BF.CLEAR full", true),
         ("k", "BF.ADD k c", true),
         ("k", "BF.MADD k a d", true),
         ("new", "BF.ADD new a", true),

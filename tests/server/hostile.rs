@@ -1,8 +1,11 @@
 //! Malicious payloads: RESTORE replies with an error, never with an abort, a hang or a huge allocation.
 
+use crate::dump::{chunk, load};
+use crate::foreign::restore;
 use crate::harness::{Client, Server, Site, Test, crc64, reseal, tests, wait_until};
 
 pub(crate) const TESTS: &[Test] = tests![
+    an_unknown_word_cannot_inject_a_reply,
     the_checksum_is_that_of_the_servers,
     a_truncated_payload_is_bad_data,
     a_payload_with_a_changed_byte_is_refused_or_valid,
@@ -25,15 +28,29 @@ fn uncompressed(site: &Site) -> Server {
     site.launch().with("rdbcompression no").start()
 }
 
-fn restore(client: &mut Client, key: &str, payload: &[u8]) -> String {
-    client.ask(&[b"RESTORE", key.as_bytes(), b"0", payload])
-}
-
 /// Returns a payload of a small filter that has outgrown its capacity: bits and a table.
 fn small_payload(client: &mut Client) -> Vec<u8> {
     client.say("BF.RESERVE k 0.01 3");
     client.say("BF.MADD k a b c d");
     client.bytes(&["DUMP", "k"])
+}
+
+/// A former bug: the text was truncated after a number of bytes, within a character.
+fn an_unknown_word_cannot_inject_a_reply(site: &Site) {
+    let server = site.start();
+    let (mut raw, mut client) = (server.raw(), server.client());
+    let long = vec![b'x'; 1 << 20];
+    // Each byte that is not text is shown as a character of three bytes.
+    let cut = [0, 1, 2, 3].map(|letters| [vec![b'x'; letters], vec![0xff; 200]].concat());
+    let words: [&[u8]; 5] = [b"a\r\n+PWNED", b"\n", b"nul\0nul", b"\xff\xfe", &long];
+    for word in words.into_iter().chain(cut.iter().map(Vec::as_slice)) {
+        let command: [&[u8]; 5] = [b"BF.RESERVE", b"k", b"0.01", b"100", word];
+        // This client refuses an error that is not valid text.
+        assert!(client.ask(&command).starts_with("-ERR unknown argument '"));
+        let reply = raw.ask(&command);
+        assert_eq!(reply.matches("\r\n").count(), 1, "{reply:.100}");
+        assert_eq!(raw.say("PING"), "+PONG\r\n");
+    }
 }
 
 fn the_checksum_is_that_of_the_servers(site: &Site) {
@@ -74,7 +91,7 @@ fn survive(client: &mut Client, payload: &[u8]) -> bool {
         assert_eq!(client.int("EXISTS new"), 0);
         return false;
     }
-    if client.say("TYPE new") == "+everbloom" {
+    if ["+everbloom", "+MBbloom--", "+bloomfltr"].contains(&client.say("TYPE new").as_str()) {
         for command in
             ["BF.INFO new", "BF.DEBUG new", "BF.EXISTS new a", "BF.SCANDUMP new 0", "MEMORY USAGE new"]
         {
@@ -97,14 +114,16 @@ fn survive(client: &mut Client, payload: &[u8]) -> bool {
 fn a_payload_with_a_changed_byte_is_refused_or_valid(site: &Site) {
     let server = uncompressed(site);
     let mut client = server.client();
-    client.say("BF.RESERVE fixed 0.01 4 NONSCALING");
-    client.say("BF.MADD fixed a b c d");
-    client.say("BF.RESERVE counts 0.01 4 COUNTING");
-    client.say("BF.MADD counts a a a b c d");
-    client.say("BF.RESERVE window 0.01 4 WINDOW 86400");
-    client.say("BF.MADD window a b c d");
-    small_payload(&mut client);
-    for key in ["fixed", "k", "counts", "window"] {
+    for (key, options) in [
+        ("fixed", "NONSCALING"),
+        ("grown", "EXPANSION 2"),
+        ("counts", "COUNTING"),
+        ("window", "WINDOW 86400"),
+        ("redisbloom", "FORMAT redisbloom"),
+        ("valkey-bloom", "FORMAT valkey-bloom"),
+    ] {
+        client.say(&format!("BF.RESERVE {key} 0.01 {} {options}", if key == "grown" { 3 } else { 4 }));
+        client.say(&format!("BF.MADD {key} a b c d{}", if key == "counts" { " a a" } else { "" }));
         let payload = client.bytes(&["DUMP", key]);
         // The count of set bits detects a flipped bit in an array, which is the last string of the payload.
         let debug = client.say(&format!("BF.DEBUG {key}"));
@@ -323,7 +342,7 @@ fn a_forged_dump_header_cannot_take_much_memory(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     client.say("BF.RESERVE k 0.01 100");
-    let (iterator, data) = crate::dump::chunk(&mut client, "k", 0).unwrap();
+    let (iterator, data) = chunk(&mut client, "k", 0).unwrap();
     let (header, id) = data[..data.len() - 16].split_at(data.len() - 24);
     assert_eq!(header_chunk(header, iterator, id), data, "the test knows the trailer of a header");
     let digest = client.digest("k");
@@ -335,7 +354,7 @@ fn a_forged_dump_header_cannot_take_much_memory(site: &Site) {
             let mut forged = header.to_vec();
             let width = (header.len() - at).min(8);
             forged[at..at + width].copy_from_slice(&edge.to_le_bytes()[..width]);
-            let reply = crate::dump::load(&mut client, "new", iterator, &header_chunk(&forged, iterator, id));
+            let reply = load(&mut client, "new", iterator, &header_chunk(&forged, iterator, id));
             assert!(reply == "+OK" || reply.starts_with("-ERR "), "{reply}");
             if reply == "+OK" {
                 let reply = client.say("BF.ADD new a");

@@ -1,10 +1,11 @@
 //! The table of kinds, and filters of every kind in a server: created, checked, used.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use redis::Value;
 
-use crate::foreign::{self, Case};
-use crate::harness::{Client, show};
+use crate::foreign;
+use crate::harness::{Client, now_ms, show};
 use crate::import;
+use crate::support::fixtures::Case;
 use crate::vectors::systems;
 
 /// The kinds: a name and the commands that create a filter of it. `$` is its key, `#` its capacity and `@` its shape.
@@ -66,7 +67,7 @@ pub(crate) fn make(client: &mut Client, kind: &[&str], key: &str, capacity: &str
 pub(crate) struct Filter {
     pub(crate) key: String,
     /// Items that must be found in it.
-    members: Vec<Vec<u8>>,
+    pub(crate) members: Vec<Vec<u8>>,
     pub(crate) recorded: Option<Case>,
     /// The time at which items are added, for a filter with a window.
     at_ms: Option<u64>,
@@ -143,14 +144,20 @@ impl Filter {
     }
 }
 
+/// Adds items, the second half of them as a packed batch where no time is given. Returns the replies.
 fn add(client: &mut Client, key: &str, at_ms: Option<u64>, items: &[Vec<u8>]) -> Vec<String> {
-    let line = match at_ms {
-        Some(at_ms) => format!("BF.INSERT {key} NOCREATE AT {at_ms} ITEMS"),
-        None => format!("BF.MADD {key}"),
-    };
-    let words: Vec<&[u8]> =
-        line.split(' ').map(str::as_bytes).chain(items.iter().map(Vec::as_slice)).collect();
-    client.array(&words).iter().map(show).collect()
+    let line = at_ms.map(|at_ms| format!("BF.INSERT {key} NOCREATE AT {at_ms} ITEMS"));
+    let (items, packed) = items.split_at(if line.is_some() { items.len() } else { items.len().div_ceil(2) });
+    let mut replies = client.many(&line.unwrap_or(format!("BF.MADD {key}")), items);
+    if !packed.is_empty() {
+        let length = |item: &Vec<u8>| u32::try_from(item.len()).unwrap().to_le_bytes();
+        let data: Vec<u8> =
+            packed.iter().flat_map(|item| [&length(item), item.as_slice()].concat()).collect();
+        let added = client.bytes(&[b"BF.BULKADD", key.as_bytes(), b"PREFIXED", &data]);
+        let value = |added| if added == b'!' { Value::Nil } else { Value::Int(i64::from(added - b'0')) };
+        replies.extend(added.into_iter().map(value));
+    }
+    replies.iter().map(show).collect()
 }
 
 /// Returns items: three that are empty or binary, then numbered ones.
@@ -163,8 +170,7 @@ fn items(count: usize) -> Vec<Vec<u8>> {
 /// Creates filters of every kind in every shape, one of every client's scheme, and the recorded ones whose bytes
 /// determine their hash.
 pub(crate) fn fill(client: &mut Client) -> Vec<Filter> {
-    let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock").as_millis();
-    let now_ms = u64::try_from(now_ms).expect("a time in milliseconds");
+    let now_ms = now_ms();
     let mut filters = Vec::new();
     for (shape, capacity, count) in SHAPES {
         for (name, kind) in KINDS {

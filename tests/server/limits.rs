@@ -1,23 +1,21 @@
-//! The largest, the smallest and impossible filters.
+//! The largest filters, and the limits that refuse them: bf.max-filter-bytes, maxmemory, the memory of the machine.
 
-use crate::harness::{Client, Site, Test, tests};
+use crate::dump;
+use crate::harness::{Client, Server, Site, Test, numbered, show, tests, wait_until};
+use crate::journeys::append_only;
 use crate::keys::union_of_layers;
 
 pub(crate) const TESTS: &[Test] = tests![
     a_filter_of_a_gigabyte_takes_no_memory_until_it_is_used,
-    a_filter_beyond_the_byte_limit_is_refused,
-    a_filter_beyond_the_memory_is_refused,
-    a_filter_beyond_maxmemory_is_refused,
-    growth_beyond_the_byte_limit_is_refused_and_changes_nothing,
-    refused_items_are_logged_once_per_filter_and_minute,
-    the_byte_limit_counts_every_layer,
-    a_table_uses_nearly_all_of_its_limit,
-    the_byte_limit_does_not_affect_existing_filters,
-    items_of_a_mebibyte_are_accepted,
+    a_filter_beyond_a_limit_is_refused,
+    items_beyond_the_byte_limit_are_refused_and_logged,
     a_command_may_carry_many_items,
+    a_large_batch_has_a_complete_reply,
     a_filter_of_a_thousand_layers_works,
-    a_filter_stops_growing_at_its_last_layer,
-    tiny_filters_keep_their_items,
+    the_byte_limit_applies_to_restore_by_a_client,
+    the_limit_of_restore_is_exact_for_each_format,
+    the_byte_limit_does_not_apply_to_primaries_and_files,
+    a_client_cannot_move_a_filter_to_a_server_with_a_smaller_limit,
 ];
 
 fn a_filter_of_a_gigabyte_takes_no_memory_until_it_is_used(site: &Site) {
@@ -28,8 +26,7 @@ fn a_filter_of_a_gigabyte_takes_no_memory_until_it_is_used(site: &Site) {
     let mut client = server.client();
     let before = server.resident_bytes();
     assert_eq!(client.say("BF.RESERVE big 0.01 800000000"), "+OK");
-    let size: u64 = client.say("BF.INFO big SIZE").trim_matches(['[', ']']).parse().unwrap();
-    assert!(size > 900_000_000, "{size}");
+    assert!(client.field("big", "SIZE") > 900_000_000);
     assert_eq!(client.say("BF.MADD big a b c"), "[1, 1, 1]");
     assert_eq!(client.say("BF.MEXISTS big a b c d"), "[1, 1, 1, 0]");
     let grown = server.resident_bytes().saturating_sub(before);
@@ -41,226 +38,132 @@ fn a_filter_of_a_gigabyte_takes_no_memory_until_it_is_used(site: &Site) {
     assert!(grown < 8 << 20, "{grown} bytes resident after deletion");
 }
 
+fn a_filter_beyond_a_limit_is_refused(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    let machine = format!("the machine has ({})", client.info_number("total_system_memory"));
+    let default = "bf.max-filter-bytes (68719476736)";
+    for (setting, command, limits) in [
+        ("", "BF.RESERVE k 0.01 1099511627776", [default, &machine]),
+        ("", "BF.INSERT k CAPACITY 1099511627776 ITEMS a", [default, &machine]),
+        // The operator allows any size; the machine does not.
+        ("bf.max-filter-bytes 70368744177664", "BF.RESERVE k 0.01 600000000000", [&machine; 2]),
+        ("maxmemory 50mb", "BF.RESERVE k 0.01 800000000", ["maxmemory (52428800)"; 2]),
+        ("bf.max-filter-bytes 100000", "BF.RESERVE k 0.01 100000", ["bf.max-filter-bytes (100000)"; 2]),
+        // The limit applies to the defaults too.
+        ("bf.initial-size 1000000", "BF.ADD k a", ["bf.max-filter-bytes (100000)"; 2]),
+    ] {
+        if !setting.is_empty() {
+            assert_eq!(client.say(&format!("CONFIG SET {setting}")), "+OK");
+        }
+        assert_too_large(&client.say(command), &limits);
+        assert_eq!(client.int("EXISTS k"), 0, "{command}");
+    }
+    assert_eq!(client.say("BF.RESERVE k 0.01 50000"), "+OK");
+    assert!(client.field("k", "SIZE") <= 100_000);
+}
+
 /// Asserts that a filter was refused because of one of these limits, with its name and its bytes.
-pub(crate) fn assert_too_large(reply: &str, limits: &[&str]) {
+fn assert_too_large(reply: &str, limits: &[&str]) {
     assert!(reply.starts_with("-ERR filter would take "), "{reply}");
     let is_named =
         |limit: &&str| reply.contains(&format!(" bytes, more than {limit}: choose a smaller capacity"));
-    assert_eq!(limits.iter().filter(|limit| is_named(limit)).count(), 1, "{reply}");
-    let setting = limits.iter().find(|limit| is_named(limit)).and_then(|limit| limit.split(' ').next());
+    let named = limits.iter().find(|limit| is_named(limit)).unwrap_or_else(|| panic!("{reply}"));
+    let setting = named.split(' ').next();
     let is_raised = |setting: &str| reply.ends_with(&format!(" or raise {setting}"));
     assert_eq!(setting.is_some_and(is_raised), setting != Some("the"), "{reply}");
 }
 
-/// Returns the limit that is the memory of the machine.
-fn of_the_machine(client: &mut Client) -> String {
-    format!("the machine has ({})", client.info_number("total_system_memory"))
-}
-
-fn a_filter_beyond_the_byte_limit_is_refused(site: &Site) {
-    let server = site.start();
-    let mut client = server.client();
-    let machine = of_the_machine(&mut client);
-    for command in [
-        "BF.RESERVE k 0.01 1099511627776",
-        "BF.RESERVE k 0.000001 1099511627776 NONSCALING",
-        "BF.RESERVE k 0.0000000001 900000000000 EXPANSION 32768",
-        "BF.INSERT k CAPACITY 1099511627776 ITEMS a",
-    ] {
-        assert_too_large(&client.say(command), &["bf.max-filter-bytes (68719476736)", &machine]);
-        assert_eq!(client.int("EXISTS k"), 0);
-    }
-    client.say("CONFIG SET bf.max-filter-bytes 100000");
-    let limit = ["bf.max-filter-bytes (100000)"];
-    assert_too_large(&client.say("BF.RESERVE k 0.01 100000"), &limit);
-    assert_eq!(client.say("BF.RESERVE k 0.01 50000"), "+OK");
-    let size: u64 = client.say("BF.INFO k SIZE").trim_matches(['[', ']']).parse().unwrap();
-    assert!(size <= 100_000, "{size}");
-    // The limit applies to the defaults too.
-    client.say("CONFIG SET bf.initial-size 1000000");
-    for command in ["BF.ADD d a", "BF.MADD d a b", "BF.INSERT d ITEMS a"] {
-        assert_too_large(&client.say(command), &limit);
-    }
-    assert_eq!(client.int("EXISTS d"), 0);
-}
-
-fn a_filter_beyond_the_memory_is_refused(site: &Site) {
-    let server = site.start();
-    let mut client = server.client();
-    // The operator allows any size; the machine does not.
-    assert_eq!(client.say("CONFIG SET bf.max-filter-bytes 70368744177664"), "+OK");
-    let machine = of_the_machine(&mut client);
-    for capacity in ["1099511627776", "800000000000", "600000000000"] {
-        for rate in ["0.01", "0.000001"] {
-            let reply = client.say(&format!("BF.RESERVE k {rate} {capacity}"));
-            assert_too_large(&reply, &[&machine]);
-            assert_eq!(client.int("EXISTS k"), 0);
-        }
-    }
-    assert_eq!(client.say("BF.ADD k a"), "1");
-}
-
-fn a_filter_beyond_maxmemory_is_refused(site: &Site) {
-    let server = site.start();
-    let mut client = server.client();
-    client.say("BF.ADD k a");
-    client.say("CONFIG SET maxmemory 50mb");
-    assert_too_large(&client.say("BF.RESERVE large 0.01 800000000"), &["maxmemory (52428800)"]);
-    assert_eq!(client.say("BF.RESERVE small 0.01 1000000"), "+OK");
-    assert_eq!(client.say("BF.EXISTS k a"), "1");
-    assert_eq!(client.int("EXISTS large"), 0);
-}
-
-/// Adds new items until one is refused. Returns the number of accepted items, and the refusal.
-fn add_until_refused(client: &mut Client, key: &str, most: u32) -> (i64, String) {
-    for item in 0..most {
-        let reply = client.say(&format!("BF.ADD {key} item-{item}"));
-        if reply.starts_with('-') {
-            return (client.int(&format!("BF.CARD {key}")), reply);
-        }
-    }
-    panic!("{most} items and no refusal");
-}
-
-fn growth_beyond_the_byte_limit_is_refused_and_changes_nothing(site: &Site) {
-    let server = site.launch().with_option("bf.max-filter-bytes 2000").start();
-    let mut client = server.client();
-    client.say("BF.RESERVE k 0.01 100");
-    let (items, refusal) = add_until_refused(&mut client, "k", 5000);
-    assert_eq!(refusal, "-ERR problem inserting into filter");
-    assert!(items >= 300, "{items}");
-    let digest = client.digest("k");
-    // Existing items are still found. Each refusal is an element, and the next items follow.
-    let refused = "-ERR problem inserting into filter";
-    let reply = client.say("BF.MADD k new-1 item-0 new-2 item-1");
-    assert_eq!(reply, format!("[{refused}, 0, {refused}, 0]"));
-    assert_eq!(client.say("BF.INSERT k ITEMS new-1 item-0"), format!("[{refused}, 0]"));
-    assert_eq!(client.digest("k"), digest);
-    assert_eq!(client.int("BF.CARD k"), items);
-    client.say("CONFIG SET bf.max-filter-bytes 1000000");
-    assert_eq!(client.say("BF.ADD k new-1"), "1");
-    assert_ne!(client.digest("k"), digest);
-}
-
-fn refused_items_are_logged_once_per_filter_and_minute(site: &Site) {
-    let launch = site.launch().with_option("bf.max-filter-bytes 2000");
-    let primary = launch.start();
-    let replica = primary.replica(site.launch());
-    let mut client = primary.client();
-    client.say("BF.RESERVE grows 0.01 100");
-    let (_, refusal) = add_until_refused(&mut client, "grows", 5000);
-    assert_eq!(refusal, "-ERR problem inserting into filter");
-    client.say("BF.RESERVE fixed 0.0001 2 NONSCALING");
-    for number in 0..100 {
-        client.say(&format!("BF.MADD grows new-{number} item-0 newer-{number}"));
-        client.say(&format!("BF.MADD fixed a b c-{number}"));
-        client.say(&format!("BF.BULKADD fixed LINES d-{number}"));
-    }
-    // A filter of the same name in another database.
-    client.say("SELECT 1");
-    client.say("BF.RESERVE fixed 0.0001 1 NONSCALING");
-    client.say("BF.INSERT fixed NOCREATE ITEMS a b c d");
-    let log = primary.log();
-    let lines: Vec<&str> = log.lines().filter(|line| line.contains("a filter refuses items: ")).collect();
-    assert_eq!(lines.len(), 3, "{log}");
-    let because = "'grows' has no room for new items: with more items it would take ";
-    assert!(lines[0].contains(because), "{}", lines[0]);
-    assert!(lines[0].ends_with(" bytes, more than bf.max-filter-bytes (2000)"), "{}", lines[0]);
-    let because = "'fixed' has no room for new items: it is fixed and has as many items as its capacity";
-    assert!(lines[1..].iter().all(|line| line.contains(because)), "{}", lines[1]);
-    replica.wait_for_primary();
-    assert!(!replica.log().contains("a filter refuses items"), "{}", replica.log());
-}
-
-fn the_byte_limit_counts_every_layer(site: &Site) {
-    let server = site.launch().with_option("bf.max-filter-bytes 5000").start();
-    let mut client = server.client();
-    client.say("BF.RESERVE k 0.01 100 EXPANSION 1 FORMAT valkey-bloom");
-    let (items, _) = add_until_refused(&mut client, "k", 100_000);
-    let size: u64 = client.say("BF.INFO k BYTES").trim_matches(['[', ']']).parse().unwrap();
-    assert!(size <= 5000, "{size}");
-    assert!(items > 500, "{items} items in {size} bytes");
-}
-
 /// Every kind with a table is refused new items at its limit and not long before, and accepts them when it is raised.
-fn a_table_uses_nearly_all_of_its_limit(site: &Site) {
+fn items_beyond_the_byte_limit_are_refused_and_logged(site: &Site) {
+    const REFUSED: &str = "-ERR problem inserting into filter";
     let server = site.launch().with_option("bf.max-filter-bytes 50000").start();
     let replica = server.replica(site.launch().with("propagation-error-behavior panic"));
     let mut client = server.client();
-    for (key, creation, most_bits) in [
+    // A filter, and one of the same name in another database.
+    client.say("BF.RESERVE fixed 0.0001 2 NONSCALING");
+    (0..100).for_each(|number| drop(client.say(&format!("BF.MADD fixed a b c-{number}"))));
+    client.say("SELECT 1");
+    client.say("BF.INSERT fixed CAPACITY 1 NONSCALING ITEMS a b c d");
+    client.say("SELECT 0");
+    let kinds = [
         ("unreserved", "", 22),
         ("reserved", "CAPACITY 1000 ", 22),
         ("counting", "COUNTING ", 22),
         ("window", "WINDOW 86400 ", 25),
-    ] {
+    ];
+    for (key, creation, most_bits) in kinds {
         client.say(&format!("BF.INSERT {key} {creation}ITEMS first"));
-        let refused = "-ERR problem inserting into filter";
-        let mut from = 0;
-        loop {
-            let items: Vec<String> = (from..from + 500).map(|item| item.to_string()).collect();
-            let words: Vec<&str> =
-                ["BF.MADD", key].into_iter().chain(items.iter().map(String::as_str)).collect();
-            let replies = client.array(&words);
-            from += 500;
-            if replies.iter().any(|reply| crate::harness::show(reply) == refused) {
-                break;
-            }
-            assert!(from < 100_000, "{key}");
-        }
-        let number = |reply: String| reply.trim_matches(['[', ']']).parse::<i64>().unwrap();
-        let size = number(client.say(&format!("BF.INFO {key} SIZE")));
-        let items = client.int(&format!("BF.CARD {key}"));
+        let mut is_full = |from: usize| {
+            let items = numbered("item", from..from + 500);
+            client.many(&format!("BF.MADD {key}"), &items).iter().any(|reply| show(reply) == REFUSED)
+        };
+        assert!((0..100_000).step_by(500).any(|from| is_full(from)), "{key}");
+        let (size, items) = (client.field(key, "SIZE"), client.field(key, "ITEMS"));
         assert!(size <= 50_000 && items * most_bits > 45_000 * 8, "{key}: {items} items in {size} bytes");
-        assert_eq!(client.int("WAIT 1 60000"), 1);
-        assert_eq!(replica.client().digest(key), client.digest(key), "{key}");
+        // Existing items are still found, and each refusal is an element.
+        let refused = numbered("new", 0..1000);
+        let refused =
+            refused.iter().find(|item| client.say(&format!("BF.ADD {key} {item}")) == REFUSED).unwrap();
+        let digest = client.digest(key);
+        let reply = client.say(&format!("BF.MADD {key} {refused} {refused}"));
+        assert_eq!(
+            (reply, client.int(&format!("BF.EXISTS {key} first"))),
+            (format!("[{REFUSED}, {REFUSED}]"), 1)
+        );
+        assert_eq!(client.digest(key), digest, "{key}");
     }
-    client.say("CONFIG SET bf.max-filter-bytes 1000000");
-    for key in ["unreserved", "reserved", "counting", "window"] {
-        let items: String = (0..2000).map(|item| format!(" more-{item}")).collect();
-        let reply = client.say(&format!("BF.MADD {key}{items}"));
-        assert!(!reply.contains("ERR"), "{key}");
+    for number in 0..100 {
+        client.say(&format!("BF.MADD reserved new-{number} first newer-{number}"));
     }
-}
-
-fn the_byte_limit_does_not_affect_existing_filters(site: &Site) {
-    let server = site.start();
-    let mut client = server.client();
-    client.say("BF.RESERVE k 0.01 100000");
+    // One line per filter and minute.
+    let log = server.log();
+    let lines = |key: &str| {
+        log.lines()
+            .filter(|line| line.contains(&format!("a filter refuses items: '{key}' ")))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!((lines("reserved").len(), lines("fixed").len()), (1, 2), "{log}");
+    assert!(lines("reserved")[0].ends_with(" bytes, more than bf.max-filter-bytes (50000)"), "{log}");
+    // A client may go on to use a filter above the limit, and copy it.
     client.say("CONFIG SET bf.max-filter-bytes 1024");
-    assert_eq!(client.say("BF.MADD k a b"), "[1, 1]");
-    assert_eq!(client.say("BF.MEXISTS k a b c"), "[1, 1, 0]");
-    assert_eq!(client.say("DEBUG RELOAD"), "+OK");
-    assert_eq!(client.say("BF.MEXISTS k a b c"), "[1, 1, 0]");
-    assert_eq!(client.int("COPY k l"), 1);
-}
-
-fn items_of_a_mebibyte_are_accepted(site: &Site) {
-    let server = site.start();
-    let mut client = server.client();
-    let mut item = vec![b'x'; 1 << 20];
-    assert_eq!(client.ask(&[b"BF.ADD".as_slice(), b"k", &item]), "1");
-    assert_eq!(client.ask(&[b"BF.ADD".as_slice(), b"k", &item]), "0");
-    let last = item.len() - 1;
-    item[last] = b'y';
-    assert_eq!(client.ask(&[b"BF.EXISTS".as_slice(), b"k", &item]), "0");
-    assert_eq!(client.ask(&[b"BF.MADD".as_slice(), b"k", &item, b"short"]), "[1, 1]");
-    assert_eq!(client.int("BF.CARD k"), 3);
+    assert_eq!((client.int("BF.EXISTS reserved first"), client.int("COPY reserved copy")), (1, 1));
+    client.say("CONFIG SET bf.max-filter-bytes 1000000");
+    for (key, ..) in kinds {
+        let replies = client.many(&format!("BF.MADD {key}"), &numbered("more", 0..2000));
+        assert!(replies.iter().all(|reply| matches!(reply, redis::Value::Int(_))), "{key}");
+    }
+    assert_eq!(client.int("WAIT 1 60000"), 1);
+    assert_eq!(replica.client().say("DEBUG DIGEST"), client.say("DEBUG DIGEST"));
+    assert!(!replica.log().contains("a filter refuses items"), "{}", replica.log());
 }
 
 fn a_command_may_carry_many_items(site: &Site) {
     let server = site.start();
     let mut client = server.client();
-    let items: Vec<String> = (0..50_000).map(|item| format!("item-{item}")).collect();
-    let command =
-        |name| -> Vec<&str> { [name, "k"].into_iter().chain(items.iter().map(String::as_str)).collect() };
+    let items = numbered("item", 0..50_000);
     client.say("BF.RESERVE k 0.0001 1000");
-    let added = client.array(&command("BF.MADD"));
-    assert_eq!(added.len(), items.len());
-    let new = added.iter().filter(|reply| **reply == redis::Value::Int(1)).count();
-    assert_eq!(client.int("BF.CARD k"), i64::try_from(new).unwrap());
-    assert!(new > 49_900, "{new}");
-    let found = client.array(&command("BF.MEXISTS"));
-    assert!(found.len() == items.len() && found.iter().all(|reply| *reply == redis::Value::Int(1)));
+    let new = client.ones("BF.MADD k", &items);
+    assert!(new > 49_900 && client.field("k", "ITEMS") == new as u64, "{new}");
+    assert_eq!(client.ones("BF.MEXISTS k", &items), items.len());
+}
+
+/// 64 MiB of newlines are one item per byte. The memory is bounded by the size of the batch.
+fn a_large_batch_has_a_complete_reply(site: &Site) {
+    const BYTES: usize = 64 << 20;
+    let server = site.start();
+    let mut client = server.client();
+    let newlines = vec![b'\n'; BYTES];
+    let reply = client.bytes(&[b"BF.BULKADD", b"k".as_slice(), b"LINES", &newlines]);
+    assert!(reply.len() == BYTES && reply[0] == b'1' && reply[1..].iter().all(|reply| *reply == b'0'));
+    assert_eq!(
+        client.ask(&[b"BF.BULKEXISTS", b"k".as_slice(), b"COUNT", b"LINES", &newlines]),
+        BYTES.to_string()
+    );
+    assert_eq!(client.int("BF.CARD k"), 1);
+    // The batch, its reply, the copy of the reply for the client, and the replicated command.
+    let peak = client.info_number("used_memory_peak");
+    assert!(peak < 6 * BYTES as u64, "{peak} bytes at the peak");
 }
 
 fn a_filter_of_a_thousand_layers_works(site: &Site) {
@@ -273,7 +176,7 @@ fn a_filter_of_a_thousand_layers_works(site: &Site) {
     }
     let digest = client.digest("k");
     assert_eq!(client.int("COPY k copied"), 1);
-    crate::dump::travel(&mut client, "k", "travelled");
+    dump::travel(&mut client, "k", "travelled");
     let payload = client.bytes(&["DUMP", "k"]);
     client.ask(&[b"RESTORE", b"restored".as_slice(), b"0", &payload]);
     assert_eq!(client.say("DEBUG RELOAD"), "+OK");
@@ -282,35 +185,127 @@ fn a_filter_of_a_thousand_layers_works(site: &Site) {
     }
 }
 
-fn a_filter_stops_growing_at_its_last_layer(site: &Site) {
-    let server = site.start();
-    let mut client = server.client();
-    client.say("BF.RESERVE k 0.01 1 EXPANSION 1 FORMAT redisbloom");
-    let (items, refusal) = add_until_refused(&mut client, "k", 10_000);
-    assert_eq!(refusal, "-ERR problem inserting into filter");
-    assert_eq!(client.say("BF.INFO k FILTERS"), format!("[{items}]"));
-    assert!(items >= 1000, "{items}");
-    assert_eq!(client.say("BF.ADD k item-0"), "0");
-    assert_eq!(client.say("DEBUG RELOAD"), "+OK");
-    assert_eq!(client.int("BF.CARD k"), items);
-    // A factor that overflows the capacity of the next layer ends the growth too.
-    assert_eq!(client.say("BF.RESERVE wide 0.01 1 EXPANSION 32768"), "+OK");
-    assert_eq!(client.say("BF.MADD wide a b c d"), "[1, 1, 1, 1]");
+fn restore(client: &mut Client, key: &str, payload: &[u8]) -> String {
+    client.ask(&[b"RESTORE", key.as_bytes(), b"0", payload])
 }
 
-fn tiny_filters_keep_their_items(site: &Site) {
+/// The reply of RESTORE to a payload that the module refuses. The reason is in the log.
+const BAD_PAYLOAD: &str = "-ERR Bad data format";
+
+fn assert_logged(server: &Server, reason: &str) {
+    let log = server.log();
+    let line = log.lines().rev().find(|line| line.contains("a filter cannot be loaded"));
+    assert!(line.is_some_and(|line| line.contains(reason)), "{log}");
+}
+
+fn the_byte_limit_applies_to_restore_by_a_client(site: &Site) {
     let server = site.start();
     let mut client = server.client();
-    for rate in ["0.9", "0.5", "0.01", "0.000001", "1e-300", "5e-324"] {
-        for options in ["", " NONSCALING", " EXPANSION 1"] {
-            client.say("DEL k");
-            assert_eq!(client.say(&format!("BF.RESERVE k {rate} 1{options}")), "+OK", "{rate}{options}");
-            assert_eq!(client.say("BF.ADD k a"), "1", "{rate}{options}");
-            assert_eq!(client.say("BF.ADD k a"), "0", "{rate}{options}");
-            assert_eq!(client.say("BF.EXISTS k a"), "1", "{rate}{options}");
-            let before = client.digest("k");
-            assert_eq!(client.say("DEBUG RELOAD"), "+OK");
-            assert_eq!(client.digest("k"), before, "{rate}{options}");
+    // A few hundred bytes that would become 20 GB.
+    client.say("BF.RESERVE k 0.01 16000000000 NONSCALING");
+    let payload = client.bytes(&["DUMP", "k"]);
+    assert!(payload.len() < 10_000, "{} bytes", payload.len());
+    let shape = client.say("BF.DEBUG k");
+    assert_eq!(client.say("FLUSHALL SYNC"), "+OK");
+    assert_eq!(client.say("CONFIG SET bf.max-filter-bytes 1mb"), "+OK");
+    assert_eq!(client.info_number("bf_load_errors"), 0);
+    assert_eq!(restore(&mut client, "new", &payload), BAD_PAYLOAD);
+    assert_eq!(client.info_number("bf_load_errors"), 1);
+    assert_logged(&server, "more than bf.max-filter-bytes (1048576)");
+    let script = "return redis.call('RESTORE', KEYS[1], 0, ARGV[1])";
+    let reply = client.ask(&[b"EVAL", script.as_bytes(), b"1", b"new", &payload]);
+    assert!(reply.contains("Bad data format"), "{reply}");
+    // As for new filters, the server's own limit applies too.
+    client.say("CONFIG SET bf.max-filter-bytes 64gb");
+    client.say("CONFIG SET maxmemory 1gb");
+    assert_eq!(restore(&mut client, "new", &payload), BAD_PAYLOAD);
+    assert_logged(&server, "more than maxmemory (1073741824)");
+    assert_eq!(client.int("EXISTS new"), 0);
+    client.say("CONFIG SET maxmemory 0");
+    assert_eq!(restore(&mut client, "new", &payload), "+OK");
+    assert_eq!(client.say("BF.DEBUG new"), shape);
+}
+
+fn the_limit_of_restore_is_exact_for_each_format(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    for format in ["everbloom", "redisbloom", "valkey-bloom"] {
+        let make = format!("BF.RESERVE {format} 0.01 10000 NONSCALING FORMAT {format}");
+        assert_eq!(client.say(&make), "+OK");
+        let payload = client.bytes(&["DUMP", format]);
+        let (_, header) = dump::chunk(&mut client, format, 0).unwrap();
+        client.say("DEL chunks");
+        // The error contains the number of bytes that it would need.
+        client.say("CONFIG SET bf.max-filter-bytes 1024");
+        let refusal = dump::load(&mut client, "chunks", 1, &header);
+        assert_too_large(&refusal, &["bf.max-filter-bytes (1024)"]);
+        let needed_bytes: u64 = refusal.split_whitespace().nth(4).unwrap().parse().unwrap();
+        assert!(needed_bytes > 10_000, "{refusal}");
+        for (limit_bytes, outcome) in [(needed_bytes - 1, BAD_PAYLOAD), (needed_bytes, "+OK")] {
+            client.say(&format!("DEL new chunks {format}"));
+            client.say(&format!("CONFIG SET bf.max-filter-bytes {limit_bytes}"));
+            assert_eq!(restore(&mut client, "new", &payload), outcome, "{format}");
+            // The same rule holds for all ways of loading.
+            let loaded = dump::load(&mut client, "chunks", 1, &header);
+            let made = client.say(&make);
+            assert_eq!(
+                (loaded.as_str() == "+OK", made.as_str() == "+OK"),
+                (outcome == "+OK", outcome == "+OK")
+            );
+        }
+        client.say("CONFIG SET bf.max-filter-bytes 64gb");
+    }
+}
+
+fn the_byte_limit_does_not_apply_to_primaries_and_files(site: &Site) {
+    const SMALL: &str = "bf.max-filter-bytes 1024";
+    let server = append_only(site.launch(), "no").start();
+    let mut client = server.client();
+    for format in ["everbloom", "redisbloom", "valkey-bloom"] {
+        assert_eq!(client.say(&format!("BF.RESERVE {format} 0.01 10000 FORMAT {format}")), "+OK");
+        client.say(&format!("BF.MADD {format} a b c"));
+    }
+    // By full synchronisation, then by the stream. The replica applies no limit.
+    let replica = server.replica(site.launch().with_option(SMALL));
+    let mut follower = replica.client();
+    for format in ["everbloom", "redisbloom", "valkey-bloom"] {
+        let payload = client.bytes(&["DUMP", format]);
+        let digest = client.digest(format);
+        assert_eq!(restore(&mut client, &format!("restored-{format}"), &payload), "+OK");
+        for key in [format, &format!("restored-{format}")] {
+            wait_until("replicated", || follower.int(&format!("EXISTS {key}")) == 1);
+            assert_eq!(follower.digest(key), digest, "{key}");
         }
     }
+    // When it is a primary, it applies the limit.
+    assert_eq!(follower.say("REPLICAOF NO ONE"), "+OK");
+    let payload = follower.bytes(&["DUMP", "everbloom"]);
+    assert_eq!(restore(&mut follower, "late", &payload), BAD_PAYLOAD);
+    // At the start from a file of commands, including RESTORE, then from a snapshot, and in DEBUG RELOAD.
+    let digest = client.digest("restored-redisbloom");
+    let server = server.restart_as(|launch| launch.with_option(SMALL));
+    let mut client = server.client();
+    assert_eq!(client.digest("restored-redisbloom"), digest);
+    assert_eq!(client.say("DEBUG RELOAD"), "+OK");
+    assert_eq!((client.int("DBSIZE"), client.digest("restored-redisbloom")), (6, digest.clone()));
+    assert_eq!(client.say("SAVE"), "+OK");
+    let server = server.restart_as(|launch| launch.with("appendonly no"));
+    let mut client = server.client();
+    assert_eq!((client.int("DBSIZE"), client.digest("restored-redisbloom")), (6, digest));
+    assert_eq!(restore(&mut client, "late", &payload), BAD_PAYLOAD);
+}
+
+fn a_client_cannot_move_a_filter_to_a_server_with_a_smaller_limit(site: &Site) {
+    let from = site.start();
+    let to = site.launch().with_option("bf.max-filter-bytes 1024").start();
+    let mut client = from.client();
+    client.say("BF.RESERVE k 0.01 10000");
+    let migrate = format!("MIGRATE 127.0.0.1 {} k 0 60000", to.port());
+    let reply = client.say(&migrate);
+    assert!(reply.starts_with("-ERR ") && reply.contains("Bad data format"), "{reply}");
+    assert_logged(&to, "bf.max-filter-bytes");
+    assert_eq!((client.int("EXISTS k"), to.client().int("DBSIZE")), (1, 0));
+    to.client().say("CONFIG SET bf.max-filter-bytes 1mb");
+    assert_eq!(client.say(&migrate), "+OK");
+    assert_eq!((client.int("EXISTS k"), to.client().int("DBSIZE")), (0, 1));
 }

@@ -4,10 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-use redis::{Connection, Value};
+use redis::Connection;
 
-use crate::harness::{Client, Server, Site, Test, tests, wait_until};
-use crate::runtimes::url;
+use crate::clients::url;
+use crate::dump::{chunks, load};
+use crate::foreign::lookups;
+use crate::harness::{Client, Server, Site, Test, numbered, tests, wait_until};
+use crate::kinds::fill;
 
 #[path = "../../examples/rust/local_filter.rs"]
 mod local_filter;
@@ -15,7 +18,7 @@ mod local_filter;
 use local_filter::{LocalFilter, keep};
 
 pub(crate) const TESTS: &[Test] = tests![
-    a_copy_finds_what_the_server_finds_for_every_kind,
+    a_copy_of_every_kind_finds_what_the_server_finds,
     only_what_changed_is_loaded_again,
     items_expire_in_a_copy_when_they_do_on_the_server,
     the_server_is_queried_where_the_copy_is_missing_or_old,
@@ -35,69 +38,32 @@ fn add(client: &mut Client, key: &str, items: std::ops::Range<u32>) {
     client.ask(&["BF.BULKADD", key, "COUNT", "LINES", &lines]);
 }
 
-/// Creates a filter of every kind, each with 1000 items. Returns their keys.
-fn make_all(client: &mut Client) -> [&'static str; 10] {
-    for (key, options) in [
-        ("scattered", "0.01 100"),
-        ("paged", "0.001 1000000"),
-        ("keyed", "0.01 100 KEYED"),
-        ("counting", "0.01 1000 COUNTING"),
-        ("window", "0.01 100 WINDOW 86400"),
-        ("window-paged", "0.001 1000000 WINDOW 86400"),
-        ("redisbloom", "0.01 100 FORMAT redisbloom"),
-        ("valkey-bloom", "0.01 100 FORMAT valkey-bloom"),
-    ] {
-        assert_eq!(client.say(&format!("BF.RESERVE {key} {options}")), "+OK");
-        add(client, key, 0..1000);
-    }
-    // A union of several kinds.
-    assert_eq!(client.say("BF.MERGE united keyed redisbloom FORCE"), "+OK");
-    assert_eq!(client.say("BF.IMPORT imported EMPTY SCHEME go-zero BITS 20000"), "+OK");
-    add(client, "imported", 0..1000);
-    [
-        "scattered",
-        "paged",
-        "keyed",
-        "counting",
-        "window",
-        "window-paged",
-        "redisbloom",
-        "valkey-bloom",
-        "united",
-        "imported",
-    ]
-}
-
-fn a_copy_finds_what_the_server_finds_for_every_kind(site: &Site) {
+/// The digest of each kind, shape and client's scheme. A filter is loaded again when it has more items.
+fn a_copy_of_every_kind_finds_what_the_server_finds(site: &Site) {
     let server = site.start();
     let (mut client, mut connection) = (server.client(), connect(&server));
-    for key in make_all(&mut client) {
+    let absent: Vec<Vec<u8>> = numbered("absent", 0..1000).into_iter().map(String::into_bytes).collect();
+    for filter in fill(&mut client) {
+        let key = filter.key.as_str();
         let copy = LocalFilter::new(key, EVER);
         assert!(copy.refresh(&mut connection).expect(key));
-        let mut seen = [0, 0];
-        for item in 0..3000 {
-            let item = format!("item-{item}");
-            let asked = client.int(&format!("BF.EXISTS {key} {item}")) == 1;
-            assert_eq!(copy.check(item.as_bytes()), Some(asked), "{key}: {item}");
-            seen[usize::from(asked)] += 1;
+        assert!(!copy.refresh(&mut connection).expect(key), "{key}: nothing changed");
+        for items in [filter.members.as_slice(), &absent] {
+            let asked = lookups(&mut client, key, items);
+            for (item, asked) in items.iter().zip(asked) {
+                assert_eq!(copy.check(item), Some(asked == '1'), "{key}: {}", item.escape_ascii());
+            }
         }
-        assert!(seen.iter().all(|count| *count > 0), "{key}: {seen:?}");
+        let items = client.int(&format!("BF.CARD {key}"));
+        client.say(&format!("BF.MADD {key} 100001 100002 100003"));
+        let has_more = client.int(&format!("BF.CARD {key}")) > items;
+        assert_eq!(copy.refresh(&mut connection).expect(key), has_more, "{key}: items were added");
     }
 }
 
 fn only_what_changed_is_loaded_again(site: &Site) {
     let server = site.start();
     let (mut client, mut connection) = (server.client(), connect(&server));
-    for key in make_all(&mut client) {
-        let copy = LocalFilter::new(key, EVER);
-        assert!(copy.refresh(&mut connection).expect(key));
-        assert!(!copy.refresh(&mut connection).expect(key), "{key}: nothing changed");
-        let items = client.int(&format!("BF.CARD {key}"));
-        add(&mut client, key, 100_000..100_100);
-        assert!(client.int(&format!("BF.CARD {key}")) > items, "{key}");
-        assert!(copy.refresh(&mut connection).expect(key), "{key}: items were added");
-        assert_eq!(copy.check(b"item-100099"), Some(true), "{key}");
-    }
     // Another filter under the key, with the same number of items.
     let copy = LocalFilter::new("k", EVER);
     client.say("BF.ADD k alice");
@@ -107,15 +73,12 @@ fn only_what_changed_is_loaded_again(site: &Site) {
     assert!(copy.refresh(&mut connection).expect("another k"));
     assert_eq!((copy.check(b"alice"), copy.check(b"bob")), (Some(false), Some(true)));
     // A filter that is being loaded: from the header on, BF.CARD counts all items.
-    let chunks = client.array(&["BF.SCANDUMP", "scattered", "0"]);
-    let [Value::Int(first), Value::BulkString(header)] = &chunks[..] else { panic!("no header") };
-    let chunks = client.array(&["BF.SCANDUMP", "scattered", &first.to_string()]);
-    let [Value::Int(next), Value::BulkString(chunk)] = &chunks[..] else { panic!("no chunk") };
+    let chunks = chunks(&mut client, "k");
     let copy = LocalFilter::new("loading", EVER);
-    client.call(&[b"BF.LOADCHUNK".as_slice(), b"loading", first.to_string().as_bytes(), header]);
-    assert!(copy.refresh(&mut connection).expect("a header"));
-    client.call(&[b"BF.LOADCHUNK".as_slice(), b"loading", next.to_string().as_bytes(), chunk]);
-    assert!(copy.refresh(&mut connection).expect("a chunk"));
+    for (iterator, data) in chunks {
+        assert_eq!(load(&mut client, "loading", iterator, &data), "+OK");
+        assert!(copy.refresh(&mut connection).expect("a header, then a chunk"));
+    }
 }
 
 fn items_expire_in_a_copy_when_they_do_on_the_server(site: &Site) {

@@ -15,48 +15,35 @@
     reason = "tests fail by panicking"
 )]
 
-mod bulk;
-mod clear;
 mod clients;
 mod cluster;
 mod config;
 #[cfg(unix)]
 mod container;
-mod counting;
 mod dialogues;
 mod drills;
 mod dump;
-mod errors;
 mod events;
 mod examples;
-mod expiry;
 #[cfg(target_os = "linux")]
 mod fake_host;
 mod foreign;
 mod harness;
 mod hostile;
 mod import;
-mod info;
 mod journeys;
 mod keys;
 mod kinds;
 mod limits;
 mod load_arguments;
-mod loading;
 mod local;
-mod loss;
 mod memory;
-mod merge;
 mod monitoring;
-mod options;
 #[cfg(target_os = "linux")]
 mod pages;
 mod partitions;
 mod persistence;
-mod recorded;
 mod replication;
-mod replies;
-mod runtimes;
 mod scripting;
 mod statistics;
 mod surface;
@@ -83,34 +70,23 @@ use libtest_mimic::Trial;
 /// Every file of tests.
 const SUBJECTS: &[(&str, &[Test])] = &[
     ("dialogues", dialogues::TESTS),
-    ("replies", replies::TESTS),
-    ("errors", errors::TESTS),
-    ("options", options::TESTS),
     #[cfg(target_os = "linux")]
     ("pages", pages::TESTS),
-    ("info", info::TESTS),
     ("statistics", statistics::TESTS),
     ("monitoring", monitoring::TESTS),
     ("dump", dump::TESTS),
     ("partitions", partitions::TESTS),
     ("journeys", journeys::TESTS),
+    ("import", import::TESTS),
     ("persistence", persistence::TESTS),
-    ("recorded", recorded::TESTS),
     ("hostile", hostile::TESTS),
     ("replication", replication::TESTS),
     ("events", events::TESTS),
     ("keys", keys::TESTS),
-    ("bulk", bulk::TESTS),
-    ("clear", clear::TESTS),
-    ("expiry", expiry::TESTS),
-    ("counting", counting::TESTS),
     ("scripting", scripting::TESTS),
     ("limits", limits::TESTS),
-    ("loading", loading::TESTS),
     ("local", local::TESTS),
-    ("loss", loss::TESTS),
     ("memory", memory::TESTS),
-    ("merge", merge::TESTS),
     ("config", config::TESTS),
     #[cfg(unix)]
     ("container", container::TESTS),
@@ -131,7 +107,7 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let subjects = SUBJECTS.iter().chain(import::SUBJECTS).chain(foreign::SUBJECTS).chain(drills::SUBJECTS);
+    let subjects = SUBJECTS.iter().chain(foreign::SUBJECTS).chain(drills::SUBJECTS);
     #[cfg_attr(not(target_os = "linux"), expect(unused_mut, reason = "nothing more is tested there"))]
     let mut trials = harness::trials(&sites, subjects);
     #[cfg(target_os = "linux")]

@@ -1,66 +1,14 @@
-//! Replicas get the same filters, whatever their own defaults are, and only the changes are replicated.
+//! Only the changes of filters are replicated. What replicas get of every kind is in `journeys`.
 
-use crate::harness::{Client, Raw, Server, Site, Test, tests, wait_until};
+use crate::harness::{Raw, Server, Site, Test, tests};
 use crate::journeys::strict;
-use crate::support::dialogues::replicated::REPLICATED;
+use crate::support::dialogues::REPLICATED;
 
 pub(crate) const TESTS: &[Test] = tests![
     only_changes_are_replicated,
-    growth_ignores_the_byte_limit_of_the_replica,
-    tables_grow_and_shrink_alike_on_replicas,
     scripts_and_transactions_replicate_effects,
-    a_promoted_replica_accepts_writes,
-    a_chain_of_replicas_agrees,
-    a_replica_serves_reads_and_refuses_writes,
     a_server_without_the_module_gets_no_filter,
 ];
-
-/// A primary, a replica with other defaults that exits on any error from its primary, and a watch on its commands.
-struct Pair {
-    primary: Server,
-    replica: Server,
-    client: Client,
-}
-
-impl Pair {
-    fn start(site: &Site) -> Self {
-        let primary = site.start();
-        let replica = primary.replica(strict(site.launch()));
-        let client = primary.client();
-        Self { primary, replica, client }
-    }
-
-    /// Waits until the replica has everything that this client wrote.
-    fn sync(&mut self) {
-        self.client.say("INCR sync-marker");
-        assert_eq!(self.client.int("WAIT 1 60000"), 1, "the replica does not follow");
-    }
-
-    fn assert_equal(&mut self, keys: &[&str]) {
-        self.sync();
-        let mut replica = self.replica.client();
-        for key in keys {
-            assert_eq!(replica.digest(key), self.client.digest(key), "{key}");
-            let debug = format!("BF.DEBUG {key}");
-            assert_eq!(replica.say(&debug), self.client.say(&debug));
-        }
-        assert_eq!(replica.int("DBSIZE"), self.client.int("DBSIZE"));
-    }
-
-    fn watch(&self) -> Watch {
-        Watch::of(&self.replica)
-    }
-
-    /// Returns what these commands replicate.
-    fn replicated(&mut self, watch: &mut Watch, commands: &[&str]) -> Vec<String> {
-        for command in commands {
-            self.client.say(command);
-        }
-        self.client.say("ECHO x");
-        self.client.say("INCR end-marker");
-        watch.until("\"INCR\" \"end-marker\"")
-    }
-}
 
 /// Records the commands that a server runs.
 pub(crate) struct Watch {
@@ -96,101 +44,30 @@ fn words(line: &str) -> String {
 }
 
 fn only_changes_are_replicated(site: &Site) {
-    let mut pair = Pair::start(site);
-    pair.client.say("SET string text");
-    pair.sync();
-    let mut watch = pair.watch();
+    let primary = site.start();
+    let replica = primary.replica(strict(site.launch()));
+    let mut client = primary.client();
+    client.say("SET string text");
+    assert_eq!(client.int("WAIT 1 60000"), 1);
+    let mut watch = Watch::of(&replica);
     for (sent, replicated) in REPLICATED {
+        let counts = ["master_repl_offset", "rdb_changes_since_last_save"];
+        let before = counts.map(|field| client.info_number(field));
+        client.say(sent);
+        // Neither the replication offset of the primary nor its count of changes increases without a change.
+        let after = counts.map(|field| client.info_number(field));
+        assert_eq!(before == after, replicated.is_empty(), "{sent}");
+        client.say("INCR end-marker");
         let expected = if replicated.is_empty() { vec![] } else { vec![words(replicated)] };
-        assert_eq!(pair.replicated(&mut watch, &[sent]), expected, "{sent}");
+        assert_eq!(watch.until("\"INCR\" \"end-marker\""), expected, "{sent}");
     }
-    drop(watch);
-    // Neither the replication offset of the primary nor its count of changes increases.
-    pair.sync();
-    let counts = |client: &mut Client| {
-        ["master_repl_offset", "rdb_changes_since_last_save"].map(|field| client.info_number(field))
-    };
-    let before = counts(&mut pair.client);
-    for (command, _) in REPLICATED.iter().filter(|(_, replicated)| replicated.is_empty()) {
-        pair.client.say(command);
-        assert_eq!(counts(&mut pair.client), before, "{command}");
-    }
-    pair.assert_equal(&["a", "b", "c", "d", "NONSCALING", "e", "f", "g", "h", "i", "k"]);
-}
-
-fn growth_ignores_the_byte_limit_of_the_replica(site: &Site) {
-    let mut pair = Pair::start(site);
-    assert_eq!(pair.client.say("BF.RESERVE large 0.001 1000000"), "+OK");
-    for item in 0..3000 {
-        pair.client.say(&format!("BF.ADD k item-{item}"));
-    }
-    pair.assert_equal(&["large", "k"]);
-    let size = pair.client.say("BF.INFO k SIZE");
-    assert!(size.trim_matches(['[', ']']).parse::<u64>().unwrap() > 1024, "{size}");
-}
-
-fn tables_grow_and_shrink_alike_on_replicas(site: &Site) {
-    let mut pair = Pair::start(site);
-    let keys = ["add", "insert", "counting", "window", "reserved", "by-option"];
-    for (key, line) in keys.iter().zip([
-        "BF.ADD add x",
-        "BF.INSERT insert ERROR 0.001 EXPANSION 3 ITEMS x",
-        "BF.INSERT counting COUNTING ITEMS x",
-        "BF.RESERVE window 0.01 100 WINDOW 86400",
-        "BF.RESERVE reserved 0.01 100",
-    ]) {
-        assert!(!pair.client.say(line).starts_with('-'), "{key}");
-    }
-    // Settings of the primary are replicated too.
-    assert_eq!(pair.client.say("CONFIG SET bf.initial-size 90"), "+OK");
-    pair.client.say("BF.ADD by-option x");
-    // Enough for several segments.
-    let items = |range: std::ops::Range<u32>| range.map(|item| format!(" {item}")).collect::<String>();
-    let grow = |pair: &mut Pair, keys: &[&str], from: u32| {
-        for key in keys {
-            for from in (from..from + 9000).step_by(1500) {
-                pair.client.say(&format!("BF.MADD {key}{}", items(from..from + 1500)));
-            }
-        }
-        pair.assert_equal(keys);
-    };
-    grow(&mut pair, &keys, 0);
-    for (key, filters) in keys.iter().zip([1, 1, 1, 1, 2, 2]) {
-        assert_eq!(pair.client.say(&format!("BF.INFO {key} FILTERS")), format!("[{filters}]"), "{key}");
-    }
-    // A table and its state are saved and copied with the filter.
-    let mut all = keys.to_vec();
-    for (from, to) in [("add", "copy"), ("counting", "counting-copy")] {
-        assert_eq!(pair.client.int(&format!("COPY {from} {to}")), 1);
-        all.push(to);
-    }
-    assert_eq!(pair.client.say("DEBUG RELOAD"), "+OK");
-    grow(&mut pair, &all, 9000);
-    let size = |pair: &mut Pair| {
-        let reply = pair.client.say("BF.INFO counting SIZE");
-        reply.trim_matches(['[', ']']).parse::<u64>().unwrap()
-    };
-    let before = size(&mut pair);
-    for from in (0..18_000).step_by(1500) {
-        for key in ["counting", "counting-copy"] {
-            let reply = pair.client.say(&format!("BF.DEL {key}{}", items(from..from + 1500)));
-            assert!(!reply.contains('0') && !reply.contains("ERR"), "{reply}");
-        }
-        if from % 6000 == 0 {
-            pair.assert_equal(&all);
-        }
-    }
-    pair.assert_equal(&all);
-    assert_eq!(pair.client.int("BF.CARD counting"), 1);
-    assert!(size(&mut pair) < before / 20, "{} of {before} bytes", size(&mut pair));
-    for (from, to) in [("add", "copy"), ("counting", "counting-copy")] {
-        assert_eq!(pair.client.digest(from), pair.client.digest(to));
-    }
+    assert_eq!(replica.client().say("DEBUG DIGEST"), client.say("DEBUG DIGEST"));
 }
 
 fn scripts_and_transactions_replicate_effects(site: &Site) {
-    let mut pair = Pair::start(site);
-    let client = &mut pair.client;
+    let primary = site.start();
+    let replica = primary.replica(strict(site.launch()));
+    let mut client = primary.client();
     let script = "redis.call('BF.ADD', KEYS[1], 'a') redis.call('BF.MADD', KEYS[1], 'a', 'b') return 1";
     assert_eq!(client.ask(&["EVAL", script, "1", "scripted"]), "1");
     for command in
@@ -199,63 +76,8 @@ fn scripts_and_transactions_replicate_effects(site: &Site) {
         client.say(command);
     }
     assert_eq!(client.say("EXEC"), "[1, 0, +OK, [1, 1]]");
-    client.say("BF.ADD expiring a");
-    client.say("PEXPIRE expiring 1");
-    wait_until("expiry", || client.int("EXISTS expiring") == 0);
-    pair.assert_equal(&["scripted", "multi", "multi2"]);
-}
-
-fn a_promoted_replica_accepts_writes(site: &Site) {
-    let mut pair = Pair::start(site);
-    for item in 0..300 {
-        pair.client.say(&format!("BF.ADD k item-{item}"));
-    }
-    pair.assert_equal(&["k"]);
-    let digest = pair.client.digest("k");
-    let Pair { primary, replica, .. } = pair;
-    drop(primary);
-    let mut client = replica.client();
-    assert_eq!(client.say("REPLICAOF NO ONE"), "+OK");
-    assert_eq!(client.digest("k"), digest);
-    for item in 0..300 {
-        assert_eq!(client.int(&format!("BF.EXISTS k item-{item}")), 1);
-    }
-    // Now its own limit applies.
-    assert_eq!(client.say("CONFIG SET bf.max-filter-bytes 1048576"), "+OK");
-    let added = (300..900).filter(|item| client.say(&format!("BF.ADD k item-{item}")) == "1").count();
-    assert!(added > 500, "{added}");
-    // And a replica follows the new primary.
-    let follower = replica.replica(site.launch().with("propagation-error-behavior panic"));
-    assert_eq!(follower.client().digest("k"), client.digest("k"));
-}
-
-fn a_chain_of_replicas_agrees(site: &Site) {
-    let mut pair = Pair::start(site);
-    let last = pair.replica.replica(site.launch().with("propagation-error-behavior panic"));
-    for item in 0..300 {
-        pair.client.say(&format!("BF.MADD k item-{item} item-{}", item + 1));
-    }
-    pair.assert_equal(&["k"]);
-    let expected = pair.client.digest("k");
-    let mut client = last.client();
-    wait_until("the last replica", || {
-        client.say("GET sync-marker") != "nil" && client.digest("k") == expected
-    });
-}
-
-fn a_replica_serves_reads_and_refuses_writes(site: &Site) {
-    let mut pair = Pair::start(site);
-    pair.client.say("BF.MADD k a b");
-    pair.sync();
-    let mut replica = pair.replica.client();
-    assert_eq!(replica.say("BF.MEXISTS k a b c"), "[1, 1, 0]");
-    assert_eq!(replica.int("BF.CARD k"), 2);
-    for command in
-        ["BF.ADD k c", "BF.MADD k c", "BF.INSERT k ITEMS c", "BF.RESERVE n 0.1 9", "BF.LOADCHUNK k 1 x"]
-    {
-        let reply = replica.say(command);
-        assert_eq!(reply, "-READONLY You can't write against a read only replica.", "{command}");
-    }
+    assert_eq!(client.int("WAIT 1 60000"), 1);
+    assert_eq!(replica.client().say("DEBUG DIGEST"), client.say("DEBUG DIGEST"));
 }
 
 /// The section "Replication" of docs/operations.md.

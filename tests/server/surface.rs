@@ -1,19 +1,19 @@
-//! The output of COMMAND about the commands, and access lists for them.
+//! The name of the module, the output of COMMAND about its commands, and access lists for them.
 
+use everbloom::command::table::{ArgumentKind, ArgumentSpec, Presence};
 use redis::Value;
 
-use crate::harness::{Client, Site, Test, show, tests};
+use crate::harness::{Client, Server, Site, Test, show, tests};
+use crate::import::redisson;
 
 pub(crate) const TESTS: &[Test] = tests![
-    commands_have_flags_arity_and_keys,
-    commands_have_categories_if_the_server_supports_them,
-    there_are_no_other_commands,
-    commands_are_documented,
-    documented_arguments_are_redisblooms,
-    the_server_finds_the_key_of_every_command,
+    the_module_is_named_bf,
+    commands_have_flags_arity_keys_and_categories,
+    commands_are_documented_as_in_their_table,
+    the_server_finds_the_first_key_of_every_command,
     access_by_category_works_if_supported,
-    access_by_command_works,
-    access_by_key_pattern_works,
+    access_by_command_and_key_pattern_works,
+    access_to_further_keys_is_checked,
 ];
 
 /// Name, arity, required flags, categories besides `bloom`.
@@ -61,170 +61,113 @@ fn word_list(value: &Value) -> Vec<String> {
     words
 }
 
-/// Returns the entry of COMMAND INFO: name, arity, flags, first key, last key, step, categories, tips, key specs.
-fn command_info(client: &mut Client, name: &str) -> Vec<Value> {
-    let reply = client.array(&["COMMAND", "INFO", name]);
-    elements(&reply[0]).to_vec()
-}
-
-fn commands_have_flags_arity_and_keys(site: &Site) {
+fn the_module_is_named_bf(site: &Site) {
     let server = site.start();
     let mut client = server.client();
-    for (name, arity, flags, _) in COMMANDS {
-        let info = command_info(&mut client, name);
-        assert_eq!(show(&info[0]), format!("\"{name}\""));
-        assert_eq!(info[1], Value::Int(arity), "{name}");
-        let shown = word_list(&info[2]);
-        let mut expected: Vec<&str> = flags.iter().copied().chain(["module"]).collect();
-        expected.sort_unstable();
-        assert_eq!(shown, expected, "{name}");
+    let list = client.say("MODULE LIST");
+    assert!(list.contains("\"name\", \"bf\""), "{list}");
+    // The number of release a.b.c is 8ab0c, or 8abcc.
+    let release: Vec<i64> = env!("CARGO_PKG_VERSION").split('.').map(|part| part.parse().unwrap()).collect();
+    let number = 80_000 + release[0] * 1000 + release[1] * 100 + release[2];
+    assert!(list.contains(&format!("\"ver\", {number},")), "{list}");
+    assert_eq!(client.info("bf_release").as_deref(), Some(env!("CARGO_PKG_VERSION")));
+    let text = String::from_utf8(client.bytes(&["INFO", "modules"])).unwrap();
+    assert!(text.contains("module:name=bf,"), "{text}");
+    assert!(text.contains("handle-io-errors"), "{text}");
+    // Its data types may be in use, so it cannot be unloaded. The attempt has no effect.
+    client.say("BF.ADD k a");
+    assert!(client.say("MODULE UNLOAD bf").starts_with("-ERR"));
+    assert_eq!(client.say("BF.EXISTS k a"), "1");
+}
+
+fn commands_have_flags_arity_keys_and_categories(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    for (name, arity, flags, categories) in COMMANDS {
+        // Name, arity, flags, first key, last key, step, categories, tips, key specs.
+        let reply = client.array(&["COMMAND", "INFO", name]);
+        let info = elements(&reply[0]);
+        assert_eq!((show(&info[0]), &info[1]), (format!("\"{name}\""), &Value::Int(arity)));
+        let sorted = |words: &[&str], more: &str| {
+            let mut words: Vec<String> = words.iter().chain([&more]).map(|word| (*word).to_owned()).collect();
+            words.sort_unstable();
+            words
+        };
+        assert_eq!(word_list(&info[2]), sorted(flags, "module"), "{name}");
         assert_eq!(info[3..6], [Value::Int(1), Value::Int(1), Value::Int(1)], "{name}");
-        let specs = show(&info[8]);
-        let access = if flags.contains(&"write") { "RW" } else { "RO" };
-        assert!(specs.contains(access), "{name}: {specs}");
-        assert_eq!(elements(&info[8]).len(), 1, "{name}: {specs}");
-        let tips = show(&info[7]);
-        let volatile = ["bf.info", "bf.stats", "bf.debug", "bf.scandump"].contains(&name);
-        assert_eq!(tips.contains("dont_cache"), volatile, "{name}: {tips}");
-    }
-}
-
-fn commands_have_categories_if_the_server_supports_them(site: &Site) {
-    let server = site.start();
-    let mut client = server.client();
-    for (name, _, _, categories) in COMMANDS {
-        let shown = word_list(&command_info(&mut client, name)[6]);
+        let shown = word_list(&info[6]);
         if has_categories(site) {
-            let mut expected: Vec<&str> = categories.iter().copied().chain(["bloom"]).collect();
-            expected.sort_unstable();
-            assert_eq!(shown, expected, "{name}");
+            assert_eq!(shown, sorted(categories, "bloom"), "{name}");
         } else {
             assert!(!shown.contains(&"bloom".to_owned()), "{name}: {shown:?}");
         }
+        let (tips, specs) = (show(&info[7]), show(&info[8]));
+        let volatile = ["bf.info", "bf.stats", "bf.debug", "bf.scandump"].contains(&name);
+        assert_eq!(tips.contains("dont_cache"), volatile, "{name}: {tips}");
+        let access = if flags.contains(&"write") { "RW" } else { "RO" };
+        assert!(specs.contains(access) && elements(&info[8]).len() == 1, "{name}: {specs}");
     }
-    if has_categories(site) {
-        // ACL CAT is not used, because that of Valkey 8.0 omits the commands of modules.
-        let members = word_list(&client.call(&["COMMAND", "LIST", "FILTERBY", "ACLCAT", "bloom"]));
-        assert_eq!(members.len(), COMMANDS.len(), "{members:?}");
-    }
-}
-
-fn there_are_no_other_commands(site: &Site) {
-    let server = site.start();
-    let mut client = server.client();
-    let mut shown = word_list(&client.call(&["COMMAND", "LIST", "FILTERBY", "MODULE", "bf"]));
-    shown.sort();
-    let mut expected: Vec<&str> = COMMANDS.iter().map(|command| command.0).collect();
+    let mut expected = COMMANDS.map(|command| command.0);
     expected.sort_unstable();
-    assert_eq!(shown, expected);
+    // ACL CAT is not used, because that of Valkey 8.0 omits the commands of modules.
+    let filters = [("MODULE", "bf"), ("ACLCAT", "bloom")];
+    for (word, value) in filters.into_iter().take(1 + usize::from(has_categories(site))) {
+        assert_eq!(word_list(&client.call(&["COMMAND", "LIST", "FILTERBY", word, value])), expected);
+    }
 }
 
-/// Returns the documentation of a command as a RESP3 map.
-fn docs(client: &mut Client, name: &str) -> Vec<(String, Value)> {
-    let Value::Map(mut commands) = client.call(&["COMMAND", "DOCS", name]) else {
-        panic!("no map for {name}")
+/// Returns the value of a map's entry.
+fn entry<'a>(map: &'a Value, key: &str) -> Option<&'a Value> {
+    let Value::Map(pairs) = map else { panic!("{}", show(map)) };
+    pairs.iter().find(|(name, _)| show(name) == format!("\"{key}\"")).map(|(_, value)| value)
+}
+
+/// Returns an argument of COMMAND DOCS: name, type, token, flags.
+fn shown_argument(argument: &Value) -> String {
+    let text = |key: &str| entry(argument, key).map_or(String::new(), show);
+    let words = ["name", "type", "token", "flags"].map(text).join(" ");
+    words
+        .split(|c: char| "\"[], +~".contains(c))
+        .filter(|word| !word.is_empty())
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+/// Returns the same of an argument of the table.
+fn documented_argument(argument: &ArgumentSpec) -> String {
+    let kind = match argument.kind {
+        ArgumentKind::Key => "key",
+        ArgumentKind::String => "string",
+        ArgumentKind::Integer => "integer",
+        ArgumentKind::Double => "double",
+        ArgumentKind::PureToken => "pure-token",
+        ArgumentKind::OneOf(_) => "oneof",
     };
-    let Some((_, Value::Map(docs))) = commands.pop() else { panic!("no docs of {name}") };
-    docs.into_iter().map(|(key, value)| (show(&key).trim_matches('"').to_owned(), value)).collect()
+    let presence = match argument.presence {
+        Presence::Required => "",
+        Presence::Optional => "optional",
+        Presence::Repeated => "multiple",
+    };
+    let words = [argument.name, kind, argument.token.unwrap_or_default(), presence];
+    words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
-fn entry<'a>(docs: &'a [(String, Value)], key: &str) -> &'a Value {
-    docs.iter().find(|(name, _)| name == key).map(|(_, value)| value).unwrap_or_else(|| panic!("no {key}"))
-}
-
-fn commands_are_documented(site: &Site) {
+/// What COMMAND DOCS shows is the table of commands, with which docs/commands.md is compared.
+fn commands_are_documented_as_in_their_table(site: &Site) {
     let server = site.start();
     let mut client = server.client3();
-    for (name, ..) in COMMANDS {
-        let docs = docs(&mut client, name);
-        assert!(show(entry(&docs, "summary")).len() > 15, "{name}");
-        assert!(show(entry(&docs, "complexity")).starts_with("\"O("), "{name}");
-        assert_eq!(show(entry(&docs, "since")), "\"1.0.0\"", "{name}");
-        assert_eq!(show(entry(&docs, "group")), "\"module\"", "{name}");
-        assert_eq!(show(entry(&docs, "module")), "\"bf\"", "{name}");
+    for command in everbloom::command::COMMANDS {
+        let spec = command.spec();
+        let name = spec.name.to_lowercase();
+        let reply = client.call(&["COMMAND", "DOCS", &name]);
+        let docs = entry(&reply, &name).unwrap();
+        let text = |key: &str| show(entry(docs, key).unwrap_or(&Value::Nil)).replace('"', "");
+        let expected = [spec.summary, spec.complexity, "1.0.0", "module", "bf"];
+        assert_eq!(["summary", "complexity", "since", "group", "module"].map(text), expected, "{name}");
+        let shown: Vec<String> =
+            elements(entry(docs, "arguments").unwrap()).iter().map(shown_argument).collect();
+        assert_eq!(shown, spec.syntax.iter().map(documented_argument).collect::<Vec<_>>(), "{name}");
     }
-}
-
-/// Returns the arguments of a command: name, type, token, flags.
-fn arguments(client: &mut Client, name: &str) -> Vec<String> {
-    let docs = docs(client, name);
-    let text = |argument: &Value, key: &str| match argument {
-        Value::Map(pairs) => {
-            let found = pairs.iter().find(|(name, _)| show(name) == format!("\"{key}\""));
-            found.map_or(String::new(), |(_, value)| show(value).replace('"', ""))
-        }
-        other => panic!("{}", show(other)),
-    };
-    elements(entry(&docs, "arguments"))
-        .iter()
-        .map(|argument| {
-            let words = ["name", "type", "token", "flags"].map(|key| text(argument, key));
-            words.join(" ").split_whitespace().collect::<Vec<_>>().join(" ")
-        })
-        .collect()
-}
-
-fn documented_arguments_are_redisblooms(site: &Site) {
-    let server = site.start();
-    let mut client = server.client3();
-    let names = |client: &mut Client, name: &str| -> Vec<String> {
-        arguments(client, name).iter().map(|text| text.split(' ').next().unwrap().to_owned()).collect()
-    };
-    // Followed by the arguments that RedisBloom does not have.
-    let reserve = [
-        "key",
-        "error_rate",
-        "capacity",
-        "expansion",
-        "nonscaling",
-        "saturate",
-        "keyed",
-        "format",
-        "counting",
-        "window",
-        "norefresh",
-        "expiry",
-        "ifnotexists",
-    ];
-    assert_eq!(names(&mut client, "bf.reserve"), reserve);
-    let insert = ["key", "capacity", "error", "expansion", "nocreate", "nonscaling"];
-    let more = [
-        "saturate",
-        "keyed",
-        "key",
-        "format",
-        "counting",
-        "window",
-        "norefresh",
-        "unix-time-milliseconds",
-        "seed",
-        "tightening",
-        "unreserved",
-        "validatescaleto",
-        "expiry",
-    ];
-    let insert = [&insert[..], &more[..], &["items", "item"]].concat();
-    assert_eq!(names(&mut client, "bf.insert"), insert);
-    assert_eq!(names(&mut client, "bf.info"), ["key", "single_value"]);
-    for name in ["bf.add", "bf.madd", "bf.exists", "bf.mexists"] {
-        assert_eq!(names(&mut client, name), ["key", "item"], "{name}");
-    }
-    assert_eq!(names(&mut client, "bf.bulkadd"), ["key", "nocreate", "count", "packing", "data"]);
-    assert_eq!(names(&mut client, "bf.bulkexists"), ["key", "count", "packing", "data"]);
-    assert_eq!(names(&mut client, "bf.scandump"), ["key", "iterator"]);
-    assert_eq!(names(&mut client, "bf.loadchunk"), ["key", "iterator", "data"]);
-    assert_eq!(names(&mut client, "bf.load"), ["key", "blob"]);
-    for name in ["bf.card", "bf.debug", "bf.stats"] {
-        assert_eq!(names(&mut client, name), ["key"], "{name}");
-    }
-    let shown = arguments(&mut client, "bf.insert");
-    assert_eq!(shown[0], "key key");
-    assert!(shown[1].contains("CAPACITY") && shown[1].contains("optional"), "{shown:?}");
-    assert!(shown[5].contains("NONSCALING") && shown[5].contains("optional"), "{shown:?}");
-    let [.., word, items] = shown.as_slice() else { panic!("{shown:?}") };
-    assert!(word.contains("ITEMS") && !word.contains("optional"), "{shown:?}");
-    assert!(items.contains("string") && items.contains("multiple"), "{shown:?}");
-    assert!(arguments(&mut client, "bf.info")[1].contains("oneof"));
 }
 
 /// A valid call of every command on the key `k`.
@@ -248,17 +191,23 @@ const CALLS: [&str; 17] = [
     "BF.LOAD k blob",
 ];
 
-fn the_server_finds_the_key_of_every_command(site: &Site) {
+fn the_server_finds_the_first_key_of_every_command(site: &Site) {
     let server = site.start();
     let mut client = server.client();
-    for call in CALLS {
+    let further = [
+        "BF.MERGE k a b FORCE",
+        "BF.IMPORT k SOURCE s SCHEME go-zero",
+        "BF.IMPORT k GUAVA s REPLACE",
+        "BF.EXPORT k",
+    ];
+    for call in CALLS.into_iter().chain(further) {
         assert_eq!(client.say(&format!("COMMAND GETKEYS {call}")), "[\"k\"]", "{call}");
         let flags = client.say(&format!("COMMAND GETKEYSANDFLAGS {call}"));
         assert!(flags.starts_with("[[\"k\", "), "{call}: {flags}");
     }
 }
 
-fn user(client: &mut Client, server: &crate::harness::Server, rules: &str) -> Client {
+fn user(client: &mut Client, server: &Server, rules: &str) -> Client {
     assert_eq!(client.say(&format!("ACL SETUSER u reset on nopass {rules}")), "+OK", "{rules}");
     let mut user = server.client();
     assert_eq!(user.say("AUTH u any"), "+OK");
@@ -294,32 +243,72 @@ fn access_by_category_works_if_supported(site: &Site) {
     }
 }
 
-fn access_by_command_works(site: &Site) {
-    let server = site.start();
-    let mut admin = server.client();
-    admin.say("BF.ADD k a");
-    let mut user = user(&mut admin, &server, "~* +bf.exists +bf.mexists");
-    assert_eq!(user.say("BF.EXISTS k a"), "1");
-    assert_eq!(user.say("BF.MEXISTS k a"), "[1]");
-    assert!(user.say("BF.ADD k b").starts_with("-NOPERM"));
-    assert!(user.say("BF.CARD k").starts_with("-NOPERM"));
-}
-
-fn access_by_key_pattern_works(site: &Site) {
+fn access_by_command_and_key_pattern_works(site: &Site) {
     let server = site.start();
     let mut admin = server.client();
     admin.say("BF.ADD read:k a");
     admin.say("BF.ADD write:k a");
+    let mut checker = user(&mut admin, &server, "~* +bf.exists +bf.mexists");
+    assert_eq!(checker.say("BF.EXISTS read:k a"), "1");
+    for call in ["BF.ADD read:k b", "BF.CARD read:k"] {
+        assert!(checker.say(call).starts_with("-NOPERM"), "{call}");
+    }
     let mut user = user(&mut admin, &server, "+@all %R~read:* %RW~write:*");
-    assert_eq!(user.say("BF.EXISTS read:k a"), "1");
     assert_eq!(user.int("BF.CARD read:k"), 1);
     assert!(user.say("BF.SCANDUMP read:k 0").starts_with('['));
-    for call in ["BF.ADD read:k b", "BF.MADD read:k b", "BF.INSERT read:k ITEMS b", "BF.LOADCHUNK read:k 1 x"]
-    {
-        assert!(user.say(call).starts_with("-NOPERM"), "{call}");
-    }
     assert_eq!(user.say("BF.MADD write:k a b"), "[0, 1]");
-    for call in CALLS {
+    let writes =
+        ["BF.ADD read:k b", "BF.MADD read:k b", "BF.INSERT read:k ITEMS b", "BF.LOADCHUNK read:k 1 x"];
+    for call in CALLS.into_iter().chain(writes) {
         assert!(user.say(call).starts_with("-NOPERM"), "{call}");
     }
+}
+
+/// The server knows the first key only. The module checks the sources of BF.MERGE and BF.IMPORT.
+fn access_to_further_keys_is_checked(site: &Site) {
+    let server = site.start();
+    let mut admin = server.client();
+    for key in ["mine:a", "readable:a", "secret"] {
+        admin.say(&format!("BF.ADD {key} x"));
+    }
+    for key in ["secret:s", "mine:s", "readable:s"] {
+        admin.say(&format!("SETBIT {key} 7 1"));
+    }
+    redisson(&mut admin, "secret:users");
+    redisson(&mut admin, "half:users");
+    let mut client = user(&mut admin, &server, "+@all ~mine:* %R~readable:* ~half:users");
+    for line in [
+        "BF.MERGE mine:d secret",
+        "BF.MERGE mine:d mine:a secret FORCE",
+        "BF.MERGE readable:a mine:a",
+        "BF.MERGE secret mine:a",
+        "BF.IMPORT mine:k SOURCE secret:s SCHEME go-zero BITS 900",
+        "BF.IMPORT secret2 SOURCE mine:s SCHEME go-zero BITS 900",
+        "BF.IMPORT readable:k SOURCE mine:s SCHEME go-zero BITS 900",
+        "BF.IMPORT readable:k EMPTY SCHEME go-zero BITS 900",
+        "BF.IMPORT secret2 GUAVA x",
+        "BF.IMPORT mine:k SOURCE secret:users SCHEME redisson",
+        "BF.EXPORT secret2",
+    ] {
+        let reply = client.say(line);
+        assert!(reply.starts_with("-NOPERM"), "{line}: {reply}");
+    }
+    // The settings have a separate key, which this user may not read.
+    let reply = client.say("BF.IMPORT mine:k SOURCE half:users SCHEME redisson");
+    assert!(reply.contains("settings at '{half:users}:config'"), "{reply}");
+    for line in [
+        "BF.MERGE mine:d mine:a readable:a FORCE",
+        "BF.IMPORT mine:k SOURCE mine:s SCHEME go-zero BITS 900",
+        "BF.IMPORT mine:r SOURCE readable:s SCHEME go-zero BITS 900",
+        "BF.IMPORT mine:e EMPTY SCHEME go-zero BITS 900",
+    ] {
+        assert_eq!(client.say(line), "+OK", "{line}");
+    }
+    // Also in a script and in a transaction.
+    let script = "return redis.pcall('BF.MERGE', KEYS[1], ARGV[1])";
+    assert!(client.ask(&["EVAL", script, "1", "mine:d", "secret"]).starts_with("-NOPERM"));
+    assert_eq!(client.ask(&["EVAL", script, "1", "mine:d", "readable:a"]), "+OK");
+    client.say("MULTI");
+    client.say("BF.MERGE mine:d secret");
+    assert!(client.say("EXEC").contains("NOPERM"));
 }

@@ -1,32 +1,20 @@
 //! Sliding-window filters with the clock of real servers, compared with a map of the time of each item's last add,
-//! through saves, restarts, promotions and chunks.
+//! through saves, restarts and promotions.
 
 use std::collections::HashMap;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
-use crate::dump;
-use crate::harness::{Client, Site, Test, tests, wait_until};
+use crate::harness::{Client, Site, Test, now_ms, tests, wait_until};
 use crate::journeys::{append_only, rewrite};
 
 pub(crate) const TESTS: &[Test] = tests![
     items_are_kept_through_saves_restarts_and_promotions,
     items_are_kept_through_a_replay_in_mid_window,
-    chunks_bring_no_expired_item_back,
-    a_window_is_dumped_over_many_generations,
-    items_that_expire_are_not_in_the_statistics,
     all_commands_of_a_script_have_one_time,
-    expired_entries_are_freed,
-    a_limit_counts_no_expired_entries,
-    a_large_window_takes_memory_for_its_items_only,
 ];
 
 /// Short enough for a test to wait, and long enough for a restart within it.
 const WINDOW_MS: u64 = 4200;
-
-fn now_ms() -> u64 {
-    u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock").as_millis())
-        .expect("a moment")
-}
 
 /// The times before and after the last add of each item.
 #[derive(Default)]
@@ -147,70 +135,6 @@ fn items_are_kept_through_a_replay_in_mid_window(site: &Site) {
     assert!(gone > 0);
 }
 
-fn chunks_bring_no_expired_item_back(site: &Site) {
-    let server = site.start();
-    let mut client = server.client();
-    assert_eq!(client.say("BF.RESERVE src 0.01 1000 PWINDOW 1400"), "+OK");
-    assert_eq!(client.int("BF.ADD src old"), 1);
-    let chunks = dump::chunks(&mut client, "src");
-    wait_until("it has expired", || client.int("BF.EXISTS src old") == 0);
-    // A few more generations, so that a stale entry would be in the past of both filters.
-    std::thread::sleep(Duration::from_millis(400));
-    assert_eq!(dump::load(&mut client, "dst", chunks[0].0, &chunks[0].1), "+OK");
-    assert_eq!(client.int("BF.ADD dst new"), 1);
-    assert_eq!(dump::load(&mut client, "dst", chunks[1].0, &chunks[1].1), "+OK");
-    assert_eq!(client.say("BF.MEXISTS dst old new"), "[0, 1]");
-}
-
-/// Generations pass between the chunks, with adds in each. The clock determines how many; longer pauses only increase
-/// the number.
-fn a_window_is_dumped_over_many_generations(site: &Site) {
-    let server = site.start();
-    let replica = server.replica(site.launch().with("propagation-error-behavior panic"));
-    let mut client = server.client();
-    assert_eq!(client.say("BF.RESERVE src 0.000001 6000000 WINDOW 86400"), "+OK");
-    let hour_ms = 3_600_000;
-    let start = now_ms() - 12 * hour_ms;
-    let add = |client: &mut Client, name: &str, at_ms: u64| {
-        let items: Vec<String> = (0..500).map(|number| format!("{name}-{number}")).collect();
-        let reply = client.say(&format!("BF.INSERT src NOCREATE AT {at_ms} ITEMS {}", items.join(" ")));
-        assert!(!reply.contains("ERR"), "{reply}");
-    };
-    add(&mut client, "before", start);
-    let (mut iterator, mut chunks) = (0, 0);
-    while let Some((next, data)) = dump::chunk(&mut client, "src", iterator) {
-        iterator = next;
-        assert_eq!(dump::load(&mut client, "copy", next, &data), "+OK", "{next}");
-        chunks += 1;
-        // Two hours, which is more than a generation, between any two.
-        (0..4).for_each(|part| add(&mut client, &format!("{chunks}-{part}"), start + chunks * 2 * hour_ms));
-    }
-    assert!(chunks >= 2, "{chunks}");
-    let asked: Vec<String> = (0..500).map(|number| format!("before-{number}")).collect();
-    let found = client.say(&format!("BF.MEXISTS copy {}", asked.join(" ")));
-    assert_eq!(found.matches('1').count(), 500);
-    assert_eq!(client.int("WAIT 1 60000"), 1);
-    assert_eq!(replica.client().digest("copy"), client.digest("copy"));
-}
-
-fn items_that_expire_are_not_in_the_statistics(site: &Site) {
-    let server = site.start();
-    let mut client = server.client();
-    assert_eq!(client.say("BF.RESERVE k 0.01 50 WINDOW 1000 NOREFRESH"), "+OK");
-    let at = now_ms() - 500_000;
-    assert_eq!(client.say(&format!("BF.INSERT k AT {at} ITEMS item-0")), "[1]");
-    // With NOREFRESH the item keeps its first time.
-    let digest = client.digest("k");
-    assert_eq!(client.say("BF.ADD k item-0"), "0");
-    assert_eq!(client.digest("k"), digest);
-    assert_eq!(client.say("BF.INFO k WINDOW"), "[1000000]");
-    assert_eq!(client.info_number("bf_items"), 0);
-    assert_eq!(client.info_number("bf_filters"), 1);
-    client.say("FLUSHALL");
-    wait_until("all is freed", || client.info_number("bf_bytes") == 0);
-    assert_eq!(client.info_number("bf_filters"), 0);
-}
-
 fn all_commands_of_a_script_have_one_time(site: &Site) {
     let server = site.start();
     let replica = server.replica(site.launch().with("propagation-error-behavior panic"));
@@ -229,75 +153,4 @@ fn all_commands_of_a_script_have_one_time(site: &Site) {
     assert!(client.say("EXEC").contains('1'));
     assert_eq!(client.int("WAIT 1 60000"), 1);
     assert_eq!(replica.client().digest("k"), client.digest("k"));
-}
-
-fn number(client: &mut Client, field: &str) -> u64 {
-    client.say(&format!("BF.INFO k {field}")).trim_matches(['[', ']']).parse().unwrap()
-}
-
-fn expired_entries_are_freed(site: &Site) {
-    let server = site.start();
-    let replica = server.replica(site.launch().with("propagation-error-behavior panic"));
-    let mut client = server.client();
-    assert_eq!(client.say("BF.RESERVE k 0.01 1400 PWINDOW 1400"), "+OK");
-    let items: Vec<String> = (0..14_000).map(|item: u32| item.to_string()).collect();
-    for items in items.chunks(1400) {
-        client.say(&format!("BF.MADD k {}", items.join(" ")));
-    }
-    let (bytes, usage) = (client.info_number("bf_bytes"), client.int("MEMORY USAGE k"));
-    assert!(number(&mut client, "TABLE-SEGMENTS") > 1);
-    wait_until("all items expire", || client.int("BF.CARD k") == 0);
-    assert!(number(&mut client, "EXPIRED-ENTRIES") > 13_000 && number(&mut client, "EXPIRED-BYTES") > 10_000);
-    // Reading frees nothing; adding does, in whatever segments the new items are.
-    assert_eq!(client.int("MEMORY USAGE k"), usage);
-    let mut next = 0;
-    wait_until("what has expired is freed", || {
-        let items: String = (next..next + 50).map(|item| format!(" new-{item}")).collect();
-        next += 50;
-        client.say(&format!("BF.MADD k{items}"));
-        number(&mut client, "EXPIRED-ENTRIES") < 100
-    });
-    assert!(next < 4000, "{next} items");
-    assert!(client.int("MEMORY USAGE k") < usage / 2);
-    assert!(client.info_number("bf_bytes") < bytes / 2);
-    assert_eq!(client.int("WAIT 1 60000"), 1);
-    assert_eq!(replica.client().digest("k"), client.digest("k"));
-    assert_eq!(client.say("DEL k"), "1");
-    wait_until("all is freed", || client.info_number("bf_bytes") == 0);
-}
-
-/// A window that has reached `bf.max-filter-bytes` accepts as many items as before once the old ones have expired.
-fn a_limit_counts_no_expired_entries(site: &Site) {
-    let server = site.start();
-    let replica = server.replica(site.launch().with("propagation-error-behavior panic"));
-    let mut client = server.client();
-    assert_eq!(client.say("BF.RESERVE k 0.01 2000 PWINDOW 1400"), "+OK");
-    let batch = |client: &mut Client, name: &str| -> usize {
-        let items: String = (0..2000).map(|item| format!(" {name}-{item}")).collect();
-        client.say(&format!("BF.MADD k{items}")).matches("ERR").count()
-    };
-    assert_eq!(batch(&mut client, "first"), 0);
-    let size = number(&mut client, "SIZE");
-    assert_eq!(client.say(&format!("CONFIG SET bf.max-filter-bytes {}", size + size / 16)), "+OK");
-    for round in 0..3 {
-        wait_until("all items expire", || client.int("BF.CARD k") == 0);
-        assert_eq!(batch(&mut client, &format!("round-{round}")), 0, "round {round}");
-        assert!(number(&mut client, "SIZE") <= size + size / 16);
-    }
-    // A second batch of live items is too much.
-    assert!(batch(&mut client, "more") > 1000);
-    assert_eq!(client.int("WAIT 1 60000"), 1);
-    assert_eq!(replica.client().digest("k"), client.digest("k"));
-}
-
-fn a_large_window_takes_memory_for_its_items_only(site: &Site) {
-    let server = site.launch().with("maxmemory 0").start();
-    let mut client = server.client();
-    let before = server.resident_bytes();
-    assert_eq!(client.say("BF.RESERVE k 0.01 29000000 PWINDOW 1400"), "+OK");
-    for round in 0..40 {
-        client.say(&format!("BF.MADD k a{round} b{round} c{round}"));
-        std::thread::sleep(Duration::from_millis(40));
-    }
-    assert!(server.resident_bytes() < before + (16 << 20));
 }

@@ -11,8 +11,8 @@ mod settings;
 mod statistics;
 mod window;
 
+use crate::support::dialogues::REPLICATED;
 use crate::support::dialogues::errors::WRONG_ARITY;
-use crate::support::dialogues::replicated::REPLICATED;
 use crate::support::dialogues::{DIALOGUES, arity_error};
 use crate::support::server::Server;
 

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::Drill;
-use super::truth::{FILTERS, Truth};
-use crate::harness::{Client, Launch, Server, Site, Test, tests, wait_until};
+use super::{Drill, FILTERS, Truth};
+use crate::dump::try_travel;
+use crate::harness::{Client, Launch, Server, Site, Test, append_only_file, tests, wait_until};
 use crate::support::Random;
 
 pub(super) const TESTS: &[Test] = tests![
@@ -66,29 +66,12 @@ fn disturb(port: u16, mut random: Random, is_over: &AtomicBool) {
             2 => client.try_call(&["BF.MERGE", "merged", &format!("0:{name}"), "1:own", "FORCE"]),
             3 => client.try_call(&["BF.CLEAR", "merged"]),
             4 => client.try_call(&["DEL", "merged", "loaded"]),
-            _ => load(&mut client, &format!("0:{name}")),
+            _ => try_travel(&mut client, format!("0:{name}").as_bytes(), b"loaded"),
         };
         if reply.is_err() {
             return;
         }
         thread::sleep(Duration::from_millis(5));
-    }
-}
-
-/// Loads a filter chunk by chunk under another key.
-fn load(client: &mut Client, from: &str) -> redis::RedisResult<redis::Value> {
-    let mut iterator = 0;
-    loop {
-        let reply = client.try_call(&["BF.SCANDUMP", from, &iterator.to_string()])?;
-        let redis::Value::Array(chunk) = reply else { return Ok(reply) };
-        let [redis::Value::Int(next), redis::Value::BulkString(data)] = chunk.as_slice() else {
-            panic!("{chunk:?}")
-        };
-        if *next == 0 {
-            return Ok(redis::Value::Okay);
-        }
-        iterator = *next;
-        client.try_call(&[b"BF.LOADCHUNK", b"loaded".as_slice(), next.to_string().as_bytes(), data])?;
     }
 }
 
@@ -171,12 +154,9 @@ fn a_truncated_append_only_file_loses_only_its_end(site: &Site) {
         }
         drop(client);
         let cut_bytes = 1 + drill.random.next() % 600;
-        let directory = server.dir().join("appendonlydir");
         let cut = |launch: Launch| {
-            let files = std::fs::read_dir(&directory).expect("append-only files");
-            let file =
-                files.map(|file| file.unwrap().path()).find(|path| path.to_string_lossy().contains(".incr."));
-            let file = std::fs::OpenOptions::new().write(true).open(file.expect("a file")).expect("open");
+            let file = append_only_file(launch.dir(), ".incr.");
+            let file = std::fs::OpenOptions::new().write(true).open(file).expect("open");
             let length = file.metadata().unwrap().len();
             file.set_len(length.saturating_sub(cut_bytes)).expect("cut");
             launch

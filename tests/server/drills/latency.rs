@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{Drill, quantile};
+use super::{Drill, Over, quantile};
 use crate::harness::{Client, Server, Site, Test, tests, wait_until};
 
 pub(super) const TESTS: &[Test] = tests![light_commands_reply_correctly_under_heavy_load];
@@ -30,7 +30,6 @@ fn light_commands_reply_correctly_under_heavy_load(site: &Site) {
         if drill.is_soak() && available_bytes() > SOAK_AVAILABLE_BYTES { SOAK_BYTES } else { TEST_BYTES };
     let (samples, phases) = thread::scope(|scope| {
         let load = scope.spawn(|| carry_on(&server, &phase, &is_over));
-        // Stop the load even if something fails.
         let over = Over(&is_over);
         let rest = Duration::from_millis(if drill.is_soak() { 1000 } else { 20 });
         let mut stage = Stage {
@@ -65,14 +64,6 @@ fn light_commands_reply_correctly_under_heavy_load(site: &Site) {
     }
     drill.count("MB each filter", size_bytes / 1_000_000);
     drill.count("light commands", samples.len() as u64);
-}
-
-struct Over<'a>(&'a AtomicBool);
-
-impl Drop for Over<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Relaxed);
-    }
 }
 
 fn available_bytes() -> u64 {

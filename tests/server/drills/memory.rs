@@ -1,14 +1,17 @@
-//! Out of memory: at `maxmemory`, without and with eviction, and at the limit of the address space. A refused command
-//! changes nothing, and the server keeps running.
+//! Memory. Where there is none (at `maxmemory`, without and with eviction, and at the limit of the address space), a
+//! refused command changes nothing, and the server keeps running. Creating, filling and deleting filters of every kind
+//! repeatedly frees all of it.
 
-use super::Drill;
-use super::truth::Truth;
-use crate::harness::{Client, Site, Test, tests, wait_until};
+use super::{Drill, FILTERS, Truth};
+use crate::harness::{Client, Server, Site, Test, numbered, tests, wait_until};
+use crate::kinds::KINDS;
 
 pub(super) const TESTS: &[Test] = tests![
     acknowledged_items_are_found_when_memory_is_full,
     a_server_that_evicts_stays_within_its_memory,
     acknowledged_items_are_found_when_allocations_fail,
+    cycles_leak_no_memory,
+    short_lived_filters_leak_no_memory,
 ];
 
 /// Initial memory besides that of the filters.
@@ -115,4 +118,93 @@ fn acknowledged_items_are_found_when_allocations_fail(site: &Site) {
         drill.count("acknowledged items, none lost", truth.count());
     }
     assert!(drill.figures.iter().any(|(name, refused)| *name == "commands refused" && *refused > 0));
+}
+
+/// Runs rounds of a drill, and asserts that they leave no memory allocated or resident. The first one allocates memory
+/// that is kept: buffers, tables, caches of the allocator.
+fn leaks_no_memory(mut drill: Drill, server: &Server, round: impl Fn(&mut Client, &mut Drill)) {
+    let mut client = server.client();
+    round(&mut client, &mut drill);
+    let (used, resident) = (settled(&mut client), server.resident_bytes());
+    while drill.goes_on() {
+        round(&mut client, &mut drill);
+    }
+    wait_until("what was freed is given back", || settled(&mut client) < used + (64 << 10));
+    let grown = server.resident_bytes().saturating_sub(resident);
+    drill.most("KiB more resident", grown >> 10);
+    assert!(grown < 32 << 20, "{grown} bytes more are resident");
+}
+
+fn cycles_leak_no_memory(site: &Site) {
+    let drill = Drill::new("create, fill and delete", site, 4);
+    leaks_no_memory(drill, &site.start(), |client, drill| (0..15).for_each(|_| cycle(client, drill)));
+}
+
+/// A server can create and delete a million short-lived filters in seconds, so a small leak per filter would be
+/// visible.
+fn short_lived_filters_leak_no_memory(site: &Site) {
+    let drill = Drill::new("short lives", site, 2);
+    leaks_no_memory(drill, &site.start(), live);
+}
+
+/// Filters of one kind in a round.
+const LIVES: u64 = 1000;
+
+/// Creates, fills and deletes filters of each kind in a script of the server.
+fn live(client: &mut Client, drill: &mut Drill) {
+    for source in ["own 0.01 100", "redis 0.01 100 FORMAT redisbloom"] {
+        assert_eq!(client.say(&format!("BF.RESERVE {source}")), "+OK");
+    }
+    let made = KINDS.iter().filter(|(name, _)| !name.starts_with("united")).map(|(_, kind)| kind[0]);
+    for creation in made.chain(["BF.MERGE $ own redis"]) {
+        let quoted = format!("'{}'", creation.replace('$', "short").replace('#', "5").replace(' ', "','"));
+        let script = format!(
+            "for life = 1, {LIVES} do
+               redis.call({quoted})
+               redis.call('BF.MADD', 'short', life, 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i', 'j', 'k', 'l')
+               redis.call(life % 2 == 0 and 'DEL' or 'UNLINK', 'short')
+             end
+             return 'lived'"
+        );
+        assert_eq!(client.ask(&["EVAL", &script, "3", "short", "own", "redis"]), "\"lived\"", "{creation}");
+    }
+    client.say("DEL own redis");
+    drill.count("filters of each kind", LIVES);
+}
+
+/// Returns the memory of a server after all filters are freed. The server keeps up to 128 slow commands, and on some
+/// builds counts the garbage of Lua: both are removed first.
+fn settled(client: &mut Client) -> u64 {
+    assert_eq!(client.say("SLOWLOG RESET"), "+OK");
+    assert_eq!(client.say("SCRIPT FLUSH SYNC"), "+OK");
+    assert_eq!(client.info_number("bf_bytes"), 0);
+    assert_eq!(client.info_number("bf_filters"), 0);
+    client.info_number("used_memory")
+}
+
+fn cycle(client: &mut Client, drill: &mut Drill) {
+    let truth = Truth::new("");
+    truth.make(client);
+    for (key, _) in FILTERS {
+        client.many(&format!("BF.MADD {key}"), &numbered("item", 0..200));
+    }
+    for line in [
+        "BF.MERGE union own redis valkey FORCE",
+        "COPY own copy",
+        "BF.CLEAR own",
+        "BF.DEL counting item-1 item-2",
+        "BF.SCANDUMP keyed 0",
+        "BF.EXPORT client",
+        "BF.RESERVE bad 2 1",
+    ] {
+        client.say(line);
+    }
+    for key in ["union", "counting", "valkey", "window"] {
+        let payload = client.bytes(&["DUMP", key]);
+        client.call(&[b"RESTORE", key.as_bytes(), b"0", &payload, b"REPLACE"]);
+        client.call(&[b"RESTORE", b"cut".as_slice(), b"0", &payload[..payload.len() / 2]]);
+    }
+    drill.count("filters", client.int("DBSIZE").cast_unsigned());
+    client.say(if drill.rounds.is_multiple_of(2) { "FLUSHALL SYNC" } else { "FLUSHALL ASYNC" });
+    wait_until("all is freed", || client.info_number("lazyfree_pending_objects") == 0);
 }

@@ -3,17 +3,13 @@
 //!
 //! Each drill appends a row with its numbers to the file that SOAK_TABLE names.
 
-mod chunks;
 mod cluster;
 mod crash;
 mod defrag;
 mod latency;
-mod leak;
 mod memory;
-mod promise;
 mod replicas;
 mod smoke;
-mod truth;
 mod wire;
 
 #[path = "../../../fuzz/src/input.rs"]
@@ -27,21 +23,22 @@ mod input;
 #[path = "../../../fuzz/src/words.rs"]
 mod words;
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::io::Write as _;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::harness::{Site, Test};
+use redis::Value;
+
+use crate::harness::{Client, Site, Test, numbered, show};
 use crate::support::Random;
 
 pub(crate) const SUBJECTS: &[(&str, &[Test])] = &[
     ("drill-wire", wire::TESTS),
     ("drill-crash", crash::TESTS),
-    ("drill-promise", promise::TESTS),
-    ("drill-chunks", chunks::TESTS),
     ("drill-replicas", replicas::TESTS),
     ("drill-cluster", cluster::TESTS),
-    ("drill-leak", leak::TESTS),
     ("drill-memory", memory::TESTS),
     ("drill-defrag", defrag::TESTS),
     ("drill-latency", latency::TESTS),
@@ -138,6 +135,15 @@ impl Drop for Drill {
     }
 }
 
+/// Sets the flag when it is dropped, so that a load stops even if something fails.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Returns the value that `per_mille` of a thousand values do not exceed; 0 if there are none. Sorts the values.
 fn quantile(values: &mut [u64], per_mille: usize) -> u64 {
     values.sort_unstable();
@@ -148,4 +154,109 @@ fn quantile(values: &mut [u64], per_mille: usize) -> u64 {
 /// Returns random bytes for generators that read their choices from bytes.
 fn choices(random: &mut Random, length: usize) -> Vec<u8> {
     (0..length.div_ceil(8)).flat_map(|_| random.next().to_le_bytes()).collect()
+}
+
+/// Filters of every kind: keys, and commands that create them. They are small, so that they grow.
+const FILTERS: [(&str, &str); 10] = [
+    ("unreserved", "ERROR 0.001"),
+    ("own", "CAPACITY 50 ERROR 0.001"),
+    ("fixed", "CAPACITY 200000 NONSCALING"),
+    ("saturating", "CAPACITY 300 NONSCALING SATURATE"),
+    ("keyed", "CAPACITY 50 KEYED"),
+    ("counting", "CAPACITY 50 ERROR 0.0001 COUNTING"),
+    ("redis", "CAPACITY 50 FORMAT redisbloom"),
+    ("valkey", "CAPACITY 50 FORMAT valkey-bloom"),
+    ("window", "CAPACITY 5000 WINDOW 86400"),
+    ("large", "CAPACITY 3000000"),
+];
+
+/// The items that must be in the filters of one client, which adds and deletes them.
+#[derive(Default)]
+struct Truth {
+    /// The prefix of the client's keys.
+    prefix: String,
+    /// The items by key, in the order in which their adds were acknowledged.
+    items: HashMap<String, Vec<String>>,
+    next: u64,
+}
+
+impl Truth {
+    fn new(prefix: &str) -> Self {
+        Self { prefix: prefix.to_owned(), ..Self::default() }
+    }
+
+    /// Creates the filters that do not exist.
+    fn make(&self, client: &mut Client) {
+        for (key, creation) in FILTERS {
+            let key = self.key(key);
+            let reply = client.say(&format!("BF.INSERT {key} {creation} ITEMS made"));
+            // An add may have made a filter anew that was evicted, of the default kind.
+            let is_there = reply.starts_with('[') || reply.contains(" differs from the existing filter");
+            assert!(is_there, "{key}: {reply}");
+        }
+        let import =
+            format!("BF.IMPORT {} EMPTY SCHEME murmur3-salted BITS 4000 HASHES 5", self.key("client"));
+        client.say(&import);
+    }
+
+    fn key(&self, name: &str) -> String {
+        format!("{}{name}", self.prefix)
+    }
+
+    /// Sends one command that changes a filter, and updates the expected items from its reply. Returns false if the
+    /// connection is lost; the command may or may not have run then.
+    fn step(&mut self, client: &mut Client, random: &mut Random) -> bool {
+        let name = FILTERS[random.below(FILTERS.len())].0;
+        let key = self.key(name);
+        if name == "counting" && random.below(4) == 0 {
+            return self.delete(client, &key, random);
+        }
+        let items = numbered(&self.next.to_string(), 0..1 + random.below(20));
+        self.next += 1;
+        let words: Vec<&str> =
+            ["BF.MADD", &key].into_iter().chain(items.iter().map(String::as_str)).collect();
+        let Ok(reply) = client.try_call(&words) else { return false };
+        let Value::Array(replies) = reply else {
+            // A cluster redirects to the node of the slot, and a full server refuses.
+            assert!(
+                ["-LOADING", "-MOVED", "-ASK", "-MISCONF", "-TRYAGAIN", "-OOM"]
+                    .iter()
+                    .any(|word| show(&reply).starts_with(word)),
+                "{}",
+                show(&reply)
+            );
+            return true;
+        };
+        let known = self.items.entry(key).or_default();
+        for (item, reply) in items.into_iter().zip(replies) {
+            if matches!(reply, Value::Int(_) | Value::Boolean(_)) {
+                known.push(item);
+            }
+        }
+        true
+    }
+
+    fn delete(&mut self, client: &mut Client, key: &str, random: &mut Random) -> bool {
+        let Some(known) = self.items.get_mut(key).filter(|known| !known.is_empty()) else { return true };
+        // From here on the state of the item is unknown, whether the command is acknowledged or not.
+        let item = known.swap_remove(random.below(known.len()));
+        client.try_call(&["BF.DEL", key, &item]).is_ok()
+    }
+
+    /// Returns the expected items that are missing.
+    fn missing(&self, client: &mut Client) -> Vec<String> {
+        let mut missing = Vec::new();
+        for (key, items) in &self.items {
+            for items in items.chunks(500) {
+                let replies = client.many(&format!("BF.MEXISTS {key}"), items);
+                let absent = items.iter().zip(replies).filter(|(_, reply)| *reply != Value::Int(1));
+                missing.extend(absent.map(|(item, _)| format!("{key} {item}")));
+            }
+        }
+        missing
+    }
+
+    fn count(&self) -> u64 {
+        self.items.values().map(|items| items.len() as u64).sum()
+    }
 }

@@ -1,14 +1,19 @@
 //! A primary and two replicas that exit on any error run every command that writes, while links are cut, replicas are
 //! configured differently and primaries change. In the end all have the same filters.
 
+use std::time::Duration;
+
+use redis::Value;
+
 use super::input::Input;
-use super::truth::Truth;
 use super::words::{KEYS, creation, word};
-use super::{Drill, choices};
-use crate::harness::{Client, Server, Site, Test, show, tests, wait_until};
+use super::{Drill, Truth, choices};
+use crate::dump::{chunk, load as load_chunk, try_travel};
+use crate::harness::{Client, Server, Site, Test, now_ms, numbered, show, tests, wait_until};
 use crate::support::Random;
 
-pub(super) const TESTS: &[Test] = tests![replicas_agree_after_random_faults];
+pub(super) const TESTS: &[Test] =
+    tests![replicas_agree_after_random_faults, a_window_is_dumped_while_it_is_written_to];
 
 fn replicas_agree_after_random_faults(site: &Site) {
     let mut drill = Drill::new("three servers, cut and exchanged", site, 5);
@@ -166,24 +171,99 @@ fn write(client: &mut Client, input: &mut Input<'_>, payloads: &mut Vec<Vec<u8>>
 /// Copies a filter by its chunks.
 pub(super) fn load(client: &mut Client, key: &[u8]) {
     client.say("DEL copied");
-    let mut iterator = 0;
-    loop {
-        let number = iterator.to_string();
-        let redis::Value::Array(chunk) = client.call(&[b"BF.SCANDUMP", key, number.as_bytes()]) else {
-            return;
-        };
-        let [redis::Value::Int(next), redis::Value::BulkString(data)] = chunk.as_slice() else {
-            panic!("{chunk:?}")
-        };
-        if *next == 0 {
-            return;
-        }
-        iterator = *next;
-        let reply = client.ask(&[b"BF.LOADCHUNK", b"copied".as_slice(), next.to_string().as_bytes(), data]);
-        if reply != "+OK" {
-            // Only a header above the limit is refused.
-            assert!(reply.starts_with("-ERR filter would take"), "{reply} {}", show(&chunk[0]));
-            return;
+    let reply = show(&try_travel(client, key, b"copied").expect("a connection"));
+    // Only a header above the limit is refused, and a key without a filter.
+    let is_refused = ["-ERR filter would take", "-ERR not found", "-WRONGTYPE"]
+        .iter()
+        .any(|error| reply.starts_with(error));
+    assert!(reply == "+OK" || is_refused, "{reply}");
+}
+
+/// Items that one command added to a key, and the times between which it ran.
+struct Batch {
+    key: &'static str,
+    items: Vec<String>,
+    from_ms: u64,
+    to_ms: u64,
+}
+
+impl Batch {
+    fn add(client: &mut Client, key: &'static str, name: &str, count: usize) -> Self {
+        let items = numbered(name, 0..count);
+        let from_ms = now_ms();
+        let added = client.many(&format!("BF.MADD {key}"), &items);
+        assert!(added.iter().all(|reply| matches!(reply, Value::Int(_))), "{added:?}");
+        Self { key, items, from_ms, to_ms: now_ms() }
+    }
+
+    /// Checks that the copy has the items if they are live, and does not have them if they have expired. Returns the
+    /// numbers of both.
+    fn check(&self, client: &mut Client, window_ms: u64) -> (u64, u64) {
+        let from_ms = now_ms();
+        let found = client.ones("BF.MEXISTS copy", &self.items);
+        let (to_ms, count) = (now_ms(), self.items.len() as u64);
+        // One millisecond is for rounding.
+        if to_ms < self.from_ms + window_ms {
+            assert_eq!(found as u64, count, "{} of {} {count}", self.key, self.items[0]);
+            (count, 0)
+        } else if from_ms > self.to_ms + window_ms + window_ms / 14 + 1 {
+            assert!(found < 2, "{found} expired items of {count} are found, {}", self.items[0]);
+            (0, count)
+        } else {
+            (0, 0)
         }
     }
+}
+
+/// Sliding-window filters are dumped chunk by chunk and loaded under another key, while both get adds, generations pass,
+/// and the link to the replica is cut.
+fn a_window_is_dumped_while_it_is_written_to(site: &Site) {
+    let mut drill = Drill::new("windows dumped chunk by chunk", site, 4);
+    let launch = || site.launch().with("propagation-error-behavior panic").with("repl-backlog-size 20kb");
+    let server = launch().start();
+    let replica = server.replica(launch());
+    let mut client = server.client();
+    while drill.goes_on() {
+        // Tables of several chunks, and small ones of several segments, which are split and joined.
+        let (rate, window_ms, burst, filler) =
+            if drill.rounds % 2 == 1 { ("1e-12", 5600, 3000, 3_000_000u64) } else { ("1e-6", 700, 1500, 0) };
+        client.say("DEL src copy");
+        assert_eq!(client.say(&format!("BF.RESERVE src {rate} 200 PWINDOW {window_ms}")), "+OK");
+        for from in (0..filler).step_by(250_000) {
+            let data: Vec<u8> = (from..from + 250_000).flat_map(u64::to_le_bytes).collect();
+            client.call(&[b"BF.BULKADD".as_slice(), b"src", b"FIXED", b"8", &data]);
+        }
+        let mut batches = Vec::new();
+        for part in 0..3 {
+            batches.push(Batch::add(&mut client, "src", &format!("before-{part}"), burst));
+            pause(&mut drill, window_ms / 7);
+        }
+        let (mut iterator, mut step) = (0, 0);
+        while let Some((next, chunk)) = chunk(&mut client, "src", iterator) {
+            iterator = next;
+            assert_eq!(load_chunk(&mut client, "copy", next, &chunk), "+OK", "iterator {next}");
+            drill.count("chunks", 1);
+            Batch::add(&mut client, "src", &format!("meanwhile-{step}"), burst / 10);
+            if drill.random.below(2) == 0 {
+                batches.push(Batch::add(&mut client, "copy", &format!("own-{step}"), burst / 10));
+            }
+            if drill.random.below(4) == 0 {
+                client.say("CLIENT KILL TYPE replica");
+            }
+            pause(&mut drill, window_ms / 4);
+            step += 1;
+        }
+        for batch in &batches {
+            let (live, expired) = batch.check(&mut client, window_ms);
+            drill.count("live items found", live);
+            drill.count("expired items not found", expired);
+        }
+        wait_until("the replica follows", || client.int("WAIT 1 1000") == 1);
+        assert_eq!(replica.client().digest("copy"), client.digest("copy"), "round {}", drill.rounds);
+    }
+}
+
+/// Sleeps for up to `most_ms` milliseconds.
+fn pause(drill: &mut Drill, most_ms: u64) {
+    std::thread::sleep(Duration::from_millis(drill.random.next() % most_ms));
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::truth::Truth;
+use super::Truth;
 use crate::harness::{Client, Site, Test, show, tests, wait_until};
 use crate::support::Random;
 

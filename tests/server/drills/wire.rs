@@ -9,8 +9,7 @@ use super::words::{KEYS, creation, word};
 use super::{Drill, choices};
 use crate::harness::{Client, Server, Site, Test, reseal, show, tests};
 
-pub(super) const TESTS: &[Test] =
-    tests![random_commands_do_not_harm_the_server, an_error_that_quotes_a_long_word_is_valid_text];
+pub(super) const TESTS: &[Test] = tests![random_commands_do_not_harm_the_server];
 
 /// Commands per round.
 const ROUND: u64 = 500;
@@ -57,19 +56,6 @@ fn random_commands_do_not_harm_the_server(site: &Site) {
     crate::harness::wait_until("memory returns to its start", || {
         control.client.info_number("used_memory") < before + (4 << 20)
     });
-}
-
-/// A former bug: the text was truncated after a number of bytes, within a character, and this client closed the
-/// connection.
-fn an_error_that_quotes_a_long_word_is_valid_text(site: &Site) {
-    let server = site.start();
-    let mut client = server.client();
-    // Each byte that is not text is shown as a character of three bytes.
-    for letters in 0..4 {
-        let word = [vec![b'x'; letters], vec![0xff; 200]].concat();
-        let reply = client.ask(&[b"BF.RESERVE", b"k".as_slice(), b"0.01", b"100", &word]);
-        assert!(reply.starts_with("-ERR unknown argument '"), "{reply}");
-    }
 }
 
 fn millis(begin: Instant) -> u64 {

@@ -1,23 +1,14 @@
-//! Filters that other modules wrote, in real servers: the recordings of tests/fixtures.
+//! Filters that other modules wrote, in real servers: the recordings of tests/fixtures. Those whose bytes determine
+//! their hash are in `kinds`, so journeys have them.
 
-mod hostile;
-mod loading;
-mod redisbloom;
+mod formats;
 pub(crate) mod streams;
-mod valkeybloom;
 
-use std::ops::Deref;
+use crate::harness::{Client, Site, Test, reseal, show};
+use crate::support::fixtures::{self, Case};
 
-use crate::harness::{Client, Launch, Server, Site, Test, reseal, show};
-use crate::support::fixtures;
-
-pub(crate) const SUBJECTS: &[(&str, &[Test])] = &[
-    ("foreign-loading", loading::TESTS),
-    ("foreign-hostile", hostile::TESTS),
-    ("foreign-redisbloom", redisbloom::TESTS),
-    ("foreign-valkeybloom", valkeybloom::TESTS),
-    ("foreign-streams", streams::TESTS),
-];
+pub(crate) const SUBJECTS: &[(&str, &[Test])] =
+    &[("foreign-formats", formats::TESTS), ("foreign-streams", streams::TESTS)];
 
 /// The producer whose filters do not show their hash.
 pub(crate) const AMBIGUOUS: &str = "redisbloom-1.1.1";
@@ -25,25 +16,9 @@ pub(crate) const AMBIGUOUS: &str = "redisbloom-1.1.1";
 /// The setting for these filters.
 pub(crate) const ASSUME: &str = "bf.assume-redisbloom-1-1 yes";
 
-/// One recorded filter.
-pub(crate) struct Case(fixtures::Case);
-
-impl Deref for Case {
-    type Target = fixtures::Case;
-
-    fn deref(&self) -> &fixtures::Case {
-        &self.0
-    }
-}
-
 /// Returns every recorded filter of other modules.
 pub(crate) fn cases() -> Vec<Case> {
-    ["redisbloom", "valkey-bloom"].into_iter().flat_map(fixtures::cases).map(Case).collect()
-}
-
-/// Returns every filter that a release of this module saved.
-pub(crate) fn own_cases(release: &str) -> Vec<Case> {
-    fixtures::cases(release).into_iter().map(Case).collect()
+    ["redisbloom", "valkey-bloom"].into_iter().flat_map(fixtures::cases).collect()
 }
 
 impl Case {
@@ -61,11 +36,6 @@ impl Case {
         !older.contains(&self.producer)
     }
 
-    /// Returns whether it was created with NONSCALING.
-    pub(crate) fn is_fixed(&self) -> bool {
-        self.json["case"] == "fixed"
-    }
-
     /// Returns the payload for RESTORE on this server, which refuses newer snapshot versions than its own.
     pub(crate) fn payload_for(&self, site: &Site) -> Vec<u8> {
         let mut payload = self.payload.clone();
@@ -73,11 +43,6 @@ impl Case {
             set_snapshot_version(&mut payload, 10);
         }
         payload
-    }
-
-    /// Returns the replies of BF.SCANDUMP; valkey-bloom has none.
-    pub(crate) fn chunks(&self) -> Vec<(i64, Vec<u8>)> {
-        self.0.chunks().into_iter().map(|(iterator, data)| (i64::try_from(iterator).unwrap(), data)).collect()
     }
 
     /// Asserts that the filter under a key replies as recorded.
@@ -98,21 +63,8 @@ impl Case {
 
 /// Returns the replies of BF.MEXISTS as digits.
 pub(crate) fn lookups(client: &mut Client, key: &str, items: &[Vec<u8>]) -> Vec<char> {
-    let mut found = Vec::new();
-    for items in items.chunks(1000) {
-        let mut words: Vec<&[u8]> = vec![b"BF.MEXISTS", key.as_bytes()];
-        words.extend(items.iter().map(Vec::as_slice));
-        let replies = client.array(&words);
-        found.extend(replies.iter().map(|reply| show(reply).chars().next().unwrap()));
-    }
-    found
-}
-
-/// Adds items with BF.MADD. An error in the reply is shown instead of a digit.
-pub(crate) fn add(client: &mut Client, key: &str, items: &[Vec<u8>]) -> Vec<String> {
-    let mut words: Vec<&[u8]> = vec![b"BF.MADD", key.as_bytes()];
-    words.extend(items.iter().map(Vec::as_slice));
-    client.array(&words).iter().map(show).collect()
+    let replies = items.chunks(1000).flat_map(|items| client.many(&format!("BF.MEXISTS {key}"), items));
+    replies.map(|reply| show(&reply).chars().next().unwrap()).collect()
 }
 
 /// Writes another version of snapshots into the footer of a payload.
@@ -124,28 +76,4 @@ pub(crate) fn set_snapshot_version(payload: &mut [u8], version: u16) {
 
 pub(crate) fn restore(client: &mut Client, key: &str, payload: &[u8]) -> String {
     client.ask(&[b"RESTORE", key.as_bytes(), b"0", payload])
-}
-
-/// Returns two servers that share all recorded filters: one that assumes RedisBloom 1.1 for filters that may be of
-/// it, and one for the others.
-pub(crate) fn servers(site: &Site, change: impl Fn(Launch) -> Launch) -> Vec<(Server, Vec<Case>)> {
-    let (ambiguous, others): (Vec<_>, Vec<_>) =
-        cases().into_iter().partition(|case| case.producer == AMBIGUOUS);
-    let launches = [site.launch(), site.launch().with_option(ASSUME)];
-    let pairs = launches.into_iter().zip([others, ambiguous]);
-    pairs
-        .map(|(launch, cases)| {
-            let server = change(launch).start();
-            let mut client = server.client();
-            for case in &cases {
-                assert_eq!(restore(&mut client, &case.key, &case.payload_for(site)), "+OK", "{}", case.key);
-            }
-            (server, cases)
-        })
-        .collect()
-}
-
-/// Returns the digest of every filter.
-pub(crate) fn digests(client: &mut Client, cases: &[Case]) -> Vec<String> {
-    cases.iter().map(|case| client.digest(&case.key)).collect()
 }

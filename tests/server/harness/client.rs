@@ -6,8 +6,6 @@ use std::time::Duration;
 
 use redis::Value;
 
-use super::wait_until;
-
 /// A longer wait means that the server hangs.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -56,14 +54,6 @@ impl Client {
         show(&self.call(args))
     }
 
-    /// Makes this node a cluster with a single node.
-    pub(crate) fn own_all_slots(&mut self) {
-        assert_eq!(self.say("CLUSTER ADDSLOTSRANGE 0 16383"), "+OK");
-        wait_until("cluster up", || {
-            String::from_utf8(self.bytes(&["CLUSTER", "INFO"])).unwrap().contains("cluster_state:ok")
-        });
-    }
-
     /// Sends commands of words without spaces in one pipeline and waits for all replies, which it ignores.
     pub(crate) fn pipeline(&mut self, lines: &[&str]) {
         let packed: Vec<u8> =
@@ -79,6 +69,24 @@ impl Client {
             Value::Int(number) => number,
             other => panic!("{line}: expected an integer, got {}", show(&other)),
         }
+    }
+
+    /// Sends a command of words, followed by items, that must return an array.
+    pub(crate) fn many<A: AsRef<[u8]>>(&mut self, line: &str, items: &[A]) -> Vec<Value> {
+        let words: Vec<&[u8]> =
+            line.split(' ').map(str::as_bytes).chain(items.iter().map(AsRef::as_ref)).collect();
+        self.array(&words)
+    }
+
+    /// Sends such a command. Returns the number of replies 1.
+    pub(crate) fn ones<A: AsRef<[u8]>>(&mut self, line: &str, items: &[A]) -> usize {
+        self.many(line, items).iter().filter(|reply| **reply == Value::Int(1)).count()
+    }
+
+    /// Returns a number of BF.INFO.
+    pub(crate) fn field(&mut self, key: &str, name: &str) -> u64 {
+        let reply = self.say(&format!("BF.INFO {key} {name}"));
+        reply.trim_matches(['[', ']']).parse().unwrap_or_else(|_| panic!("{name} of {key}: {reply}"))
     }
 
     /// Sends a command that must return text or bytes.
@@ -131,7 +139,7 @@ impl Raw {
         let stream = TcpStream::connect(("127.0.0.1", port))?;
         stream.set_read_timeout(Some(REPLY_TIMEOUT))?;
         stream.set_nodelay(true)?;
-        let mut raw = Self { stream: BufReader::new(stream) };
+        let mut raw = Self::over(stream);
         if resp3 {
             raw.send(&packed(&["HELLO", "3"]))?;
             let reply = raw.receive()?;
@@ -140,12 +148,17 @@ impl Raw {
         Ok(raw)
     }
 
-    fn send(&mut self, request: &[u8]) -> io::Result<()> {
+    /// Returns a connection over a stream.
+    pub(crate) fn over(stream: TcpStream) -> Self {
+        Self { stream: BufReader::new(stream) }
+    }
+
+    pub(crate) fn send(&mut self, request: &[u8]) -> io::Result<()> {
         self.stream.get_mut().write_all(request)
     }
 
     /// Returns the bytes of the next reply or push message.
-    fn receive(&mut self) -> io::Result<Vec<u8>> {
+    pub(crate) fn receive(&mut self) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
         self.read_value(&mut bytes)?;
         Ok(bytes)
@@ -200,7 +213,7 @@ impl Raw {
 }
 
 /// Returns one command in the protocol of clients.
-fn packed<A: AsRef<[u8]>>(args: &[A]) -> Vec<u8> {
+pub(crate) fn packed<A: AsRef<[u8]>>(args: &[A]) -> Vec<u8> {
     let mut bytes = format!("*{}\r\n", args.len()).into_bytes();
     for arg in args {
         let arg = arg.as_ref();

@@ -1,19 +1,20 @@
-//! Starts real servers with the module and communicates with them. It does not depend on filters.
+//! Starts real servers with the module and communicates with them.
 
 mod client;
-mod payload;
+mod cluster;
 mod server;
 mod site;
 
-pub(crate) use client::{Client, Raw, show};
-pub(crate) use payload::{crc64, reseal};
-pub(crate) use server::{Launch, Server};
+pub(crate) use client::{Client, Raw, packed, show};
+pub(crate) use cluster::Cluster;
+pub(crate) use server::{Launch, Server, append_only_file};
 pub(crate) use site::Site;
 
 use std::cell::RefCell;
 use std::num::NonZeroUsize;
+use std::ops::Range;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use libtest_mimic::{Arguments, Completion, Trial};
 
@@ -82,4 +83,31 @@ pub(crate) fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
         assert!(Instant::now() < give_up, "waited {PATIENCE:?} in vain: {what}");
         std::thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// Returns items with these numbers.
+pub(crate) fn numbered(name: &str, numbers: Range<usize>) -> Vec<String> {
+    numbers.map(|number| format!("{name}-{number}")).collect()
+}
+
+/// Returns the time of the clock, in milliseconds of UNIX time.
+pub(crate) fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock");
+    u64::try_from(since.as_millis()).expect("a time in milliseconds")
+}
+
+/// Returns the CRC-64 as the servers compute it (polynomial 0xad93d23594c935a9, reflected, no initial or final
+/// inversion), bit by bit, because the payloads of the tests are small.
+pub(crate) fn crc64(bytes: &[u8]) -> u64 {
+    const REFLECTED: u64 = 0x95ac_9329_ac4b_c9b5;
+    bytes.iter().fold(0, |crc, byte| {
+        (0..8).fold(crc ^ u64::from(*byte), |crc, _| (crc >> 1) ^ if crc & 1 == 1 { REFLECTED } else { 0 })
+    })
+}
+
+/// Replaces the checksum at the end of a changed payload of DUMP with the correct one, as an attacker would.
+pub(crate) fn reseal(payload: &mut [u8]) {
+    let at = payload.len() - 8;
+    let crc = crc64(&payload[..at]);
+    payload[at..].copy_from_slice(&crc.to_le_bytes());
 }

@@ -351,6 +351,13 @@ fn free_ports() -> (u16, u16) {
     (first, second)
 }
 
+/// Returns the file of an append-only log in a server's directory whose name has this part.
+pub(crate) fn append_only_file(dir: &Path, part: &str) -> PathBuf {
+    let files = fs::read_dir(dir.join("appendonlydir")).expect("append-only files");
+    let mut paths = files.map(|file| file.expect("a file").path());
+    paths.find(|path| path.to_string_lossy().contains(part)).expect("such a file")
+}
+
 fn read_log(path: &Path) -> String {
     // A server that exits immediately may not have written a log.
     fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()

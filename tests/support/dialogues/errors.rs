@@ -108,6 +108,11 @@ pub(crate) const INSERT_ERRORS: Dialogue = &[
     ("BF.INSERT k a b", UNKNOWN),
     ("BF.INSERT k I a", UNKNOWN),
     ("BF.INSERT k NOPE ITEMS a", UNKNOWN),
+    ("BF.INSERT k ITEM a", UNKNOWN),
+    ("BF.INSERT k ITEMSX a", UNKNOWN),
+    ("BF.INSERT k ERRO 0.5 ITEMS a", UNKNOWN),
+    ("BF.INSERT k CAP 5 ITEMS a", UNKNOWN),
+    ("BF.INSERT k NONSC ITEMS a", UNKNOWN),
     ("BF.INSERT k NOCREATE ITEMS a", NOT_FOUND),
     ("BF.INSERT string ERROR 7 CAPACITY 0 EXPANSION -1 WORD", "-Bad error rate"),
     ("BF.INSERT string CAPACITY 0 ERROR 7 EXPANSION -1 WORD", "-Bad capacity"),
@@ -481,4 +486,53 @@ pub(crate) const LONG_EXPORTS: Dialogue = &[
     ("BF.EXPORT k", TOO_LONG),
     ("BF.IMPORT l EMPTY SCHEME go-zero BITS 4294967296", "+OK"),
     ("BF.EXPORT l", "$"),
+];
+
+const REDISBLOOM_CAPACITY: &str = "-ERR capacity must be in the range [1, 1073741824]";
+const BAD_DATA: &str = "-ERR received bad data";
+const BAD_RATIO: &str = "-ERR (0 < tightening ratio range < 1)";
+
+/// Errors that only filters of RedisBloom's format have.
+pub(crate) const REDISBLOOM_ERRORS: Dialogue = &[
+    ("BF.RESERVE k 0.01 1073741825 FORMAT redisbloom", REDISBLOOM_CAPACITY),
+    ("BF.RESERVE k 0.01 0 FORMAT redisbloom", REDISBLOOM_CAPACITY),
+    ("BF.INSERT k FORMAT redisbloom CAPACITY 1073741825 ITEMS a", "-Bad capacity"),
+    ("BF.INSERT k FORMAT redisbloom CAPACITY 1073741824 NOCREATE ITEMS a", NOT_FOUND),
+    ("BF.INSERT k FORMAT redisbloom CAPACITY 10", ARITY_INSERT),
+    ("BF.RESERVE f 0.01 10 FORMAT redisbloom", "+OK"),
+    ("BF.LOADCHUNK f 0 data", BAD_DATA),
+    ("BF.LOADCHUNK f 3 data", BAD_DATA),
+    ("BF.LOADCHUNK f 4 data", "-ERR invalid offset - no link found"),
+    ("BF.LOADCHUNK f 1000 data", "-ERR invalid offset - no link found"),
+    ("BF.LOADCHUNK f 20 0123456789abcdefg", "-ERR invalid chunk - Too big for current filter"),
+    ("BF.RESERVE f 0.01 10 FORMAT other", "-ERR unknown format: use everbloom, redisbloom or valkey-bloom"),
+];
+
+/// Options and errors that only filters of valkey-bloom's format have.
+pub(crate) const VALKEY_BLOOM: Dialogue = &[
+    ("BF.INSERT k SEED 0123456789abcdef0123456789abcde ITEMS a", "-ERR invalid seed"),
+    ("BF.INSERT k SEED 0123456789abcdef0123456789abcdef0 ITEMS a", "-ERR invalid seed"),
+    ("BF.INSERT k FORMAT valkey-bloom TIGHTENING x ITEMS a", "-ERR bad tightening ratio"),
+    ("BF.INSERT k FORMAT valkey-bloom TIGHTENING 0 ITEMS a", BAD_RATIO),
+    ("BF.INSERT k FORMAT valkey-bloom TIGHTENING 1 ITEMS a", BAD_RATIO),
+    ("BF.INSERT k FORMAT valkey-bloom TIGHTENING -0.5 ITEMS a", BAD_RATIO),
+    (
+        "BF.INSERT k FORMAT valkey-bloom TIGHTENING 0.0000000001 CAPACITY 1 EXPANSION 1 VALIDATESCALETO 100 ITEMS x",
+        "-ERR provided VALIDATESCALETO causes false positive to degrade to 0",
+    ),
+    ("BF.INSERT k FORMAT valkey-bloom TIGHTENING 0.25 ERROR 0.125 ITEMS a", "*1 #t"),
+    ("BF.INFO k TIGHTENING", "*1 ,0.25"),
+    ("BF.INFO k ERROR", "*1 ,0.125"),
+    ("BF.INSERT s SEED 0123456789abcdef0123456789ABCDEF CAPACITY 9 ITEMS a", "*1 #t"),
+    ("BF.INFO s TIGHTENING", "*1 ,0.5"),
+    // A fixed filter has neither of the fields about growth.
+    ("BF.INSERT fixed FORMAT valkey-bloom NONSCALING ITEMS a", "*1 #t"),
+    ("BF.INFO fixed TIGHTENING", "-Invalid information value"),
+    ("BF.INFO fixed MAXSCALEDCAPACITY", "-Invalid information value"),
+    ("BF.INFO fixed EXPANSION", "*1 _"),
+    // Items may be omitted.
+    ("BF.INSERT none FORMAT valkey-bloom NOCREATE CAPACITY 10", NOT_FOUND),
+    ("BF.INSERT new FORMAT valkey-bloom CAPACITY 10", "*0"),
+    ("BF.INSERT new FORMAT valkey-bloom CAPACITY 10", "*0"),
+    ("BF.INFO new CAPACITY", "*1 :10"),
 ];

@@ -5,7 +5,6 @@
 //! `server::Server`: `#t` and `#f` are booleans, `*2` an array of two, `$` a bulk string, `_` null, `,` a double.
 
 pub(crate) mod errors;
-pub(crate) mod replicated;
 pub(crate) mod replies;
 
 /// Commands with their replies. The words of a command are separated by one space.
@@ -22,6 +21,8 @@ pub(crate) const DIALOGUES: &[(&str, Dialogue)] = &[
     ("errors of batches", errors::BATCH_ERRORS),
     ("errors of BF.IMPORT", errors::IMPORT_ERRORS),
     ("long exports", errors::LONG_EXPORTS),
+    ("errors of RedisBloom's format", errors::REDISBLOOM_ERRORS),
+    ("valkey-bloom", errors::VALKEY_BLOOM),
     ("reserved", replies::RESERVED),
     ("added", replies::ADDED),
     ("full", replies::FULL_FIXED),
@@ -44,3 +45,91 @@ pub(crate) fn arity_error(line: &str) -> String {
     let name = line.split(' ').next().unwrap_or_default().to_lowercase();
     format!("-ERR wrong number of arguments for '{name}' command")
 }
+
+/// Commands with the commands that they replicate: every parameter of a new filter, and only the changes of an existing
+/// one. They are run in order on one server. The key `string` has another type.
+pub(crate) const REPLICATED: &[(&str, &str)] = &[
+    // A new filter: every parameter is explicit.
+    ("BF.RESERVE a 1e-2 100", "BF.INSERT a CAPACITY 100 ERROR 0.01 EXPANSION 2 FORMAT everbloom"),
+    ("bf.reserve b 0.5 7 expansion 3", "BF.INSERT b CAPACITY 7 ERROR 0.5 EXPANSION 3 FORMAT everbloom"),
+    ("BF.RESERVE c 0x1p-3 9 EXPANSION 0", "BF.INSERT c CAPACITY 9 ERROR 0.125 NONSCALING FORMAT everbloom"),
+    ("BF.RESERVE d .001 5 NonScaling", "BF.INSERT d CAPACITY 5 ERROR 0.001 NONSCALING FORMAT everbloom"),
+    ("BF.RESERVE NONSCALING 0.1 5", "BF.INSERT NONSCALING CAPACITY 5 ERROR 0.1 EXPANSION 2 FORMAT everbloom"),
+    ("BF.ADD e x", "BF.INSERT e ERROR 0.01 EXPANSION 2 UNRESERVED FORMAT everbloom ITEMS x"),
+    ("BF.MADD f x y x", "BF.INSERT f ERROR 0.01 EXPANSION 2 UNRESERVED FORMAT everbloom ITEMS x y"),
+    ("BF.INSERT g ITEMS x", "BF.INSERT g ERROR 0.01 EXPANSION 2 UNRESERVED FORMAT everbloom ITEMS x"),
+    (
+        "bf.insert h error 0.5 nonscaling items x x",
+        "BF.INSERT h CAPACITY 100 ERROR 0.5 NONSCALING FORMAT everbloom ITEMS x",
+    ),
+    (
+        "BF.INSERT i CAPACITY 2 NONSCALING ITEMS x y z w",
+        "BF.INSERT i CAPACITY 2 ERROR 0.01 NONSCALING FORMAT everbloom ITEMS x y",
+    ),
+    (
+        "BF.RESERVE s 0.0001 2 NONSCALING SATURATE",
+        "BF.INSERT s CAPACITY 2 ERROR 0.0001 NONSCALING SATURATE FORMAT everbloom",
+    ),
+    (
+        "BF.INSERT y KEY 0123456789abcdef ITEMS x",
+        "BF.INSERT y ERROR 0.01 EXPANSION 2 UNRESERVED FORMAT everbloom KEY 0123456789abcdef ITEMS x",
+    ),
+    (
+        "BF.RESERVE w 0.01 9 WINDOW 60 NOREFRESH",
+        "BF.INSERT w CAPACITY 9 ERROR 0.01 EXPANSION 2 FORMAT everbloom PWINDOW 60000 NOREFRESH",
+    ),
+    (
+        "BF.INSERT t CAPACITY 5 UNRESERVED COUNTING ITEMS x",
+        "BF.INSERT t CAPACITY 5 ERROR 0.01 EXPANSION 2 UNRESERVED FORMAT everbloom COUNTING ITEMS x",
+    ),
+    // A counting filter: every add changes it. What is refused or absent is not replicated.
+    (
+        "BF.RESERVE n 0.001 2 counting NONSCALING",
+        "BF.INSERT n CAPACITY 2 ERROR 0.001 NONSCALING FORMAT everbloom COUNTING",
+    ),
+    ("BF.ADD n a", "BF.ADD n a"),
+    ("BF.ADD n a", "BF.ADD n a"),
+    ("BF.MADD n a b", "BF.MADD n a b"),
+    ("BF.ADD n c", ""),
+    ("BF.MADD n a c b", "BF.MADD n a"),
+    ("BF.INSERT n COUNTING ITEMS a", "BF.MADD n a"),
+    ("BF.INSERT n ITEMS b", "BF.INSERT n ITEMS b"),
+    ("BF.DEL n x", ""),
+    ("BF.DEL n a", "BF.DEL n a"),
+    ("BF.DEL n a x b a", "BF.DEL n a b a"),
+    ("BF.DEL n a a a", "BF.DEL n a a"),
+    // It is full at the end, so what changes nothing here changes nothing later.
+    ("BF.ADD n a", "BF.ADD n a"),
+    // An existing filter: the command as it was sent, if every item was accepted and at least one was added.
+    ("BF.ADD a d", "BF.ADD a d"),
+    ("BF.MADD a d e f e", "BF.MADD a d e f e"),
+    ("BF.INSERT a CAPACITY 9 ERROR 0.3 ITEMS g h", "BF.INSERT a CAPACITY 9 ERROR 0.3 ITEMS g h"),
+    // A filter of fixed size that becomes full: only the accepted items are replicated.
+    ("BF.RESERVE k 0.0001 3 NONSCALING", "BF.INSERT k CAPACITY 3 ERROR 0.0001 NONSCALING FORMAT everbloom"),
+    ("BF.ADD k a", "BF.ADD k a"),
+    ("BF.MADD k a b c d e", "BF.MADD k b c"),
+    // Commands that change nothing are not replicated.
+    ("BF.ADD k a", ""),
+    ("BF.MADD k a b a", ""),
+    ("BF.INSERT k ITEMS a b", ""),
+    ("BF.INSERT k NOCREATE ITEMS b", ""),
+    ("BF.EXISTS k a", ""),
+    ("BF.MEXISTS k a z", ""),
+    ("BF.CARD k", ""),
+    ("BF.INFO k", ""),
+    ("BF.DEBUG k", ""),
+    ("BF.SCANDUMP k 0", ""),
+    // Refused commands are not replicated.
+    ("BF.ADD k d", ""),
+    ("BF.MADD k a d b", ""),
+    ("BF.INSERT k ITEMS d", ""),
+    ("BF.RESERVE a 0.01 100", ""),
+    ("BF.RESERVE string 0.01 100", ""),
+    ("BF.RESERVE none 0 100", ""),
+    ("BF.RESERVE none 0.01 1099511627776", ""),
+    ("BF.ADD string a", ""),
+    ("BF.INSERT none NOCREATE ITEMS a", ""),
+    ("BF.LOADCHUNK k 9 rubbish", ""),
+    ("BF.LOADCHUNK none 1 rubbish", ""),
+    ("BF.LOADCHUNK k 1 rubbish", ""),
+];
