@@ -197,8 +197,8 @@ fn dump_id(header: &Chunk) -> [u8; 8] {
     *header.1[..header.1.len() - 16].last_chunk().unwrap()
 }
 
-/// Another call with iterator 0 continues the dump, unless the filter has changed. No later dump has its id, also if the
-/// changes were undone, and a copy that has only the header has another one.
+/// Another call with iterator 0 continues the dump, unless the filter has changed. No later dump has its id, also if
+/// the changes were undone, and a copy that has only the header has another one.
 #[test]
 fn every_change_begins_another_dump() {
     for (reserve, changes) in [

@@ -1,5 +1,5 @@
-//! Settings, and what they decide about new filters: format, growth, hash and capacity. And limits: of a filter's bytes,
-//! with refused items, their log lines and VALIDATESCALETO; of the counts of an item.
+//! Settings, and what they decide about new filters: format, growth, hash and capacity. And limits: of a filter's
+//! bytes, with refused items, their log lines and VALIDATESCALETO; of the counts of an item.
 
 use everbloom::bloom::table::COUNT_MAX;
 use everbloom::bloom::{Format, Growth, Hash, Kind, Limit, LimitSource, ReserveError};

@@ -1,5 +1,5 @@
-//! Crafted headers: the highest counts that a decoder accepts, with clear arrays, and those with which fuzzing has found
-//! bugs. After any adds, the saved filter can be loaded.
+//! Crafted headers: the highest counts that a decoder accepts, with clear arrays, and those with which fuzzing has
+//! found bugs. After any adds, the saved filter can be loaded.
 
 use everbloom::format::filter::{from_header, header};
 

@@ -1,5 +1,5 @@
-//! Recorded filters of six releases: they are described and saved as the releases did. Encoding 0 is from before release
-//! 1.0: no server with it is available, so its data is built from the table of fields.
+//! Recorded filters of six releases: they are described and saved as the releases did. Encoding 0 is from before
+//! release 1.0: no server with it is available, so its data is built from the table of fields.
 
 use everbloom::bloom::filter::policy::redisbloom::{RedisBloomOptions, reported_size_bytes};
 use everbloom::bloom::hash::murmur2::Murmur2;
