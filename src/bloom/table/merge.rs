@@ -210,7 +210,7 @@ impl Table {
         now: Generation,
         room: &Room<'_>,
     ) -> Result<AddedEntry, AddError> {
-        let kind = self.kind();
+        let (kind, is_counted) = (self.kind(), self.kind() == EntryKind::Counted);
         let mut is_room_made = false;
         loop {
             let Some((address, segment)) = self.locate(entry.hash()) else {
@@ -229,30 +229,22 @@ impl Table {
             let run = segment.run(&address, PortableSelect);
             let mut slots = segment.slots_of(run);
             let before = slots.len();
-            let added = if kind == EntryKind::Counted {
-                let added = count_entry(&mut slots, value, entry.count, counting)?;
-                let more = slots.len().saturating_sub(before);
-                if slots.len() > RUN_MAX || segment.is_overfull(more) {
-                    return Err(AddError::TooOften);
-                }
-                added
-            } else {
-                if self.slots_for(&entry, now).is_none() {
-                    return Ok(AddedEntry::default());
-                }
+            let added = if is_counted {
+                count_entry(&mut slots, value, entry.count, counting)?
+            } else if self.slots_for(&entry, now).is_some() {
                 insert_or_refresh(&mut slots, value, segment, self.entry_bits(segment))
+            } else {
+                return Ok(AddedEntry::default());
             };
             let more = slots.len().saturating_sub(before);
+            if is_counted && (slots.len() > RUN_MAX || segment.is_overfull(more)) {
+                return Err(AddError::TooOften);
+            }
+            let is_full = segment.used().saturating_add(more) > segment.used_max();
             // How many slots counts will take is not known before. Other entries need no split.
-            let needs_room = more > 0
-                && if kind == EntryKind::Counted {
-                    self.needs_room(segment, more)
-                } else {
-                    segment.used().saturating_add(more) > segment.used_max()
-                };
+            let needs_room = more > 0 && if is_counted { self.needs_room(segment, more) } else { is_full };
             if !is_room_made && (needs_room || kind == EntryKind::Timed && self.is_stale(segment, now)) {
                 let demand = SlotDemand { segment: address.segment, slots: more, now };
-                let is_counted = kind == EntryKind::Counted;
                 let made = if is_counted { self.make_room(demand, room) } else { self.enlarge(demand, room) };
                 made.map_err(AddError::CannotGrow)?;
                 is_room_made = true;

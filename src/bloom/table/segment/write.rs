@@ -205,25 +205,21 @@ impl Segment {
             }
             at = SlotIndex { block: at.block.wrapping_add(1), index: 0 };
         }
-        if let Some(word) = self.block_mut(block).first_mut() {
-            *word = occupied;
-        }
+        self.set_occupied(block, occupied);
     }
 
     /// Copies the runs of a block, which take `length` slots, from a segment with slots of the same width.
     fn copy_runs(&mut self, source: &Self, block: usize, length: u32) {
-        let occupied = source.header(block).occupied;
-        if let Some(word) = self.block_mut(block).first_mut() {
-            *word = occupied;
-        }
-        let mut from = source.slot_after(block, source.header(block).offset);
+        let header = source.header(block);
+        self.set_occupied(block, header.occupied);
+        let mut from = source.slot_after(block, header.offset);
         let mut to = self.slot_after(block, self.header(block).offset);
-        let mut left = length;
-        let (from_slots, to_slots, width) =
-            (u32::from(source.slots), u32::from(self.slots), u32::from(self.width));
+        let (width, mut left) = (u32::from(self.width), length);
         while left > 0 {
-            let step = left.min(from_slots.wrapping_sub(from.index)).min(to_slots.wrapping_sub(to.index));
-            let (read, begin, end) =
+            let here = u32::from(source.slots).wrapping_sub(from.index);
+            let there = u32::from(self.slots).wrapping_sub(to.index);
+            let step = left.min(here).min(there);
+            let (read, from_bit, to_bit) =
                 (source.block(from.block), source.slot_bit(from.index), self.slot_bit(to.index));
             let written = self.block_mut(to.block);
             copy_bits(
@@ -233,10 +229,17 @@ impl Segment {
                 RUN_ENDS_AT.wrapping_add(to.index),
                 step,
             );
-            copy_bits(read, begin, written, end, step.wrapping_mul(width));
+            copy_bits(read, from_bit, written, to_bit, step.wrapping_mul(width));
             left = left.wrapping_sub(step);
             from = source.slot_after(from.block, from.index.wrapping_add(step));
             to = self.slot_after(to.block, to.index.wrapping_add(step));
+        }
+    }
+
+    #[inline(always)]
+    fn set_occupied(&mut self, block: usize, occupied: u64) {
+        if let Some(word) = self.block_mut(block).first_mut() {
+            *word = occupied;
         }
     }
 
@@ -299,7 +302,7 @@ impl Segment {
 
     /// Removes the first slot of the run of a bucket of block `home`; the run begins at `start`.
     pub(crate) fn remove_first(&mut self, home: usize, bucket: u32, start: SlotIndex) {
-        let slots = u32::from(self.slots);
+        let (slots, width) = (u32::from(self.slots), u32::from(self.width));
         let was_last = self.header(start.block).ends >> start.index & 1 == 1;
         if was_last && let Some(occupied) = self.block_mut(home).first_mut() {
             *occupied &= !(1 << (bucket & 63));
@@ -311,22 +314,21 @@ impl Segment {
         for _ in 0..=self.blocks() {
             let next = at.block.wrapping_add(1);
             let is_full = self.blocks_log > 0 && self.header(next).offset > 0;
-            let width = u32::from(self.width);
             let (begin, last_bit) = (self.slot_bit(at.index), self.slot_bit(slots.wrapping_sub(1)));
-            let first = (bits_at(self.block(next), self.slot_bit(0), width), self.header(next).ends & 1);
-            let capacity = u32::from(self.slots);
+            let (carried, its_end) =
+                (bits_at(self.block(next), self.slot_bit(0), width), self.header(next).ends & 1);
             let block = self.block_mut(at.block);
-            let ends = Header::of(block).ends & low_bits_128(capacity);
+            let ends = Header::of(block).ends & low_bits_128(slots);
             let used = if is_full { slots } else { 128u32.wrapping_sub(ends.leading_zeros()) };
             let end = begin.wrapping_add(used.wrapping_sub(at.index).wrapping_mul(width));
             shift_down(block, begin, end, width);
             let below = low_bits_128(at.index);
             let mut moved = (ends & below) | (ends >> 1 & !below);
             if is_full {
-                set_bits(block, last_bit, width, first.0);
-                moved |= first.1 << slots.wrapping_sub(1);
+                set_bits(block, last_bit, width, carried);
+                moved |= its_end << slots.wrapping_sub(1);
             }
-            set_ends(block, moved, capacity);
+            set_ends(block, moved, slots);
             if !is_full {
                 break;
             }
