@@ -1,7 +1,7 @@
 //! The dialogues with a real server in RESP2 and RESP3, byte for byte, and bytes that no dialogue can contain.
 
 use crate::harness::{Raw, Server, Site, Test, tests};
-use crate::support::dialogues::errors::WRONG_ARITY;
+use crate::support::dialogues::errors::wrong_arity;
 use crate::support::dialogues::{DIALOGUES, arity_error};
 
 pub(crate) const TESTS: &[Test] = tests![
@@ -42,9 +42,9 @@ fn every_dialogue_has_its_replies(site: &Site) {
 fn too_few_and_too_many_words_are_an_error(site: &Site) {
     let server = site.start();
     let mut client = server.client();
-    for line in WRONG_ARITY {
+    for line in wrong_arity() {
         let name = line.split(' ').next().unwrap();
-        for line in [(*line).to_owned(), line.replace(name, &name.to_uppercase())] {
+        for line in [line.clone(), line.replace(name, &name.to_uppercase())] {
             assert_eq!(client.say(&line), arity_error(&line), "{line}");
         }
     }

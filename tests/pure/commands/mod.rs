@@ -12,7 +12,7 @@ mod statistics;
 mod window;
 
 use crate::support::dialogues::REPLICATED;
-use crate::support::dialogues::errors::WRONG_ARITY;
+use crate::support::dialogues::errors::wrong_arity;
 use crate::support::dialogues::{DIALOGUES, arity_error};
 use crate::support::server::Server;
 
@@ -32,8 +32,8 @@ fn every_dialogue_has_its_replies_and_an_error_changes_nothing() {
 #[test]
 fn too_few_and_too_many_words_are_an_error() {
     let mut server = Server::new();
-    for line in WRONG_ARITY {
-        assert_eq!(server.run(line), arity_error(line), "{line}");
+    for line in wrong_arity() {
+        assert_eq!(server.run(&line), arity_error(&line), "{line}");
     }
     assert!(server.keys.is_empty() && server.replicated.is_empty());
 }

@@ -162,72 +162,21 @@ pub(crate) struct Host {
 impl Host {
     /// Returns a host that has every function. The module is not loaded yet.
     pub(crate) fn new(site: &Site) -> Self {
-        with(|state| *state = State::default());
+        Self::with(site, |_| ())
+    }
+
+    /// Returns such a host with another state.
+    pub(crate) fn with(site: &Site, change: impl FnOnce(&mut State)) -> Self {
+        with(|state| {
+            *state = State::default();
+            change(state);
+        });
         let dir = tempfile::tempdir().expect("temporary directory");
         let copy = dir.path().join("module.so");
         std::fs::copy(&site.module, &copy).expect("copy of the module");
         // SAFETY: mapping and unmapping the module only runs Rust's runtime.
         let library = unsafe { Library::new(copy) }.expect("a shared library");
         Self { library, context: Box::new(Context { get_api }), _dir: dir }
-    }
-
-    /// Removes functions, named without `RedisModule_`.
-    pub(crate) fn without(self, names: &[&'static str]) -> Self {
-        with(|state| state.missing.extend(names));
-        self
-    }
-
-    /// Makes a function fail.
-    pub(crate) fn failing(self, name: &'static str) -> Self {
-        with(|state| state.failing.insert(name));
-        self
-    }
-
-    /// Keeps 8 bytes before every block, so its alignment is exactly 8 bytes. Call it before the module is loaded.
-    pub(crate) fn with_fronts(self) -> Self {
-        with(|state| state.front_bytes = 8);
-        self
-    }
-
-    /// Aligns blocks whose size is not a multiple of 16 bytes to exactly 8. Call it before the module is loaded.
-    pub(crate) fn with_quanta(self) -> Self {
-        with(|state| state.has_quanta = true);
-        self
-    }
-
-    /// Makes every function succeed again.
-    pub(crate) fn mend(&self) {
-        with(|state| state.failing.clear());
-    }
-
-    /// Sets the version of the host: major, minor and patch in a byte each.
-    pub(crate) fn of_version(self, version: c_int) -> Self {
-        with(|state| state.version = version);
-        self
-    }
-
-    /// Refuses settings with one of these flags.
-    pub(crate) fn refusing_flags(self, flags: c_uint) -> Self {
-        with(|state| state.refused_flags = flags);
-        self
-    }
-
-    /// Makes the host a Valkey.
-    pub(crate) fn of_valkey(self) -> Self {
-        with(|state| state.is_valkey = true);
-        self
-    }
-
-    /// Makes the host support these module options.
-    pub(crate) fn knowing_options(self, options: c_int) -> Self {
-        with(|state| state.known_options = options);
-        self
-    }
-
-    /// Makes the host have a module with the same name.
-    pub(crate) fn busy(self) -> Self {
-        with(|state| state.is_busy = true);
-        self
     }
 
     /// Limits the memory for large blocks to the current bytes and `more_bytes`. Returns the current bytes.
@@ -237,21 +186,6 @@ impl Host {
             state.memory_max_bytes = more_bytes.map(|more| state.memory_bytes + more);
             state.memory_bytes
         })
-    }
-
-    /// Returns the most bytes of large blocks since the last call of [`limit_memory`](Self::limit_memory).
-    pub(crate) fn memory_peak_bytes(&self) -> usize {
-        with(|state| state.memory_peak_bytes)
-    }
-
-    /// Returns how often a server would have aborted.
-    pub(crate) fn aborts(&self) -> u32 {
-        with(|state| state.aborts)
-    }
-
-    /// Returns how many functions of the API the module has looked up.
-    pub(crate) fn lookups(&self) -> usize {
-        with(|state| state.lookups)
     }
 
     /// Returns the lengths of the arguments of the commands that were replicated since the last call.
@@ -310,21 +244,6 @@ impl Host {
         with(|state| state.log.join("\n"))
     }
 
-    /// Returns the number of commands that the module has registered.
-    pub(crate) fn commands(&self) -> usize {
-        with(|state| state.commands.len())
-    }
-
-    /// Returns every attempt of the module to register a setting: its name and flags.
-    pub(crate) fn settings(&self) -> Vec<(String, c_uint)> {
-        with(|state| state.settings.clone())
-    }
-
-    /// Returns the module options that the module has set.
-    pub(crate) fn options(&self) -> c_int {
-        with(|state| state.options)
-    }
-
     /// Returns the default of a setting as it was registered.
     pub(crate) fn default_of(&self, setting: &str) -> String {
         with(|state| state.defaults[setting].clone())
@@ -336,7 +255,7 @@ impl Drop for Host {
         if !std::thread::panicking() {
             let strange = with(|state| state.strange_blocks);
             assert_eq!(strange, 0, "blocks that this host never handed out were given to it");
-            assert_eq!(self.aborts(), 0, "a server would have aborted");
+            assert_eq!(with(|state| state.aborts), 0, "a server would have aborted");
         }
     }
 }

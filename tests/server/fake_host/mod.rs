@@ -16,7 +16,7 @@ use std::ffi::{c_int, c_uint};
 use std::path::Path;
 
 use crate::harness::{Site, Test, tests, wait_until};
-use host::Host;
+use host::{Host, with};
 use moving::{
     every_block_of_a_filter_can_be_moved, every_block_of_a_union_can_be_moved,
     large_blocks_stay_where_they_are,
@@ -89,21 +89,24 @@ fn a_host_with_every_function_loads_the_module(site: &Site) {
     assert_eq!(host.call(&["bf.madd", "k", "a", "b", "a"]), "*3 1 1 0");
     assert_eq!(host.call(&["bf.add"]), "-ERR wrong number of arguments for 'bf.add' command");
     // As in Redis 7.0.
-    let mut host = Host::new(site).without(&OPTIONAL);
+    let mut host = Host::with(site, |state| state.missing.extend(OPTIONAL));
     assert!(host.load(&[]), "{}", host.log());
     assert_eq!(host.call(&["bf.madd", "k", "a", "b", "a"]), "*3 1 1 0");
 }
 
 /// Redis on musl without jemalloc returns such blocks, and hash tables consist of vectors of 16 bytes.
 fn blocks_aligned_to_8_bytes_are_supported(site: &Site) {
-    use_hash_tables(Host::new(site).with_fronts());
+    use_hash_tables(Host::with(site, |state| state.front_bytes = 8));
 }
 
 /// The jemalloc of servers returns such blocks, of 24, 40 and 56 bytes.
 fn blocks_aligned_by_their_size_are_supported(site: &Site) {
-    use_hash_tables(Host::new(site).with_quanta());
+    use_hash_tables(Host::with(site, |state| state.has_quanta = true));
     // As in Redis 7.0. Every block of a hash table must be requested with an aligned size.
-    use_hash_tables(Host::new(site).with_quanta().without(&OPTIONAL));
+    use_hash_tables(Host::with(site, |state| {
+        state.has_quanta = true;
+        state.missing.extend(OPTIONAL);
+    }));
 }
 
 fn use_hash_tables(mut host: Host) {
@@ -124,11 +127,11 @@ fn assert_refused(host: &mut Host, name: &str) {
     let log = host.log();
     let reason = format!("this server has no RedisModule_{name}; Redis 7.0 or Valkey 7.2 or later is needed");
     assert_eq!(log, if name == "Log" { "" } else { &reason });
-    assert_eq!(host.commands(), 0);
+    assert!(with(|state| state.commands.is_empty()));
 }
 
 fn a_host_as_old_as_redis_6_is_refused_politely(site: &Site) {
-    let mut host = Host::new(site).without(&NEW_IN_7).without(&OPTIONAL);
+    let mut host = Host::with(site, |state| state.missing.extend(NEW_IN_7.iter().chain(&OPTIONAL)));
     assert_refused(&mut host, "TryAlloc");
 }
 
@@ -157,7 +160,7 @@ fn every_function_that_is_used_is_checked_at_load(site: &Site) {
     // This function is not in the server's table: it reads the table.
     assert!(used.remove("GetApi"));
     for name in used {
-        let mut host = Host::new(site).without(&[name]);
+        let mut host = Host::with(site, |state| state.missing.extend([name]));
         if OPTIONAL.contains(&name) {
             assert!(host.load(&[]), "{name}: {}", host.log());
         } else {
@@ -177,46 +180,49 @@ fn every_failed_registration_is_logged(site: &Site) {
         ("SetCommandInfo", "the server refused the command bf.reserve"),
         ("RegisterInfoFunc", "the server refused the section of INFO"),
     ] {
-        let mut host = Host::new(site).failing(function);
+        let mut host = Host::with(site, |state| state.failing.extend([function]));
         assert!(!host.load(&[]), "loaded although {function} failed");
         assert!(host.log().contains(reason), "{function}: {}", host.log());
     }
 }
 
 /// Returns the names of settings that were registered, or tried, without the prefix of the module.
-fn plain_names(host: &Host) -> Vec<String> {
-    let plain = host.settings().into_iter().filter(|(_, flags)| flags & UNPREFIXED != 0);
+fn plain_names() -> Vec<String> {
+    let plain = with(|state| state.settings.clone()).into_iter().filter(|(_, flags)| flags & UNPREFIXED != 0);
     plain.map(|(name, _)| name).collect()
 }
 
 fn plain_names_of_settings_depend_on_what_the_host_accepts(site: &Site) {
     for version in [DEVELOPMENT_BUILD, 0x07_04_00, 0x08_00_02] {
         // Every setting has a name of each kind.
-        let mut host = Host::new(site).of_version(version);
+        let mut host = Host::with(site, |state| state.version = version);
         assert!(host.load(&["ERROR_RATE", "0.02"]), "{}", host.log());
         assert_eq!(host.log(), "");
         assert_eq!(
             (host.default_of("error-rate"), host.default_of("bf-error-rate")),
             ("0.02".into(), "0.02".into())
         );
-        assert_eq!(plain_names(&host).len() * 2, host.settings().len());
+        assert_eq!(plain_names().len() * 2, with(|state| state.settings.len()));
         // One plain name is tried, and the refusal is one line of the log.
-        let mut host = Host::new(site).of_version(version).refusing_flags(UNPREFIXED);
+        let mut host = Host::with(site, |state| (state.version, state.refused_flags) = (version, UNPREFIXED));
         assert!(host.load(&["ERROR_RATE", "0.02"]), "{}", host.log());
         assert_eq!(host.default_of("error-rate"), "0.02");
-        assert_eq!(plain_names(&host), ["bf-error-rate"]);
+        assert_eq!(plain_names(), ["bf-error-rate"]);
         let log = host.log();
         assert_eq!(log.lines().count(), 1, "{log}");
         assert!(log.contains("bf-error-rate") && log.contains("bf.error-rate"), "{log}");
         assert_eq!(host.call(&["bf.madd", "k", "a", "b", "a"]), "*3 1 1 0");
         // A host that is older than these names would log a warning for each, so none is tried.
-        let mut host = Host::new(site).of_version(version).without(&["RegisterDefragCallbacks"]);
+        let mut host = Host::with(site, |state| {
+            state.version = version;
+            state.missing.extend(["RegisterDefragCallbacks"]);
+        });
         assert!(host.load(&[]), "{}", host.log());
-        assert_eq!((host.log(), plain_names(&host)), (String::new(), vec![]));
+        assert_eq!((host.log(), plain_names()), (String::new(), vec![]));
         // In Valkey the flag has another meaning.
-        let mut host = Host::new(site).of_version(version).of_valkey();
+        let mut host = Host::with(site, |state| (state.version, state.is_valkey) = (version, true));
         assert!(host.load(&[]), "{}", host.log());
-        assert_eq!((host.log(), plain_names(&host)), (String::new(), vec![]));
+        assert_eq!((host.log(), plain_names()), (String::new(), vec![]));
     }
 }
 
@@ -229,19 +235,18 @@ fn atomic_slot_migration_is_enabled_if_the_host_supports_it(site: &Site) {
             // The bit is Valkey's; its meaning in a future Redis is unknown.
             (false, 0x3F, false),
         ] {
-            let mut host = Host::new(site).of_version(version).knowing_options(known_options);
-            if is_valkey {
-                host = host.of_valkey();
-            }
+            let mut host = Host::with(site, |state| {
+                (state.version, state.is_valkey, state.known_options) = (version, is_valkey, known_options);
+            });
             assert!(host.load(&[]), "{}", host.log());
-            let is_set = host.options() & ATOMIC_SLOT_MIGRATION != 0;
+            let is_set = with(|state| state.options) & ATOMIC_SLOT_MIGRATION != 0;
             assert_eq!(is_set, expected, "{version:#x} {is_valkey} {known_options:#x}");
         }
     }
 }
 
 fn a_taken_name_is_explained(site: &Site) {
-    let mut host = Host::new(site).busy();
+    let mut host = Host::with(site, |state| state.is_busy = true);
     assert!(!host.load(&[]));
     let log = host.log();
     for word in ["module named bf", "loadmodule", "MODULE LIST", "RedisBloom"] {
@@ -253,34 +258,34 @@ fn a_taken_name_is_explained(site: &Site) {
 fn a_second_load_looks_no_function_up(site: &Site) {
     let mut host = Host::new(site);
     assert!(host.load(&[]), "{}", host.log());
-    let lookups = host.lookups();
+    let lookups = with(|state| state.lookups);
     assert!(lookups > 100, "{lookups}");
     for _ in 0..2 {
         assert!(!host.load(&[]));
-        assert_eq!(host.lookups(), lookups, "the module wrote its table of functions again");
+        assert_eq!(with(|state| state.lookups), lookups, "the module wrote its table of functions again");
     }
     assert!(host.log().contains("a module named bf is loaded already"), "{}", host.log());
     assert_eq!(host.call(&["bf.madd", "k", "a", "b", "a"]), "*3 1 1 0");
 }
 
 fn a_refused_load_leaves_no_settings(site: &Site) {
-    let mut host = Host::new(site).failing("CreateCommand");
+    let mut host = Host::with(site, |state| state.failing.extend(["CreateCommand"]));
     assert!(!host.load(&["ERROR_RATE", "0.5", "INITIAL_SIZE", "7"]));
     assert_eq!((host.default_of("error-rate"), host.default_of("initial-size")), ("0.5".into(), "7".into()));
     // The same module at the same address, as with a library that cannot be unloaded.
-    host.mend();
+    with(|state| state.failing.clear());
     assert!(host.load(&["INITIAL_SIZE", "8"]), "{}", host.log());
     assert_eq!((host.default_of("error-rate"), host.default_of("initial-size")), ("0.01".into(), "8".into()));
 }
 
 fn failed_replication_is_logged(site: &Site) {
-    let mut host = Host::new(site).failing("Replicate");
+    let mut host = Host::with(site, |state| state.failing.extend(["Replicate"]));
     assert!(host.load(&[]), "{}", host.log());
     // The change stays, and the client must not repeat the command.
     assert_eq!(host.call(&["bf.add", "k", "a"]), "1");
     let log = host.log();
     assert!(log.contains("BF.INSERT; replicas"), "{log}");
-    let mut host = Host::new(site).failing("ReplicateVerbatim");
+    let mut host = Host::with(site, |state| state.failing.extend(["ReplicateVerbatim"]));
     assert!(host.load(&[]), "{}", host.log());
     assert_eq!(host.call(&["bf.add", "k", "a"]), "1");
     assert_eq!(host.log(), "");

@@ -1,7 +1,7 @@
 //! Hosts with little memory: the module is refused blocks, and a host that has no memory for a copy aborts.
 
 use super::OPTIONAL;
-use super::host::Host;
+use super::host::{Host, with};
 use crate::harness::Site;
 
 /// The first iterator of a dump: this host has no random numbers.
@@ -16,8 +16,8 @@ fn packed() -> Vec<u8> {
 }
 
 fn loaded(site: &Site, is_redis_7_0: bool) -> Host {
-    let host = Host::new(site);
-    let mut host = if is_redis_7_0 { host.without(&OPTIONAL) } else { host };
+    let missing: &[_] = if is_redis_7_0 { &OPTIONAL } else { &[] };
+    let mut host = Host::with(site, |state| state.missing.extend(missing));
     assert!(host.load(&[]), "{}", host.log());
     host
 }
@@ -92,7 +92,7 @@ pub(super) fn commands_without_memory_are_refused_before_a_change(site: &Site) {
             let expected = host.call(&command);
             assert!(!expected.starts_with('-'), "{name}: {expected}");
             let replicated = host.take_replicated();
-            let peak_bytes = host.memory_peak_bytes() - bytes;
+            let peak_bytes = with(|state| state.memory_peak_bytes) - bytes;
             let mut refused = 0;
             assert!(peak_bytes > 0, "{name}");
             for step in 0..=STEPS {
@@ -102,7 +102,7 @@ pub(super) fn commands_without_memory_are_refused_before_a_change(site: &Site) {
                 let mut host = prepared(site, is_redis_7_0, &before);
                 host.limit_memory(Some(more_bytes));
                 let reply = host.call(&command);
-                assert_eq!(host.aborts(), 0, "{context}: {}", &reply[..reply.len().min(80)]);
+                assert_eq!(with(|state| state.aborts), 0, "{context}: {}", &reply[..reply.len().min(80)]);
                 let has_failed = reply.starts_with('-');
                 if has_failed {
                     refused += 1;
@@ -132,7 +132,11 @@ pub(super) fn large_arguments_are_replicated_without_a_copy(site: &Site) {
     let item = vec![b'x'; 20_000];
     let bytes = host.limit_memory(None);
     host.call(&[b"bf.madd".as_slice(), b"k", b"small", &item, b"a", &item]);
-    assert!(host.memory_peak_bytes() < bytes + item.len(), "{}", host.memory_peak_bytes() - bytes);
+    assert!(
+        with(|state| state.memory_peak_bytes) < bytes + item.len(),
+        "{}",
+        with(|state| state.memory_peak_bytes) - bytes
+    );
     let replicated = host.take_replicated();
     // BF.INSERT with the options of the new filter, and the items that were added.
     assert_eq!(replicated.len(), 1, "{replicated:?}");
@@ -142,7 +146,11 @@ pub(super) fn large_arguments_are_replicated_without_a_copy(site: &Site) {
     let bytes = host.limit_memory(None);
     host.call(&[b"bf.bulkadd".as_slice(), b"k", b"COUNT", b"LINES", &batch]);
     // The memory for the case that some items are refused.
-    assert!(host.memory_peak_bytes() < bytes + 2 * batch.len(), "{}", host.memory_peak_bytes() - bytes);
+    assert!(
+        with(|state| state.memory_peak_bytes) < bytes + 2 * batch.len(),
+        "{}",
+        with(|state| state.memory_peak_bytes) - bytes
+    );
     let replicated = host.take_replicated();
     assert_eq!(replicated.iter().map(|lengths| lengths.last().copied()).next_back(), Some(Some(batch.len())));
 }

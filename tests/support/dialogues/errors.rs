@@ -348,62 +348,50 @@ pub(crate) const FILTER_ERRORS: Dialogue = &[
     ("BF.DEL valkey x y", NOT_COUNTING),
 ];
 
-/// Commands with too few or too many arguments.
-pub(crate) const WRONG_ARITY: &[&str] = &[
-    "bf.reserve",
-    "bf.reserve k",
-    "bf.reserve k 0.01",
-    "bf.reserve k 0.01 100 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18",
-    "bf.add",
-    "bf.add k",
-    "bf.add k a b",
-    "bf.madd",
-    "bf.madd k",
-    "bf.insert",
-    "bf.insert k",
-    "bf.insert k ITEMS",
-    "bf.insert k CAPACITY 100",
-    "bf.insert k CAPACITY 100 ITEMS",
-    "bf.insert k NOCREATE CAPACITY",
-    "bf.insert k NOCREATE ERROR",
-    "bf.insert k NOCREATE EXPANSION",
-    "bf.insert k NOCREATE NONSCALING",
-    "bf.del",
-    "bf.del k",
-    "bf.exists",
-    "bf.exists k",
-    "bf.exists k a b",
-    "bf.mexists",
-    "bf.mexists k",
-    "bf.bulkadd k LINES",
-    "bf.bulkadd k FIXED 1",
-    "bf.bulkadd k data",
-    "bf.bulkadd k COUNT NOCREATE",
-    "bf.bulkadd k FIXED 3",
-    "bf.bulkexists k a",
-    "bf.info",
-    "bf.info k CAPACITY SIZE",
-    "bf.card",
-    "bf.card k k",
-    "bf.stats",
-    "bf.stats k FILL",
-    "bf.debug",
-    "bf.debug k k",
-    "bf.clear",
-    "bf.clear k k",
-    "bf.scandump",
-    "bf.scandump k",
-    "bf.scandump k 0 0",
-    "bf.loadchunk",
-    "bf.loadchunk k",
-    "bf.loadchunk k 1",
-    "bf.loadchunk k 1 data data",
-    "bf.load",
-    "bf.load k",
-    "bf.load k blob blob",
-    "bf.import k EMPTY",
-    "bf.merge a",
+/// Commands with too few or too many arguments, which follow the name.
+const WRONG_ARITY: &[(&str, &[&str])] = &[
+    ("bf.reserve", &["", "k", "k 0.01", "k 0.01 100 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18"]),
+    ("bf.add", &["", "k", "k a b"]),
+    ("bf.madd", &["", "k"]),
+    (
+        "bf.insert",
+        &[
+            "",
+            "k",
+            "k ITEMS",
+            "k CAPACITY 100",
+            "k CAPACITY 100 ITEMS",
+            "k NOCREATE CAPACITY",
+            "k NOCREATE ERROR",
+            "k NOCREATE EXPANSION",
+            "k NOCREATE NONSCALING",
+        ],
+    ),
+    ("bf.del", &["", "k"]),
+    ("bf.exists", &["", "k", "k a b"]),
+    ("bf.mexists", &["", "k"]),
+    ("bf.bulkadd", &["k LINES", "k FIXED 1", "k data", "k COUNT NOCREATE", "k FIXED 3"]),
+    ("bf.bulkexists", &["k a"]),
+    ("bf.info", &["", "k CAPACITY SIZE"]),
+    ("bf.card", &["", "k k"]),
+    ("bf.stats", &["", "k FILL"]),
+    ("bf.debug", &["", "k k"]),
+    ("bf.clear", &["", "k k"]),
+    ("bf.scandump", &["", "k", "k 0 0"]),
+    ("bf.loadchunk", &["", "k", "k 1", "k 1 data data"]),
+    ("bf.load", &["", "k", "k blob blob"]),
+    ("bf.import", &["k EMPTY"]),
+    ("bf.merge", &["a"]),
 ];
+
+/// Returns lines of commands with too few or too many arguments.
+pub(crate) fn wrong_arity() -> impl Iterator<Item = String> {
+    let lines = |(name, rests): &(&str, &'static [&str])| {
+        let name = name.to_string();
+        rests.iter().map(move |rest| format!("{name} {rest}").trim_end().to_owned())
+    };
+    WRONG_ARITY.iter().flat_map(lines)
+}
 
 /// Errors of packed batches.
 pub(crate) const BATCH_ERRORS: Dialogue = &[
