@@ -5,8 +5,11 @@ use redis::Value;
 
 use crate::harness::{Client, Site, Test, numbered, tests};
 
-pub(crate) const TESTS: &[Test] =
-    tests![a_dump_that_has_ended_is_an_error, a_header_over_a_filter_is_refused];
+pub(crate) const TESTS: &[Test] = tests![
+    a_dump_may_start_at_any_byte,
+    a_dump_that_has_ended_is_an_error,
+    a_header_over_a_filter_is_refused,
+];
 
 /// The reply to an iterator of a dump that has ended.
 const ENDED: &str =
@@ -65,6 +68,27 @@ pub(crate) fn travel(client: &mut Client, from: &str, to: &str) {
 fn grown(client: &mut Client, key: &str) {
     client.say(&format!("BF.RESERVE {key} 0.001 10"));
     client.many(&format!("BF.MADD {key}"), &numbered("item", 0..300));
+}
+
+fn a_dump_may_start_at_any_byte(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    grown(&mut client, "k");
+    let dump = chunks(&mut client, "k");
+    let (first, end) = (dump[0].0, dump.last().unwrap().0);
+    travel(&mut client, "k", "copy");
+    // All bytes of the bits, and some of the 2^32 positions in the table.
+    for iterator in (first..first + 100).chain((first..end).step_by(12_345_678)).chain([end - 1]) {
+        let (next, data) = chunk(&mut client, "k", iterator).unwrap();
+        assert!(next > iterator && next <= end, "{iterator} -> {next}");
+        // Such a chunk can be loaded like any other.
+        assert_eq!(load(&mut client, "copy", next, &data), "+OK", "{iterator}");
+    }
+    assert_eq!(chunk(&mut client, "k", end), None);
+    for iterator in [1, end - first, first - 1, end + 1, i64::MAX, -1, i64::MIN] {
+        assert_eq!(client.say(&format!("BF.SCANDUMP k {iterator}")), ENDED, "{iterator}");
+    }
+    assert_eq!(client.digest("copy"), client.digest("k"));
 }
 
 fn a_dump_that_has_ended_is_an_error(site: &Site) {

@@ -13,7 +13,6 @@ pub(crate) const TESTS: &[Test] = tests![
     a_payload_of_another_encoding_version_is_bad_data,
     a_payload_with_missing_or_extra_fields_is_bad_data,
     an_impossible_count_is_limited_to_the_possible_one,
-    a_blob_of_very_many_probes_is_refused,
     a_small_payload_cannot_take_much_memory,
     a_forged_dump_header_cannot_take_much_memory,
     refused_payloads_do_not_fill_the_log,
@@ -273,27 +272,6 @@ fn an_impossible_count_is_limited_to_the_possible_one(site: &Site) {
         assert_eq!(restore(&mut client, "other", &payload), "-ERR Bad data format", "{items} items");
     }
     assert_eq!(client.int("EXISTS other"), 0);
-}
-
-fn a_blob_of_very_many_probes_is_refused(site: &Site) {
-    let server = site.start();
-    let mut client = server.client();
-    let blob = |layers: u64| {
-        let mut blob = [&[1][..], &1u32.to_le_bytes(), &0.01f64.to_le_bytes()].concat();
-        blob.extend([&0.5f64.to_le_bytes()[..], &[1], &layers.to_le_bytes()].concat());
-        for _ in 0..layers {
-            blob.extend([&(45u64 + 256).to_le_bytes()[..], &[1], &256u64.to_le_bytes()].concat());
-            blob.extend([&2048u32.to_le_bytes()[..], &[7; 32], &[0xfe; 256]].concat());
-            blob.extend([1i64.to_le_bytes(), 1i64.to_le_bytes()].concat());
-        }
-        blob
-    };
-    for layers in [513, 4096] {
-        let reply = client.ask(&[b"BF.LOAD", b"k".as_slice(), &blob(layers)]);
-        assert_eq!(reply, "-ERR bloom object decoding failed", "{layers} layers");
-    }
-    assert_eq!(client.ask(&[b"BF.LOAD", b"k".as_slice(), &blob(512)]), "+OK");
-    assert_eq!(client.say("BF.ADD k a"), "-ERR problem inserting into filter");
 }
 
 /// Returns the offset of the header in the bytes: the position of `evbl`.

@@ -4,13 +4,14 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use crate::harness::{Client, Site, Test, now_ms, tests, wait_until};
+use crate::harness::{Client, Site, Test, now_ms, numbered, tests, wait_until};
 use crate::journeys::{append_only, rewrite};
 
 pub(crate) const TESTS: &[Test] = tests![
     items_are_kept_through_saves_restarts_and_promotions,
     items_are_kept_through_a_replay_in_mid_window,
     all_commands_of_a_script_have_one_time,
+    a_limit_counts_no_expired_entries,
 ];
 
 /// Short enough for a test to wait, and long enough for a restart within it.
@@ -151,6 +152,29 @@ fn all_commands_of_a_script_have_one_time(site: &Site) {
         client.say(&format!("BF.ADD k {item}"));
     }
     assert!(client.say("EXEC").contains('1'));
+    assert_eq!(client.int("WAIT 1 60000"), 1);
+    assert_eq!(replica.client().digest("k"), client.digest("k"));
+}
+
+/// A window that has reached `bf.max-filter-bytes` accepts as many items as before once the old ones have expired.
+fn a_limit_counts_no_expired_entries(site: &Site) {
+    let server = site.start();
+    let replica = server.replica(site.launch().with("propagation-error-behavior panic"));
+    let mut client = server.client();
+    assert_eq!(client.say("BF.RESERVE k 0.01 2000 PWINDOW 1400"), "+OK");
+    let batch = |client: &mut Client, name: &str| -> usize {
+        2000 - client.ones("BF.MADD k", &numbered(name, 0..2000))
+    };
+    assert!(batch(&mut client, "first") < 50);
+    let size = client.field("k", "SIZE");
+    assert_eq!(client.say(&format!("CONFIG SET bf.max-filter-bytes {}", size + size / 16)), "+OK");
+    for round in 0..3 {
+        wait_until("all items expire", || client.int("BF.CARD k") == 0);
+        assert!(batch(&mut client, &format!("round-{round}")) < 50, "round {round}");
+        assert!(client.field("k", "SIZE") <= size + size / 16);
+    }
+    // A second batch of live items is too much.
+    assert!(batch(&mut client, "more") > 1000);
     assert_eq!(client.int("WAIT 1 60000"), 1);
     assert_eq!(replica.client().digest("k"), client.digest("k"));
 }

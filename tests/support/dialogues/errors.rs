@@ -411,6 +411,7 @@ pub(crate) const BATCH_ERRORS: Dialogue = &[
     ("BF.BULKEXISTS k PREFIXED abc", TORN),
     ("BF.BULKADD k PREFIXED \x03\0\0\0ab", TORN),
     ("BF.BULKADD k PREFIXED \x7f\x7f\x7f\x7fabc", TORN),
+    ("BF.BULKADD k PREFIXED \x7f\x7f\x7f\x7fabc", TORN),
     ("BF.BULKADD k LINES a b", "-ERR syntax error"),
     ("BF.BULKADD k LINES a COUNT", "-ERR syntax error"),
 ];
