@@ -19,6 +19,7 @@
 )]
 
 mod accuracy;
+mod allocations;
 mod batch;
 mod chunks;
 mod commands;
@@ -47,4 +48,4 @@ mod window;
 // With the host module the library has its own allocator.
 #[cfg(not(feature = "server"))]
 #[global_allocator]
-static ALLOCATOR: support::memory::Watched = support::memory::Watched;
+static ALLOCATOR: allocations::Watched = allocations::Watched;

@@ -4,7 +4,6 @@
 pub(crate) mod dialogues;
 pub mod fixtures;
 pub mod make;
-pub mod memory;
 pub mod rdb;
 pub mod saved;
 pub mod server;

@@ -6,9 +6,9 @@ use everbloom::bloom::{Filter, Layout};
 use everbloom::format::DecodeError;
 
 use super::{chunk, from_header, load, read};
+use crate::allocations::largest_allocation;
 use crate::hostile::{Outcomes, edges};
 use crate::support::make::{ANY, add, redisbloom};
-use crate::support::memory::largest_allocation;
 use crate::support::saved::saved;
 use crate::support::{Field, Record};
 

@@ -193,7 +193,7 @@ fn imported(scheme: Scheme, encoding: ItemEncoding, size_bits: u64) -> Filter {
 #[cfg(not(feature = "server"))]
 #[test]
 fn hashing_needs_no_memory_for_the_item() {
-    use crate::support::memory::largest_allocation;
+    use crate::allocations::largest_allocation;
 
     let item = text(&mut Random(13), 200_000);
     let item = item.as_bytes();

@@ -9,8 +9,8 @@ use std::ptr;
 use libloading::Library;
 use tempfile::TempDir;
 
+use super::callbacks::Event;
 use super::functions;
-use super::loading::Event;
 use crate::harness::Site;
 
 pub(super) const OK: c_int = 0;

@@ -3,12 +3,11 @@
 //! This program is the host: it opens the module as a server does and gives it functions. Every test checks that the
 //! module frees only blocks that the host has allocated.
 
+mod callbacks;
 mod functions;
 mod host;
-mod loading;
 mod memory;
 mod moving;
-mod running;
 mod short_memory;
 
 use std::collections::BTreeSet;
