@@ -4,6 +4,7 @@ use std::fmt;
 
 use thiserror::Error;
 
+use super::group::{self, ItemSet};
 use super::hash::scheme::{ItemEncoding, NotEncodable};
 use super::limits::LAYER_MAX_BYTES;
 use super::memory::OutOfMemory;
@@ -147,4 +148,55 @@ pub enum AddError {
     /// The encoding of an imported filter cannot express the item.
     #[error("{}", NotEncodable(*.0))]
     NotEncodable(ItemEncoding),
+}
+
+/// The outcomes of adding consecutive items of a group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AddOutcomes {
+    /// The index of the first item.
+    pub start: usize,
+    /// The index after the last item.
+    pub end: usize,
+    /// Items that were not in the filter before.
+    pub new: ItemSet,
+    /// Items that were in the filter and were counted or refreshed.
+    pub again: ItemSet,
+    /// Items that were refused.
+    pub refused: ItemSet,
+    /// Why they were refused.
+    pub error: Option<AddError>,
+}
+
+impl AddOutcomes {
+    /// Returns the outcome of the first item.
+    #[inline(always)]
+    pub(super) fn first(self) -> Result<Added, AddError> {
+        self.of(self.start)
+    }
+
+    /// Returns the outcome of each item, in order.
+    pub fn each(self) -> impl Iterator<Item = Result<Added, AddError>> {
+        (self.start..self.end).map(move |index| self.of(index))
+    }
+
+    #[inline(always)]
+    fn of(self, index: usize) -> Result<Added, AddError> {
+        let is_in = |set: ItemSet| set >> index & 1 == 1;
+        match self.error {
+            Some(error) if is_in(self.refused) => Err(error),
+            _ if is_in(self.new) => Ok(Added::New),
+            _ if is_in(self.again) => Ok(Added::Again),
+            _ => Ok(Added::Present),
+        }
+    }
+
+    /// Returns the outcomes up to the first refused item, and those after it.
+    #[cold]
+    pub(super) fn split_after_refused(self) -> (Self, Self) {
+        let after = group::first_of(self.refused).saturating_add(1);
+        let (first, rest) = (group::all(after), group::from(after));
+        let part =
+            |set| Self { new: self.new & set, again: self.again & set, refused: self.refused & set, ..self };
+        (Self { end: after, ..part(first) }, Self { start: after, ..part(rest) })
+    }
 }

@@ -164,9 +164,8 @@ fn add_to<'a, A: Adds<'a>>(
 ) -> Result<ItemOutcomes, CommandError> {
     let mut outcomes = ItemOutcomes::with_capacity(adds.count())?;
     filter.add_items(&mut adds.items(), host, prefetch, &mut |run| {
-        let ends = A::ENDS_WHEN_FULL && run.error == Some(AddError::Full);
-        outcomes.extend(if ends { run.up_to_refused() } else { run });
-        !ends
+        outcomes.extend(run);
+        !(A::ENDS_WHEN_FULL && run.error == Some(AddError::Full))
     });
     outcomes.check(host)?;
     Ok(outcomes)

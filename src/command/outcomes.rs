@@ -44,16 +44,16 @@ impl ItemOutcomes {
     /// Appends the outcomes of a run.
     #[inline(always)]
     pub(super) fn extend(&mut self, run: AddOutcomes) {
-        self.items_added += run.items_added();
-        let AddOutcomes { items, new, again, refused, error } = run;
+        let AddOutcomes { start, end, new, again, refused, error } = run;
+        self.items_added += u64::from((new | again).count_ones());
         if again | refused == 0 {
-            self.codes.extend((0..items).map(|index| PRESENT | u8::from(new >> index & 1 == 1)));
+            self.codes.extend((start..end).map(|index| PRESENT | u8::from(new >> index & 1 == 1)));
             return;
         }
         self.items_refused = self.items_refused.saturating_add(refused.count_ones());
         let code_of_refused =
             if refused == 0 { REFUSED } else { self.code_of(error.unwrap_or(AddError::Full)) };
-        self.codes.extend((0..items).map(|index| {
+        self.codes.extend((start..end).map(|index| {
             let is_in = |set: ItemSet| set >> index & 1 == 1;
             if is_in(new) {
                 NEW

@@ -1,34 +1,91 @@
-//! Adds many items in groups, with the same outcome as if they were added one after another.
+//! Adds items to a filter: one, or many in groups. The rules are those of [`Filter::add_hashed`].
 
 use super::Filter;
-use super::digest::{Digests, Group};
-use super::items::ItemSource;
-use super::lookup::{PARTS_IN_CHAIN, contains_in_layer, is_cached, items_per_step};
+use super::hashed::{GroupHashes, HashedGroup, HashedItems};
+use super::lookup::{ItemSource, PARTS_IN_CHAIN, is_cached};
+use super::parts::Parts;
 use super::policy::Growth;
-use super::run::AddOutcomes;
-use crate::bloom::bits::Layer;
 use crate::bloom::bits::engine::AddRequest;
-use crate::bloom::group::{self, ItemSet, first_of, from, in_steps};
-use crate::bloom::outcome::{AddError, ByteLimit};
-use crate::bloom::prefetch::{Part, Prefetch};
+use crate::bloom::bits::{Layer, PagePart, PartAdded, Partition};
+use crate::bloom::generation::{Moment, is_live};
+use crate::bloom::group::{self, GROUP_ITEMS, ItemSet, first_of, from};
+use crate::bloom::hash::{Digest, Hash, ItemHash, murmur3};
+use crate::bloom::outcome::{AddError, AddOutcomes, Added, ByteLimit};
+use crate::bloom::prefetch::{NoPrefetch, Prefetch};
 use crate::bloom::room::Room;
-
-/// What became of the items of a group that were added at once.
-#[derive(Clone, Copy, Debug, Default)]
-struct Bulk {
-    /// Items that were not in the filter before.
-    new: ItemSet,
-    /// Items that were in the filter and were counted or refreshed.
-    again: ItemSet,
-    /// The first item that was not taken; those after it were not tested. With an error it was refused, without one the
-    /// layer is full.
-    stopped: Option<(usize, Option<AddError>)>,
-}
+use crate::bloom::table::{Addition, GroupOutcomes};
 
 impl Filter {
+    /// Adds an item. An item that a full layer has is not added again; counting filters and windows have no layers.
+    /// O(layers * probes).
+    ///
+    /// # Errors
+    /// [`AddError`] if the item is refused; the filter is then unchanged.
+    #[inline(always)]
+    pub fn add(
+        &mut self,
+        item: &[u8],
+        limit: &dyn ByteLimit,
+        prefetch: impl Prefetch,
+    ) -> Result<Added, AddError> {
+        // Shorter paths for most filters. They are inlined; the rules are those of `add_hashed`.
+        if let Parts::Layer(only) = &mut self.parts
+            && only.room_items() > 0
+            && let Some(hash) = ItemHash::of(only.hash(), item)
+        {
+            let is_new =
+                if is_cached(only) { only.insert(hash, NoPrefetch) } else { only.insert(hash, prefetch) };
+            if !is_new {
+                return Ok(Added::Present);
+            }
+            only.count_items(1);
+            self.note_change();
+            return Ok(Added::New);
+        }
+        let room = Room::new(limit);
+        if let Parts::Table(_) = &self.parts {
+            let added = self.add_to_table(&mut murmur3::hash128(item), 1, &room, prefetch);
+            return added.first();
+        }
+        self.add_to_parts(item, &room, prefetch)
+    }
+
+    /// Does [`add`](Self::add) for a filter of any parts. Not inlined: its registers would cost instructions in others.
+    #[inline(never)]
+    fn add_to_parts(
+        &mut self,
+        item: &[u8],
+        room: &Room<'_>,
+        prefetch: impl Prefetch,
+    ) -> Result<Added, AddError> {
+        if !self.policy.has_several_hashes()
+            && let Some(mut hash) = ItemHash::of(&self.hash(), item)
+        {
+            return self.add_one(&mut hash, room, prefetch);
+        }
+        let (items, mut digests) = ([item], GroupHashes::default());
+        self.add_one(&mut HashedGroup::new(&items, &mut digests, false, PARTS_IN_CHAIN), room, prefetch)
+    }
+
+    /// Adds one item.
+    #[inline(always)]
+    fn add_one(
+        &mut self,
+        item: &mut impl HashedItems,
+        room: &Room<'_>,
+        prefetch: impl Prefetch,
+    ) -> Result<Added, AddError> {
+        let mut added = Ok(Added::Present);
+        self.add_hashed(item, room, prefetch, &mut |outcomes: AddOutcomes| {
+            added = outcomes.first();
+            true
+        });
+        added
+    }
+
     /// Adds the items in order, with the same outcome as one [`add`](Self::add) after another, except that nothing
-    /// grows after a first item was refused. Passes the outcomes to `reply` in runs; `reply` returns whether to
-    /// continue. O(items * layers * probes).
+    /// grows after a first item was refused. Passes the outcomes to `reply`; `reply` returns whether to continue.
+    /// O(items * layers * probes).
     pub fn add_items(
         &mut self,
         items: &mut dyn ItemSource<'_>,
@@ -36,132 +93,190 @@ impl Filter {
         prefetch: impl Prefetch,
         reply: &mut dyn FnMut(AddOutcomes) -> bool,
     ) {
-        let (mut digests, room) = (Digests::default(), Room::new(limit));
+        let (mut digests, room) = (GroupHashes::default(), Room::new(limit));
+        let has_one_hash = !self.policy.has_several_hashes();
         loop {
-            let mut group = Group::new(items.next_few(), &mut digests, !self.policy.has_several_hashes());
-            if group.len() == 0 || !self.add_group(&mut group, &room, prefetch, reply) {
+            let mut group = HashedGroup::new(items.next_few(), &mut digests, has_one_hash, PARTS_IN_CHAIN);
+            if group.len() == 0 || !self.add_hashed(&mut group, &room, prefetch, reply) {
                 return;
             }
         }
     }
 
-    /// Adds the items of a group. Returns whether to continue.
-    fn add_group(
+    /// Does [`add_items`](Self::add_items) with one reply per item. If an item is refused, `reply` returns whether to
+    /// continue. O(items * layers * probes).
+    #[inline]
+    pub fn add_many(
         &mut self,
-        group: &mut Group<'_, '_>,
+        mut items: &[&[u8]],
+        limit: &dyn ByteLimit,
+        prefetch: impl Prefetch,
+        mut reply: impl FnMut(Result<Added, AddError>) -> bool,
+    ) {
+        self.add_items(&mut items, limit, prefetch, &mut |outcomes| outcomes.each().all(&mut reply));
+    }
+
+    /// Adds items in order. An item that the filter cannot have, because a client's encoding cannot express it, is
+    /// refused. An item that a full layer has is not added. The others go to the table, if there is one, or to the last
+    /// layer. A full layer makes the filter grow.
+    ///
+    /// Passes the outcomes to `reply`. The first item that is refused for a new reason is the last one of its call, so
+    /// that `reply` can return false there: then no more items are added. Returns whether to continue.
+    #[inline(always)]
+    fn add_hashed(
+        &mut self,
+        items: &mut impl HashedItems,
         room: &Room<'_>,
         prefetch: impl Prefetch,
-        reply: &mut dyn FnMut(AddOutcomes) -> bool,
+        reply: &mut (impl FnMut(AddOutcomes) -> bool + ?Sized),
     ) -> bool {
-        let admitted = self.admitted(group);
-        let mut wanted = admitted & !self.known(group, admitted, prefetch);
-        let (mut run, mut start, mut next) = (AddOutcomes::default(), 0, 0);
-        while next < group.len() {
-            // The next item that this filter cannot take.
-            let end = first_of(!admitted & from(next)).min(group.len());
-            let Bulk { new, again, stopped } =
-                self.add_bulk(group, wanted & from(next) & group::all(end), room, prefetch);
-            run.new |= new >> start;
-            run.again |= again >> start;
-            let (index, outcome) = match stopped {
-                Some((index, Some(error))) => (index, Err(error)),
-                Some((index, None)) => {
-                    let parts = self.part_count();
-                    let outcome = self.add_in(group.item(index), room, prefetch);
-                    if self.part_count() > parts {
-                        // What the full layer has is not added to the next part.
-                        wanted &= !self.known(group, wanted & from(index), prefetch);
-                    }
-                    (index, outcome)
-                }
-                None if end < group.len() => (end, Err(self.not_encodable())),
-                None => break,
+        let (had_table, possible) = (self.table().is_some(), self.possible(items));
+        items.prefetch(self.full_layers(), prefetch);
+        let mut absent = possible & !items.found_in_layers(self.full_layers(), possible, prefetch);
+        let (mut start, mut reported) = (0, None);
+        while start < items.len() {
+            let impossible = first_of(!possible & from(start)).min(items.len());
+            let wanted = absent & from(start) & group::all(impossible);
+            let mut outcomes = if wanted == 0 {
+                AddOutcomes { end: GROUP_ITEMS, ..AddOutcomes::default() }
+            } else if self.table().is_some() {
+                self.add_to_table(items, wanted, room, prefetch)
+            } else {
+                self.add_to_last_layer(items, wanted, prefetch)
             };
-            next = index.saturating_add(1);
-            let is_known_error = run.error.is_some() && run.error == outcome.err();
-            run.set(index - start, outcome);
-            // The first refusal ends a run, so that a caller can stop there.
-            if outcome.is_err() && !is_known_error {
-                run.items = next - start;
-                if !reply(std::mem::take(&mut run)) {
+            outcomes.start = start;
+            if outcomes.error.is_some() {
+                if !had_table && self.table().is_some_and(|table| table.used_slots() == 0) {
+                    // A refused item leaves no table behind.
+                    self.parts.set_table(None);
+                }
+            } else if outcomes.end < impossible {
+                // The last layer is full, and does not have this item.
+                let rest = absent & from(outcomes.end.saturating_add(1));
+                absent &= !items.found_in_layers(self.last_layer(), rest, prefetch);
+                if let Err(error) = self.grow(room) {
+                    let refused = absent & from(outcomes.end) & group::all(impossible);
+                    outcomes = AddOutcomes { end: impossible, refused, error: Some(error), ..outcomes };
+                }
+            } else if impossible < items.len() {
+                let refused = ItemSet::from(true) << impossible;
+                let (end, error) = (impossible.saturating_add(1), Some(self.not_encodable()));
+                outcomes = AddOutcomes { end, refused, error, ..outcomes };
+            } else {
+                outcomes.end = impossible;
+            }
+            start = outcomes.end;
+            if outcomes.error.is_some() && outcomes.error != reported {
+                reported = outcomes.error;
+                let (first, rest) = outcomes.split_after_refused();
+                outcomes = rest;
+                if !reply(first) {
                     return false;
                 }
-                run.error = outcome.err();
-                start = next;
+            }
+            if outcomes.start < outcomes.end && !reply(outcomes) {
+                return false;
             }
         }
-        run.items = group.len().saturating_sub(start);
-        run.items == 0 || reply(run)
+        true
     }
 
-    /// Returns the items that are not added because a full layer has them.
+    /// Returns the items that can be in the filter: the encoding of an imported filter may not be able to express all.
     #[inline(always)]
-    fn known(&self, group: &mut Group<'_, '_>, wanted: ItemSet, prefetch: impl Prefetch) -> ItemSet {
-        let mut known = 0;
-        for layer in self.full_layers() {
-            known |= contains_in_layer(layer, group, wanted & !known, PARTS_IN_CHAIN, prefetch);
+    pub(super) fn possible(&self, items: &mut impl HashedItems) -> ItemSet {
+        if self.policy.imported().is_some() { items.hashable(&self.hash()) } else { group::all(items.len()) }
+    }
+
+    /// Returns the error for an item that cannot be in the filter.
+    #[cold]
+    fn not_encodable(&self) -> AddError {
+        match self.hash() {
+            Hash::Client(_, encoding) => AddError::NotEncodable(encoding),
+            _ => AddError::Full,
         }
-        known
     }
 
-    /// Adds the wanted items, which no full layer has, to the part that takes new ones, until it does not take one.
+    /// Returns the layers that take no more items.
     #[inline(always)]
-    fn add_bulk(
+    fn full_layers(&self) -> &[Layer] {
+        match self.layers() {
+            layers if self.table().is_some() => layers,
+            [full @ .., _] => full,
+            [] => &[],
+        }
+    }
+
+    /// Returns the last layer.
+    fn last_layer(&self) -> &[Layer] {
+        self.layers().split_last().map_or(&[], |(last, _)| std::slice::from_ref(last))
+    }
+
+    /// Adds the `wanted` items to the last layer, up to the first one for which it is full, where the outcomes end.
+    #[inline(always)]
+    fn add_to_last_layer(
         &mut self,
-        group: &mut Group<'_, '_>,
+        items: &mut impl HashedItems,
         wanted: ItemSet,
-        room: &Room<'_>,
         prefetch: impl Prefetch,
-    ) -> Bulk {
-        if self.table().is_some() {
-            return self.add_to_table_in_bulk(group, wanted, room, prefetch);
-        }
+    ) -> AddOutcomes {
         let saturates = self.growth() == Growth::Saturating;
-        let Some(last) = self.layers_mut().last_mut() else { return Bulk::default() };
-        let mut room_items = if saturates { u64::MAX } else { last.room_items() };
-        let mut bulk = Bulk::default();
-        let mut insert = |group: &mut Group<'_, '_>, last: &mut Layer, wanted| {
-            let step = group.insert_each(last, AddRequest { wanted, room_items });
-            bulk.new |= step.new;
-            bulk.stopped = step.stopped_at.map(|index| (index as usize, None));
-            room_items = room_items.saturating_sub(step.new.count_ones().into());
-            step.stopped_at.is_none()
-        };
-        if is_cached(last) {
-            insert(group, last, wanted);
-        } else {
-            let step_items = items_per_step(last, Part::All);
-            in_steps(
-                &mut (group, &mut *last),
-                wanted,
-                step_items,
-                |(group, last), step| group.prefetch(last, step, Part::All, prefetch),
-                |(group, last), step| insert(group, last, step),
-            );
-        }
-        last.count_items(bulk.new.count_ones().into());
-        if bulk.new != 0 {
+        let Some(last) = self.parts.layers_mut().last_mut() else { return AddOutcomes::default() };
+        let room_items = if saturates { u64::MAX } else { last.room_items() };
+        let added = items.add_to_layer(last, AddRequest { wanted, room_items }, prefetch);
+        last.count_items(added.new.count_ones().into());
+        if added.new != 0 {
             self.note_change();
         }
-        bulk
+        let end = added.stopped_at.map_or(GROUP_ITEMS, |index| index as usize);
+        AddOutcomes { end, new: added.new, ..AddOutcomes::default() }
     }
 
+    /// Adds the `wanted` items to the table, up to the first one that it refuses, which is the last of the outcomes.
     #[inline(always)]
-    fn add_to_table_in_bulk(
+    fn add_to_table(
         &mut self,
-        group: &mut Group<'_, '_>,
+        items: &mut impl HashedItems,
         wanted: ItemSet,
         room: &Room<'_>,
         prefetch: impl Prefetch,
-    ) -> Bulk {
-        let Some(addition) = self.addition(room) else { return Bulk::default() };
-        let Some((table, hash)) = self.body.hashed_table_mut() else { return Bulk::default() };
-        let outcomes = table.add_each(group.pairs(hash), wanted, addition, room, prefetch);
-        if outcomes.new | outcomes.again != 0 {
+    ) -> AddOutcomes {
+        let end = GROUP_ITEMS;
+        let Some(addition) = self.addition(room) else {
+            return AddOutcomes { end, ..AddOutcomes::default() };
+        };
+        let Some(table) = self.parts.table_mut() else { return AddOutcomes::default() };
+        let GroupOutcomes { new, again, refused } =
+            items.add_to_table(table, wanted, addition, room, prefetch);
+        if new | again != 0 {
             self.note_change();
         }
-        let stopped = outcomes.refused.map(|(index, error)| (index as usize, Some(error)));
-        Bulk { new: outcomes.new, again: outcomes.again, stopped }
+        match refused {
+            None => AddOutcomes { end, new, again, ..AddOutcomes::default() },
+            Some((index, error)) => AddOutcomes {
+                start: 0,
+                end: (index as usize).saturating_add(1),
+                new,
+                again,
+                refused: ItemSet::from(true) << index,
+                error: Some(error),
+            },
+        }
+    }
+
+    /// Returns what the adds of a command to the table have in common; `None` if items of its time have expired
+    /// already.
+    #[inline(always)]
+    fn addition(&self, room: &Room<'_>) -> Option<Addition> {
+        room.set_other_bytes(self.bytes_besides_table());
+        let most_items = match self.policy.promise() {
+            Some(promise) if promise.growth.is_fixed_size() => promise.capacity_items,
+            _ => u64::MAX,
+        };
+        let Moment { added, now } = self.policy.moment();
+        let keeps_generation = self.window().is_some_and(|window| window.no_refresh);
+        let addition =
+            Addition { hash: ItemHash::default(), generation: added, now, keeps_generation, most_items };
+        is_live(added, now).then_some(addition)
     }
 
     /// Appends the next part to a filter whose layers are all full and that has no table.
@@ -170,7 +285,7 @@ impl Filter {
     /// [`AddError`] if the filter cannot grow; the same one for the rest of the command.
     #[cold]
     #[inline(never)]
-    pub(super) fn grow(&mut self, room: &Room<'_>) -> Result<(), AddError> {
+    fn grow(&mut self, room: &Room<'_>) -> Result<(), AddError> {
         if self.growth().is_fixed_size() {
             return Err(AddError::Full);
         }
@@ -182,5 +297,49 @@ impl Filter {
             room.refuse(error);
             AddError::CannotGrow(error)
         })
+    }
+}
+
+/// Filters whose pages several threads fill at once.
+impl Filter {
+    /// Returns a partition of the pages into at most `parts` parts; `None` unless the filter is a single, paged layer.
+    /// O(1).
+    #[must_use]
+    pub fn partition(&self, parts: usize) -> Option<Partition> {
+        if let Parts::Layer(only) = &self.parts { only.partition(parts) } else { None }
+    }
+
+    /// Returns how many new items such a filter takes before it is full. O(1).
+    #[must_use]
+    pub fn room_items(&self) -> u64 {
+        self.layers().last().map_or(0, Layer::room_items)
+    }
+
+    /// Returns the hash of an item in such a filter. O(length).
+    #[must_use]
+    pub fn item_hash(&self, item: &[u8]) -> Option<ItemHash> {
+        ItemHash::of(&self.hash(), item)
+    }
+
+    /// Adds an item by its [hash](Self::item_hash). O(layers * probes).
+    ///
+    /// # Errors
+    /// As [`add`](Self::add).
+    pub fn add_item_hash(
+        &mut self,
+        mut item: ItemHash,
+        limit: &dyn ByteLimit,
+        prefetch: impl Prefetch,
+    ) -> Result<Added, AddError> {
+        self.add_one(&mut item, &Room::new(limit), prefetch)
+    }
+
+    /// Does [`Layer::add_in_parts`](crate::bloom::Layer::add_in_parts) in the first layer.
+    pub fn add_in_parts(&mut self, partition: Partition, add: impl FnOnce(&mut [PagePart<'_>])) -> PartAdded {
+        self.note_change();
+        self.parts
+            .layers_mut()
+            .first_mut()
+            .map_or_else(PartAdded::default, |layer| layer.add_in_parts(partition, add))
     }
 }

@@ -56,14 +56,14 @@ impl Filter {
     /// Sets the dump whose header created the filter, and whose table had `used_slots` slots in use.
     pub fn begin_loading(&mut self, id: DumpId, used_slots: u64) {
         self.dumps = Some(Box::new(Dumps { origin: Some(id), ..Dumps::default() }));
-        if let Some(table) = self.body.table_mut().filter(|_| used_slots > 0) {
+        if let Some(table) = self.table_mut().filter(|_| used_slots > 0) {
             table.begin_loading(used_slots);
         }
     }
 
     /// Notes that the last chunk of a dump was added.
     pub fn end_loading(&mut self) {
-        self.body.table_mut().into_iter().for_each(Table::end_loading);
+        self.table_mut().into_iter().for_each(Table::end_loading);
     }
 
     /// Records that the filter has changed since the last dump began.
@@ -113,7 +113,7 @@ impl Filter {
         let room = Room::new(limit);
         room.set_other_bytes(self.bytes_besides_table());
         self.note_change();
-        let table = self.body.table_mut().ok_or(PartsError::Invalid("table"))?;
+        let table = self.table_mut().ok_or(PartsError::Invalid("table"))?;
         table.add_parts(parts, &room)
     }
 }

@@ -1,6 +1,7 @@
 //! The blocks of the allocator of a filter, which can be measured or moved.
 
 use super::Filter;
+use super::parts::Parts;
 use crate::bloom::memory::{BlockMover, BlockVisitor};
 
 impl Filter {
@@ -8,13 +9,36 @@ impl Filter {
     /// and of the table. O(layers + segments).
     pub fn visit_blocks(&self, visitor: &mut impl BlockVisitor) {
         self.policy.visit_block(visitor);
-        self.body.visit_blocks(visitor);
+        if let Parts::Many { layers, table } = &self.parts {
+            visitor.visit(layers);
+            table.iter().for_each(|table| visitor.visit(std::slice::from_ref(&**table)));
+        }
+        for layer in self.layers() {
+            if let Some(block) = layer.placement().block() {
+                visitor.visit(std::slice::from_ref(block));
+            }
+            visitor.visit(layer.bits().allocation());
+        }
+        if let Some(table) = self.table() {
+            table.visit_blocks(visitor);
+        }
     }
 
     /// Moves the blocks that the struct owns, except those of bits and of segments.
     pub fn move_structs(&mut self, mover: &impl BlockMover) {
         self.policy.move_block(mover);
-        self.body.move_structs(mover);
+        if let Parts::Many { layers, table } = &mut self.parts {
+            mover.move_vec(layers);
+            table.iter_mut().for_each(|table| mover.move_box(table));
+        }
+        for layer in self.layers_mut() {
+            if let Some(block) = layer.placement_mut().block_mut() {
+                mover.move_box(block);
+            }
+        }
+        if let Some(table) = self.table_mut() {
+            table.move_structs(mover);
+        }
         self.dumps.iter_mut().for_each(|dumps| mover.move_box(dumps));
     }
 
@@ -32,7 +56,7 @@ impl Filter {
 
     /// Moves the block of segment `number` of the table.
     pub fn move_segment(&mut self, number: usize, mover: &impl BlockMover) {
-        if let Some(table) = self.body.table_mut() {
+        if let Some(table) = self.table_mut() {
             table.move_segment(number, mover);
         }
     }

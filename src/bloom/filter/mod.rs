@@ -1,19 +1,15 @@
 //! The filter: bits, a table, and a policy.
 
 mod add;
-pub mod body;
-mod digest;
 pub mod dumps;
-pub mod items;
+mod hashed;
 pub mod kind;
-mod lookup;
+pub mod lookup;
 mod memory;
 pub mod merge;
-pub mod partition;
+mod parts;
 pub mod policy;
 mod remove;
-pub mod run;
-mod single;
 pub mod size;
 pub mod stats;
 mod window;
@@ -22,16 +18,14 @@ use super::bits::estimate::clients_items;
 use super::bits::layout::SchemeLayout;
 use super::bits::{BitArray, Layer, Layout};
 use super::generation::Generation;
-use super::group::ItemSet;
 use super::hash::Hash;
 use super::hash::murmur2::Murmur2;
 use super::memory::{Memory, OutOfMemory};
-use super::outcome::{AddError, ByteLimit, ReserveError};
+use super::outcome::{ByteLimit, ReserveError};
 use super::table::Table;
-use body::{Body, HashedTable};
-use digest::Group;
 use dumps::Dumps;
 use kind::{Format, Kind};
+use parts::Parts;
 use policy::imported::clients_layer;
 use policy::{Growth, Imported, PartSpec, Policy, Promise, RedisBloom, Window};
 use size::Footprint;
@@ -41,7 +35,7 @@ use size::Footprint;
 /// The layers have the older items. Where there is a table, it takes all new ones.
 #[derive(Debug)]
 pub struct Filter {
-    body: Body,
+    parts: Parts,
     policy: Policy,
     /// `None` for filters that were never dumped or loaded in chunks, which are most.
     dumps: Option<Box<Dumps>>,
@@ -89,7 +83,7 @@ impl Filter {
     pub fn reserve(spec: FilterSpec, limit: &dyn ByteLimit) -> Result<Self, ReserveError> {
         let FilterSpec { policy, hash } = spec;
         let part = policy.first_part(hash)?;
-        let mut filter = Self { body: Body::default(), policy, dumps: None };
+        let mut filter = Self { parts: Parts::default(), policy, dumps: None };
         filter.push(part, limit)?;
         Ok(filter)
     }
@@ -103,8 +97,7 @@ impl Filter {
         layers: Vec<Layer>,
         table: Option<(Table, Hash)>,
     ) -> Result<Self, &'static str> {
-        let table = table.map(|(table, hash)| HashedTable { table, hash });
-        let filter = Self { body: Body::of(layers, table), policy, dumps: None };
+        let filter = Self { parts: Parts::of(layers, table), policy, dumps: None };
         filter.internal_validate(Validation::Parts)?;
         Ok(filter)
     }
@@ -135,7 +128,7 @@ impl Filter {
             return Err("layer count");
         }
         self.layers().iter().try_for_each(Layer::validate)?;
-        self.policy.validate(self.layers(), self.body.table().map(|(table, hash)| (table.kind(), hash)))?;
+        self.policy.validate(self.layers(), self.parts.table().map(|(table, hash)| (table.kind(), hash)))?;
         match validation {
             Validation::Parts => Ok(()),
             Validation::Contents => {
@@ -186,30 +179,30 @@ impl Filter {
     #[must_use]
     #[inline(always)]
     pub fn layers(&self) -> &[Layer] {
-        self.body.layers()
+        self.parts.layers()
     }
 
     /// Returns the mutable layers, for a decoder that fills them.
     pub fn layers_mut(&mut self) -> &mut [Layer] {
-        self.body.layers_mut()
+        self.parts.layers_mut()
     }
 
     /// Returns the table, if there is one.
     #[must_use]
     #[inline(always)]
     pub fn table(&self) -> Option<&Table> {
-        self.body.table().map(|(table, _)| table)
+        self.parts.table().map(|(table, _)| table)
     }
 
     /// Returns the mutable table, for a decoder that fills it.
     pub fn table_mut(&mut self) -> Option<&mut Table> {
-        self.body.table_mut()
+        self.parts.table_mut().map(|(table, _)| table)
     }
 
     /// Returns the hash of the items of the table, if there is one.
     #[must_use]
     pub fn table_hash(&self) -> Option<&Hash> {
-        self.body.table().map(|(_, hash)| hash)
+        self.parts.table().map(|(_, hash)| hash)
     }
 
     /// Returns the hash of the items of the first layer, or without layers of the table.
@@ -325,8 +318,8 @@ impl Filter {
     /// Returns the bytes of the filter without those of its table. O(layers).
     #[inline(always)]
     fn bytes_besides_table(&self) -> u64 {
-        match &self.body {
-            Body::Table(_) => size_of::<Self>() as u64,
+        match &self.parts {
+            Parts::Table(_) => size_of::<Self>() as u64,
             _ => Footprint::of(self.layers()).needed_bytes(),
         }
     }
@@ -342,12 +335,9 @@ impl Filter {
     /// and no dump whose chunks it takes. O(1).
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        let is_clear = match &self.body {
-            Body::Layer(layer) => layer.is_empty(),
-            Body::Table(table) => table.is_empty(),
-            Body::Parts(parts) => parts.are_empty(),
-        };
-        is_clear && self.origin().is_none()
+        self.layers().iter().all(Layer::is_empty)
+            && self.table().is_none_or(Table::is_empty)
+            && self.origin().is_none()
     }
 
     /// Creates an empty filter with the parameters of this one. O(1).
@@ -359,8 +349,8 @@ impl Filter {
         // another filter.
         if self.policy.promise().is_none() {
             let first = self.layers().first().ok_or(ReserveError::TooLong)?;
-            let body = Body::Layer(Layer::try_new(first.spec())?);
-            return Ok(Self { body, policy: self.policy.emptied(), dumps: None });
+            let parts = Parts::Layer(Layer::try_new(first.spec())?);
+            return Ok(Self { parts, policy: self.policy.emptied(), dumps: None });
         }
         let hash = if self.policy.has_several_hashes() { Hash::Murmur3 } else { self.hash() };
         Self::reserve(FilterSpec { hash, ..self.spec() }, limit)
@@ -371,7 +361,7 @@ impl Filter {
     /// # Errors
     /// [`OutOfMemory`] if an allocation fails.
     pub fn try_clone(&self, memory: impl Memory) -> Result<Self, OutOfMemory> {
-        Ok(Self { body: self.body.try_clone(memory)?, policy: self.policy.clone(), dumps: None })
+        Ok(Self { parts: self.parts.try_clone(memory)?, policy: self.policy.clone(), dumps: None })
     }
 
     /// Returns the window of a sliding-window filter, with its current time.
@@ -394,35 +384,6 @@ impl Filter {
         self.policy.moment().now
     }
 
-    /// Checks that an item can be in the filter: the encoding of an imported filter may not be able to express it.
-    ///
-    /// # Errors
-    /// [`AddError::NotEncodable`].
-    #[inline(always)]
-    fn admit(&self, item: &[u8]) -> Result<(), AddError> {
-        if self.policy.imported().is_some() { self.admit_encodable(item) } else { Ok(()) }
-    }
-
-    #[inline(never)]
-    fn admit_encodable(&self, item: &[u8]) -> Result<(), AddError> {
-        self.hash().check(item).map_err(|error| AddError::NotEncodable(error.0))
-    }
-
-    /// Returns the items of a group that can be in the filter.
-    #[inline(always)]
-    fn admitted(&self, group: &mut Group<'_, '_>) -> ItemSet {
-        if self.policy.imported().is_some() { group.hashable(&self.hash()) } else { group.all() }
-    }
-
-    /// Returns the error for an item that cannot be in the filter.
-    #[cold]
-    fn not_encodable(&self) -> AddError {
-        match self.hash() {
-            Hash::Client(_, encoding) => AddError::NotEncodable(encoding),
-            _ => AddError::Full,
-        }
-    }
-
     /// Sets the hash of RedisBloom 1.1 if that release may have written the filter, which the bytes do not show.
     pub fn assume_redisbloom_1_1(&mut self) {
         if self.policy.redisbloom().is_some_and(RedisBloom::may_be_of_release_1_1) {
@@ -436,13 +397,12 @@ impl Filter {
         match part {
             PartSpec::Layer(spec) => {
                 self.footprint().with_layer_spec(&spec).check(limit)?;
-                self.body.try_reserve_layers(1)?;
-                self.body.push_layer(Layer::try_new(spec)?);
+                self.parts.try_push_layer(Layer::try_new(spec)?)?;
             }
             PartSpec::Table(spec, hash) => {
                 let table = Table::try_new(spec)?;
                 self.footprint().with_table(table.size_bytes()).check(limit)?;
-                self.body.set_table(HashedTable { table, hash });
+                self.parts.set_table(Some((table, hash)));
             }
         }
         Ok(())

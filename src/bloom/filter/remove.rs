@@ -1,7 +1,8 @@
 //! Deleting items from a counting filter.
 
 use super::Filter;
-use super::digest::{Digests, Group};
+use super::hashed::{GroupHashes, HashedGroup};
+use super::lookup::PARTS_IN_CHAIN;
 use crate::bloom::group::GROUP_ITEMS;
 use crate::bloom::hash::{Digest, ItemHash};
 use crate::bloom::memory::OutOfMemory;
@@ -16,7 +17,7 @@ impl Filter {
     /// # Errors
     /// [`OutOfMemory`]; nothing changed.
     pub fn remove(&mut self, item: &[u8], prefetch: impl Prefetch) -> Result<bool, OutOfMemory> {
-        let Some((table, hash)) = self.body.hashed_table_mut() else { return Ok(false) };
+        let Some((table, hash)) = self.parts.table_mut() else { return Ok(false) };
         let Some(hash) = ItemHash::of(hash, item).filter(|_| table.kind() == EntryKind::Counted) else {
             return Ok(false);
         };
@@ -39,16 +40,16 @@ impl Filter {
         prefetch: impl Prefetch,
         mut reply: impl FnMut(Result<bool, OutOfMemory>) -> bool,
     ) {
-        let mut digests = Digests::default();
+        let mut digests = GroupHashes::default();
         for items in items.chunks(GROUP_ITEMS) {
-            let mut group = Group::new(items, &mut digests, true);
+            let mut group = HashedGroup::new(items, &mut digests, true, PARTS_IN_CHAIN);
             let (mut is_changed, mut goes_on) = (false, true);
             let mut note = |removed| {
                 is_changed |= removed == Ok(true);
                 goes_on = reply(removed);
                 goes_on
             };
-            match self.body.hashed_table_mut() {
+            match self.parts.table_mut() {
                 Some((table, hash)) if table.kind() == EntryKind::Counted => {
                     table.remove_each(group.pairs(hash), prefetch, note);
                 }

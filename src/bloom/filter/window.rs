@@ -2,7 +2,7 @@
 
 use super::Filter;
 use super::policy::window::MomentError;
-use crate::bloom::generation::{Generation, is_live};
+use crate::bloom::generation::Generation;
 use crate::bloom::table::Table;
 
 impl Filter {
@@ -67,12 +67,5 @@ impl Filter {
             self.set_moment(moment_ms);
         }
         Ok(is_unchanged)
-    }
-
-    /// Returns whether items that are added at the filter's time have expired already.
-    #[inline(always)]
-    pub(super) fn is_past(&self) -> bool {
-        let moment = self.policy.moment();
-        !is_live(moment.added, moment.now)
     }
 }

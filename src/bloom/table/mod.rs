@@ -51,7 +51,7 @@ use totals::{EntrySums, ItemCounts};
 use super::generation::Generation;
 use super::memory::{BlockMover, BlockVisitor, OutOfMemory};
 
-pub use add::Addition;
+pub use add::{Addition, GroupOutcomes};
 pub use counted::COUNT_MAX;
 pub use parts::{POSITIONS, PartsError, TablePart};
 pub use schedule::Schedule;

@@ -17,8 +17,8 @@ use thiserror::Error;
 use self::contents::{Contents, spent};
 use self::plan::{Appends, Budget, Planner, TOLERANCE};
 use super::Filter;
-use super::body::Body;
 use super::kind::Format;
+use super::parts::Parts;
 use super::policy::Growth;
 use crate::bloom::bits::Layer;
 use crate::bloom::memory::{Memory, OutOfMemory};
@@ -169,8 +169,7 @@ impl Filter {
         if table.is_none() && !planner.has_changes() {
             return Ok(false);
         }
-        let table_rate =
-            table.as_ref().map(|hashed| &hashed.table).or(self.table()).map(Table::error_rate_max);
+        let table_rate = table.as_ref().map(|(table, _)| table).or(self.table()).map(Table::error_rate_max);
         let plan = planner.finish(table_rate, limit)?;
         let mut layers = Vec::new();
         layers
@@ -227,7 +226,7 @@ impl Filter {
         let hash = self.hash();
         let is_alike = |layer: &Layer| *layer.hash() == hash && layer.shape().is_some();
         self.policy = self.policy.merged(self.layers(), added.iter().all(is_alike));
-        let (before, mut table) = self.body.take();
+        let (before, mut table) = self.parts.take();
         layers.extend(before);
         let open = if last == LastLayer::Kept && table.is_none() { layers.pop() } else { None };
         if last == LastLayer::Replaced {
@@ -238,7 +237,7 @@ impl Filter {
         if last != LastLayer::Kept && table.is_none() && !self.growth().is_fixed_size() {
             table = self.next_table();
         }
-        self.body = Body::of(layers, table);
+        self.parts = Parts::of(layers, table);
         self.end_dumps();
     }
 }

@@ -2,7 +2,6 @@
 
 use super::MergeError;
 use super::plan::Appends;
-use crate::bloom::filter::body::HashedTable;
 use crate::bloom::filter::kind::Format;
 use crate::bloom::filter::policy::{Growth, Promise, Window};
 use crate::bloom::filter::size::Footprint;
@@ -38,10 +37,10 @@ impl Filter {
     }
 
     /// Returns an empty table for the next items of a filter without one.
-    pub(super) fn next_table(&self) -> Option<HashedTable> {
+    pub(super) fn next_table(&self) -> Option<(Table, Hash)> {
         // An empty table allocates nothing, so this cannot fail.
         let table = Table::try_new(self.policy.table()).ok()?;
-        Some(HashedTable { table, hash: self.next_table_hash() })
+        Some((table, self.next_table_hash()))
     }
 
     /// Returns the parameters of a new filter for the entries of several, if all sources are tables: it promises the
@@ -81,7 +80,7 @@ impl Filter {
         layers: Footprint,
         is_forced: bool,
         limit: &dyn ByteLimit,
-    ) -> Result<Option<HashedTable>, MergeError> {
+    ) -> Result<Option<(Table, Hash)>, MergeError> {
         let tables = || sources.iter().filter_map(|source| source.table());
         if tables().all(|table| table.used_slots() == 0) {
             return Ok(None);
@@ -120,19 +119,19 @@ impl Filter {
         if is_changed && is_full && !is_forced {
             return Err(MergeError::TooFull);
         }
-        Ok(is_changed.then_some(HashedTable { table, hash: self.next_table_hash() }))
+        Ok(is_changed.then_some((table, self.next_table_hash())))
     }
 
     /// Sets the table, which has entries of other filters. The last layer takes no more items. A filter of another
     /// format becomes a union.
-    pub(super) fn set_table(&mut self, table: HashedTable) {
+    pub(super) fn set_table(&mut self, table: (Table, Hash)) {
         if self.format() != Format::Everbloom {
             self.policy = self.policy.merged(self.layers(), false);
         }
         if self.table().is_none() {
             self.end_dumps();
         }
-        self.body.set_table(table);
+        self.parts.set_table(Some(table));
         // The time is never before the newest item.
         let now_ms = self.window().map_or(0, Window::now_ms);
         self.set_now(now_ms);

@@ -1,0 +1,331 @@
+//! The items of a command, hashed once for all parts of a filter with the same hash.
+
+use smallvec::SmallVec;
+
+use super::lookup::{
+    SMALL_GROUP_ITEMS, any_contains, contained_in, is_cached, items_per_step, prefetch_first,
+};
+use crate::bloom::bits::Layer;
+use crate::bloom::bits::engine::{AddOutcome, AddRequest};
+use crate::bloom::bits::probe::Probe;
+use crate::bloom::generation::Generation;
+use crate::bloom::group::{self, GROUP_ITEMS, ItemSet, in_steps};
+use crate::bloom::hash::scheme::SchemeHash;
+use crate::bloom::hash::{Digest, Hash, ItemHash};
+use crate::bloom::outcome::Added;
+use crate::bloom::prefetch::{Part, Prefetch};
+use crate::bloom::room::Room;
+use crate::bloom::table::{Addition, GroupOutcomes, Table};
+
+/// Items that are looked up in, and added to, one part of a filter after another. There are two forms: one item, and
+/// a [group](HashedGroup). They differ in how memory is prefetched and in what is inlined, not in what is done.
+pub(super) trait HashedItems {
+    /// Returns the number of items, at most [`GROUP_ITEMS`].
+    fn len(&self) -> usize;
+    /// Returns the items that a hash can hash.
+    fn hashable(&mut self, hash: &Hash) -> ItemSet;
+    /// Prefetches the memory of the items in layers, if waiting for one layer after another would take long.
+    fn prefetch(&mut self, layers: &[Layer], prefetch: impl Prefetch);
+    /// Returns the `wanted` items that one of the layers contains. O(layers * probes).
+    fn found_in_layers(&mut self, layers: &[Layer], wanted: ItemSet, prefetch: impl Prefetch) -> ItemSet;
+    /// Returns the `wanted` items that a table, whose items have this hash, contains at `now`. O(1).
+    fn found_in_table(
+        &mut self,
+        table: &Table,
+        hash: &Hash,
+        wanted: ItemSet,
+        now: Generation,
+        prefetch: impl Prefetch,
+    ) -> ItemSet;
+    /// Adds items to a layer in order, as long as it takes them. O(probes).
+    fn add_to_layer(&mut self, layer: &mut Layer, request: AddRequest, prefetch: impl Prefetch)
+    -> AddOutcome;
+    /// Adds the `wanted` items to a table, whose items have this hash, until one is refused. O(1).
+    fn add_to_table(
+        &mut self,
+        table: (&mut Table, &Hash),
+        wanted: ItemSet,
+        addition: Addition,
+        room: &Room<'_>,
+        prefetch: impl Prefetch,
+    ) -> GroupOutcomes;
+}
+
+/// One item of a filter whose parts all have the same hash.
+impl HashedItems for ItemHash {
+    #[inline(always)]
+    fn len(&self) -> usize {
+        1
+    }
+
+    #[inline(always)]
+    fn hashable(&mut self, _: &Hash) -> ItemSet {
+        1
+    }
+
+    #[inline(always)]
+    fn prefetch(&mut self, layers: &[Layer], prefetch: impl Prefetch) {
+        prefetch_first(layers, *self, prefetch);
+    }
+
+    #[inline(always)]
+    fn found_in_layers(&mut self, layers: &[Layer], wanted: ItemSet, _: impl Prefetch) -> ItemSet {
+        if wanted == 0 { 0 } else { any_contains(layers, *self).into() }
+    }
+
+    #[inline(always)]
+    fn found_in_table(
+        &mut self,
+        table: &Table,
+        _: &Hash,
+        _: ItemSet,
+        now: Generation,
+        prefetch: impl Prefetch,
+    ) -> ItemSet {
+        table.contains(*self, now, prefetch).into()
+    }
+
+    #[inline(always)]
+    fn add_to_layer(
+        &mut self,
+        layer: &mut Layer,
+        request: AddRequest,
+        prefetch: impl Prefetch,
+    ) -> AddOutcome {
+        if request.room_items > 0 {
+            return AddOutcome { new: layer.insert(*self, prefetch).into(), ..AddOutcome::default() };
+        }
+        let is_present = layer.contains(*self, prefetch);
+        AddOutcome { stopped_at: (!is_present).then_some(0), ..AddOutcome::default() }
+    }
+
+    #[inline(always)]
+    fn add_to_table(
+        &mut self,
+        (table, _): (&mut Table, &Hash),
+        _: ItemSet,
+        addition: Addition,
+        room: &Room<'_>,
+        prefetch: impl Prefetch,
+    ) -> GroupOutcomes {
+        let added = table.add(Addition { hash: *self, ..addition }, room, prefetch);
+        GroupOutcomes {
+            new: (added == Ok(Added::New)).into(),
+            again: (added == Ok(Added::Again)).into(),
+            refused: added.err().map(|error| (0, error)),
+        }
+    }
+}
+
+/// Memory for the digests of a group, which the next group reuses.
+#[derive(Debug, Default)]
+pub(super) struct GroupHashes {
+    pairs: SmallVec<[ItemHash; GROUP_ITEMS]>,
+    schemes: Vec<SchemeHash>,
+}
+
+/// The items of a group, hashed for one part of a filter after another, and again only if a part has another hash than
+/// the one before.
+#[derive(Debug)]
+pub(super) struct HashedGroup<'g, 'i> {
+    items: &'g [&'i [u8]],
+    digests: &'g mut GroupHashes,
+    /// The hash of the current digests; `None` before the first.
+    hash: Option<Hash>,
+    /// Whether all parts have the same hash.
+    has_one_hash: bool,
+    /// Items that can be hashed.
+    hashed: ItemSet,
+    /// The parts of the probes that are tested in turn.
+    parts: &'static [Part],
+}
+
+/// Compiles the same code for each digest by which a layer hashes a group.
+macro_rules! with_digests {
+    ($group:expr, $layer:expr, $digests:ident => $body:expr) => {{
+        $group.hash_by($layer.hash());
+        match $layer.hash() {
+            Hash::Client(..) => {
+                let $digests: &[SchemeHash] = &$group.digests.schemes;
+                $body
+            }
+            _ => {
+                let $digests: &[ItemHash] = &$group.digests.pairs;
+                $body
+            }
+        }
+    }};
+}
+
+impl<'g, 'i> HashedGroup<'g, 'i> {
+    /// Returns the group of these items, at most [`GROUP_ITEMS`]. The given parts of their probes are tested in turn.
+    #[inline(always)]
+    pub(super) fn new(
+        items: &'g [&'i [u8]],
+        digests: &'g mut GroupHashes,
+        has_one_hash: bool,
+        parts: &'static [Part],
+    ) -> Self {
+        Self { items, digests, hash: None, has_one_hash, hashed: 0, parts }
+    }
+
+    #[inline(always)]
+    fn hash_by(&mut self, hash: &Hash) {
+        let is_hashed = self.hash.as_ref().is_some_and(|hashed| self.has_one_hash || hashed == hash);
+        if !is_hashed {
+            self.rehash(hash);
+        }
+    }
+
+    #[inline(never)]
+    fn rehash(&mut self, hash: &Hash) {
+        let GroupHashes { pairs, schemes } = &mut *self.digests;
+        self.hashed = match hash {
+            Hash::Client(..) => {
+                schemes.clear();
+                let mut hashed = 0;
+                schemes.extend((0u32..).zip(self.items).map(|(index, item)| {
+                    let digest = SchemeHash::of(hash, item);
+                    hashed |= ItemSet::from(digest.is_some()).wrapping_shl(index);
+                    digest.unwrap_or_default()
+                }));
+                hashed
+            }
+            hash => {
+                pairs.clear();
+                hash.pair_each(self.items, |pair| pairs.push(pair));
+                group::all(self.items.len())
+            }
+        };
+        self.hash = Some(*hash);
+    }
+
+    /// Returns the two words of hash of each item; none for a client's hash.
+    #[inline(always)]
+    pub(super) fn pairs(&mut self, hash: &Hash) -> &[ItemHash] {
+        self.hash_by(hash);
+        &self.digests.pairs
+    }
+
+    /// Returns the `wanted` items of which the given part of the probes is set in a layer.
+    #[inline(always)]
+    pub(super) fn contains_each(&mut self, layer: &Layer, wanted: ItemSet, part: Part) -> ItemSet {
+        with_digests!(self, layer, digests => Probe::contains_each(layer, digests, wanted & self.hashed, part))
+    }
+
+    /// Does [`contains_each`](Self::contains_each) in steps. Each is prefetched while the one before it is looked up.
+    #[inline(always)]
+    pub(super) fn contains_in_steps(
+        &mut self,
+        layer: &Layer,
+        wanted: ItemSet,
+        part: Part,
+        items_per_step: usize,
+        prefetch: impl Prefetch,
+    ) -> ItemSet {
+        with_digests!(self, layer, digests => {
+            Probe::contains_in_steps(layer, digests, wanted & self.hashed, part, items_per_step, prefetch)
+        })
+    }
+
+    /// Adds the wanted items to a layer until it is full.
+    #[inline(always)]
+    fn insert_each(&mut self, layer: &mut Layer, request: AddRequest) -> AddOutcome {
+        with_digests!(self, layer, digests => {
+            layer.insert_each(digests, AddRequest { wanted: request.wanted & self.hashed, ..request })
+        })
+    }
+
+    /// Prefetches the memory of all probes of the `wanted` items in a layer.
+    #[inline(always)]
+    fn prefetch_each(&mut self, layer: &Layer, wanted: ItemSet, prefetch: impl Prefetch) {
+        with_digests!(self, layer, digests => {
+            Probe::prefetch(layer, digests, wanted & self.hashed, Part::All, prefetch);
+        });
+    }
+}
+
+impl HashedItems for HashedGroup<'_, '_> {
+    #[inline(always)]
+    fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    fn hashable(&mut self, hash: &Hash) -> ItemSet {
+        self.hash_by(hash);
+        self.hashed
+    }
+
+    #[inline(always)]
+    fn prefetch(&mut self, layers: &[Layer], prefetch: impl Prefetch) {
+        if self.len() <= SMALL_GROUP_ITEMS {
+            for layer in layers.iter().rev().filter(|layer| !is_cached(layer)) {
+                self.prefetch_each(layer, group::all(self.len()), prefetch);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn found_in_layers(&mut self, layers: &[Layer], wanted: ItemSet, prefetch: impl Prefetch) -> ItemSet {
+        let mut found = 0;
+        for layer in layers.iter().rev() {
+            if found == wanted {
+                break;
+            }
+            found |= contained_in(layer, self, wanted & !found, self.parts, prefetch);
+        }
+        found
+    }
+
+    #[inline(always)]
+    fn found_in_table(
+        &mut self,
+        table: &Table,
+        hash: &Hash,
+        wanted: ItemSet,
+        now: Generation,
+        prefetch: impl Prefetch,
+    ) -> ItemSet {
+        table.contains_each(self.pairs(hash), wanted, now, prefetch)
+    }
+
+    #[inline(always)]
+    fn add_to_layer(
+        &mut self,
+        layer: &mut Layer,
+        request: AddRequest,
+        prefetch: impl Prefetch,
+    ) -> AddOutcome {
+        if is_cached(layer) {
+            return self.insert_each(layer, request);
+        }
+        let (mut outcome, mut room_items) = (AddOutcome::default(), request.room_items);
+        let items_per_step = items_per_step(layer, Part::All);
+        in_steps(
+            &mut (self, layer),
+            request.wanted,
+            items_per_step,
+            |(group, layer), step| group.prefetch_each(layer, step, prefetch),
+            |(group, layer), wanted| {
+                let added = group.insert_each(layer, AddRequest { wanted, room_items });
+                outcome.new |= added.new;
+                outcome.stopped_at = added.stopped_at;
+                room_items = room_items.saturating_sub(added.new.count_ones().into());
+                added.stopped_at.is_none()
+            },
+        );
+        outcome
+    }
+
+    #[inline(always)]
+    fn add_to_table(
+        &mut self,
+        (table, hash): (&mut Table, &Hash),
+        wanted: ItemSet,
+        addition: Addition,
+        room: &Room<'_>,
+        prefetch: impl Prefetch,
+    ) -> GroupOutcomes {
+        table.add_each(self.pairs(hash), wanted, addition, room, prefetch)
+    }
+}
