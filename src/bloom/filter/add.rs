@@ -1,8 +1,8 @@
 //! Adds items to a filter: one, or many in groups. The rules are those of [`Filter::add_hashed`].
 
 use super::Filter;
-use super::hashed::{GroupHashes, HashedGroup, HashedItems};
-use super::lookup::{ItemSource, PARTS_IN_CHAIN, is_cached};
+use super::hashed::{GroupHashes, HashedGroup, HashedItems, PARTS_IN_CHAIN, is_cached};
+use super::lookup::ItemSource;
 use super::parts::Parts;
 use super::policy::Growth;
 use crate::bloom::bits::engine::AddRequest;

@@ -2,9 +2,6 @@
 
 use smallvec::SmallVec;
 
-use super::lookup::{
-    SMALL_GROUP_ITEMS, any_contains, contained_in, is_cached, items_per_step, prefetch_first,
-};
 use crate::bloom::bits::Layer;
 use crate::bloom::bits::engine::{AddOutcome, AddRequest};
 use crate::bloom::bits::probe::Probe;
@@ -12,10 +9,26 @@ use crate::bloom::generation::Generation;
 use crate::bloom::group::{self, GROUP_ITEMS, ItemSet, in_steps};
 use crate::bloom::hash::scheme::SchemeHash;
 use crate::bloom::hash::{Digest, Hash, ItemHash};
+use crate::bloom::limits::{CACHED_MAX_WORDS, NEAR_MAX_WORDS};
 use crate::bloom::outcome::Added;
-use crate::bloom::prefetch::{Part, Prefetch};
+use crate::bloom::prefetch::{NoPrefetch, Part, Prefetch};
 use crate::bloom::room::Room;
 use crate::bloom::table::{Addition, GroupOutcomes, Table};
+
+/// Largest group for which the memory of all layers is prefetched at once, because one layer alone would not keep
+/// memory busy.
+const SMALL_GROUP_ITEMS: usize = 3;
+/// Lines that are prefetched in one step. Together with the step before, up to twice as many are outstanding.
+const STEP_LINES: usize = 16;
+/// Least number of lines per item with which an item is tested in parts: the first two lines rule out most absent
+/// items, so their other lines need not be fetched.
+const IN_PARTS_LINES: u32 = 4;
+/// The parts of a lookup in the only part, if most of the items before were found.
+pub(super) const PARTS_OF_PRESENT: &[Part] = &[Part::All];
+/// The parts of a lookup in the only part, if most of the items before were absent.
+pub(super) const PARTS_IN_ONE: &[Part] = &[Part::First, Part::Rest];
+/// The parts of a lookup in one of several layers, where most items are in another one.
+pub(super) const PARTS_IN_CHAIN: &[Part] = &[Part::First, Part::Next, Part::Rest];
 
 /// Items that are looked up in, and added to, one part of a filter after another. There are two forms: one item, and
 /// a [group](HashedGroup). They differ in how memory is prefetched and in what is inlined, not in what is done.
@@ -329,3 +342,79 @@ impl HashedItems for HashedGroup<'_, '_> {
         table.add_each(self.pairs(hash), wanted, addition, room, prefetch)
     }
 }
+
+/// Returns the `wanted` items that a layer contains. Tests the parts of their probes in turn.
+fn contained_in(
+    layer: &Layer,
+    group: &mut HashedGroup<'_, '_>,
+    wanted: ItemSet,
+    parts: &[Part],
+    prefetch: impl Prefetch,
+) -> ItemSet {
+    let is_near = is_cached(layer) || group.len() <= SMALL_GROUP_ITEMS;
+    let mut look = |wanted, part| {
+        if is_near {
+            return group.contains_each(layer, wanted, part);
+        }
+        group.contains_in_steps(layer, wanted, part, items_per_step(layer, part), prefetch)
+    };
+    let parts = if layer.layout().lines() < IN_PARTS_LINES { PARTS_OF_PRESENT } else { parts };
+    parts.iter().fold(wanted, |left, part| if left == 0 { 0 } else { look(left, *part) })
+}
+
+/// Returns how many items are prefetched in one step.
+fn items_per_step(layer: &Layer, part: Part) -> usize {
+    let lines = part.of(layer.layout().lines()).len();
+    (STEP_LINES / lines.max(1)).max(1)
+}
+
+/// Returns whether the layer is small enough for the processor's caches, so that a prefetch would take as long as a
+/// read.
+#[inline(always)]
+pub(super) fn is_cached(layer: &Layer) -> bool {
+    layer.bits().allocation().len() <= CACHED_MAX_WORDS
+}
+
+/// Prefetches the memory of the first probes of an item in every larger layer.
+#[inline(always)]
+fn prefetch_first(layers: &[Layer], item: ItemHash, prefetch: impl Prefetch) {
+    for layer in layers.iter().rev().take(STEP_LAYERS) {
+        if layer.bits().allocation().len() > NEAR_MAX_WORDS {
+            layer.prefetch_first(item, prefetch);
+        }
+    }
+}
+
+/// Returns whether one of the layers may contain the item. O(layers * probes).
+///
+/// The newest two layers have most of the items, so they are searched first, one after the other. Of the older layers
+/// the first probes are read without a branch, so that the processor overlaps the reads, and the other probes only in
+/// the layers in which the first ones are set.
+#[inline(always)]
+fn any_contains(layers: &[Layer], item: ItemHash) -> bool {
+    let (older, newest) = layers.split_at(layers.len().saturating_sub(NEWEST_LAYERS));
+    if newest.iter().rev().any(|layer| layer.contains(item, NoPrefetch)) {
+        return true;
+    }
+    for step in older.rchunks(STEP_LAYERS) {
+        let mut left = 0u32;
+        for layer in step {
+            left = left << 1 | u32::from(layer.may_contain(item));
+        }
+        for layer in step.iter().rev() {
+            if left & 1 == 1 && layer.contains_rest(item) {
+                return true;
+            }
+            left >>= 1;
+        }
+    }
+    false
+}
+
+/// Layers that are searched one after the other. If each layer is twice as large as the one before, the newest two
+/// have half to three quarters of the items.
+const NEWEST_LAYERS: usize = 2;
+
+/// Layers whose first probes are read in one step: a word has one bit per layer. Filters whose layers double have
+/// fewer layers.
+const STEP_LAYERS: usize = 32;

@@ -1,8 +1,7 @@
 //! Deleting items from a counting filter.
 
 use super::Filter;
-use super::hashed::{GroupHashes, HashedGroup};
-use super::lookup::PARTS_IN_CHAIN;
+use super::hashed::{GroupHashes, HashedGroup, PARTS_IN_CHAIN};
 use crate::bloom::group::GROUP_ITEMS;
 use crate::bloom::hash::{Digest, ItemHash};
 use crate::bloom::memory::OutOfMemory;
