@@ -5,8 +5,9 @@ use std::collections::HashMap;
 
 use everbloom::bloom::{Filter, Format, UnknownMemory};
 use everbloom::command::COMMANDS;
+use everbloom::format::DataType;
 use everbloom::format::chunks::Rewritten;
-use everbloom::format::filter::{DataType, rewrite};
+use everbloom::format::filter::rewrite;
 
 use super::fuzz::TARGETS;
 use super::fuzz::snapshot::write;

@@ -63,6 +63,6 @@ pub use bloom::{AddError, Format, Growth, Limit, LimitSource, OutOfMemory, Reser
 pub use format::chunks::{ChunkError, DumpError};
 pub use format::{DecodeError, Sink, Source, UnsignedOrBytes};
 pub use library::{
-    BloomFilter, Chunks, CreateError, FilterSize, ItemTime, LayerSize, LayerStats, Loader, Options, Tally,
+    BloomFilter, Chunks, CreateError, FilterSize, ItemTime, LayerSize, LayerStats, Loader, Options,
     counting_size, filter_size, window_size,
 };

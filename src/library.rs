@@ -4,11 +4,9 @@
 //! program with many lookups can keep a local copy of a filter, and query the server only about items that may be in
 //! it.
 
-mod parallel;
 mod sizes;
 mod window;
 
-pub use parallel::Tally;
 pub use sizes::{FilterSize, LayerSize, counting_size, filter_size, window_size};
 pub use window::ItemTime;
 
@@ -25,7 +23,7 @@ use crate::format::filter as encoding;
 use crate::format::{DecodeError, Sink, Source};
 
 #[cfg(not(feature = "prefetch"))]
-use crate::bloom::NoPrefetch as Processor;
+use crate::bloom::prefetch::NoPrefetch as Processor;
 #[cfg(feature = "prefetch")]
 use crate::prefetch::Processor;
 

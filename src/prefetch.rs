@@ -1,7 +1,7 @@
 //! The processor's prefetch instruction; the only unsafe code outside the adapter to the server.
 
 use crate::bloom::prefetch::{Prefetch, Task};
-use crate::bloom::words::{PortableSelect, Select};
+use crate::bloom::words::PortableSelect;
 
 /// Prefetches on processors that this code supports. On others it does nothing.
 #[derive(Clone, Copy, Debug, Default)]
@@ -26,7 +26,8 @@ impl Prefetch for Processor {
 /// Instructions that count and deposit bits.
 #[cfg(target_arch = "x86_64")]
 mod bits {
-    use super::{Select, Task};
+    use crate::bloom::prefetch::Task;
+    use crate::bloom::words::Select;
     use std::arch::x86_64::_pdep_u64;
     use std::sync::atomic::{AtomicU8, Ordering};
 

@@ -2,7 +2,8 @@
 //! checksums.
 
 use everbloom::bloom::generation::is_live;
-use everbloom::bloom::{Filter, Format, ItemHash, NoPrefetch, UnknownMemory};
+use everbloom::bloom::prefetch::NoPrefetch;
+use everbloom::bloom::{Filter, Format, ItemHash, UnknownMemory};
 use everbloom::format::chunks::Trust;
 use everbloom::format::filter::{from_header, load_chunk};
 

@@ -1,6 +1,8 @@
 //! Uses an accepted filter as commands and the server do, and checks that it is valid in every respect.
 
-use everbloom::bloom::{AddError, Filter, NoPrefetch, Policy, UnknownMemory};
+use everbloom::bloom::prefetch::NoPrefetch;
+
+use everbloom::bloom::{AddError, Filter, Policy, UnknownMemory};
 use everbloom::command::Settings;
 
 use super::input::Input;

@@ -4,7 +4,9 @@
 
 use std::collections::HashSet;
 
-use everbloom::bloom::{Filter, LayerStats, NoPrefetch};
+use everbloom::bloom::prefetch::NoPrefetch;
+
+use everbloom::bloom::{BitsStats, Filter};
 use everbloom::command::Settings;
 
 use super::exercise::exercise;
@@ -87,7 +89,7 @@ fn add(pair: &mut Pair, key: &[u8], prefix: &[u8], items: u64) {
 }
 
 /// Returns the standard deviation of the error rate of a layer: the number of its set bits varies.
-fn deviation(layer: &LayerStats) -> f64 {
+fn deviation(layer: &BitsStats) -> f64 {
     let fill = layer.set_bits as f64 / layer.positions as f64;
     let of_fill = (fill * (1.0 - fill) / layer.positions as f64).sqrt();
     if fill > 0.0 { layer.error_rate * f64::from(layer.probes) * of_fill / fill } else { 0.0 }

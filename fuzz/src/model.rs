@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 
-use everbloom::bloom::{Filter, Format, ItemHash, NoPrefetch, UnknownMemory};
+use everbloom::bloom::prefetch::NoPrefetch;
+
+use everbloom::bloom::{Filter, Format, ItemHash, UnknownMemory};
 use everbloom::command::{Protocol, Settings};
 
 use crate::support::saved::{assert_same, assert_survives, fingerprint};

@@ -6,9 +6,10 @@ use std::collections::HashMap;
 
 use everbloom::bloom::generation::is_live;
 use everbloom::bloom::hash::murmur3::hash128;
+use everbloom::bloom::prefetch::NoPrefetch;
 use everbloom::bloom::table::merge::{Counting, Entry};
 use everbloom::bloom::table::{Addition, COUNT_MAX, EntryKind, Table};
-use everbloom::bloom::{AddError, Added, ItemHash, NoPrefetch, Room, TableSpec};
+use everbloom::bloom::{AddError, Added, ItemHash, Room, TableSpec};
 
 use super::input::Input;
 

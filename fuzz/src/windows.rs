@@ -4,7 +4,9 @@
 
 use std::collections::HashMap;
 
-use everbloom::bloom::{Filter, NoPrefetch};
+use everbloom::bloom::prefetch::NoPrefetch;
+
+use everbloom::bloom::Filter;
 use everbloom::command::Settings;
 
 use super::input::Input;

@@ -4,20 +4,22 @@
 #![forbid(unsafe_code)]
 
 pub mod bits;
+pub mod encoding;
 pub mod filter;
 pub mod generation;
 mod group;
 pub mod hash;
 pub mod limits;
 pub mod memory;
+mod number;
 pub mod outcome;
 pub mod prefetch;
 pub mod room;
 pub mod table;
 pub mod words;
 
-pub use bits::{BitArray, Layer, LayerCounts, LayerSpec, LayerStats, Layout, Occupancy, Placement};
-pub use filter::dumps::{Dump, DumpId};
+pub use bits::{BitArray, BitsStats, Layer, LayerSpec, Layout, Placement};
+pub use filter::dumps::DumpId;
 pub use filter::kind::{Format, Kind};
 pub use filter::lookup::ItemSource;
 pub use filter::policy::{Growth, PartSpec, Policy, Promise, Window};
@@ -28,6 +30,6 @@ pub use group::{GROUP_ITEMS, ItemSet};
 pub use hash::{Hash, ItemHash};
 pub use memory::{BlockMover, BlockVisitor, Memory, OutOfMemory, UnknownMemory};
 pub use outcome::{AddError, AddOutcomes, Added, ByteLimit, Limit, LimitSource, ReserveError};
-pub use prefetch::{NoPrefetch, Part, Prefetch};
+pub use prefetch::Prefetch;
 pub use room::Room;
 pub use table::{EntryKind, Table, TableSpec, TableStats};

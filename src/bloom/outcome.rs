@@ -4,8 +4,8 @@ use std::fmt;
 
 use thiserror::Error;
 
+use super::encoding::{ItemEncoding, NotEncodable};
 use super::group::{self, ItemSet};
-use super::hash::scheme::{ItemEncoding, NotEncodable};
 use super::limits::LAYER_MAX_BYTES;
 use super::memory::OutOfMemory;
 

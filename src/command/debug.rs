@@ -9,7 +9,6 @@ use super::number::six_digits;
 use super::table::KeyAccess;
 use super::words::Word;
 use crate::bloom::bits::layout::{LayerParameters, SchemeLayout};
-use crate::bloom::bits::sizing::full_rate;
 use crate::bloom::filter::policy::RedisBloom;
 use crate::bloom::hash::scheme::SchemeParameters;
 use crate::bloom::{Filter, Kind, Layer, Layout, Table};
@@ -73,7 +72,7 @@ fn fill(layer: &Layer) -> String {
 fn own_line(filter: &Filter, index: usize, layer: &Layer) -> String {
     let Some(shape) = layer.shape() else { return plain(layer) };
     let rate = six_digits(
-        filter.policy().sized_error_rate(filter.layers(), index).unwrap_or_else(|| full_rate(&shape)),
+        filter.policy().sized_error_rate(filter.layers(), index).unwrap_or_else(|| shape.full_rate()),
     );
     let layout = match shape.lines {
         0 => format!("layout:scattered lines:{}", shape.probes),

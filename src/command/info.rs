@@ -11,8 +11,8 @@ use super::table::KeyAccess;
 use super::words::Word;
 use crate::bloom::bits::estimate::fill;
 use crate::bloom::filter::policy::{ValkeyBloom, valkeybloom};
-use crate::bloom::{Filter, FilterStats, Growth, Kind, Layer, LayerStats, Layout, TableStats};
-use crate::format::filter::DataType;
+use crate::bloom::{BitsStats, Filter, FilterStats, Growth, Kind, Layer, Layout, TableStats};
+use crate::format::DataType;
 
 /// BF.INFO: `key [field]`. Replies all of RedisBloom's fields, or the requested field, which may also be one of
 /// BF.STATS. O(layers).
@@ -135,7 +135,7 @@ fn scaling(filter: &Filter) -> Option<&ValkeyBloom> {
 /// The statistics of a filter under a key.
 struct KeyStats<'f> {
     filter: &'f Filter,
-    layers: Vec<LayerStats>,
+    layers: Vec<BitsStats>,
     table: Option<TableStats>,
     whole: FilterStats,
     /// Bytes that the allocator set aside for the filter.
@@ -237,7 +237,7 @@ impl<'f> KeyStats<'f> {
         }
     }
 
-    fn write_layer(&self, index: usize, layer: &LayerStats, reply: &mut impl Reply) {
+    fn write_layer(&self, index: usize, layer: &BitsStats, reply: &mut impl Reply) {
         let fields: [(_, FieldValue); 11] = [
             ("placement", self.filter.layers().get(index).map(|layer| self.placement(layer)).into()),
             ("bits", layer.size_bits.into()),

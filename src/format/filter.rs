@@ -3,33 +3,9 @@
 use super::chunks::{self, Chunk, ChunkError, DumpError, Rewritten, Trust};
 use super::record::{self, Record};
 use super::stream::{DecodeError, Sink, Source};
-use super::{redisbloom, snapshot, valkeybloom};
+use super::{DataType, redisbloom, snapshot, valkeybloom};
 use crate::bloom::hash::murmur2::Murmur2;
 use crate::bloom::{ByteLimit, Filter, Format, Hash, Layer, Memory, OutOfMemory, Policy};
-
-/// The data type of the filters of a format in a server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DataType {
-    /// Exactly nine characters.
-    pub name: &'static str,
-    /// The encoding version that is written. Older ones are read.
-    pub encoding_version: i32,
-}
-
-/// The data type of everbloom's own format.
-const EVERBLOOM: DataType = DataType { name: "everbloom", encoding_version: 1 };
-
-impl DataType {
-    /// Returns the data type of a format.
-    #[must_use]
-    pub const fn of(format: Format) -> Self {
-        match format {
-            Format::Everbloom => EVERBLOOM,
-            Format::RedisBloom => redisbloom::DATA_TYPE,
-            Format::ValkeyBloom => valkeybloom::DATA_TYPE,
-        }
-    }
-}
 
 /// Writes a filter to a snapshot, as the newest release of its module does. O(bytes); O(bytes that may be set) for
 /// everbloom's own filters. The filter changes only in the space for a head before the bits of a layer.
@@ -57,7 +33,7 @@ pub fn load(
     limit: &dyn ByteLimit,
 ) -> Result<Filter, DecodeError> {
     match format {
-        Format::Everbloom if encoding_version == EVERBLOOM.encoding_version => {
+        Format::Everbloom if encoding_version == DataType::of(format).encoding_version => {
             let filter = snapshot::load(source, limit)?;
             // Filters of valkey-bloom have this record in dumps only.
             if filter.format() == Format::Everbloom {

@@ -11,11 +11,33 @@ pub mod filter;
 mod parts;
 pub mod record;
 pub mod redisbloom;
-mod segments;
+pub mod segments;
 pub mod snapshot;
 mod stream;
 mod trailer;
 pub mod valkeybloom;
 
-pub use segments::CHUNK_BYTES;
 pub use stream::{DecodeError, Sink, Source, UnsignedOrBytes};
+
+use crate::bloom::Format;
+
+/// The data type of the filters of a format in a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DataType {
+    /// Exactly nine characters.
+    pub name: &'static str,
+    /// The encoding version that is written: that of the newest release. Older ones are read.
+    pub encoding_version: i32,
+}
+
+impl DataType {
+    /// Returns the data type of a format.
+    #[must_use]
+    pub const fn of(format: Format) -> Self {
+        match format {
+            Format::Everbloom => Self { name: "everbloom", encoding_version: 1 },
+            Format::RedisBloom => Self { name: "MBbloom--", encoding_version: 4 },
+            Format::ValkeyBloom => Self { name: "bloomfltr", encoding_version: 1 },
+        }
+    }
+}

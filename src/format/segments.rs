@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use crate::bloom::bits::is_clear;
-use crate::bloom::{Filter, Layer, Memory, Occupancy};
+use crate::bloom::{Filter, Layer, Memory};
 
 /// Most bytes of a layer in one string of a snapshot or one chunk of a dump: 16 MiB. It bounds the memory that
 /// saving, dumping and loading take besides the filter. Snapshots are read in strings of this length, so it is part
@@ -33,7 +33,7 @@ pub(super) fn pieces<'f, M: Memory + 'f>(
     layer: &'f Layer,
     memory: M,
 ) -> impl Iterator<Item = (&'f [u8], bool)> {
-    let occupancy = Occupancy::of(layer.bits(), memory);
+    let occupancy = layer.bits().occupancy(memory);
     layer.bits().bytes().chunks(CHUNK_BYTES).scan(0usize, move |start, bytes| {
         let range = *start..start.saturating_add(bytes.len());
         *start = range.end;

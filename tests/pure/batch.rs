@@ -4,13 +4,14 @@
 
 use crate::support::make::{
     ANY, CountedLimit, START_MS, add, contains, counting, keyed, keyed_counting, keyed_window, plain,
-    promise, redisbloom, saturating, set_time, unreserved, valkey, window, windowed,
+    promise, redisbloom, remove, saturating, set_time, unreserved, valkey, window, windowed,
 };
 use crate::support::saved::{assert_same, assert_valid};
 use crate::support::{Random, slices};
 use everbloom::bloom::filter::policy::redisbloom::RedisBloomOptions;
 use everbloom::bloom::generation::Span;
-use everbloom::bloom::{AddError, Added, Filter, Kind, NoPrefetch, UnknownMemory, Window};
+use everbloom::bloom::prefetch::NoPrefetch;
+use everbloom::bloom::{AddError, Added, Filter, Kind, UnknownMemory, Window};
 
 const WINDOW_MS: u64 = 14_000;
 
@@ -172,7 +173,7 @@ fn random_batches_equal_single_commands() {
                         deleted.push(is_deleted);
                         true
                     });
-                    let expected = items.iter().map(|item| single.remove(item, NoPrefetch));
+                    let expected = items.iter().map(|item| remove(&mut single, item));
                     assert!(expected.eq(deleted), "{context}");
                 } else {
                     add_both(&mut batched, &mut single, &items, &context);

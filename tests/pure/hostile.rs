@@ -2,12 +2,13 @@
 //! bytes must still do.
 
 use everbloom::bloom::limits::LAYERS_MAX;
-use everbloom::bloom::{Filter, Kind, NoPrefetch, UnknownMemory, Validation};
+use everbloom::bloom::prefetch::NoPrefetch;
+use everbloom::bloom::{Filter, Kind, UnknownMemory, Validation};
 use everbloom::format::DecodeError;
 use everbloom::format::filter::{chunk, from_header};
 
 use crate::support::Field;
-use crate::support::make::{ANY, START_MS, contains, set_time};
+use crate::support::make::{ANY, START_MS, contains, remove, set_time};
 use crate::support::saved::{loaded_as, saved};
 
 /// Numbers at the limits of every width and range.
@@ -97,7 +98,7 @@ fn assert_behaves(mut filter: Filter, context: &dyn Fn() -> String) {
         assert!(added.iter().all(|item| contains(&filter, item)), "{}", context());
         if filter.kind() == Kind::Counting {
             for item in added.iter().step_by(2) {
-                let _ = filter.remove(item, NoPrefetch).and_then(|_| filter.remove(item, NoPrefetch));
+                let _ = remove(&mut filter, item).and_then(|_| remove(&mut filter, item));
             }
         }
         let _ = (filter.items(), filter.stats(), filter.error_rate_max());

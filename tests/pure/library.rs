@@ -1,11 +1,11 @@
-//! The public library: adding on several threads, sizes in advance, digests.
+//! The public library: sizes in advance, times of items, digests.
 
 use everbloom::bloom::filter::policy::window::MomentError;
 use everbloom::bloom::generation::Span;
 use everbloom::bloom::{Promise, UnknownMemory};
 use everbloom::{
-    AddError, BloomFilter, CreateError, Format, Growth, ItemTime, LayerSize, Loader, Options, ReserveError,
-    Tally, counting_size, filter_size, window_size,
+    BloomFilter, CreateError, Format, Growth, ItemTime, LayerSize, Loader, Options, ReserveError,
+    counting_size, filter_size, window_size,
 };
 
 use crate::support::make::{START_MS, add, counting, set_time, window};
@@ -15,69 +15,6 @@ use crate::support::slices;
 /// Returns items, each of them twice, in random order.
 fn items(count: u64) -> Vec<[u8; 8]> {
     (0..2 * count).map(|number| (number.wrapping_mul(0x9E37_79B9) % count).to_le_bytes()).collect()
-}
-
-fn added_in_turn(options: Options, items: &[&[u8]]) -> (BloomFilter, Tally) {
-    let mut filter = BloomFilter::new(options).unwrap();
-    let mut tally = Tally::default();
-    for item in items {
-        tally.items += 1;
-        match filter.add(item) {
-            Ok(is_new) => tally.new_items += u64::from(is_new),
-            Err(AddError::Full) => tally.refused_items += 1,
-            Err(error) => panic!("{error}"),
-        }
-    }
-    assert_eq!(filter.internal_validate(), Ok(()));
-    (filter, tally)
-}
-
-#[test]
-fn adding_on_threads_makes_the_same_filter() {
-    let expand = Growth::Scaling { expansion: 2 };
-    for (count, capacity_items, growth, error_rate) in [
-        (1000, 1000, expand, 0.01),
-        (300_000, 100, expand.unreserved(), 0.01),
-        (300_000, 2_000_000, expand, 0.01),
-        (300_000, 2_000_000, Growth::Fixed, 1e-6),
-        // Too small: it grows meanwhile, or refuses items.
-        (300_000, 200_000, expand, 0.0001),
-        (2_500_000, 2_000_000, Growth::Fixed, 0.01),
-        (1000, 100, Growth::Saturating, 0.01),
-    ] {
-        let items = items(count);
-        let items = slices(&items);
-        let options = Options { error_rate, capacity_items, growth };
-        let (expected, expected_tally) = added_in_turn(options, &items);
-        for parts in [1, 2, 3, 7] {
-            let mut filter = BloomFilter::new(options).unwrap();
-            let mut tally = Tally::default();
-            // Several calls, each with a part for every thread; the last parts are smaller.
-            for call in items.chunks(items.len() / 5 + 1) {
-                let parts: Vec<Vec<&[u8]>> = call.chunks(call.len() / parts + 1).map(<[_]>::to_vec).collect();
-                tally = tally.plus(filter.add_parts(parts).unwrap());
-                assert_eq!(filter.internal_validate(), Ok(()));
-            }
-            let what = format!("{count} items, {capacity_items}, {growth:?}, {parts} parts");
-            assert_eq!(
-                (tally.items, filter.items() >= tally.new_items),
-                (items.len() as u64, true),
-                "{what}"
-            );
-            if growth == Growth::Fixed && tally.refused_items > 0 {
-                // In the round that fills the filter, the order decides which items are refused.
-                assert_eq!(tally.new_items, expected_tally.new_items, "{what}");
-                continue;
-            }
-            assert!(items.iter().all(|item| filter.contains(item)), "{what}");
-            if filter.layers().len() == 1 {
-                assert_eq!((tally, filter.digest()), (expected_tally, expected.digest()), "{what}");
-            }
-        }
-    }
-    let mut filter = BloomFilter::new(Options::default()).unwrap();
-    assert_eq!(filter.add_parts(Vec::<Vec<&[u8]>>::new()), Ok(Tally::default()));
-    assert_eq!(filter.add_parts(vec![vec![], vec![&b"a"[..]], vec![]]).unwrap().new_items, 1);
 }
 
 /// Asserts that an expected size is a real one, within a part of it.
@@ -98,7 +35,9 @@ fn computed_sizes_are_those_of_the_filter() {
     ] {
         let options = Options { error_rate, capacity_items, growth };
         let items = items(count);
-        let (filter, _) = added_in_turn(options, &slices(&items));
+        let mut filter = BloomFilter::new(options).unwrap();
+        filter.add_many(&slices(&items));
+        assert_eq!(filter.internal_validate(), Ok(()));
         let size = filter_size(Format::Everbloom, options, filter.items()).unwrap();
         let bits: Vec<u64> = filter.layers().iter().map(|layer| layer.size_bits).collect();
         assert_eq!(size.layers.iter().map(|layer| layer.size_bits).collect::<Vec<_>>(), bits);

@@ -3,8 +3,9 @@
 
 use everbloom::Format;
 use everbloom::bloom::{AddError, Filter, Growth, Policy};
+use everbloom::format::DataType;
 use everbloom::format::DecodeError;
-use everbloom::format::filter::{DataType, chunk, from_blob, from_header};
+use everbloom::format::filter::{chunk, from_blob, from_header};
 use everbloom::format::valkeybloom::encode_blob;
 
 use crate::support::fixtures::{Case, cases};

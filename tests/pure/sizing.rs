@@ -1,10 +1,10 @@
 //! Layer sizes: large enough by an exact calculation and by the fill of real layers, and no larger than promised.
 
 use everbloom::bloom::bits::layout::{LINE_BITS, PAGE_BITS, PAGE_LINES};
-use everbloom::bloom::bits::sizing::{Shape, full_rate};
+use everbloom::bloom::bits::sizing::LayerShape;
 use everbloom::bloom::hash::murmur3::hash128;
 use everbloom::bloom::limits::{CAPACITY_MAX_ITEMS, LAYER_ERROR_RATE_MIN, LAYER_MAX_BYTES, PAGED_MIN_BYTES};
-use everbloom::bloom::{Filter, Hash, ItemHash, Layer, Policy, Promise};
+use everbloom::bloom::{Filter, Hash, ItemHash, Layer, LayerSpec, Policy, Promise};
 use everbloom::{Format, Growth, Options, filter_size};
 
 use crate::support::Random;
@@ -21,7 +21,7 @@ fn one_per_cent_needs_at_most_the_promised_bits_per_item() {
         let (mut largest, mut at) = (0.0, 0);
         let mut items = 10_000u64;
         while items <= 1_000_000_000 {
-            let bits_per_item = Shape::sized(items, error_rate).positions as f64 / items as f64;
+            let bits_per_item = LayerShape::sized(items, error_rate).positions as f64 / items as f64;
             if bits_per_item > largest {
                 (largest, at) = (bits_per_item, items);
             }
@@ -39,7 +39,7 @@ fn a_full_layer_has_exactly_the_rate_it_was_sized_for() {
     for asked in RATES {
         let mut items = 1u64;
         while items < 1 << 34 {
-            let rate = full_rate(&Shape::sized(items, asked));
+            let rate = LayerShape::sized(items, asked).full_rate();
             assert!(rate <= asked.min(1.0 - 1e-6) * (1.0 + 1e-9), "{rate} for {items} at {asked}");
             // With few items, rounding to words leaves unused bits.
             assert!(items < 100_000 || rate > asked * 0.95, "{rate} for {items} at {asked}");
@@ -54,7 +54,7 @@ fn paged_layers_are_little_larger_than_scattered_ones() {
     // without pages, for the same number of distinct items.
     let mut rate = 0.5;
     while rate >= 1e-6 {
-        let paged = Shape::sized(CAPACITY_MAX_ITEMS, rate).positions as f64;
+        let paged = LayerShape::sized(CAPACITY_MAX_ITEMS, rate).positions as f64;
         let scattered = (1..=50)
             .map(|probes| {
                 let fill = rate.powf(1.0 / f64::from(probes));
@@ -74,7 +74,7 @@ fn more_items_never_take_fewer_bits() {
         let mut last = 0;
         let mut items = 1u64;
         while items <= CAPACITY_MAX_ITEMS {
-            let bits = Shape::sized(items, rate).positions;
+            let bits = LayerShape::sized(items, rate).positions;
             assert!(bits >= last, "{items} items at {rate}: {bits} bits, fewer items {last}");
             last = bits;
             items += if items < 3_000 { 1 } else { items / 100 };
@@ -85,11 +85,11 @@ fn more_items_never_take_fewer_bits() {
 #[test]
 fn lower_rates_need_more_bits_except_at_a_step_to_more_lines() {
     for items in [1, 7, 100, 10_000, 1_000_000, 5_000_000, 1_000_000_000] {
-        let mut last = Shape::sized(items, 0.9999);
+        let mut last = LayerShape::sized(items, 0.9999);
         let mut rate = 0.9999;
         while rate > LAYER_ERROR_RATE_MIN {
             rate *= 0.98;
-            let size = Shape::sized(items, rate);
+            let size = LayerShape::sized(items, rate);
             let allowed = if size.lines == last.lines { 1.0 } else { 0.987 };
             assert!(
                 size.positions as f64 >= last.positions as f64 * allowed,
@@ -106,7 +106,7 @@ fn extreme_arguments_give_valid_shapes_or_sizes_past_the_limit() {
     for rate in rates.into_iter().chain(RATES) {
         for items in [1, 2, 63, 64, 100, 10_000, 1 << 20, 1 << 31, CAPACITY_MAX_ITEMS - 1, CAPACITY_MAX_ITEMS]
         {
-            let shape = Shape::sized(items, rate);
+            let shape = LayerShape::sized(items, rate);
             let too_large = shape.positions / 8 > LAYER_MAX_BYTES;
             assert_eq!(
                 shape.validate(),
@@ -119,12 +119,12 @@ fn extreme_arguments_give_valid_shapes_or_sizes_past_the_limit() {
             assert_eq!(shape.lines == 0, shape.positions / 8 < PAGED_MIN_BYTES);
         }
     }
-    let least = Shape::sized(1_000, LAYER_ERROR_RATE_MIN);
+    let least = LayerShape::sized(1_000, LAYER_ERROR_RATE_MIN);
     for rate in [f64::from_bits(1), 0.0, -1.0, f64::NEG_INFINITY, f64::NAN, LAYER_ERROR_RATE_MIN / 2.0] {
-        assert_eq!(Shape::sized(1_000, rate), least, "{rate} is sized as the smallest rate");
+        assert_eq!(LayerShape::sized(1_000, rate), least, "{rate} is sized as the smallest rate");
     }
     for items in [0, u64::MAX] {
-        assert!(Shape::sized(items, 0.01).positions > 0, "no panic outside the promised range");
+        assert!(LayerShape::sized(items, 0.01).positions > 0, "no panic outside the promised range");
     }
 }
 
@@ -147,8 +147,8 @@ fn sizes_are_the_same_on_every_machine_and_in_every_version() {
             }
             _ => libm::exp2(-52.0 * share),
         };
-        let shape = Shape::sized(items, rate);
-        let Shape { lines, probes, .. } = shape;
+        let shape = LayerShape::sized(items, rate);
+        let LayerShape { lines, probes, .. } = shape;
         paged += u32::from(lines > 0);
         sizes.extend([&[lines, probes as u8][..], &shape.positions.to_le_bytes()].concat());
     }
@@ -160,7 +160,7 @@ fn sizes_are_the_same_on_every_machine_and_in_every_version() {
 /// Returns the exact error rate of a scattered layer that has counted `items` items. The set bits are a Markov chain.
 /// One step is the `probes` probes of an item, given that they do not all hit set bits, because such an item is not
 /// counted.
-fn exact_scattered_rate(items: u64, size: Shape) -> f64 {
+fn exact_scattered_rate(items: u64, size: LayerShape) -> f64 {
     let bits = size.positions as f64;
     let occupied_max = (items * u64::from(size.probes)).min(size.positions) as usize;
     let all_hit = |occupied: usize| (occupied as f64 / bits).powi(size.probes as i32);
@@ -197,14 +197,14 @@ fn small_layers_have_the_least_size_that_keeps_the_rate() {
             if items > 100 && rate < 1e-6 {
                 continue;
             }
-            let size = Shape::sized(items, rate);
+            let size = LayerShape::sized(items, rate);
             let exact = exact_scattered_rate(items, size);
             assert!(exact <= rate * (1.0 + 1e-9), "{items} items at {rate}: {exact} with {size:?}");
             sizes += 1;
             let word_less = size.positions - 64;
             if word_less >= items {
                 let keeps = |probes| {
-                    exact_scattered_rate(items, Shape { probes, positions: word_less, ..size }) <= rate
+                    exact_scattered_rate(items, LayerShape { probes, positions: word_less, ..size }) <= rate
                 };
                 not_smallest +=
                     u32::from((size.probes.saturating_sub(2).max(1)..=size.probes + 2).any(keeps));
@@ -221,9 +221,9 @@ fn random_item(random: &mut Random) -> [u8; 16] {
 }
 
 /// Returns a filter of one layer of this shape that has counted its capacity.
-fn full_filter(shape: Shape, random: &mut Random) -> Filter {
+fn full_filter(shape: LayerShape, random: &mut Random) -> Filter {
     let promise = Promise { error_rate: 0.01, capacity_items: shape.capacity_items, growth: Growth::Fixed };
-    let layer = Layer::try_new(shape.spec(Hash::Murmur3)).unwrap();
+    let layer = Layer::try_new(LayerSpec::of_shape(shape, Hash::Murmur3)).unwrap();
     let mut filter = Filter::from_parts(Policy::Everbloom(promise), vec![layer], None).unwrap();
     while !filter.layers()[0].is_full() {
         add(&mut filter, &random_item(random)).unwrap();
@@ -234,7 +234,7 @@ fn full_filter(shape: Shape, random: &mut Random) -> Filter {
 /// Returns the exact error rate of a paged layer, over all pages, all 2048 pairs of a first line and an odd step, and
 /// all positions in the lines.
 fn rate_by_fill(layer: &Layer) -> f64 {
-    let Shape { lines, probes, .. } = layer.shape().unwrap();
+    let LayerShape { lines, probes, .. } = layer.shape().unwrap();
     let words = layer.bits().words();
     let line_probes = |role: u32| probes / u32::from(lines) + u32::from(role < probes % u32::from(lines));
     let (mut sum, mut count) = (0.0, 0.0);
@@ -267,11 +267,11 @@ fn the_fill_of_full_paged_layers_keeps_the_rate() {
     for (rate, filters) in
         [(0.25, 3), (0.01, 4), (0.0075, 4), (1e-3, 4), (1e-4, 4), (1e-5, 4), (1e-6, 4), (2e-7, 4), (1e-9, 6)]
     {
-        let rounded = Shape::sized(CAPACITY_MAX_ITEMS, rate);
+        let rounded = LayerShape::sized(CAPACITY_MAX_ITEMS, rate);
         let positions = PAGED_MIN_BYTES * 8;
         let bits_per_item = rounded.positions as f64 / CAPACITY_MAX_ITEMS as f64;
         let capacity_items = (positions as f64 / bits_per_item) as u64;
-        let shape = Shape { positions, capacity_items, ..rounded };
+        let shape = LayerShape { positions, capacity_items, ..rounded };
         let rates: Vec<f64> = (1..=filters)
             .map(|seed| rate_by_fill(&full_filter(shape, &mut Random(seed)).layers()[0]) / rate)
             .collect();

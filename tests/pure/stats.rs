@@ -2,7 +2,8 @@
 
 use everbloom::bloom::filter::policy::redisbloom::RedisBloomOptions;
 use everbloom::bloom::hash::scheme::{ItemEncoding, Scheme, SchemeParameters};
-use everbloom::bloom::{Added, Filter, Growth, NoPrefetch, UnknownMemory};
+use everbloom::bloom::prefetch::NoPrefetch;
+use everbloom::bloom::{Added, Filter, Growth, UnknownMemory};
 
 use crate::support::make::{
     ANY, START_MS, add, client, contains, counting, keyed, plain, promise, redisbloom, saturating, set_time,

@@ -2,7 +2,8 @@
 //! expired items give back. tests/pure/oracles has the rates of all other traffic.
 
 use everbloom::bloom::generation::Span;
-use everbloom::bloom::{AddError, Added, Filter, NoPrefetch, UnknownMemory, Window};
+use everbloom::bloom::prefetch::NoPrefetch;
+use everbloom::bloom::{AddError, Added, Filter, UnknownMemory, Window};
 
 use crate::support::make::{self, START_MS, contains, promise, set_time, windowed};
 use crate::support::saved::assert_valid;

@@ -8,8 +8,9 @@ use everbloom::bloom::filter::policy::{BitOrder, Imported, RedisBloom, StringFor
 use everbloom::bloom::generation::Span;
 use everbloom::bloom::hash::scheme::SchemeParameters;
 use everbloom::bloom::hash::siphash::{HashKey, Seed};
+use everbloom::bloom::prefetch::NoPrefetch;
 use everbloom::bloom::{
-    AddError, Added, ByteLimit, Filter, FilterSpec, Growth, Hash, Limit, NoPrefetch, Policy, Promise, Window,
+    AddError, Added, ByteLimit, Filter, FilterSpec, Growth, Hash, Limit, OutOfMemory, Policy, Promise, Window,
 };
 
 /// A limit that no filter exceeds.
@@ -171,4 +172,19 @@ pub fn grow(filter: &mut Filter, limit_bytes: u64) -> Result<(), everbloom::Rese
         }
         other => panic!("{other:?}"),
     }
+}
+
+/// Deletes an item once. Returns whether it was there.
+pub fn remove(filter: &mut Filter, item: &[u8]) -> Result<bool, OutOfMemory> {
+    let mut removed = Ok(false);
+    filter.remove_many(&[item], NoPrefetch, |result| {
+        removed = result;
+        true
+    });
+    removed
+}
+
+/// Returns the set bits of all layers.
+pub fn set_bits(filter: &Filter) -> u64 {
+    filter.layers().iter().map(|layer| layer.counts().set_bits).sum()
 }

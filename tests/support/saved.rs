@@ -4,11 +4,10 @@ use everbloom::bloom::hash::murmur2::Murmur2;
 use everbloom::bloom::hash::murmur3::hash128;
 use everbloom::bloom::table::Loading;
 use everbloom::bloom::{Filter, Format, Hash, ItemHash, Layer, UnknownMemory, Validation};
+use everbloom::format::DataType;
 use everbloom::format::DecodeError;
 use everbloom::format::chunks::{Rewritten, Trust};
-use everbloom::format::filter::{
-    DataType, chunk, digest, from_blob, from_header, load, load_chunk, rewrite, save,
-};
+use everbloom::format::filter::{chunk, digest, from_blob, from_header, load, load_chunk, rewrite, save};
 
 use super::make::ANY;
 use super::{Field, Record};

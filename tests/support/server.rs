@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use everbloom::bloom::{
-    ByteLimit, Filter, ItemHash, Limit, Memory, NoPrefetch, Prefetch, UnknownMemory, Validation,
-};
+use everbloom::bloom::prefetch::NoPrefetch;
+
+use everbloom::bloom::{ByteLimit, Filter, ItemHash, Limit, Memory, Prefetch, UnknownMemory, Validation};
 use everbloom::command::table::KeyAccess;
 use everbloom::command::{
     COMMANDS, Command, CommandError, Effects, Host, KeyName, KeyValue, Keyspace, OpenKey, Protocol, Refusals,

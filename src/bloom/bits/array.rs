@@ -1,16 +1,11 @@
 //! The bits of a layer.
 
-use std::ops::Range;
-
-use bitvec::prelude::{BitSlice, Lsb0};
-
-use super::occupancy::Occupancy;
+use super::layout::PAGE_WORDS;
+use super::occupancy::{Occupancy, ones};
 use crate::bloom::memory::{Memory, OutOfMemory};
 
-/// Bytes of a memory page. Large layers are laid out in pages.
-pub const PAGE_BYTES: usize = 4096;
-/// Words of 64 bits in a page.
-pub const PAGE_WORDS: usize = PAGE_BYTES / 8;
+/// Bytes of a page of a layer, which is a page of memory too.
+pub const PAGE_BYTES: usize = PAGE_WORDS * 8;
 
 /// Words before the bits of a layer with a head.
 const HEAD_WORDS: usize = 6;
@@ -26,15 +21,15 @@ pub const HEAD_BYTES: usize = HEAD_WORDS * 8;
 pub struct BitArray {
     /// The head, if any, and the bits.
     words: Box<[u64]>,
-    counts: Counts,
+    counts: ArrayCounts,
 }
 
 /// Three numbers in one word, because separate words would make every layer larger. From the lowest bit on: whether
 /// there is a head, the number of unused bits of the last word, and the number of set bits.
 #[derive(Clone, Copy, Debug)]
-struct Counts(u64);
+struct ArrayCounts(u64);
 
-impl Counts {
+impl ArrayCounts {
     const UNUSED_SHIFT: u32 = 1;
     const SET_SHIFT: u32 = 7;
 
@@ -76,7 +71,7 @@ impl BitArray {
         let words = size_bits.div_ceil(64).checked_add(head_words).ok_or(OutOfMemory)?;
         let words = bytemuck::try_zeroed_slice_box(words).map_err(|()| OutOfMemory)?;
         let unused_bits = size_bits.wrapping_neg() % 64;
-        Ok(Self { words, counts: Counts::new(has_head, unused_bits as u64) })
+        Ok(Self { words, counts: ArrayCounts::new(has_head, unused_bits as u64) })
     }
 
     /// Makes a copy with its own memory. Like the original, it has no memory behind pages that are all zero. O(bytes
@@ -86,7 +81,11 @@ impl BitArray {
     /// [`OutOfMemory`] if the allocation fails.
     pub fn try_clone(&self, memory: impl Memory) -> Result<Self, OutOfMemory> {
         let mut copy = Self::try_new(self.size_bits(), self.has_head())?;
-        Occupancy::of(self, memory).copy(self.words(), copy.words_mut());
+        self.occupancy(memory).each_page(copy.words_mut(), self.words(), |to, from| {
+            if from.iter().any(|word| *word != 0) {
+                to.copy_from_slice(from);
+            }
+        });
         copy.counts = self.counts;
         Ok(copy)
     }
@@ -156,13 +155,6 @@ impl BitArray {
         bytes.get(start..end)
     }
 
-    /// Returns the bits as a slice, for code that need not be fast.
-    #[must_use]
-    pub fn bit_view(&self) -> &BitSlice<u64, Lsb0> {
-        let size_bits = usize::try_from(self.size_bits()).unwrap_or(usize::MAX);
-        BitSlice::from_slice(self.words()).get(..size_bits).unwrap_or_default()
-    }
-
     /// Returns the block of the allocator, including the head.
     #[must_use]
     #[inline(always)]
@@ -175,10 +167,10 @@ impl BitArray {
         self.words = relocate(std::mem::take(&mut self.words));
     }
 
-    /// Returns the number of set bits of these words. O(words).
+    /// Returns which parts may have a set bit.
     #[must_use]
-    pub fn set_bits_in(&self, range: Range<usize>) -> u64 {
-        ones(self.words().get(range).unwrap_or_default())
+    pub fn occupancy(&self, memory: impl Memory) -> Occupancy {
+        Occupancy::of(self.words(), self.set_bits(), memory)
     }
 
     /// Checks that no bit beyond the end is set, and that the number of set bits is correct. O(bytes).
@@ -191,8 +183,7 @@ impl BitArray {
         if last.is_some_and(|last| *last >> used_bits != 0) {
             return Err("bits beyond the end");
         }
-        let is_counted = self.set_bits_in(0..self.words().len()) == self.set_bits();
-        if is_counted { Ok(()) } else { Err("set bits") }
+        if ones(self.words()) == self.set_bits() { Ok(()) } else { Err("set bits") }
     }
 
     /// Returns the bytes from `offset` on, at most `most_bytes`; `None` past the end. O(1).
@@ -224,6 +215,41 @@ impl BitArray {
         self.count_set(new_bits);
         true
     }
+
+    /// Sets the bits that are set in `other`. An array of another length changes nothing. Does not touch memory for
+    /// clear pages of `other`. O(bytes that may be set).
+    pub(in crate::bloom) fn unite(&mut self, other: &Self, memory: impl Memory) {
+        if self.size_bits() != other.size_bits() {
+            return;
+        }
+        let mut new_bits = 0;
+        other.occupancy(memory).each_page(self.words_mut(), other.words(), |to, from| {
+            // First checks whether any bit would be set. Writing to a page copies it while a child saves, and takes
+            // memory if the page was never written to.
+            let page_bits = beyond(to, from);
+            if page_bits > 0 {
+                to.iter_mut().zip(from).for_each(|(to, from)| *to |= from);
+                new_bits += page_bits;
+            }
+        });
+        self.count_set(new_bits);
+    }
+
+    /// Returns how many bits are set in `other` and clear here. `other` must have the same length. O(bytes).
+    #[must_use]
+    pub(in crate::bloom) fn count_beyond(&self, other: &Self) -> u64 {
+        let pages = self.words().chunks(PAGE_WORDS).zip(other.words().chunks(PAGE_WORDS));
+        pages.map(|(to, from)| beyond(to, from)).sum()
+    }
+
+    /// Returns whether a union with `other` would set nothing. Stops at the first bit that it would set. O(bytes).
+    #[must_use]
+    pub(in crate::bloom) fn covers(&self, other: &Self) -> bool {
+        let mut words = self.words().iter().zip(other.words());
+        self.size_bits() == other.size_bits()
+            && other.set_bits() <= self.set_bits()
+            && words.all(|(to, from)| from & !to == 0)
+    }
 }
 
 /// Returns the words after the head.
@@ -238,9 +264,9 @@ fn behind_head_mut(words: &mut [u64]) -> &mut [u64] {
     words.get_mut(HEAD_WORDS..).unwrap_or_default()
 }
 
-/// Returns the number of set bits. O(words).
-pub(super) fn ones(words: &[u64]) -> u64 {
-    words.iter().map(|word| u64::from(word.count_ones())).sum()
+/// Returns how many bits are set in `from` and clear in `to`. O(words).
+fn beyond(to: &[u64], from: &[u64]) -> u64 {
+    to.iter().zip(from).map(|(to, from)| u64::from((from & !to).count_ones())).sum()
 }
 
 /// Sets in `to` the bits of `from`, which has the same length. Returns how many of them were clear.

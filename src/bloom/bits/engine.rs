@@ -1,11 +1,12 @@
 //! The probing engine: looks up and adds the items of a command in one layer, for every hash and layout.
 //!
-//! Everything here is compiled for every layout; [`probe`](super::probe) chooses it once per layer and group.
+//! The functions of [`Engine`] are compiled for every layout. Those of [`Layer`] choose the layout once per item or
+//! group of items.
 
-use std::ops::Range;
-
-use super::layout::{Probing, Spot};
-use crate::bloom::group::{ItemSet, dense_subset, members, subset};
+use super::Layer;
+use super::layout::{Layout, Line, Probing, with_per_line};
+use crate::bloom::group::{ItemSet, dense_subset, in_steps, members, subset};
+use crate::bloom::hash::{Digest, Digests};
 use crate::bloom::prefetch::{NoPrefetch, Part, Prefetch};
 
 /// Items to add to a layer.
@@ -29,110 +30,109 @@ pub(in crate::bloom) struct AddOutcome {
 }
 
 /// A layout: the functions below are compiled for each.
-pub(in crate::bloom) trait Engine<D: Copy>: Probing<D> {
-    /// Returns whether the item is present. Prefetches the memory of all its spots, then stops at the first spot that
+pub(super) trait Engine<D: Copy>: Probing<D> {
+    /// Returns whether the item is present. Prefetches the memory of all its lines, then stops at the first line that
     /// is not set, so it waits for no more memory than necessary.
     #[inline(always)]
     fn contains(self, words: &[u64], item: D, prefetch: impl Prefetch) -> bool {
-        let Some(region) = self.region_of(words, item) else { return false };
-        self.prefetch_item(words, region, item, prefetch);
-        are_set_in_turn(region, self.spots(item, positions(words)))
+        let Some(page) = self.page(item, words) else { return false };
+        self.prefetch_item(page, positions(words), item, prefetch);
+        are_set_in_turn(page, self.lines_of(item, positions(words)))
     }
 
-    /// Returns whether the first [`CHAIN_SPOTS`](Probing::CHAIN_SPOTS) of the item's spots are set. Reads them
+    /// Returns whether the first [`CHAIN_LINES`](Probing::CHAIN_LINES) of the item's lines are set. Reads them
     /// without a branch.
     #[inline(always)]
     fn may_contain(self, words: &[u64], item: D) -> bool {
-        self.has_few(words, item, 0, Self::CHAIN_SPOTS)
+        self.has_few(words, item, 0, Self::CHAIN_LINES)
     }
 
-    /// Returns whether an item for which [`may_contain`](Self::may_contain) holds is present. Stops at the first spot
+    /// Returns whether an item for which [`may_contain`](Self::may_contain) holds is present. Stops at the first line
     /// that is not set.
     #[inline(always)]
     fn contains_rest(self, words: &[u64], item: D) -> bool {
-        let Some(region) = self.region_of(words, item) else { return false };
-        let mut spots = self.spots(item, positions(words));
-        skip(&mut spots, Self::CHAIN_SPOTS);
-        are_set_in_turn(region, spots)
+        let Some(page) = self.page(item, words) else { return false };
+        let mut lines = self.lines_of(item, positions(words));
+        skip(&mut lines, Self::CHAIN_LINES);
+        are_set_in_turn(page, lines)
     }
 
-    /// Prefetches the memory of the spots that [`may_contain`](Self::may_contain) reads.
+    /// Prefetches the memory of the lines that [`may_contain`](Self::may_contain) reads.
     #[inline(always)]
     fn prefetch_first(self, words: &[u64], item: D, prefetch: impl Prefetch) {
-        let Some(region) = self.region_of(words, item) else { return };
-        let count = Self::CHAIN_SPOTS.min(self.spot_count());
-        prefetch_spots(region, self.first_spots(item, positions(words), count), prefetch);
+        let Some(page) = self.page(item, words) else { return };
+        let count = Self::CHAIN_LINES.min(self.line_count());
+        prefetch_lines(page, self.first_lines(item, positions(words), count), prefetch);
     }
 
-    /// Returns the `wanted` items of which the given part of the spots is set. This is for memory that is cached or
+    /// Returns the `wanted` items of which the given part of the lines is set. This is for memory that is cached or
     /// prefetched: it reads more and branches less than [`contains`](Self::contains), unless an item has very many
-    /// spots.
+    /// lines.
     #[inline(always)]
     fn contains_each(self, words: &[u64], items: &[D], wanted: ItemSet, part: Part) -> ItemSet {
         match part {
             Part::First => dense_subset(items, wanted, |item| self.has_few(words, item, 0, Part::FIRST)),
             Part::Next => subset(items, wanted, |item| self.has_few(words, item, Part::FIRST, Part::NEXT)),
-            Part::Rest | Part::All if self.spot_count() > BRANCHLESS_SPOTS_MAX => {
+            Part::Rest | Part::All if self.line_count() > BRANCHLESS_LINES_MAX => {
                 subset(items, wanted, |item| self.contains(words, item, NoPrefetch))
             }
             Part::Rest => {
-                subset(items, wanted, |item| self.has_part(words, item, Part::FIRST, self.spot_count()))
+                subset(items, wanted, |item| self.has_part(words, item, Part::FIRST, self.line_count()))
             }
-            Part::All => subset(items, wanted, |item| self.has_part(words, item, 0, self.spot_count())),
+            Part::All => subset(items, wanted, |item| self.has_part(words, item, 0, self.line_count())),
         }
     }
 
-    /// As [`has_part`](Self::has_part), limited to the spots that the item has. The compiler knows `start` and `end`,
+    /// As [`has_part`](Self::has_part), limited to the lines that the item has. The compiler knows `start` and `end`,
     /// so it needs no loop if the item has all of them.
     #[inline(always)]
     fn has_few(self, words: &[u64], item: D, start: u32, end: u32) -> bool {
-        let spots = self.spot_count();
-        if spots >= end {
+        let lines = self.line_count();
+        if lines >= end {
             self.has_part(words, item, start, end)
         } else {
-            self.has_part(words, item, start, spots)
+            self.has_part(words, item, start, lines)
         }
     }
 
-    /// Returns whether the item's spots from `start` to before `end` are set. Reads all of them.
+    /// Returns whether the item's lines from `start` to before `end` are set. Reads all of them.
     #[inline(always)]
     fn has_part(self, words: &[u64], item: D, start: u32, end: u32) -> bool {
-        let Some(region) = self.region_of(words, item) else { return false };
-        let mut spots = self.first_spots(item, positions(words), end);
-        skip(&mut spots, start);
-        are_set(region, spots)
+        let Some(page) = self.page(item, words) else { return false };
+        let mut lines = self.first_lines(item, positions(words), end);
+        skip(&mut lines, start);
+        are_set(page, lines)
     }
 
-    /// Sets the item's spots. Returns how many bits were clear before.
-    ///
-    /// A store makes a line dirty (write-back, copy-on-write while a child saves). So some spots are read before the
-    /// first branch, which is then seldom mispredicted, and nothing is stored for an item that is present.
+    /// Sets the item's lines. Returns how many bits were clear before.
     #[inline(always)]
     fn insert(self, words: &mut [u64], item: D, prefetch: impl Prefetch) -> u32 {
-        let index = self.region(item, Self::Spot::regions(words));
-        if let Some(region) = Self::Spot::region(words, index) {
-            self.prefetch_item(words, region, item, prefetch);
-        }
         let positions = positions(words);
-        let Some(region) = Self::Spot::region_mut(words, index) else { return 0 };
-        self.insert_in(region, positions, item)
+        if let Some(page) = self.page(item, words) {
+            self.prefetch_item(page, positions, item, prefetch);
+        }
+        let Some(page) = self.page_mut(item, words) else { return 0 };
+        self.insert_in(page, positions, item)
     }
 
-    /// Does [`insert`](Self::insert) in a region of words with this number of positions.
+    /// Does [`insert`](Self::insert) in the page of the item, in a layer with this number of positions.
+    ///
+    /// A store makes a line dirty (write-back, copy-on-write while a child saves). So some lines are read before the
+    /// first branch, which is then seldom mispredicted, and nothing is stored for an item that is present.
     #[inline(always)]
-    fn insert_in(self, region: &mut <Self::Spot as Spot>::Region, positions: u64, item: D) -> u32 {
-        let spots = self.spots(item, positions);
-        let (mut seen, mut mask) = (spots.clone(), 1);
-        for _ in 0..Self::SPOTS_BEFORE_BRANCH {
-            let Some(spot) = seen.next() else { break };
-            mask &= spot.look(region);
+    fn insert_in(self, page: &mut [u64], positions: u64, item: D) -> u32 {
+        let lines = self.lines_of(item, positions);
+        let (mut seen, mut mask) = (lines.clone(), 1);
+        for _ in 0..Self::LINES_BEFORE_BRANCH {
+            let Some(line) = seen.next() else { break };
+            mask &= line.look(page);
         }
-        if mask & 1 == 1 && are_set(region, seen) {
+        if mask & 1 == 1 && are_set(page, seen) {
             return 0;
         }
         let mut new_bits = 0u32;
-        for spot in spots {
-            new_bits = new_bits.wrapping_add(spot.set(region));
+        for line in lines {
+            new_bits = new_bits.wrapping_add(line.set(page));
         }
         new_bits
     }
@@ -145,7 +145,7 @@ pub(in crate::bloom) trait Engine<D: Copy>: Probing<D> {
         let all_fit = u64::from(wanted.count_ones()) <= room_items;
         for (index, item) in members(items, wanted) {
             if !all_fit && room_items == 0 {
-                if self.has_part(words, item, 0, self.spot_count()) {
+                if self.has_part(words, item, 0, self.line_count()) {
                     continue;
                 }
                 outcome.stopped_at = Some(index);
@@ -159,47 +159,34 @@ pub(in crate::bloom) trait Engine<D: Copy>: Probing<D> {
         outcome
     }
 
-    /// Prefetches the memory of a part of the spots of each of the `wanted` items.
+    /// Prefetches the memory of a part of the lines of each of the `wanted` items.
     #[inline(always)]
     fn prefetch_each(self, words: &[u64], items: &[D], wanted: ItemSet, part: Part, prefetch: impl Prefetch) {
         for (_, item) in members(items, wanted) {
-            let Some(region) = self.region_of(words, item) else { return };
-            let Range { start, end } = part.of(self.spot_count());
-            let mut spots = self.first_spots(item, positions(words), end);
-            skip(&mut spots, start);
-            prefetch_spots(region, spots, prefetch);
+            let Some(page) = self.page(item, words) else { return };
+            let range = part.of(self.line_count());
+            let mut lines = self.first_lines(item, positions(words), range.end);
+            skip(&mut lines, range.start);
+            prefetch_lines(page, lines, prefetch);
         }
     }
 
-    /// Prefetches the memory of an item in its region.
+    /// Prefetches the memory of an item in its page, in a layer with this number of positions.
     #[inline(always)]
-    fn prefetch_item(
-        self,
-        words: &[u64],
-        region: &<Self::Spot as Spot>::Region,
-        item: D,
-        prefetch: impl Prefetch,
-    ) {
-        if !prefetch.is_needed() {
-            return;
+    fn prefetch_item(self, page: &[u64], positions: u64, item: D, prefetch: impl Prefetch) {
+        if prefetch.is_needed() {
+            // Counting takes fewer instructions than testing for the end of the lines.
+            let lines = self.lines_of(item, positions).take(self.line_count() as usize);
+            prefetch_lines(page, lines, prefetch);
         }
-        // Counting takes fewer instructions than testing for the end of the spots.
-        let spots = self.spots(item, positions(words)).take(self.spot_count() as usize);
-        prefetch_spots(region, spots, prefetch);
-    }
-
-    /// Returns the region of the item.
-    #[inline(always)]
-    fn region_of(self, words: &[u64], item: D) -> Option<&<Self::Spot as Spot>::Region> {
-        Self::Spot::region(words, self.region(item, Self::Spot::regions(words)))
     }
 }
 
 impl<D: Copy, L: Probing<D>> Engine<D> for L {}
 
-/// Most spots of an item that are all read. With more spots, absent items take a quarter less time if the test stops
+/// Most lines of an item that are all read. With more lines, absent items take a quarter less time if the test stops
 /// at the first clear one; in a layer of a thousand probes they take a small fraction.
-const BRANCHLESS_SPOTS_MAX: u32 = 16;
+const BRANCHLESS_LINES_MAX: u32 = 16;
 
 /// Returns the number of positions in these words.
 #[inline(always)]
@@ -207,46 +194,225 @@ fn positions(words: &[u64]) -> u64 {
     (words.len() as u64).wrapping_mul(64)
 }
 
-/// Skips the first spots. This is a manual loop because `skip` would test for every element whether it is still to be
+/// Skips the first lines. This is a manual loop because `skip` would test for every element whether it is still to be
 /// skipped.
 #[inline(always)]
-fn skip<S: Spot>(spots: &mut impl Iterator<Item = S>, count: u32) {
+fn skip<L: Line>(lines: &mut impl Iterator<Item = L>, count: u32) {
     for _ in 0..count {
-        let _ = spots.next();
+        let _ = lines.next();
     }
 }
 
-/// Returns whether all spots are set. Stops at the first that is not.
+/// Returns whether all lines are set. Stops at the first that is not.
 #[inline(always)]
-fn are_set_in_turn<S: Spot>(region: &S::Region, spots: impl Iterator<Item = S>) -> bool {
-    for spot in spots {
-        if spot.look(region) & 1 == 0 {
+fn are_set_in_turn<L: Line>(page: &[u64], lines: impl Iterator<Item = L>) -> bool {
+    for line in lines {
+        if line.look(page) & 1 == 0 {
             return false;
         }
     }
     true
 }
 
-/// Returns whether all spots are set. Reads all of them.
+/// Returns whether all lines are set. Reads all of them.
 #[inline(always)]
-fn are_set<S: Spot>(region: &S::Region, spots: impl Iterator<Item = S>) -> bool {
+fn are_set<L: Line>(page: &[u64], lines: impl Iterator<Item = L>) -> bool {
     let mut mask = 1;
-    for spot in spots {
-        mask &= spot.look(region);
+    for line in lines {
+        mask &= line.look(page);
     }
     mask & 1 == 1
 }
 
-/// Prefetches the memory of spots in a region.
+/// Prefetches the memory of lines in a page.
 #[inline(always)]
-pub(in crate::bloom) fn prefetch_spots<S: Spot>(
-    region: &S::Region,
-    spots: impl Iterator<Item = S>,
-    prefetch: impl Prefetch,
-) {
-    for spot in spots {
-        if let Some(word) = spot.word(region) {
+fn prefetch_lines<L: Line>(page: &[u64], lines: impl Iterator<Item = L>, prefetch: impl Prefetch) {
+    for line in lines {
+        if let Some(word) = line.word(page) {
             prefetch.prefetch(word);
         }
+    }
+}
+
+/// The number of probes for which scattered layers have specialized code: that of 1 %.
+const SCATTERED_PROBES: u32 = 7;
+
+/// Compiles `$body` for each layout and the digests that it takes; gives `$none` for digests of another hash.
+macro_rules! with_layout {
+    ($layer:expr, $digest:expr, ($layout:ident, $item:ident) => $body:expr, $none:expr) => {
+        match ($layer.layout(), $digest) {
+            (Layout::Scattered($layout), Digest::Pair($item)) => with_probes!($layout => $body),
+            (Layout::Paged(paged), Digest::Pair($item)) => with_per_line!(paged, $layout => $body),
+            (Layout::Modulo($layout), Digest::Pair($item)) => $body,
+            (Layout::Prime($layout), Digest::Pair($item)) => $body,
+            (Layout::Scheme($layout), Digest::Scheme($item)) => $body,
+            _ => $none,
+        }
+    };
+}
+
+/// Compiles `$body` for the layouts of most layers; `$other` is for all others.
+macro_rules! with_near_layout {
+    ($layer:expr, $digest:expr, ($layout:ident, $item:ident) => $body:expr, $other:expr) => {
+        match ($layer.layout(), $digest) {
+            (Layout::Scattered($layout), Digest::Pair($item)) => with_probes!($layout => $body),
+            (Layout::Modulo($layout), Digest::Pair($item)) => $body,
+            _ => $other,
+        }
+    };
+}
+
+macro_rules! with_probes {
+    ($layout:ident => $body:expr) => {
+        match $layout.probes() {
+            SCATTERED_PROBES => {
+                let $layout = $layout.with::<SCATTERED_PROBES>();
+                $body
+            }
+            _ => $body,
+        }
+    };
+}
+
+/// One item. The layouts of most layers are inlined in the caller, the others are a function: otherwise the compiler
+/// would compute values for every layout before each loop over layers.
+impl Layer {
+    /// Does [`Engine::contains`]. O(probes).
+    #[inline(always)]
+    pub(in crate::bloom) fn contains(&self, item: Digest, prefetch: impl Prefetch) -> bool {
+        #[inline(never)]
+        fn other(layer: &Layer, item: Digest, prefetch: impl Prefetch) -> bool {
+            with_layout!(layer, item, (layout, item) => layout.contains(layer.words(), item, prefetch), false)
+        }
+        with_near_layout!(
+            self, item, (layout, item) => layout.contains(self.words(), item, prefetch),
+            other(self, item, prefetch)
+        )
+    }
+
+    /// Does [`Engine::may_contain`]. O(1).
+    #[inline(always)]
+    pub(in crate::bloom) fn may_contain(&self, item: Digest) -> bool {
+        #[inline(never)]
+        fn other(layer: &Layer, item: Digest) -> bool {
+            with_layout!(layer, item, (layout, item) => layout.may_contain(layer.words(), item), false)
+        }
+        with_near_layout!(
+            self, item, (layout, item) => layout.may_contain(self.words(), item), other(self, item)
+        )
+    }
+
+    /// Does [`Engine::contains_rest`]. O(probes).
+    #[inline(always)]
+    pub(in crate::bloom) fn contains_rest(&self, item: Digest) -> bool {
+        #[inline(never)]
+        fn other(layer: &Layer, item: Digest) -> bool {
+            with_layout!(layer, item, (layout, item) => layout.contains_rest(layer.words(), item), false)
+        }
+        with_near_layout!(
+            self, item, (layout, item) => layout.contains_rest(self.words(), item), other(self, item)
+        )
+    }
+
+    /// Does [`Engine::prefetch_first`]. O(1).
+    #[inline(always)]
+    pub(in crate::bloom) fn prefetch_first(&self, item: Digest, prefetch: impl Prefetch) {
+        #[inline(never)]
+        fn other(layer: &Layer, item: Digest, prefetch: impl Prefetch) {
+            with_layout!(
+                layer, item, (layout, item) => layout.prefetch_first(layer.words(), item, prefetch), ()
+            );
+        }
+        with_near_layout!(
+            self, item, (layout, item) => layout.prefetch_first(self.words(), item, prefetch),
+            other(self, item, prefetch)
+        );
+    }
+
+    /// Adds an item. Returns whether it was new to the layer. O(probes).
+    #[inline(always)]
+    pub(in crate::bloom) fn insert(&mut self, item: Digest, prefetch: impl Prefetch) -> bool {
+        #[inline(never)]
+        fn other(layer: &mut Layer, item: Digest, prefetch: impl Prefetch) -> u32 {
+            with_layout!(layer, item, (layout, item) => layout.insert(layer.words_mut(), item, prefetch), 0)
+        }
+        let new_bits = with_near_layout!(
+            self, item, (layout, item) => layout.insert(self.words_mut(), item, prefetch),
+            other(self, item, prefetch)
+        );
+        self.bits_mut().count_set(new_bits.into());
+        new_bits != 0
+    }
+}
+
+/// Groups of items.
+impl Layer {
+    /// Does [`Engine::contains_each`].
+    #[inline(never)]
+    pub(in crate::bloom) fn contains_each(&self, items: Digests<'_>, wanted: ItemSet, part: Part) -> ItemSet {
+        with_layout!(
+            self, items, (layout, items) => layout.contains_each(self.words(), items, wanted, part), 0
+        )
+    }
+
+    /// Does [`Engine::contains_each`] in steps of `items_per_step`. Each step is prefetched while the one before it
+    /// is looked up.
+    #[inline(never)]
+    pub(in crate::bloom) fn contains_in_steps(
+        &self,
+        items: Digests<'_>,
+        wanted: ItemSet,
+        part: Part,
+        items_per_step: usize,
+        prefetch: impl Prefetch,
+    ) -> ItemSet {
+        let (words, mut found) = (self.words(), 0);
+        with_layout!(
+            self, items, (layout, items) => {
+                let ask = |(): &mut (), step| layout.prefetch_each(words, items, step, part, prefetch);
+                in_steps(&mut (), wanted, items_per_step, ask, |(), step| {
+                    found |= layout.contains_each(words, items, step, part);
+                    true
+                });
+                found
+            },
+            0
+        )
+    }
+
+    /// Adds items one after another, as long as the layer takes them. O(items * probes).
+    #[inline(never)]
+    pub(in crate::bloom) fn insert_each(&mut self, items: Digests<'_>, request: AddRequest) -> AddOutcome {
+        let outcome = with_layout!(
+            self, items, (layout, items) => layout.insert_each(self.words_mut(), items, request),
+            AddOutcome::default()
+        );
+        self.bits_mut().count_set(outcome.new_bits);
+        outcome
+    }
+
+    /// Does [`Engine::prefetch_each`].
+    #[inline(never)]
+    pub(in crate::bloom) fn prefetch_each(
+        &self,
+        items: Digests<'_>,
+        wanted: ItemSet,
+        part: Part,
+        prefetch: impl Prefetch,
+    ) {
+        with_layout!(
+            self, items,
+            (layout, items) => layout.prefetch_each(self.words(), items, wanted, part, prefetch), ()
+        );
+    }
+
+    #[inline(always)]
+    fn words(&self) -> &[u64] {
+        self.bits().words()
+    }
+
+    #[inline(always)]
+    fn words_mut(&mut self) -> &mut [u64] {
+        self.bits_mut().words_mut()
     }
 }

@@ -1,12 +1,13 @@
-//! A layer: bits, the hash and layout of their items, and the number of items.
+//! A layer: bits, the hash and layout of their items, and the number of items. Its rules.
 
 use std::ops::Range;
 
 use super::array::BitArray;
-use super::estimate::{self, fill};
-use super::placement::{Layout, Placement};
-use super::sizing::{self, Shape};
+use super::layout::{LayerParameters, Layout, Placement};
+use super::sizing::LayerShape;
+use super::sizing::estimate::{self, clients_items, fill};
 use crate::bloom::hash::Hash;
+use crate::bloom::limits::{CAPACITY_MAX_ITEMS, LAYER_MAX_BYTES, VALKEYBLOOM_CAPACITY_MAX_ITEMS};
 use crate::bloom::memory::{Memory, OutOfMemory};
 
 /// The parameters of a layer to create.
@@ -20,6 +21,23 @@ pub struct LayerSpec {
     pub capacity_items: u64,
     /// Whether there is space for a head before the bits.
     pub has_head: bool,
+}
+
+impl LayerSpec {
+    /// Returns the spec of the smallest layer of everbloom's own layouts that keeps `error_rate` with `capacity_items`
+    /// distinct items: see [`LayerShape::sized`].
+    #[must_use]
+    pub fn sized(capacity_items: u64, error_rate: f64, hash: Hash) -> Self {
+        Self::of_shape(LayerShape::sized(capacity_items, error_rate), hash)
+    }
+
+    /// Returns the spec of a layer of this shape, which must be valid.
+    #[must_use]
+    pub fn of_shape(shape: LayerShape, hash: Hash) -> Self {
+        let LayerShape { positions, capacity_items, .. } = shape;
+        let placement = Placement::new(hash, shape.layout());
+        Self { placement, size_bits: positions, capacity_items, has_head: false }
+    }
 }
 
 /// The changing part of a layer besides its bits.
@@ -92,6 +110,7 @@ impl Layer {
 
     /// Returns the layout: the positions of an item's probes.
     #[must_use]
+    #[inline(always)]
     pub fn layout(&self) -> Layout {
         self.placement.layout()
     }
@@ -147,8 +166,8 @@ impl Layer {
 
     /// Returns the fixed parameters of the layer if its layout is one of everbloom's own.
     #[must_use]
-    pub fn shape(&self) -> Option<Shape> {
-        Shape::of(self.layout(), self.positions(), self.capacity_items)
+    pub fn shape(&self) -> Option<LayerShape> {
+        LayerShape::of(self.layout(), self.positions(), self.capacity_items)
     }
 
     /// Returns the byte range of the layer in a dump, after layers that end at `end`. O(1).
@@ -182,12 +201,12 @@ impl Layer {
     #[must_use]
     pub fn error_rate_at(&self, set_bits: u64) -> f64 {
         match self.shape() {
-            Some(shape) => sizing::error_rate_now(&shape, set_bits),
+            Some(shape) => shape.error_rate_now(set_bits),
             None => estimate::error_rate_now(fill(set_bits, self.positions()), self.layout().probes()),
         }
     }
 
-    /// Returns the block of the allocator of the hash and layout, if any.
+    /// Returns the mutable hash and layout, for relocation.
     pub(in crate::bloom) fn placement_mut(&mut self) -> &mut Placement {
         &mut self.placement
     }
@@ -210,5 +229,53 @@ impl Layer {
     fn most_items(&self, counted: u64) -> u64 {
         let is_clients = matches!(self.layout(), Layout::Scheme(_));
         if is_clients { counted } else { self.items.max(self.bits.size_bits()) }
+    }
+
+    /// Checks the rules of a layer with its hash, layout and bits. O(1).
+    ///
+    /// # Errors
+    /// The name of the part that breaks a rule.
+    pub fn validate(&self) -> Result<(), &'static str> {
+        let (size_bits, capacity_items) = (self.bits().size_bits(), self.capacity_items());
+        if size_bits == 0 || self.bits().size_bytes() > LAYER_MAX_BYTES {
+            return Err("size in bits");
+        }
+        let counts = self.counts();
+        if counts.set_bits > size_bits {
+            return Err("set bits");
+        }
+        // Each counted item has set a clear bit.
+        let mut most_items = size_bits;
+        let hashes = match (self.layout(), self.hash()) {
+            (Layout::Scattered(_) | Layout::Paged(_), hash) if hash.is_own() => {
+                let shape = self.shape().ok_or("layout")?;
+                shape.validate()?;
+                most_items = shape.positions;
+                if shape.positions == size_bits { Ok(()) } else { Err("size in bits") }
+            }
+            (Layout::Modulo(layout), Hash::RedisBloom(_)) => {
+                let written = LayerParameters::of(&layout, size_bits, capacity_items);
+                if written.layout(size_bits / 8)? == layout { Ok(()) } else { Err("size in bits") }
+            }
+            (Layout::Prime(layout), Hash::ValkeyBloom(_)) => {
+                layout.check(size_bits)?;
+                let is_possible = (1..=VALKEYBLOOM_CAPACITY_MAX_ITEMS).contains(&capacity_items);
+                if is_possible { Ok(()) } else { Err("capacity") }
+            }
+            // The count may exceed the capacity because it begins with an estimate, which is at most that of a full
+            // array. Every counted item has set a clear bit. The count can only be higher, up to the capacity, in an
+            // array that chunks filled after items were added.
+            (Layout::Scheme(layout), Hash::Client(..)) => {
+                if capacity_items == 0 || capacity_items > CAPACITY_MAX_ITEMS {
+                    return Err("capacity");
+                }
+                let estimated = clients_items(size_bits, size_bits, layout.parameters().probes);
+                most_items = estimated.saturating_add(size_bits).max(capacity_items);
+                if layout.array_bits() == size_bits { Ok(()) } else { Err("size in bits") }
+            }
+            _ => Err("hash"),
+        };
+        hashes?;
+        if counts.items > most_items { Err("items") } else { Ok(()) }
     }
 }

@@ -2,21 +2,14 @@
 
 mod array;
 pub(in crate::bloom) mod engine;
-pub mod estimate;
-mod layer;
+pub mod layer;
 pub mod layout;
-mod occupancy;
-mod partition;
-mod placement;
-pub(in crate::bloom) mod probe;
+pub mod occupancy;
 pub mod sizing;
 mod stats;
-mod unite;
-mod validate;
 
-pub use array::{BitArray, HEAD_BYTES, PAGE_BYTES, PAGE_WORDS, is_clear};
-pub use layer::{Layer, LayerCounts, LayerSpec};
-pub use occupancy::Occupancy;
-pub use partition::{PagePart, PartAdded, Partition};
-pub use placement::{Layout, Placement};
-pub use stats::LayerStats;
+pub use array::{BitArray, HEAD_BYTES, PAGE_BYTES, is_clear};
+pub use layer::{Layer, LayerSpec};
+pub use layout::{Layout, PAGE_WORDS, Placement};
+pub use sizing::estimate;
+pub use stats::BitsStats;

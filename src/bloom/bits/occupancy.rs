@@ -8,13 +8,13 @@ use std::ops::Range;
 
 use bitvec::prelude::{BitBox, Lsb0};
 
-use super::array::{BitArray, PAGE_WORDS};
+use super::layout::PAGE_WORDS;
 use crate::bloom::memory::Memory;
 
 /// Largest layer that is simply read: 4 MiB take less than a millisecond.
-const SMALL_MAX_BYTES: u64 = 4 << 20;
+const SMALL_MAX_WORDS: usize = (4 << 20) / 8;
 /// Words of a block, 64 KiB. Each block is known to be clear or not.
-pub(super) const BLOCK_WORDS: usize = 8192;
+const BLOCK_WORDS: usize = 8192;
 /// Least share of a layer, in percent, that must never have been written to. Otherwise most blocks have a set bit.
 const UNTOUCHED_MIN_PERCENT: usize = 25;
 
@@ -26,31 +26,26 @@ pub struct Occupancy {
 }
 
 impl Occupancy {
-    /// Examines a layer. O(bytes that were written to), and O(pages) for the query to the system.
+    /// Examines the words of a layer, of which `set_bits` bits are set. O(bytes that were written to), and O(pages) for
+    /// the query to the system.
     #[must_use]
-    pub fn of(bits: &BitArray, memory: impl Memory) -> Self {
-        Self { blocks: occupied_blocks(bits, memory) }
+    pub fn of(words: &[u64], set_bits: u64, memory: impl Memory) -> Self {
+        Self { blocks: occupied_blocks(words, set_bits, memory) }
     }
 
-    /// Returns whether the block with this number is known to be clear.
-    pub(super) fn is_clear_block(&self, number: usize) -> bool {
-        let block = self.blocks.as_ref().and_then(|blocks| blocks.get(number));
-        block.is_some_and(|is_occupied| !*is_occupied)
-    }
-
-    /// Copies the words of the layer to a clear one, and touches its memory only where necessary. O(bytes that may be
-    /// set).
-    pub(super) fn copy(&self, from: &[u64], to: &mut [u64]) {
+    /// Calls `act` with the pages of `from` that may have a set bit, each with the same page of `to`. Does not touch the
+    /// memory of the others. O(bytes that may be set).
+    pub(super) fn each_page(&self, to: &mut [u64], from: &[u64], mut act: impl FnMut(&mut [u64], &[u64])) {
         for (number, (to, from)) in to.chunks_mut(BLOCK_WORDS).zip(from.chunks(BLOCK_WORDS)).enumerate() {
-            if self.is_clear_block(number) {
-                continue;
-            }
-            for (to, from) in to.chunks_mut(PAGE_WORDS).zip(from.chunks(PAGE_WORDS)) {
-                if from.iter().any(|word| *word != 0) {
-                    to.copy_from_slice(from);
-                }
+            if !self.is_clear_block(number) {
+                to.chunks_mut(PAGE_WORDS).zip(from.chunks(PAGE_WORDS)).for_each(|(to, from)| act(to, from));
             }
         }
+    }
+
+    fn is_clear_block(&self, number: usize) -> bool {
+        let block = self.blocks.as_ref().and_then(|blocks| blocks.get(number));
+        block.is_some_and(|is_occupied| !*is_occupied)
     }
 
     /// Returns whether the bytes are known to be clear; false if nothing is known.
@@ -63,14 +58,13 @@ impl Occupancy {
 }
 
 /// Returns one bit per block that has a set bit; `None` if that is not known or not worth a query.
-fn occupied_blocks(bits: &BitArray, memory: impl Memory) -> Option<BitBox<u64, Lsb0>> {
-    let words = bits.words();
-    if bits.size_bytes() <= SMALL_MAX_BYTES {
+fn occupied_blocks(words: &[u64], set_bits: u64, memory: impl Memory) -> Option<BitBox<u64, Lsb0>> {
+    if words.len() <= SMALL_MAX_WORDS {
         return None;
     }
     let blocks = words.len().div_ceil(BLOCK_WORDS).div_ceil(64);
     let mut blocks = BitBox::from_boxed_slice(bytemuck::try_zeroed_slice_box(blocks).ok()?);
-    if bits.set_bits() == 0 {
+    if set_bits == 0 {
         return Some(blocks);
     }
     let mut written_words = 0;
@@ -78,24 +72,29 @@ fn occupied_blocks(bits: &BitArray, memory: impl Memory) -> Option<BitBox<u64, L
     if written_words / 100 > words.len() / 100 * (100 - UNTOUCHED_MIN_PERCENT) / 100 {
         return None;
     }
-    let mut set_bits = 0;
+    let mut found_bits = 0;
     memory.written_parts(words, &mut |part| {
         // Goes block by block, because a part may begin and end anywhere.
         let mut start = part.start;
         while start < part.end {
             let block = start / BLOCK_WORDS;
             let end = part.end.min((block + 1).saturating_mul(BLOCK_WORDS));
-            let found = bits.set_bits_in(start..end);
+            let found = ones(words.get(start..end).unwrap_or_default());
             if found > 0
                 && let Some(bit) = blocks.get_mut(block)
             {
                 bit.commit(true);
-                set_bits += found;
+                found_bits += found;
             }
             start = end;
         }
     });
-    (set_bits == bits.set_bits()).then_some(blocks)
+    (found_bits == set_bits).then_some(blocks)
+}
+
+/// Returns the number of set bits. O(words).
+pub(super) fn ones(words: &[u64]) -> u64 {
+    words.iter().map(|word| u64::from(word.count_ones())).sum()
 }
 
 #[cfg(test)]
@@ -116,18 +115,18 @@ mod tests {
     const SIZE_BYTES: usize = 5 << 20;
     const WORDS: usize = SIZE_BYTES / 8;
 
-    /// Returns an array with a set bit in each of these words.
-    fn array(words: &[usize]) -> BitArray {
-        let mut bits = BitArray::try_new(SIZE_BYTES as u64 * 8, false).unwrap();
-        words.iter().for_each(|word| assert!(bits.add_bytes(word * 8, &[0x20])));
-        bits
+    /// Returns the words of a layer with a set bit in each of these, and the number of set bits.
+    fn layer(occupied: &[usize]) -> (Vec<u64>, u64) {
+        let mut words = vec![0; WORDS];
+        occupied.iter().for_each(|word| words[*word] = 0x20);
+        (words, occupied.len() as u64)
     }
 
     #[test]
     fn blocks_without_set_bits_are_clear_if_the_system_reports_written_memory() {
-        let bits = array(&[0, 3 * BLOCK_WORDS + 7, WORDS - 1]);
+        let (words, set_bits) = layer(&[0, 3 * BLOCK_WORDS + 7, WORDS - 1]);
         let parts = [0..512, 2 * BLOCK_WORDS..4 * BLOCK_WORDS, WORDS - 512..WORDS];
-        let occupancy = Occupancy::of(&bits, Parts(&parts));
+        let occupancy = Occupancy::of(&words, set_bits, Parts(&parts));
         let block_bytes = BLOCK_WORDS * 8;
         let clear: Vec<usize> = (0..80)
             .filter(|block| occupancy.is_clear(block * block_bytes..(block + 1) * block_bytes))
@@ -141,17 +140,18 @@ mod tests {
 
     #[test]
     fn an_incomplete_report_of_the_system_is_ignored() {
-        let bits = array(&[0, 3 * BLOCK_WORDS + 7]);
+        let (words, set_bits) = layer(&[0, 3 * BLOCK_WORDS + 7]);
         let first_page = 0..512;
-        let occupancy = Occupancy::of(&bits, Parts(&[first_page]));
+        let occupancy = Occupancy::of(&words, set_bits, Parts(&[first_page]));
         assert!(!occupancy.is_clear(BLOCK_WORDS * 8..2 * BLOCK_WORDS * 8));
     }
 
     #[test]
     fn only_an_empty_layer_is_clear_if_written_memory_is_unknown() {
-        let small = BitArray::try_new(SMALL_MAX_BYTES * 8, false).unwrap();
-        assert!(!Occupancy::of(&small, Parts(&[])).is_clear(0..1));
-        assert!(!Occupancy::of(&array(&[9]), UnknownMemory).is_clear(1 << 20..2 << 20));
-        assert!(Occupancy::of(&array(&[]), UnknownMemory).is_clear(0..SIZE_BYTES));
+        assert!(!Occupancy::of(&[0; SMALL_MAX_WORDS], 0, Parts(&[])).is_clear(0..1));
+        let (words, set_bits) = layer(&[9]);
+        assert!(!Occupancy::of(&words, set_bits, UnknownMemory).is_clear(1 << 20..2 << 20));
+        let (words, set_bits) = layer(&[]);
+        assert!(Occupancy::of(&words, set_bits, UnknownMemory).is_clear(0..SIZE_BYTES));
     }
 }

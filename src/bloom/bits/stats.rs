@@ -1,14 +1,14 @@
 //! The statistics of a layer, for operators.
 
 use super::layer::Layer;
-use super::{estimate, sizing};
+use super::sizing::estimate;
 use crate::bloom::hash::murmur3::hash128;
-use crate::bloom::hash::{Hash, ItemHash};
+use crate::bloom::hash::{Digest, Hash, ItemHash};
 use crate::bloom::prefetch::NoPrefetch;
 
 /// The statistics of a layer.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct LayerStats {
+pub struct BitsStats {
     /// Its bits.
     pub size_bits: u64,
     /// Bytes of its bits.
@@ -35,7 +35,7 @@ impl Layer {
     pub fn estimated_items(&self) -> f64 {
         let set_bits = self.counts().set_bits;
         match self.shape() {
-            Some(shape) => sizing::estimated_items(&shape, set_bits),
+            Some(shape) => shape.estimated_items(set_bits),
             None => {
                 // With equal hashes the first two probes coincide.
                 let probes = self.layout().probes().saturating_sub(self.has_equal_hashes().into());
@@ -68,22 +68,16 @@ impl Layer {
         let items = (MEASURED_PROBES / probes.max(1)).max(1);
         let is_found = |number: &u64| {
             let h1 = hash128(&number.to_le_bytes()).h1;
-            self.contains(ItemHash { h1, h2: h1 }, NoPrefetch)
+            self.contains(Digest::Pair(ItemHash { h1, h2: h1 }), NoPrefetch)
         };
         (0..items).filter(is_found).count() as f64 / items as f64
     }
-}
 
-/// Probes with which the error rate of equal hashes is measured. A few thousand absent items give enough false
-/// positives: a full layer with a promised rate of 1e-6 has 5 in a thousand.
-const MEASURED_PROBES: u64 = 1 << 16;
-
-impl Layer {
     /// Returns the statistics. O(1); a few microseconds in a paged layout.
     #[must_use]
-    pub fn stats(&self) -> LayerStats {
+    pub fn stats(&self) -> BitsStats {
         let (counts, bits) = (self.counts(), self.bits());
-        LayerStats {
+        BitsStats {
             size_bits: bits.size_bits(),
             size_bytes: bits.size_bytes(),
             probes: self.layout().probes(),
@@ -96,3 +90,7 @@ impl Layer {
         }
     }
 }
+
+/// Probes with which the error rate of equal hashes is measured. A few thousand absent items give enough false
+/// positives: a full layer with a promised rate of 1e-6 has 5 in a thousand.
+const MEASURED_PROBES: u64 = 1 << 16;

@@ -5,8 +5,8 @@ use super::hashed::{GroupHashes, HashedGroup, HashedItems, PARTS_IN_CHAIN, is_ca
 use super::lookup::ItemSource;
 use super::parts::Parts;
 use super::policy::Growth;
+use crate::bloom::bits::Layer;
 use crate::bloom::bits::engine::AddRequest;
-use crate::bloom::bits::{Layer, PagePart, PartAdded, Partition};
 use crate::bloom::generation::{Moment, is_live};
 use crate::bloom::group::{self, GROUP_ITEMS, ItemSet, first_of, from};
 use crate::bloom::hash::{Digest, Hash, ItemHash, murmur3};
@@ -31,10 +31,13 @@ impl Filter {
         // Shorter paths for most filters. They are inlined; the rules are those of `add_hashed`.
         if let Parts::Layer(only) = &mut self.parts
             && only.room_items() > 0
-            && let Some(hash) = ItemHash::of(only.hash(), item)
+            && let Some(hash) = only.hash().pair(item)
         {
-            let is_new =
-                if is_cached(only) { only.insert(hash, NoPrefetch) } else { only.insert(hash, prefetch) };
+            let is_new = if is_cached(only) {
+                only.insert(Digest::Pair(hash), NoPrefetch)
+            } else {
+                only.insert(Digest::Pair(hash), prefetch)
+            };
             if !is_new {
                 return Ok(Added::Present);
             }
@@ -59,7 +62,7 @@ impl Filter {
         prefetch: impl Prefetch,
     ) -> Result<Added, AddError> {
         if !self.policy.has_several_hashes()
-            && let Some(mut hash) = ItemHash::of(&self.hash(), item)
+            && let Some(mut hash) = self.hash().pair(item)
         {
             return self.add_one(&mut hash, room, prefetch);
         }
@@ -297,49 +300,5 @@ impl Filter {
             room.refuse(error);
             AddError::CannotGrow(error)
         })
-    }
-}
-
-/// Filters whose pages several threads fill at once.
-impl Filter {
-    /// Returns a partition of the pages into at most `parts` parts; `None` unless the filter is a single, paged layer.
-    /// O(1).
-    #[must_use]
-    pub fn partition(&self, parts: usize) -> Option<Partition> {
-        if let Parts::Layer(only) = &self.parts { only.partition(parts) } else { None }
-    }
-
-    /// Returns how many new items such a filter takes before it is full. O(1).
-    #[must_use]
-    pub fn room_items(&self) -> u64 {
-        self.layers().last().map_or(0, Layer::room_items)
-    }
-
-    /// Returns the hash of an item in such a filter. O(length).
-    #[must_use]
-    pub fn item_hash(&self, item: &[u8]) -> Option<ItemHash> {
-        ItemHash::of(&self.hash(), item)
-    }
-
-    /// Adds an item by its [hash](Self::item_hash). O(layers * probes).
-    ///
-    /// # Errors
-    /// As [`add`](Self::add).
-    pub fn add_item_hash(
-        &mut self,
-        mut item: ItemHash,
-        limit: &dyn ByteLimit,
-        prefetch: impl Prefetch,
-    ) -> Result<Added, AddError> {
-        self.add_one(&mut item, &Room::new(limit), prefetch)
-    }
-
-    /// Does [`Layer::add_in_parts`](crate::bloom::Layer::add_in_parts) in the first layer.
-    pub fn add_in_parts(&mut self, partition: Partition, add: impl FnOnce(&mut [PagePart<'_>])) -> PartAdded {
-        self.note_change();
-        self.parts
-            .layers_mut()
-            .first_mut()
-            .map_or_else(PartAdded::default, |layer| layer.add_in_parts(partition, add))
     }
 }

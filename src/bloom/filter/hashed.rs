@@ -4,11 +4,10 @@ use smallvec::SmallVec;
 
 use crate::bloom::bits::Layer;
 use crate::bloom::bits::engine::{AddOutcome, AddRequest};
-use crate::bloom::bits::probe::Probe;
 use crate::bloom::generation::Generation;
 use crate::bloom::group::{self, GROUP_ITEMS, ItemSet, in_steps};
-use crate::bloom::hash::scheme::SchemeHash;
-use crate::bloom::hash::{Digest, Hash, ItemHash};
+use crate::bloom::hash::scheme_hash::SchemeHash;
+use crate::bloom::hash::{Digest, Digests, Hash, ItemHash};
 use crate::bloom::limits::{CACHED_MAX_WORDS, NEAR_MAX_WORDS};
 use crate::bloom::outcome::Added;
 use crate::bloom::prefetch::{NoPrefetch, Part, Prefetch};
@@ -106,9 +105,12 @@ impl HashedItems for ItemHash {
         prefetch: impl Prefetch,
     ) -> AddOutcome {
         if request.room_items > 0 {
-            return AddOutcome { new: layer.insert(*self, prefetch).into(), ..AddOutcome::default() };
+            return AddOutcome {
+                new: layer.insert(Digest::Pair(*self), prefetch).into(),
+                ..AddOutcome::default()
+            };
         }
-        let is_present = layer.contains(*self, prefetch);
+        let is_present = layer.contains(Digest::Pair(*self), prefetch);
         AddOutcome { stopped_at: (!is_present).then_some(0), ..AddOutcome::default() }
     }
 
@@ -153,23 +155,6 @@ pub(super) struct HashedGroup<'g, 'i> {
     parts: &'static [Part],
 }
 
-/// Compiles the same code for each digest by which a layer hashes a group.
-macro_rules! with_digests {
-    ($group:expr, $layer:expr, $digests:ident => $body:expr) => {{
-        $group.hash_by($layer.hash());
-        match $layer.hash() {
-            Hash::Client(..) => {
-                let $digests: &[SchemeHash] = &$group.digests.schemes;
-                $body
-            }
-            _ => {
-                let $digests: &[ItemHash] = &$group.digests.pairs;
-                $body
-            }
-        }
-    }};
-}
-
 impl<'g, 'i> HashedGroup<'g, 'i> {
     /// Returns the group of these items, at most [`GROUP_ITEMS`]. The given parts of their probes are tested in turn.
     #[inline(always)]
@@ -194,11 +179,11 @@ impl<'g, 'i> HashedGroup<'g, 'i> {
     fn rehash(&mut self, hash: &Hash) {
         let GroupHashes { pairs, schemes } = &mut *self.digests;
         self.hashed = match hash {
-            Hash::Client(..) => {
+            Hash::Client(scheme, encoding) => {
                 schemes.clear();
                 let mut hashed = 0;
                 schemes.extend((0u32..).zip(self.items).map(|(index, item)| {
-                    let digest = SchemeHash::of(hash, item);
+                    let digest = SchemeHash::of_item(*scheme, *encoding, item);
                     hashed |= ItemSet::from(digest.is_some()).wrapping_shl(index);
                     digest.unwrap_or_default()
                 }));
@@ -220,10 +205,21 @@ impl<'g, 'i> HashedGroup<'g, 'i> {
         &self.digests.pairs
     }
 
+    /// Returns the digests by which a layer is probed.
+    #[inline(always)]
+    fn digests(&mut self, layer: &Layer) -> Digests<'_> {
+        self.hash_by(layer.hash());
+        match layer.hash() {
+            Hash::Client(..) => Digest::Scheme(&self.digests.schemes),
+            _ => Digest::Pair(&self.digests.pairs),
+        }
+    }
+
     /// Returns the `wanted` items of which the given part of the probes is set in a layer.
     #[inline(always)]
     pub(super) fn contains_each(&mut self, layer: &Layer, wanted: ItemSet, part: Part) -> ItemSet {
-        with_digests!(self, layer, digests => Probe::contains_each(layer, digests, wanted & self.hashed, part))
+        let wanted = wanted & self.hashable(layer.hash());
+        layer.contains_each(self.digests(layer), wanted, part)
     }
 
     /// Does [`contains_each`](Self::contains_each) in steps. Each is prefetched while the one before it is looked up.
@@ -236,25 +232,22 @@ impl<'g, 'i> HashedGroup<'g, 'i> {
         items_per_step: usize,
         prefetch: impl Prefetch,
     ) -> ItemSet {
-        with_digests!(self, layer, digests => {
-            Probe::contains_in_steps(layer, digests, wanted & self.hashed, part, items_per_step, prefetch)
-        })
+        let wanted = wanted & self.hashable(layer.hash());
+        layer.contains_in_steps(self.digests(layer), wanted, part, items_per_step, prefetch)
     }
 
     /// Adds the wanted items to a layer until it is full.
     #[inline(always)]
     fn insert_each(&mut self, layer: &mut Layer, request: AddRequest) -> AddOutcome {
-        with_digests!(self, layer, digests => {
-            layer.insert_each(digests, AddRequest { wanted: request.wanted & self.hashed, ..request })
-        })
+        let wanted = request.wanted & self.hashable(layer.hash());
+        layer.insert_each(self.digests(layer), AddRequest { wanted, ..request })
     }
 
     /// Prefetches the memory of all probes of the `wanted` items in a layer.
     #[inline(always)]
     fn prefetch_each(&mut self, layer: &Layer, wanted: ItemSet, prefetch: impl Prefetch) {
-        with_digests!(self, layer, digests => {
-            Probe::prefetch(layer, digests, wanted & self.hashed, Part::All, prefetch);
-        });
+        let wanted = wanted & self.hashable(layer.hash());
+        layer.prefetch_each(self.digests(layer), wanted, Part::All, prefetch);
     }
 }
 
@@ -264,6 +257,7 @@ impl HashedItems for HashedGroup<'_, '_> {
         self.items.len()
     }
 
+    #[inline(always)]
     fn hashable(&mut self, hash: &Hash) -> ItemSet {
         self.hash_by(hash);
         self.hashed
@@ -380,7 +374,7 @@ pub(super) fn is_cached(layer: &Layer) -> bool {
 fn prefetch_first(layers: &[Layer], item: ItemHash, prefetch: impl Prefetch) {
     for layer in layers.iter().rev().take(STEP_LAYERS) {
         if layer.bits().allocation().len() > NEAR_MAX_WORDS {
-            layer.prefetch_first(item, prefetch);
+            layer.prefetch_first(Digest::Pair(item), prefetch);
         }
     }
 }
@@ -393,16 +387,16 @@ fn prefetch_first(layers: &[Layer], item: ItemHash, prefetch: impl Prefetch) {
 #[inline(always)]
 fn any_contains(layers: &[Layer], item: ItemHash) -> bool {
     let (older, newest) = layers.split_at(layers.len().saturating_sub(NEWEST_LAYERS));
-    if newest.iter().rev().any(|layer| layer.contains(item, NoPrefetch)) {
+    if newest.iter().rev().any(|layer| layer.contains(Digest::Pair(item), NoPrefetch)) {
         return true;
     }
     for step in older.rchunks(STEP_LAYERS) {
         let mut left = 0u32;
         for layer in step {
-            left = left << 1 | u32::from(layer.may_contain(item));
+            left = left << 1 | u32::from(layer.may_contain(Digest::Pair(item)));
         }
         for layer in step.iter().rev() {
-            if left & 1 == 1 && layer.contains_rest(item) {
+            if left & 1 == 1 && layer.contains_rest(Digest::Pair(item)) {
                 return true;
             }
             left >>= 1;

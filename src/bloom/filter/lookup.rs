@@ -12,7 +12,7 @@ use super::hashed::{
 use super::parts::Parts;
 use crate::bloom::generation::Generation;
 use crate::bloom::group::{GROUP_ITEMS, ItemSet};
-use crate::bloom::hash::{Digest, ItemHash, murmur3};
+use crate::bloom::hash::{Digest, murmur3};
 use crate::bloom::prefetch::{NoPrefetch, Prefetch};
 
 /// Returns items in order, a few at a time: a list of all items could take more memory than their batch.
@@ -54,12 +54,12 @@ impl Filter {
     fn contains_in(&self, item: &[u8], now: Generation, prefetch: impl Prefetch) -> bool {
         // Shorter paths for most filters.
         if let Parts::Layer(only) = &self.parts
-            && let Some(hash) = ItemHash::of(only.hash(), item)
+            && let Some(hash) = only.hash().pair(item)
         {
             return if is_cached(only) {
-                only.contains(hash, NoPrefetch)
+                only.contains(Digest::Pair(hash), NoPrefetch)
             } else {
-                only.contains(hash, prefetch)
+                only.contains(Digest::Pair(hash), prefetch)
             };
         }
         match &self.parts {
@@ -72,7 +72,7 @@ impl Filter {
     #[inline(never)]
     fn parts_contain(&self, item: &[u8], now: Generation, prefetch: impl Prefetch) -> bool {
         if !self.policy.has_several_hashes()
-            && let Some(mut hash) = ItemHash::of(&self.hash(), item)
+            && let Some(mut hash) = self.hash().pair(item)
         {
             return self.contains_hashed(&mut hash, now, prefetch) != 0;
         }

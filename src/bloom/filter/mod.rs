@@ -297,12 +297,6 @@ impl Filter {
         }
     }
 
-    /// Returns the number of set bits over all layers. O(layers).
-    #[must_use]
-    pub fn set_bits(&self) -> u64 {
-        self.layers().iter().fold(0, |sum, layer| sum.saturating_add(layer.counts().set_bits))
-    }
-
     /// Returns the memory of the filter in bytes: its structs, bits and table. O(layers).
     #[must_use]
     pub fn size_bytes(&self) -> u64 {

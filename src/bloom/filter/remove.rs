@@ -3,36 +3,16 @@
 use super::Filter;
 use super::hashed::{GroupHashes, HashedGroup, PARTS_IN_CHAIN};
 use crate::bloom::group::GROUP_ITEMS;
-use crate::bloom::hash::{Digest, ItemHash};
 use crate::bloom::memory::OutOfMemory;
 use crate::bloom::prefetch::Prefetch;
 use crate::bloom::table::EntryKind;
 
 impl Filter {
-    /// Deletes one occurrence of an item. Returns whether there was one. For an item that was not added this is true
-    /// with the error rate of the filter, and then other items may be lost. Always false if items are not counted.
-    /// O(1).
+    /// Deletes one occurrence of each item. Passes to `reply` in order whether there was one, until it returns false.
+    /// For an item that was not added this is true with the error rate of the filter, and then other items may be
+    /// lost. Always false if items are not counted. O(items).
     ///
-    /// # Errors
-    /// [`OutOfMemory`]; nothing changed.
-    pub fn remove(&mut self, item: &[u8], prefetch: impl Prefetch) -> Result<bool, OutOfMemory> {
-        let Some((table, hash)) = self.parts.table_mut() else { return Ok(false) };
-        let Some(hash) = ItemHash::of(hash, item).filter(|_| table.kind() == EntryKind::Counted) else {
-            return Ok(false);
-        };
-        let mut removed = Ok(false);
-        table.remove_each(&[hash], prefetch, |result| {
-            removed = result;
-            true
-        });
-        if removed == Ok(true) {
-            self.note_change();
-        }
-        removed
-    }
-
-    /// Does [`remove`](Self::remove) for each item, and passes the results to `reply` in order, until it returns false.
-    /// O(items).
+    /// The result of an item is [`OutOfMemory`] if memory for it cannot be allocated; its deletion has changed nothing.
     pub fn remove_many(
         &mut self,
         items: &[&[u8]],

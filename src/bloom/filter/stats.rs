@@ -1,13 +1,13 @@
 //! The statistics of a filter, for operators.
 
 use super::Filter;
-use crate::bloom::bits::{Layer, LayerStats};
+use crate::bloom::bits::{BitsStats, Layer};
 use crate::bloom::table::TableStats;
 
 impl Filter {
     /// Returns the statistics of the layers, the oldest first, of the table, and of the filter. O(layers).
     #[must_use]
-    pub fn stats(&self) -> (Vec<LayerStats>, Option<TableStats>, FilterStats) {
+    pub fn stats(&self) -> (Vec<BitsStats>, Option<TableStats>, FilterStats) {
         let layers: Vec<_> = self.layers().iter().map(Layer::stats).collect();
         let table = self.table().map(|table| table.stats(self.now()));
         let whole = FilterStats::of(&layers, table.as_ref(), self.policy.has_merged_layers());
@@ -44,7 +44,7 @@ impl FilterStats {
     /// Returns the statistics of a filter with these parts, the oldest layer first. If the layers `are_independent`, as
     /// after a merge, an item may be in several layers, and their estimates are added. O(layers).
     #[must_use]
-    pub fn of(layers: &[LayerStats], table: Option<&TableStats>, are_independent: bool) -> Self {
+    pub fn of(layers: &[BitsStats], table: Option<&TableStats>, are_independent: bool) -> Self {
         let passing_min = if are_independent { 1.0 } else { PASSING_MIN };
         let mut stats = Self::default();
         // The logarithm of the share of absent items that no layer so far finds. It is exact for small rates.
@@ -71,10 +71,10 @@ impl FilterStats {
 mod tests {
     use super::*;
 
-    fn layer(estimated_items: f64, error_rate: f64) -> LayerStats {
+    fn layer(estimated_items: f64, error_rate: f64) -> BitsStats {
         let (size_bits, size_bytes, positions, set_bits) = (64, 8, 60, 30);
         let (probes, capacity_items, items) = (3, 10, 5);
-        LayerStats {
+        BitsStats {
             size_bits,
             size_bytes,
             probes,

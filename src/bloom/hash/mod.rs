@@ -1,12 +1,16 @@
-//! The hash axis: the digest of an item, computed once per command for any number of layers.
+//! The hashes of items, computed once per command for any number of layers.
 
 pub mod murmur2;
 pub mod murmur3;
+mod php;
 pub mod scheme;
+pub mod scheme_hash;
 pub mod siphash;
 
+use super::encoding::ItemEncoding;
 use murmur2::Murmur2;
-use scheme::{ItemEncoding, NotEncodable, Scheme, SchemeHash};
+use scheme::Scheme;
+use scheme_hash::SchemeHash;
 use siphash::{HashKey, Seed};
 
 /// Two words of 64 bits, from which every layer with the same hash derives an item's probes.
@@ -17,6 +21,18 @@ pub struct ItemHash {
     /// Second word.
     pub h2: u64,
 }
+
+/// What a layer is probed by: two words of hash, or the hash of a client's scheme.
+#[derive(Clone, Copy, Debug)]
+pub enum Digest<P = ItemHash, S = SchemeHash> {
+    /// Of every hash but clients'.
+    Pair(P),
+    /// Of a client's scheme.
+    Scheme(S),
+}
+
+/// The digests of several items.
+pub type Digests<'d> = Digest<&'d [ItemHash], &'d [SchemeHash]>;
 
 /// How the items of a layer are hashed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,18 +50,6 @@ pub enum Hash {
 }
 
 impl Hash {
-    /// Checks that an item can be hashed. Only the encoding of a client's scheme may not be able to express an item.
-    /// O(length).
-    ///
-    /// # Errors
-    /// [`NotEncodable`].
-    pub fn check(&self, item: &[u8]) -> Result<(), NotEncodable> {
-        match self {
-            Self::Client(_, encoding) if !encoding.can_express(item) => Err(NotEncodable(*encoding)),
-            _ => Ok(()),
-        }
-    }
-
     /// Returns whether the hash is one of everbloom's own, for its own layouts.
     #[must_use]
     pub const fn is_own(&self) -> bool {
@@ -66,6 +70,19 @@ impl Hash {
             Self::ValkeyBloom(seed) => *seed != Seed::FIXED,
             Self::Murmur3 | Self::RedisBloom(_) | Self::Client(..) => false,
         }
+    }
+
+    /// Returns the two words of an item; `None` for a client's hash. O(length).
+    #[must_use]
+    #[inline(always)]
+    pub fn pair(&self, item: &[u8]) -> Option<ItemHash> {
+        Some(match self {
+            Self::Murmur3 => murmur3::hash128(item),
+            Self::Keyed(key) => key.hash128(item),
+            Self::RedisBloom(murmur2) => murmur2.pair(item),
+            Self::ValkeyBloom(seed) => seed.pair(item),
+            Self::Client(..) => return None,
+        })
     }
 
     /// Passes the two words of each item to `take`; does nothing for a client's hash. O(bytes).
@@ -100,46 +117,5 @@ fn each(items: &[&[u8]], hash: impl Fn(&[u8]) -> ItemHash, mut take: impl FnMut(
     // A `for_each` of an iterator would be a call per item.
     for item in items {
         take(hash(item));
-    }
-}
-
-/// A digest of an item, from which a layout computes positions.
-pub trait Digest: Copy {
-    /// Returns the digest of an item; `None` if the hash has another digest or the item cannot be hashed. O(length).
-    fn of(hash: &Hash, item: &[u8]) -> Option<Self>;
-
-    /// Returns the digest as two words, if it has them.
-    fn pair(self) -> Option<ItemHash>;
-}
-
-impl Digest for ItemHash {
-    #[inline(always)]
-    fn of(hash: &Hash, item: &[u8]) -> Option<Self> {
-        Some(match hash {
-            Hash::Murmur3 => murmur3::hash128(item),
-            Hash::Keyed(key) => key.hash128(item),
-            Hash::RedisBloom(murmur2) => murmur2.pair(item),
-            Hash::ValkeyBloom(seed) => seed.pair(item),
-            Hash::Client(..) => return None,
-        })
-    }
-
-    #[inline(always)]
-    fn pair(self) -> Option<ItemHash> {
-        Some(self)
-    }
-}
-
-impl Digest for SchemeHash {
-    #[inline(always)]
-    fn of(hash: &Hash, item: &[u8]) -> Option<Self> {
-        match hash {
-            Hash::Client(scheme, encoding) => Self::of_item(*scheme, *encoding, item),
-            _ => None,
-        }
-    }
-
-    fn pair(self) -> Option<ItemHash> {
-        None
     }
 }

@@ -1,9 +1,9 @@
 //! Clients' filters: plain strings of the server, Guava's serial form, Redisson's settings.
 
-mod guava;
+pub mod guava;
 mod redisson;
 mod string;
 
-pub use guava::{GUAVA_HEADER_BYTES, GuavaError, GuavaHeader};
+pub use guava::{GuavaError, GuavaHeader};
 pub use redisson::{RedissonConfig, config_key};
 pub use string::{ExportError, StringError};

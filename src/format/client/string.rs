@@ -191,7 +191,8 @@ mod tests {
     fn bits_of(string: &[u8], order: BitOrder, size_bits: u64) -> Vec<u64> {
         let (_, bits) = StringForm::read(string, order, size_bits).unwrap();
         assert_eq!(bits.size_bits(), size_bits);
-        let set: Vec<u64> = bits.bit_view().iter_ones().map(|position| position as u64).collect();
+        let is_set = |position: &u64| bits.words()[(position / 64) as usize] >> (position % 64) & 1 == 1;
+        let set: Vec<u64> = (0..size_bits).filter(is_set).collect();
         assert_eq!(bits.set_bits(), set.len() as u64);
         set
     }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::PlannedLayer;
 use crate::bloom::bits::layout::{LayerParameters, Prime, SchemeLayout};
-use crate::bloom::bits::sizing::Shape;
+use crate::bloom::bits::sizing::LayerShape;
 use crate::bloom::hash::murmur2::Murmur2;
 use crate::bloom::hash::scheme::{ItemEncoding, Scheme, SchemeParameters};
 use crate::bloom::hash::siphash::{HashKey, KEY_BYTES, SEED_BYTES, Seed};
@@ -127,9 +127,9 @@ impl LayerPart {
     fn own(&self, hash: Hash) -> Result<LayerSpec, DecodeError> {
         let lines = if self.layout == PAGED { self.detail.max(1) } else { 0 };
         let (positions, probes, capacity_items) = (self.size_bits, self.probes.into(), self.capacity_items);
-        let shape = Shape { lines, probes, positions, capacity_items };
+        let shape = LayerShape { lines, probes, positions, capacity_items };
         shape.validate().map_err(DecodeError::Invalid)?;
-        Ok(shape.spec(hash))
+        Ok(LayerSpec::of_shape(shape, hash))
     }
 
     fn modulo(&self, rest: &mut &[u8]) -> Result<Layout, DecodeError> {

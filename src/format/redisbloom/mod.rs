@@ -11,7 +11,6 @@ pub mod rdb;
 use std::borrow::Cow;
 
 use super::chunks::{Chunk, ChunkError, Rewritten};
-use super::filter::DataType;
 use super::segments::{chunk_at, locate};
 use super::stream::DecodeError;
 use crate::bloom::bits::layout::{LayerParameters, Modulo};
@@ -19,10 +18,6 @@ use crate::bloom::filter::policy::RedisBloom;
 use crate::bloom::filter::policy::redisbloom::RedisBloomOptions;
 use crate::bloom::limits::LAYERS_MAX;
 use crate::bloom::{ByteLimit, Filter, Footprint, Hash, Layer, LayerSpec, Layout, Placement, Policy};
-
-/// RedisBloom's data type, in the encoding of its newest release.
-pub(super) const DATA_TYPE: DataType =
-    DataType { name: "MBbloom--", encoding_version: rdb::ENCODING_VERSION };
 
 /// The iterator that goes with a header.
 pub const HEADER_ITERATOR: u64 = 1;

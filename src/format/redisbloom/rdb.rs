@@ -5,11 +5,9 @@ use crate::bloom::bits::layout::LayerParameters;
 use crate::bloom::filter::policy::RedisBloom;
 use crate::bloom::filter::policy::redisbloom::RedisBloomOptions;
 use crate::bloom::filter::policy::redisbloom::sizing::unrounded_bits;
-use crate::bloom::{ByteLimit, Filter, Layer};
+use crate::bloom::{ByteLimit, Filter, Format, Layer};
+use crate::format::DataType;
 use crate::format::stream::{DecodeError, Sink, Source};
-
-/// The version under which the data type is registered, and which is written.
-pub(super) const ENCODING_VERSION: i32 = 4;
 
 /// First encoding with the bits of a layer. Before it, they follow from the capacity.
 const WITH_BITS: i32 = 1;
@@ -46,7 +44,7 @@ pub fn load(
     encoding_version: i32,
     limit: &dyn ByteLimit,
 ) -> Result<Filter, DecodeError> {
-    if !(0..=ENCODING_VERSION).contains(&encoding_version) {
+    if !(0..=DataType::of(Format::RedisBloom).encoding_version).contains(&encoding_version) {
         let got = u64::from(encoding_version.unsigned_abs());
         return Err(DecodeError::Unsupported { what: "encoding version", got });
     }

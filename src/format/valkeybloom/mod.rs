@@ -19,7 +19,6 @@
 mod blob;
 mod rdb;
 
-use super::filter::DataType;
 use super::stream::DecodeError;
 use crate::bloom::bits::layout::Prime;
 use crate::bloom::filter::policy::ValkeyBloom;
@@ -29,9 +28,6 @@ use crate::bloom::{ByteLimit, Filter, Footprint, Growth, Hash, Layer, LayerSpec,
 
 pub use blob::{decode as decode_blob, encode as encode_blob};
 pub use rdb::{load, save};
-
-/// valkey-bloom's data type, in the encoding of its release 1.0. Version 0, of 0.1.0, is read too.
-pub(super) const DATA_TYPE: DataType = DataType { name: "bloomfltr", encoding_version: 1 };
 
 /// Bytes of a slice before the bits.
 const SLICE_HEADER_BYTES: usize = 1 + 8 + 4 + SEED_BYTES;

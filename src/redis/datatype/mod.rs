@@ -22,7 +22,7 @@ use super::memory::is_short;
 use super::pagemap::ProcessMemory;
 use super::stored::{Stored, effort};
 use crate::bloom::{Filter, Format, Table};
-use crate::format::{self, filter::DataType};
+use crate::format::{self, DataType};
 
 /// A data type. The other callbacks are the same for all types.
 struct Registered {

@@ -1,6 +1,6 @@
 //! The limits on the size of a filter: what exceeds one is refused, and the checks before agree.
 
-use everbloom::bloom::bits::sizing::Shape;
+use everbloom::bloom::bits::sizing::LayerShape;
 use everbloom::bloom::limits::{
     CAPACITY_MAX_ITEMS, LAYER_MAX_BYTES, LAYERS_MAX, PROBES_MAX, PROBES_TOTAL_MAX,
 };
@@ -59,7 +59,7 @@ fn every_limit_of_a_filter_is_inclusive() {
 #[test]
 fn every_limit_of_a_layer_is_inclusive() {
     let scattered = |size_bytes: u64, probes, capacity_items| {
-        Shape { lines: 0, probes, positions: size_bytes * 8, capacity_items }.validate()
+        LayerShape { lines: 0, probes, positions: size_bytes * 8, capacity_items }.validate()
     };
     assert_eq!(scattered(LAYER_MAX_BYTES, PROBES_MAX, CAPACITY_MAX_ITEMS), Ok(()));
     assert_eq!(scattered(LAYER_MAX_BYTES + 8, PROBES_MAX, CAPACITY_MAX_ITEMS), Err("positions"));

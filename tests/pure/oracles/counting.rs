@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 
 use everbloom::bloom::filter::merge::MergeError;
-use everbloom::bloom::{AddError, Added, Filter, NoPrefetch, Promise, UnknownMemory};
+use everbloom::bloom::prefetch::NoPrefetch;
+use everbloom::bloom::{AddError, Added, Filter, Promise, UnknownMemory};
 
 use super::{Dump, NONE, assert_keeps_promise, item, missing, operations, restart};
-use crate::support::make::{ANY, add, contains, counting, keyed_counting, promise};
+use crate::support::make::{ANY, add, contains, counting, keyed_counting, promise, remove};
 use crate::support::saved::digested;
 use crate::support::{Random, slices};
 
@@ -58,7 +59,7 @@ impl Oracle {
 
     fn remove(&mut self, context: &str) {
         let Some(number) = self.expected.take(&mut self.random) else { return };
-        assert_eq!(self.filter.remove(&item(number), NoPrefetch), Ok(true), "{context}: {number}");
+        assert_eq!(remove(&mut self.filter, &item(number)), Ok(true), "{context}: {number}");
     }
 
     /// Deletes an item that is certainly absent.
@@ -66,7 +67,7 @@ impl Oracle {
         let number = item(u64::MAX - self.random.next() % (1 << 20));
         if !contains(&self.filter, &number) {
             let items = self.filter.items();
-            assert_eq!(self.filter.remove(&number, NoPrefetch), Ok(false), "{context}");
+            assert_eq!(remove(&mut self.filter, &number), Ok(false), "{context}");
             assert_eq!(self.filter.items(), items, "{context}");
         }
     }

@@ -7,7 +7,9 @@ mod counting;
 mod plain;
 mod window;
 
-use everbloom::bloom::{Filter, NoPrefetch, UnknownMemory};
+use everbloom::bloom::prefetch::NoPrefetch;
+
+use everbloom::bloom::{Filter, UnknownMemory};
 use everbloom::format::chunks::Trust;
 use everbloom::format::filter::{chunk, from_header, load_chunk};
 

@@ -1,7 +1,8 @@
 //! Filters of added items, compared with a set.
 
 use everbloom::bloom::filter::merge::MergeError;
-use everbloom::bloom::{AddError, Added, Filter, NoPrefetch, Promise, UnknownMemory};
+use everbloom::bloom::prefetch::NoPrefetch;
+use everbloom::bloom::{AddError, Added, Filter, Promise, UnknownMemory};
 
 use super::{Dump, NONE, assert_keeps_promise, item, missing, operations, restart};
 use crate::support::make::{ANY, add, contains, keyed, plain, promise, unreserved};

@@ -4,7 +4,8 @@
 use std::collections::HashMap;
 
 use everbloom::bloom::generation::{Span, is_live};
-use everbloom::bloom::{AddError, Added, Filter, NoPrefetch, UnknownMemory, Window};
+use everbloom::bloom::prefetch::NoPrefetch;
+use everbloom::bloom::{AddError, Added, Filter, UnknownMemory, Window};
 
 use super::{Dump, NONE, assert_keeps_promise, item, missing, operations, restart};
 use crate::support::make::{ANY, START_MS, add, contains, keyed_windowed, promise, set_time, windowed};

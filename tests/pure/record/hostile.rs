@@ -3,13 +3,15 @@
 
 use everbloom::bloom::generation::CODES;
 use everbloom::bloom::table::{COUNT_MAX, EntryKind, PartsError, Schedule, Table, TablePart};
-use everbloom::bloom::{Filter, NoPrefetch, Room, TableSpec};
+use everbloom::bloom::{Filter, Room, TableSpec};
 use everbloom::format::filter::from_header;
 use everbloom::format::record::{LAYER_BYTES, POLICY_BYTES, TABLE_BYTES};
 
 use super::{WINDOW_MS, filled, is_small, samples};
 use crate::hostile::{FLOATS, NUMBERS, Outcomes};
-use crate::support::make::{ANY, START_MS, add, counting, plain, promise, set_time, unreserved, window};
+use crate::support::make::{
+    ANY, START_MS, add, counting, plain, promise, remove, set_time, unreserved, window,
+};
 use crate::support::saved::{loaded, saved, string};
 use crate::support::{Field, Random, Record};
 
@@ -223,7 +225,7 @@ fn false_counts_never_make_a_filter_that_cannot_be_loaded() {
         for words in [["one"; 4], ["two", "one", "one", "one"], ["one", "two", "one", "new"]] {
             let mut filter = of(items, entries);
             for word in words {
-                filter.remove(word.as_bytes(), NoPrefetch).unwrap();
+                remove(&mut filter, word.as_bytes()).unwrap();
                 loaded(&saved(&filter), ANY).unwrap();
             }
             for word in words {

@@ -11,16 +11,15 @@ use everbloom::bloom::filter::policy::{BitOrder, StringForm};
 use everbloom::bloom::generation::Span;
 use everbloom::bloom::hash::scheme::{ItemEncoding, Scheme, SchemeParameters};
 use everbloom::bloom::hash::siphash::HashKey;
-use everbloom::bloom::{
-    Filter, FilterSpec, Growth, Hash, NoPrefetch, Policy, Promise, Table, UnknownMemory, Window,
-};
+use everbloom::bloom::{Filter, FilterSpec, Growth, Hash, Policy, Promise, Table, UnknownMemory, Window};
+use everbloom::format::DecodeError;
 use everbloom::format::filter::{chunk, from_header};
 use everbloom::format::record::POLICY_BYTES;
-use everbloom::format::{CHUNK_BYTES, DecodeError};
+use everbloom::format::segments::CHUNK_BYTES;
 
 use crate::support::make::{
     ANY, KEY, START_MS, add, contains, counting, imported, keyed, keyed_window, own, plain, promise,
-    redisbloom, saturating, set_time, unreserved, valkey, window, windowed,
+    redisbloom, remove, saturating, set_time, unreserved, valkey, window, windowed,
 };
 use crate::support::saved::{assert_same, assert_survives, from_chunks, loaded, saved};
 use crate::support::{Field, Random};
@@ -38,7 +37,7 @@ fn filled(mut filter: Filter, items: u64) -> Filter {
         let item = (random.next() % (items / 2 + 1)).to_le_bytes();
         add(&mut filter, &item).unwrap();
         if random.below(4) == 0 {
-            filter.remove(&item, NoPrefetch).unwrap();
+            remove(&mut filter, &item).unwrap();
         }
     }
     filter
@@ -138,8 +137,8 @@ fn assert_goes_on(mut one: Filter, mut other: Filter, name: &str) {
         }
         assert_eq!(contains(&one, &item), contains(&other, &item), "{name}, {number}");
         assert_eq!(add(&mut one, &item), add(&mut other, &item), "{name}, {number}");
-        let remove = |filter: &mut Filter| number % 3 == 0 && filter.remove(&item, NoPrefetch).unwrap();
-        assert_eq!(remove(&mut one), remove(&mut other), "{name}, {number}");
+        let delete = |filter: &mut Filter| number % 3 == 0 && remove(filter, &item).unwrap();
+        assert_eq!(delete(&mut one), delete(&mut other), "{name}, {number}");
     }
     assert_same(&one, &other, name);
 }

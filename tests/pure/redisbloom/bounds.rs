@@ -4,12 +4,13 @@
 use everbloom::bloom::filter::policy::redisbloom::RedisBloomOptions;
 use everbloom::bloom::limits::{LAYERS_MAX, PROBES_TOTAL_MAX};
 use everbloom::bloom::{AddError, Added, Filter, Footprint, ReserveError};
+use everbloom::format::DecodeError;
 use everbloom::format::chunks::ChunkError;
-use everbloom::format::{CHUNK_BYTES, DecodeError};
+use everbloom::format::segments::CHUNK_BYTES;
 
 use super::hostile::{LIMIT_BYTES, bases};
 use super::{add, chunk, from_header, load, load_chunk, read};
-use crate::support::make::{self, ANY, contains, redisbloom};
+use crate::support::make::{self, ANY, contains, redisbloom, set_bits};
 use crate::support::saved::saved;
 use crate::support::{Field, Record};
 
@@ -278,7 +279,7 @@ fn chunks_are_loaded_at_their_iterator() {
     expected[8] |= 7;
     expected[9] |= 9;
     assert_eq!(bytes_of(&chain), expected);
-    assert_eq!(chain.set_bits(), expected.iter().map(|byte| u64::from(byte.count_ones())).sum::<u64>());
+    assert_eq!(set_bits(&chain), expected.iter().map(|byte| u64::from(byte.count_ones())).sum::<u64>());
 }
 
 /// Returns the bit arrays one after another.

@@ -3,7 +3,8 @@
 
 use everbloom::bloom::filter::policy::redisbloom::{RedisBloomOptions, reported_size_bytes};
 use everbloom::bloom::hash::murmur2::Murmur2;
-use everbloom::bloom::{AddError, Filter, ItemHash, NoPrefetch};
+use everbloom::bloom::prefetch::NoPrefetch;
+use everbloom::bloom::{AddError, Filter, ItemHash};
 use everbloom::format::redisbloom::HEADER_ITERATOR;
 use serde_json::Value;
 

@@ -1,5 +1,6 @@
 //! Whole bitmaps: imported, queried, rebuilt, exported.
 
+use bitvec::prelude::{BitSlice, Lsb0};
 use everbloom::bloom::BitArray;
 use everbloom::bloom::bits::estimate::{clients_items, error_rate_now, fill};
 use everbloom::bloom::filter::policy::{BitOrder, StringForm};
@@ -96,7 +97,7 @@ fn a_filter_that_is_too_small_for_the_string_is_refused() {
     for system in systems() {
         let string = system.string("/bitmap/redis_string_b64");
         let (_, array) = imported(&system, &string, BitOrder::Msb);
-        let highest = array.bits().bit_view().last_one().unwrap() as u64;
+        let highest = BitSlice::<u64, Lsb0>::from_slice(array.bits().words()).last_one().unwrap() as u64;
         for (size_bits, fits) in [(highest + 1, true), (highest, false), (highest / 2, false), (1, false)] {
             assert_eq!(StringForm::read(&string, BitOrder::Msb, size_bits).is_ok(), fits, "{}", system.name);
         }

@@ -3,7 +3,7 @@
 use everbloom::bloom::bits::layout::SchemeLayout;
 use everbloom::bloom::filter::policy::{BitOrder, StringForm};
 use everbloom::bloom::hash::scheme::{ItemEncoding, Scheme, SchemeParameters};
-use everbloom::format::client::{GUAVA_HEADER_BYTES, GuavaError, GuavaHeader};
+use everbloom::format::client::guava::{GUAVA_HEADER_BYTES, GuavaError, GuavaHeader};
 
 use super::vectors::{Array, system};
 

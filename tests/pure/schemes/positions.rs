@@ -3,7 +3,8 @@
 
 use everbloom::bloom::bits::layout::SchemeLayout;
 use everbloom::bloom::hash::scheme::{ItemEncoding, Scheme, SchemeParameters};
-use everbloom::bloom::{Filter, Growth, NoPrefetch};
+use everbloom::bloom::prefetch::NoPrefetch;
+use everbloom::bloom::{Filter, Growth};
 
 use super::vectors::{file, hex, number, numbers, positions, system, systems};
 use crate::batch::{add_both, commands, found_both};

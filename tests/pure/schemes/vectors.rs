@@ -3,12 +3,14 @@
 use data_encoding::{BASE64, HEXLOWER};
 use everbloom::bloom::bits::layout::{Position, Probing, SchemeLayout};
 use everbloom::bloom::filter::policy::{BitOrder, StringForm};
-use everbloom::bloom::hash::scheme::{ItemEncoding, Scheme, SchemeHash, SchemeParameters};
+use everbloom::bloom::hash::scheme::{ItemEncoding, Scheme, SchemeParameters};
+use everbloom::bloom::hash::scheme_hash::SchemeHash;
 use everbloom::bloom::limits::CAPACITY_MAX_ITEMS;
-use everbloom::bloom::{AddError, BitArray, Filter, Growth, NoPrefetch};
+use everbloom::bloom::prefetch::NoPrefetch;
+use everbloom::bloom::{AddError, BitArray, Filter, Growth};
 use serde_json::Value;
 
-use crate::support::make::{client, imported};
+use crate::support::make::{client, imported, set_bits};
 
 /// One file of recordings.
 pub(crate) struct System {
@@ -97,7 +99,7 @@ pub(crate) fn number(value: &Value) -> u32 {
 pub(crate) fn positions(layout: &SchemeLayout, item: &[u8]) -> Vec<u64> {
     let SchemeParameters { scheme, encoding, .. } = layout.parameters();
     let hash = SchemeHash::of_item(scheme, encoding, item).unwrap();
-    layout.spots(hash, layout.array_bits()).map(|Position(position)| position).collect()
+    layout.lines_of(hash, layout.array_bits()).map(|Position(position)| position).collect()
 }
 
 /// A client's array: an imported filter that never grows.
@@ -128,8 +130,8 @@ impl Array {
 
     /// Adds the item. Returns how many of its bits were clear.
     pub(crate) fn insert(&mut self, item: &[u8]) -> Result<u64, AddError> {
-        let set_before = self.0.set_bits();
+        let set_before = set_bits(&self.0);
         self.0.add(item, &u64::MAX, NoPrefetch)?;
-        Ok(self.0.set_bits() - set_before)
+        Ok(set_bits(&self.0) - set_before)
     }
 }

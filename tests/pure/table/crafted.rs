@@ -1,8 +1,9 @@
 //! Items that were crafted to fall into one bucket, block or segment.
 
+use everbloom::bloom::prefetch::NoPrefetch;
 use everbloom::bloom::table::merge::{Counting, Entry};
 use everbloom::bloom::table::{Addition, EntryKind, Table};
-use everbloom::bloom::{AddError, Added, ItemHash, NoPrefetch};
+use everbloom::bloom::{AddError, Added, ItemHash};
 
 use super::{add, add_kind, addition, any, has, has_at, of_kind, plain};
 use crate::support::Random;

@@ -3,8 +3,9 @@
 
 use std::collections::BTreeMap;
 
+use everbloom::bloom::Added;
+use everbloom::bloom::prefetch::NoPrefetch;
 use everbloom::bloom::table::{Addition, Table};
-use everbloom::bloom::{Added, NoPrefetch};
 
 use super::{add, addition, any, counted, has, hash, measured_rate, timed};
 

@@ -8,8 +8,9 @@ mod replicas;
 mod segments;
 
 use everbloom::bloom::hash::murmur3::hash128;
+use everbloom::bloom::prefetch::NoPrefetch;
 use everbloom::bloom::table::{Addition, EntryKind, Table, TableSpec};
-use everbloom::bloom::{AddError, Added, ItemHash, NoPrefetch, OutOfMemory, Prefetch, Room};
+use everbloom::bloom::{AddError, Added, ItemHash, OutOfMemory, Prefetch, Room};
 
 /// Returns the room of a command without a limit.
 fn any() -> Room<'static> {

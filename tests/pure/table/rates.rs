@@ -1,6 +1,6 @@
 //! Plain entries: every item of a large table is found; the error rate and the memory.
 
-use everbloom::bloom::NoPrefetch;
+use everbloom::bloom::prefetch::NoPrefetch;
 use everbloom::bloom::table::{Schedule, Table};
 
 use super::{add, addition, any, has, hash, measured_rate, plain};

@@ -1,9 +1,10 @@
 //! What changes a table: only adds and removals that are accepted, so that replicas have the same bytes.
 
+use everbloom::bloom::prefetch::NoPrefetch;
 use everbloom::bloom::prefetch::Task;
 use everbloom::bloom::table::{Addition, EntryKind, Table};
 use everbloom::bloom::words::Select;
-use everbloom::bloom::{AddError, Added, NoPrefetch, Prefetch, Room};
+use everbloom::bloom::{AddError, Added, Prefetch, Room};
 
 use super::{addition, any, bytes, counted, hash, of_kind, remove, timed};
 use crate::support::Random;

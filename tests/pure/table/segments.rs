@@ -3,8 +3,9 @@
 
 use std::collections::BTreeMap;
 
+use everbloom::bloom::prefetch::NoPrefetch;
 use everbloom::bloom::table::{EntryKind, POSITIONS, Table, TableCounts, TablePart};
-use everbloom::bloom::{Added, BlockMover, BlockVisitor, NoPrefetch, OutOfMemory, Room};
+use everbloom::bloom::{Added, BlockMover, BlockVisitor, OutOfMemory, Room};
 
 use super::{add, add_kind, any, bytes, counted, has, has_at, of_kind, plain, remove};
 use crate::support::Random;

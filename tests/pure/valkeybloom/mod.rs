@@ -10,7 +10,7 @@ use everbloom::bloom::filter::policy::valkeybloom::{
 };
 use everbloom::bloom::hash::siphash::{FIXED_SEED, Seed};
 use everbloom::bloom::{Filter, Format, Growth, OutOfMemory, Policy};
-use everbloom::format::filter::DataType;
+use everbloom::format::DataType;
 use everbloom::format::valkeybloom::{self, decode_blob, load};
 use everbloom::format::{DecodeError, Source};
 use serde_json::Value;

@@ -1,9 +1,9 @@
 //! The layout of RedisBloom's filters, and the parameters that RedisBloom saves for a layer.
 
-use super::{Modulus, Position, Probing};
-use crate::bloom::bits::sizing::truncate;
+use super::{Modulus, Position, Positions, Probing};
 use crate::bloom::hash::ItemHash;
 use crate::bloom::limits::LAYER_MAX_BYTES;
+use crate::bloom::number::truncate;
 
 /// Double hashing: position `i` is `(h1 + i * h2) mod 2^64 mod M`.
 ///
@@ -97,42 +97,22 @@ impl Modulo {
 }
 
 impl Probing<ItemHash> for Modulo {
-    type Spot = Position;
+    type Line = Position;
 
     #[inline(always)]
-    fn first_spots(
-        self,
-        item: ItemHash,
-        _positions: u64,
-        count: u32,
-    ) -> impl Iterator<Item = Position> + Clone {
-        Positions { modulus: self.modulus, number: item.h1, step: item.h2, left: count }
+    fn first_lines(self, item: ItemHash, _: u64, left: u32) -> impl Iterator<Item = Position> + Clone {
+        let (mut number, modulus) = (item.h1, self.modulus);
+        let next = move || {
+            let position = modulus.remainder(number);
+            number = number.wrapping_add(item.h2);
+            position
+        };
+        Positions { left, next }
     }
 
     #[inline(always)]
-    fn spot_count(self) -> u32 {
+    fn line_count(self) -> u32 {
         self.probes.into()
-    }
-}
-
-/// An iterator over the positions of an item.
-#[derive(Clone, Copy, Debug)]
-struct Positions {
-    modulus: Modulus,
-    number: u64,
-    step: u64,
-    left: u32,
-}
-
-impl Iterator for Positions {
-    type Item = Position;
-
-    #[inline(always)]
-    fn next(&mut self) -> Option<Position> {
-        self.left = self.left.checked_sub(1)?;
-        let position = self.modulus.remainder(self.number);
-        self.number = self.number.wrapping_add(self.step);
-        Some(Position(position))
     }
 }
 
@@ -256,7 +236,7 @@ mod tests {
         ];
         for (item, positions) in answers {
             let pair = Murmur2::Wide.pair(item.as_bytes());
-            let spots: Vec<u64> = probing.spots(pair, 0).map(|Position(position)| position).collect();
+            let spots: Vec<u64> = probing.lines_of(pair, 0).map(|Position(position)| position).collect();
             assert_eq!(spots, positions, "{item}");
         }
     }

@@ -3,7 +3,7 @@
 //! On a large layer the cost of a probe is a page walk and a cache miss, not arithmetic. So an item's probes are
 //! confined to a few lines of one page. Part of the format; docs/formats.md specifies it.
 
-use super::{Probing, Spot, set_bit};
+use super::{Line, Probing, set_bit};
 use crate::bloom::hash::ItemHash;
 use crate::bloom::hash::murmur3::{GOLDEN, multiply_high};
 
@@ -11,6 +11,8 @@ use crate::bloom::hash::murmur3::{GOLDEN, multiply_high};
 pub const PAGE_LINES: usize = 64;
 /// Words of a line.
 const LINE_WORDS: usize = 8;
+/// Words of a page.
+pub const PAGE_WORDS: usize = LINE_WORDS * PAGE_LINES;
 /// Bits of a line of 64 bytes.
 pub const LINE_BITS: u64 = 512;
 /// Bits of a page of such lines: 4 KiB.
@@ -102,53 +104,54 @@ macro_rules! with_per_line {
 }
 pub(in crate::bloom) use with_per_line;
 
-/// A line of the item's page.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Line<const PER_LINE: u32> {
-    /// The index of the line in the page, below 64.
-    pub number: usize,
-    /// The word from which the probes are computed.
-    pub source: u64,
-    /// Whether the line has one probe more than `PER_LINE`.
-    pub has_one_more: bool,
-}
-
 impl<const PER_LINE: u32> Probing<ItemHash> for Paged<PER_LINE> {
-    type Spot = Line<PER_LINE>;
+    type Line = PageLine<PER_LINE>;
 
-    const SPOTS_BEFORE_BRANCH: usize = 1;
-    const CHAIN_SPOTS: u32 = 2;
+    const LINES_BEFORE_BRANCH: usize = 1;
+    const CHAIN_LINES: u32 = 2;
 
     #[inline(always)]
-    fn region(self, item: ItemHash, regions: usize) -> usize {
-        page_index(item, regions)
+    fn page(self, item: ItemHash, words: &[u64]) -> Option<&[u64]> {
+        let pages = words.as_chunks::<PAGE_WORDS>().0;
+        pages.get(page_index(item, pages.len())).map(<[u64; PAGE_WORDS]>::as_slice)
     }
 
     #[inline(always)]
-    fn first_spots(
+    fn page_mut(self, item: ItemHash, words: &mut [u64]) -> Option<&mut [u64]> {
+        let pages = words.as_chunks_mut::<PAGE_WORDS>().0;
+        let index = page_index(item, pages.len());
+        pages.get_mut(index).map(<[u64; PAGE_WORDS]>::as_mut_slice)
+    }
+
+    #[inline(always)]
+    fn first_lines(
         self,
         item: ItemHash,
-        _positions: u64,
+        _: u64,
         count: u32,
-    ) -> impl Iterator<Item = Line<PER_LINE>> + Clone {
+    ) -> impl Iterator<Item = PageLine<PER_LINE>> + Clone {
         let ItemHash { h2, .. } = item;
-        // Without the last term, the empty item, whose hash is 0, would have the same bit in every line.
-        let word = h2 ^ (h2 >> 29) ^ GOLDEN;
-        let multipliers = LINE_MULTIPLIERS.get(..count as usize).unwrap_or_default().iter();
-        // An odd step gives distinct lines, for up to 64 of them.
-        let (step, with_one_more) = (h2 >> 6 | 1, self.lines_with_one_more.into());
-        Lines { multipliers, number: 0, with_one_more, line: h2, step, word }
+        PageLines {
+            multipliers: LINE_MULTIPLIERS.get(..count as usize).unwrap_or_default().iter(),
+            number: 0,
+            with_one_more: self.lines_with_one_more.into(),
+            line: h2,
+            // An odd step gives distinct lines, for up to 64 of them.
+            step: h2 >> 6 | 1,
+            // Without the last term, the empty item, whose hash is 0, would have the same bit in every line.
+            word: h2 ^ (h2 >> 29) ^ GOLDEN,
+        }
     }
 
     #[inline(always)]
-    fn spot_count(self) -> u32 {
+    fn line_count(self) -> u32 {
         self.lines.into()
     }
 }
 
 /// An iterator over the lines of an item.
 #[derive(Clone, Debug)]
-struct Lines<const PER_LINE: u32> {
+struct PageLines<const PER_LINE: u32> {
     /// The multipliers of the remaining lines.
     multipliers: std::slice::Iter<'static, u64>,
     /// The number of lines that were returned.
@@ -163,14 +166,14 @@ struct Lines<const PER_LINE: u32> {
 }
 
 // This is a named type so that the compiler inlines a step of the loop.
-impl<const PER_LINE: u32> Iterator for Lines<PER_LINE> {
-    type Item = Line<PER_LINE>;
+impl<const PER_LINE: u32> Iterator for PageLines<PER_LINE> {
+    type Item = PageLine<PER_LINE>;
 
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "the number of a line is below 64")]
-    fn next(&mut self) -> Option<Line<PER_LINE>> {
+    fn next(&mut self) -> Option<PageLine<PER_LINE>> {
         let multiplier = self.multipliers.next()?;
-        let line = Line {
+        let line = PageLine {
             number: (self.line % PAGE_LINES as u64) as usize,
             source: self.word.wrapping_mul(*multiplier),
             has_one_more: self.number < self.with_one_more,
@@ -188,32 +191,23 @@ pub(in crate::bloom) fn page_index(item: ItemHash, pages: usize) -> usize {
     usize::try_from(multiply_high(item.h1, pages as u64)).unwrap_or(usize::MAX)
 }
 
-/// A page: its lines.
-pub type Page = [[u64; LINE_WORDS]; PAGE_LINES];
+/// The probes of an item in one line of its page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageLine<const PER_LINE: u32> {
+    /// The index of the line in the page, below 64.
+    number: usize,
+    /// The word from which the probes are computed.
+    source: u64,
+    /// Whether the line has one probe more than `PER_LINE`.
+    has_one_more: bool,
+}
 
-impl<const PER_LINE: u32> Spot for Line<PER_LINE> {
-    type Region = Page;
-
-    #[inline(always)]
-    fn regions(words: &[u64]) -> usize {
-        lines(words).as_chunks::<PAGE_LINES>().0.len()
-    }
-
-    #[inline(always)]
-    fn region(words: &[u64], index: usize) -> Option<&Page> {
-        lines(words).as_chunks().0.get(index)
-    }
-
-    #[inline(always)]
-    fn region_mut(words: &mut [u64], index: usize) -> Option<&mut Page> {
-        words.as_chunks_mut::<LINE_WORDS>().0.as_chunks_mut().0.get_mut(index)
-    }
-
+impl<const PER_LINE: u32> Line for PageLine<PER_LINE> {
     /// Reads all probes: a branch on a bit of a half-full line would be mispredicted half the time and would cost more
     /// than all the rest.
     #[inline(always)]
-    fn look(self, page: &Page) -> u64 {
-        let Some(words) = page.get(self.number) else { return 0 };
+    fn look(self, page: &[u64]) -> u64 {
+        let Some(words) = page.as_chunks().0.get(self.number) else { return 0 };
         let mut set = 1;
         for probe in 0..PER_LINE {
             set &= self.bit(words, probe);
@@ -222,8 +216,8 @@ impl<const PER_LINE: u32> Spot for Line<PER_LINE> {
     }
 
     #[inline(always)]
-    fn set(self, page: &mut Page) -> u32 {
-        let Some(words) = page.get_mut(self.number) else { return 0 };
+    fn set(self, page: &mut [u64]) -> u32 {
+        let Some(words) = page.as_chunks_mut().0.get_mut(self.number) else { return 0 };
         let mut new_bits = 0;
         for probe in 0..PER_LINE {
             new_bits += self.set_in(words, probe);
@@ -232,12 +226,12 @@ impl<const PER_LINE: u32> Spot for Line<PER_LINE> {
     }
 
     #[inline(always)]
-    fn word(self, page: &Page) -> Option<&u64> {
-        page.get(self.number).map(|[word, ..]| word)
+    fn word(self, page: &[u64]) -> Option<&u64> {
+        page.as_chunks::<LINE_WORDS>().0.get(self.number).map(|[word, ..]| word)
     }
 }
 
-impl<const PER_LINE: u32> Line<PER_LINE> {
+impl<const PER_LINE: u32> PageLine<PER_LINE> {
     /// Returns a probe of the line: the index of its word and the bit in the word. The top nine bits of the source are
     /// for the first probe, the next nine for the next one: three for the word, six for the bit.
     #[inline(always)]
@@ -257,9 +251,4 @@ impl<const PER_LINE: u32> Line<PER_LINE> {
         let (word, bit) = self.probe(probe);
         if let Some(word) = words.get_mut(word) { set_bit(word, bit) } else { 0 }
     }
-}
-
-#[inline(always)]
-fn lines(words: &[u64]) -> &[[u64; LINE_WORDS]] {
-    words.as_chunks().0
 }

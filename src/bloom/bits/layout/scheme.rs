@@ -1,7 +1,8 @@
 //! The layouts of clients' schemes.
 
-use super::{Modulus, Position, Probing};
-use crate::bloom::hash::scheme::{PHP_UNIT_BITS, Scheme, SchemeError, SchemeHash, SchemeParameters};
+use super::{Modulus, Position, Positions, Probing};
+use crate::bloom::hash::scheme::{PHP_UNIT_BITS, Scheme, SchemeError, SchemeParameters};
+use crate::bloom::hash::scheme_hash::SchemeHash;
 
 /// The layout of a client's filter, with checked parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,22 +50,18 @@ impl SchemeLayout {
 }
 
 impl Probing<SchemeHash> for SchemeLayout {
-    type Spot = Position;
+    type Line = Position;
 
     /// The order is that of the client's code.
     #[inline(always)]
-    fn first_spots(
-        self,
-        item: SchemeHash,
-        _positions: u64,
-        count: u32,
-    ) -> impl Iterator<Item = Position> + Clone {
+    fn first_lines(self, item: SchemeHash, _: u64, left: u32) -> impl Iterator<Item = Position> + Clone {
         let Self { parameters: SchemeParameters { shift, .. }, modulus } = self;
-        item.probes(count).map(move |hash| Position(modulus.remainder(hash) >> shift))
+        let mut numbers = item.numbers();
+        Positions { left, next: move || modulus.remainder(numbers.next()) >> shift }
     }
 
     #[inline(always)]
-    fn spot_count(self) -> u32 {
+    fn line_count(self) -> u32 {
         self.parameters.probes
     }
 }

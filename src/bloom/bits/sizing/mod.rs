@@ -2,33 +2,25 @@
 //!
 //! The textbook size, `-n ln p / ln(2)^2`, does not keep it. It ignores that the fill of a small layer varies and
 //! that the pages and lines of a paged layer are not equally loaded. It also ignores that a filter does not count
-//! false positives: a full filter has more added items than counted ones. The models [`scattered`] and [`page`]
+//! false positives: a full filter has more added items than counted ones. The models [`scattered`] and [`paged`]
 //! account for this; tests/pure/sizing.rs and tests/pure/accuracy.rs check it.
 //!
 //! Replicas must build the same layer. So the functions here use IEEE 754 arithmetic, including square roots, and
 //! `exp` and `log` of the libm crate, which give the same bits on every machine, unlike those of the C library.
 
-mod demand;
-mod fill;
-mod page;
+pub mod estimate;
 mod paged;
 mod scattered;
 
-pub use self::demand::sized_rate;
-pub use self::fill::{
-    added_anywhere, error_rate_now, estimated_items, expected_bits, full_rate, full_rate_anywhere, rate_of,
-};
+use std::ops::RangeInclusive;
 
-use self::demand::Demand;
-use super::layer::LayerSpec;
-use super::layout::{LINE_PROBES_MAX, LINES_MAX, PAGE_BITS, Paged, Scattered};
-use super::placement::{Layout, Placement};
-use crate::bloom::hash::Hash;
-use crate::bloom::limits::{CAPACITY_MAX_ITEMS, LAYER_MAX_BYTES, PROBES_MAX};
+use super::layout::{LINE_PROBES_MAX, LINES_MAX, Layout, PAGE_BITS, Paged, Scattered};
+use crate::bloom::limits::{CAPACITY_MAX_ITEMS, LAYER_ERROR_RATE_MIN, LAYER_MAX_BYTES, PROBES_MAX};
+use crate::bloom::number::truncate;
 
 /// The fixed parameters of a layer of everbloom's own layouts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
+pub struct LayerShape {
     /// Lines per item; 0 in a scattered layout.
     pub lines: u8,
     /// Probes per item.
@@ -39,10 +31,10 @@ pub struct Shape {
     pub capacity_items: u64,
 }
 
-impl Shape {
+impl LayerShape {
     /// Returns the smallest shape that keeps `error_rate` with `capacity_items` distinct items.
     ///
-    /// Rates below [`LAYER_ERROR_RATE_MIN`](crate::bloom::limits::LAYER_ERROR_RATE_MIN) are sized as that rate, rates
+    /// Rates below [`LAYER_ERROR_RATE_MIN`] are sized as that rate, rates
     /// above `1 - 2^-20` as that one. A shape for more items is never smaller. A shape for a lower rate is never
     /// smaller within one layout, and at most 1.3 % smaller if it has more lines. O(1), no allocation; measured at 1
     /// to 16 us for a scattered layer and 10 to 90 us for a paged one.
@@ -67,12 +59,6 @@ impl Shape {
         Some(Self { lines, probes, positions, capacity_items })
     }
 
-    /// Returns the number of pages, or 1 for a layer without pages.
-    #[must_use]
-    pub const fn regions(&self) -> u64 {
-        if self.lines == 0 { 1 } else { self.positions / PAGE_BITS }
-    }
-
     /// Returns the layout.
     #[must_use]
     pub fn layout(&self) -> Layout {
@@ -82,14 +68,6 @@ impl Shape {
             0 => Layout::Scattered(Scattered::new(probes)),
             lines => Layout::Paged(Paged::new(probes, lines)),
         }
-    }
-
-    /// Returns the layer of this shape, which must be valid.
-    #[must_use]
-    pub fn spec(&self, hash: Hash) -> LayerSpec {
-        let placement = Placement::new(hash, self.layout());
-        let (size_bits, capacity_items) = (self.positions, self.capacity_items);
-        LayerSpec { placement, size_bits, capacity_items, has_head: false }
     }
 
     /// Checks every field. Every decoder calls it before it allocates.
@@ -117,12 +95,49 @@ impl Shape {
     }
 }
 
-/// Returns `value` without its fraction; 0 for negative values and NaN, `u64::MAX` for too large ones.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "`as` saturates, which is wanted"
-)]
-pub(in crate::bloom) const fn truncate(value: f64) -> u64 {
-    value as u64
+/// The requirements of a layer: the number of items and the error rate.
+#[derive(Clone, Copy, Debug)]
+struct Demand {
+    /// The counted items at its capacity, which exclude false positives.
+    items: f64,
+    /// The error rate to keep with these items.
+    rate: f64,
+    /// Lines per item in a layer with pages.
+    lines: u8,
+}
+
+impl Demand {
+    /// Returns the requirements of a layer that keeps `error_rate` with `capacity_items`.
+    fn new(capacity_items: u64, error_rate: f64) -> Self {
+        let rate = sized_rate(error_rate);
+        Self { items: capacity_items.max(1) as f64, rate, lines: lines_by_rate(rate) }
+    }
+
+    /// Returns the numbers of probes among which the smallest layer is found. The best number is `log2(1/rate)` for
+    /// an ideal layer (Bloom, 1970), and a few fewer for unevenly loaded lines.
+    fn probe_candidates(&self, most: u32) -> RangeInclusive<u32> {
+        let ideal = truncate(-libm::log2(self.rate));
+        let ideal = u32::try_from(ideal).unwrap_or(u32::MAX).min(most);
+        ideal.saturating_sub(2).max(1)..=ideal.saturating_add(1).min(most)
+    }
+}
+
+/// Returns the error rate that a layer for `error_rate` is sized for: the nearest one within the limits.
+#[must_use]
+pub fn sized_rate(error_rate: f64) -> f64 {
+    let rate = if error_rate.is_nan() { LAYER_ERROR_RATE_MIN } else { error_rate };
+    rate.clamp(LAYER_ERROR_RATE_MIN, RATE_MAX)
+}
+
+/// Largest error rate that a layer is sized for: the logarithm of a higher one is lost in rounding.
+const RATE_MAX: f64 = 1.0 - 1.0 / (1u64 << 20) as f64;
+
+/// The fewest lines with which a layer is at most about 1.2 % larger than a scattered one, down to 5e-7. Below that
+/// an item has many probes, and one more line costs little.
+const LINES_BY_RATE: [(f64, u8); 8] =
+    [(0.05, 1), (3.5e-3, 2), (5e-4, 3), (5e-5, 4), (5e-6, 5), (5e-7, 6), (1e-7, 7), (0.0, 8)];
+
+/// Returns the lines per item for an error rate.
+fn lines_by_rate(rate: f64) -> u8 {
+    LINES_BY_RATE.iter().find(|(from, _)| rate >= *from).map_or(8, |(_, lines)| *lines)
 }

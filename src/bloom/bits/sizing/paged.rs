@@ -1,12 +1,16 @@
-//! Sizes of layers that confine an item to a few lines of one page.
+//! Sizes of paged layers, which confine an item to a few lines of one page: [`PageModel`] gives the error rate at a load,
+//! and [`solve`] finds the load with the required error rate.
 //!
-//! [`page`](super::page) gives the error rate at a load. This module finds the load with the required error rate.
+//! Pages and lines are not equally loaded, and heavily loaded lines raise the error rate more than lightly loaded
+//! ones lower it. So the error rate is a mixture over the loads (Putze, Sanders and Singler, "Cache-, Hash- and
+//! Space-Efficient Bloom Filters", 2007, here with distinct lines in a page). The load J of a page is Poisson
+//! distributed. Given J, the probability that all probes of a line are set is a sum of J-th powers, one for each
+//! number of positions that may be clear.
 
-use super::demand::Demand;
-use super::page::PageModel;
-use super::truncate;
-use crate::bloom::bits::layout::{LINE_PROBES_MAX, PAGE_BITS};
+use super::Demand;
+use crate::bloom::bits::layout::{LINE_BITS, LINE_PROBES_MAX, PAGE_BITS, PAGE_LINES};
 use crate::bloom::limits::PROBES_MAX;
+use crate::bloom::number::truncate;
 
 /// Returns the probes and positions of the smallest paged layer that meets the requirements.
 pub(super) fn solve(demand: &Demand) -> (u32, u64) {
@@ -123,3 +127,217 @@ const PROGRESSION: f64 = 160.0;
 const STEPS_MAX: u32 = 12;
 /// Relative deviation from the required rate at which the search ends.
 const TOLERANCE: f64 = 1e-11;
+
+/// How the probes of an item of a paged layer are split over its lines.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PageModel {
+    lines: u32,
+    per_line: u32,
+    lines_with_one_more: u32,
+}
+
+impl PageModel {
+    /// Returns the model of `probes` probes in `lines` lines, at least one.
+    pub(super) fn new(probes: u32, lines: u8) -> Self {
+        let lines = u32::from(lines.max(1));
+        Self { lines, per_line: probes / lines, lines_with_one_more: probes % lines }
+    }
+
+    /// Returns the error rate with an average of `load` added items per page, for many pages.
+    pub(super) fn error_rate(self, load: f64) -> f64 {
+        let deviation = load.sqrt() * STEP;
+        let start = load - deviation * f64::from(POINTS_BELOW);
+        let mut walk = Walk::new(self, start, deviation);
+        let (mut rate, mut weights) = (0.0, 0.0);
+        for point in 0..POINTS {
+            let weight = poisson_weight(start + deviation * f64::from(point), load);
+            rate += weight * walk.error_rate();
+            weights += weight;
+            walk.step();
+        }
+        rate / weights
+    }
+
+    /// Returns the [`error_rate`](Self::error_rate) at a light load, at most about 200: the sum over every number of
+    /// items of a page.
+    pub(super) fn light_error_rate(self, load: f64) -> f64 {
+        let mut walk = Walk::new(self, 0.0, 1.0);
+        let (mut rate, mut weight) = (0.0, libm::exp(-load));
+        for items in 1..=LIGHT_ITEMS_MAX {
+            rate += weight * walk.error_rate();
+            weight *= load / f64::from(items);
+            walk.step();
+        }
+        rate
+    }
+
+    /// Returns the probability that an item of a page sets a given position of it.
+    pub(super) fn hit_rate(self) -> f64 {
+        self.lines_hitting(1.0 - 1.0 / LINE_BITS as f64) / PAGE_LINES as f64
+    }
+
+    /// Returns the expected number of lines of an item in which a probe is outside the share `missing` of the line.
+    fn lines_hitting(self, missing: f64) -> f64 {
+        let hitting = |probes: u32, lines: u32| f64::from(lines) * (1.0 - power_of(missing, probes));
+        hitting(self.per_line, self.lines - self.lines_with_one_more)
+            + hitting(self.per_line + 1, self.lines_with_one_more)
+    }
+
+    /// Returns the logarithm of the share of items of a page that miss `clear` given positions of a line.
+    fn ln_missing(self, clear: usize) -> f64 {
+        let hit = self.lines_hitting(1.0 - clear as f64 / LINE_BITS as f64);
+        libm::log1p(-hit / PAGE_LINES as f64)
+    }
+}
+
+/// The probability that all probes of a line are set, for equally spaced numbers of items of its page.
+struct LineWalk {
+    coefficients: &'static [f64; TERMS],
+    /// For each number of positions: the share of items that miss them, to the power of the number of items.
+    powers: [Geometric; TERMS],
+}
+
+impl LineWalk {
+    fn new(model: PageModel, probes: u32, start: f64, distance: f64) -> Self {
+        let mut powers = [Geometric { value: 1.0, ratio: 1.0 }; TERMS];
+        for (clear, power) in powers.iter_mut().enumerate().skip(1) {
+            let ln_base = model.ln_missing(clear);
+            *power = Geometric { value: libm::exp(ln_base * start), ratio: libm::exp(ln_base * distance) };
+        }
+        Self { coefficients: MOMENT_COEFFICIENTS.get(probes as usize).unwrap_or(&[0.0; TERMS]), powers }
+    }
+
+    /// Returns the probability, at least 0: in a nearly empty page, rounding may make the differences of the terms
+    /// negative.
+    fn probability(&self) -> f64 {
+        let terms = self.coefficients.iter().zip(&self.powers);
+        terms.map(|(coefficient, power)| coefficient * power.value).sum::<f64>().max(0.0)
+    }
+
+    fn step(&mut self) {
+        for power in &mut self.powers {
+            power.value *= power.ratio;
+        }
+    }
+}
+
+/// The error rate of a page for equally spaced numbers of its items.
+struct Walk {
+    model: PageModel,
+    line: LineWalk,
+    line_with_one_more: LineWalk,
+}
+
+impl Walk {
+    /// Returns a walk that begins at `start` items and adds `distance` with each step.
+    fn new(model: PageModel, start: f64, distance: f64) -> Self {
+        let line = |probes| LineWalk::new(model, probes, start, distance);
+        Self { model, line: line(model.per_line), line_with_one_more: line(model.per_line + 1) }
+    }
+
+    /// Returns the error rate of a page with the current number of items.
+    fn error_rate(&self) -> f64 {
+        let PageModel { lines, lines_with_one_more, .. } = self.model;
+        power_of(self.line.probability(), lines - lines_with_one_more)
+            * power_of(self.line_with_one_more.probability(), lines_with_one_more)
+    }
+
+    fn step(&mut self) {
+        self.line.step();
+        self.line_with_one_more.step();
+    }
+}
+
+/// Largest number of items of a page in the sum of [`PageModel::light_error_rate`]: 40 standard deviations above a
+/// load of 128. Much lower loads need that margin, because heavy pages matter most.
+const LIGHT_ITEMS_MAX: u32 = 580;
+
+/// Distance of quadrature points in standard deviations. The trapezoid rule on a smooth bell curve converges faster
+/// than any power of it: 3/4 leaves an error of about e^-35.
+const STEP: f64 = 0.75;
+/// Points below the mean: 7.5 standard deviations.
+const POINTS_BELOW: u32 = 10;
+/// The number of points. They reach 10.5 standard deviations above the mean: at the lowest rates the pages that
+/// matter most are 2 above it.
+const POINTS: u32 = 25;
+
+/// A power whose exponent grows in equal steps.
+#[derive(Clone, Copy)]
+struct Geometric {
+    value: f64,
+    ratio: f64,
+}
+
+/// Returns the Poisson probability of `count`, which need not be an integer, up to a factor that is the same for all
+/// counts (Stirling's series; the next term is below 1e-9 from 100 on). It is 0 below 1, because a page without items
+/// has no false positives.
+fn poisson_weight(count: f64, mean: f64) -> f64 {
+    if count < 1.0 {
+        return 0.0;
+    }
+    libm::exp(count - mean - count * libm::log(count / mean) - 1.0 / (12.0 * count)) / count.sqrt()
+}
+
+/// Returns `base` to a small integer power.
+fn power_of(base: f64, exponent: u32) -> f64 {
+    (0..exponent).fold(1.0, |product, _| product * base)
+}
+
+/// Number of terms: 0 to [`LINE_PROBES_MAX`] positions of a line may be clear.
+const TERMS: usize = LINE_PROBES_MAX as usize + 1;
+
+/// For each number of probes of a line: `c_j` with `E[fill^q] = sum c_j G(1 - j/512)`, the probability that `q`
+/// positions, which may coincide, are all set. G is the generating function of the number of probes in the line.
+static MOMENT_COEFFICIENTS: [[f64; TERMS]; TERMS] = all_moment_coefficients();
+
+/// Returns the coefficients. The probability that `q` positions are `i` distinct ones is that of an occupancy. By
+/// inclusion and exclusion, `i` given positions are all set after t probes with probability `sum (-1)^j binomial(i,
+/// j) (1 - j/512)^t`.
+#[expect(clippy::indexing_slicing, reason = "evaluated by the compiler, to which a wrong index is an error")]
+const fn all_moment_coefficients() -> [[f64; TERMS]; TERMS] {
+    let mut all = [[0.0; TERMS]; TERMS];
+    let mut distinct = [0.0; TERMS];
+    distinct[0] = 1.0;
+    let mut q = 0;
+    while q < TERMS {
+        let mut i = 0;
+        while i <= q {
+            let mut j = 0;
+            while j <= i {
+                all[q][j] += distinct[i] * SIGNED_BINOMIALS[i][j];
+                j += 1;
+            }
+            i += 1;
+        }
+        // One more probe is at a set position or at a clear one.
+        let mut i = TERMS - 1;
+        while i > 0 {
+            let stay = i as f64 / LINE_BITS as f64;
+            let rise = 1.0 - (i - 1) as f64 / LINE_BITS as f64;
+            distinct[i] = distinct[i] * stay + distinct[i - 1] * rise;
+            i -= 1;
+        }
+        distinct[0] = 0.0;
+        q += 1;
+    }
+    all
+}
+
+/// `(-1)^j binomial(i, j)`, by i and j.
+static SIGNED_BINOMIALS: [[f64; TERMS]; TERMS] = signed_binomials();
+
+#[expect(clippy::indexing_slicing, reason = "evaluated by the compiler, to which a wrong index is an error")]
+const fn signed_binomials() -> [[f64; TERMS]; TERMS] {
+    let mut all = [[0.0; TERMS]; TERMS];
+    let mut i = 0;
+    while i < TERMS {
+        let (mut j, mut signed_binomial) = (0, 1.0);
+        while j <= i {
+            all[i][j] = signed_binomial;
+            signed_binomial *= -((i - j) as f64) / (j + 1) as f64;
+            j += 1;
+        }
+        i += 1;
+    }
+    all
+}

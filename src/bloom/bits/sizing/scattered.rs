@@ -4,9 +4,9 @@
 //! classic formula uses the power of the mean of X/m. In a small layer the variance of X makes the mean of the power
 //! larger (Bose et al., "On the False-Positive Rate of Bloom Filters", 2008).
 
-use super::demand::Demand;
-use super::truncate;
+use super::Demand;
 use crate::bloom::limits::{PAGED_MIN_BYTES, PROBES_MAX};
+use crate::bloom::number::truncate;
 
 /// Most words of a scattered layer.
 const WORDS_MAX: u64 = PAGED_MIN_BYTES / 8 - 1;

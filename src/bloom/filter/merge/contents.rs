@@ -5,10 +5,10 @@ use std::cell::OnceCell;
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{Hash as HashBy, Hasher};
 
-use crate::bloom::bits::estimate::{clients_items, deviation, whole};
-use crate::bloom::bits::sizing::{self, added_anywhere, full_rate, full_rate_anywhere};
+use crate::bloom::bits::estimate::{added_anywhere, clients_items, deviation, full_rate_anywhere};
 use crate::bloom::bits::{BitArray, Layer, Layout};
 use crate::bloom::hash::Hash;
+use crate::bloom::number::whole;
 
 /// The contents of a layer, now or after the planned unions.
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +51,7 @@ impl<'f> Contents<'f> {
     /// Returns the estimated number of distinct items that have set `set_bits` bits. O(1).
     pub(super) fn items_by_fill(&self, set_bits: u64) -> u64 {
         match self.shape.shape() {
-            Some(shape) => whole(sizing::estimated_items(&shape, set_bits)),
+            Some(shape) => whole(shape.estimated_items(set_bits)),
             None => clients_items(set_bits, self.shape.positions(), self.shape.layout().probes()),
         }
     }
@@ -78,7 +78,7 @@ impl<'f> Contents<'f> {
     /// Returns the error rate when the layer has as many items as its capacity; at least the current one. O(probes).
     pub(super) fn full_error_rate(&self) -> f64 {
         let full = match self.shape.shape() {
-            Some(shape) => full_rate(&shape),
+            Some(shape) => shape.full_rate(),
             None => {
                 let (positions, probes) = (self.shape.positions(), self.shape.layout().probes());
                 full_rate_anywhere(self.capacity_items(), positions, probes)

@@ -2,8 +2,7 @@
 
 use super::contents::{Contents, ShapeIndex, spent};
 use super::{LastLayer, MergeError, MergePlan, Union};
-use crate::bloom::bits::sizing::Shape;
-use crate::bloom::bits::{BitArray, Layer};
+use crate::bloom::bits::{BitArray, Layer, LayerSpec};
 use crate::bloom::filter::Filter;
 use crate::bloom::filter::policy::{BITS_SHARE, Promise};
 use crate::bloom::filter::size::Footprint;
@@ -270,7 +269,7 @@ impl<'f, 's: 'f> Planner<'f, 's> {
             let capacity_items =
                 self.last().map_or(1, |last| last.capacity_items().clamp(1, CAPACITY_MAX_ITEMS));
             let spec =
-                Shape::sized(capacity_items, budget.next_layer_error_rate(closed)).spec(self.next_hash());
+                LayerSpec::sized(capacity_items, budget.next_layer_error_rate(closed), self.next_hash());
             self.extend(self.footprint.with_layer_spec(&spec), limit)?;
             self.plan.added.push(Layer::try_new(spec)?);
         }

@@ -8,7 +8,6 @@ pub mod valkeybloom;
 pub mod window;
 
 use super::kind::Kind;
-use crate::bloom::bits::sizing::Shape;
 use crate::bloom::bits::{Layer, LayerSpec, Layout};
 use crate::bloom::generation::Moment;
 use crate::bloom::hash::Hash;
@@ -255,7 +254,7 @@ impl Policy {
             return Ok(PartSpec::Table(table, hash));
         }
         let layer = match self.promise() {
-            Some(promise) => Shape::sized(promise.capacity_items, promise.bits_error_rate()).spec(hash),
+            Some(promise) => LayerSpec::sized(promise.capacity_items, promise.bits_error_rate(), hash),
             None => self.layers(hash).next().ok_or(ReserveError::TooLong)??,
         };
         Ok(PartSpec::Layer(layer))

@@ -8,10 +8,10 @@ use std::f64::consts::LN_2;
 
 use super::promise::Growth;
 use crate::bloom::bits::layout::Prime;
-use crate::bloom::bits::sizing::truncate;
 use crate::bloom::bits::{Layer, LayerSpec, Layout, Placement};
 use crate::bloom::hash::Hash;
 use crate::bloom::limits::{LAYER_MAX_BYTES, LAYERS_MAX, VALKEYBLOOM_CAPACITY_MAX_ITEMS};
+use crate::bloom::number::truncate;
 use crate::bloom::outcome::{Limit, ReserveError};
 
 /// Tightening ratio of a filter that is created without one (`bloom-tightening-ratio`), and of every filter of 0.1.0.

@@ -2,9 +2,9 @@
 
 use super::{CAPACITY_IS_BITS, NO_ROUND, RedisBloomOptions};
 use crate::bloom::bits::layout::Modulo;
-use crate::bloom::bits::sizing::truncate;
 use crate::bloom::bits::{LayerSpec, Layout, Placement};
 use crate::bloom::hash::Hash;
+use crate::bloom::number::truncate;
 
 /// The square of the natural logarithm of 2, with RedisBloom's digits.
 const LN2_SQUARED: f64 = 0.480453013918201;
@@ -78,7 +78,8 @@ fn binary_exponent(number: f64) -> Option<i16> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bloom::bits::layout::{LayerParameters, probes_for};
+    use crate::bloom::bits::layout::LayerParameters;
+    use crate::bloom::bits::layout::modulo::probes_for;
     use crate::bloom::hash::murmur2::Murmur2;
 
     fn made(capacity_items: u64, error_rate: f64, options: RedisBloomOptions) -> Option<LayerSpec> {

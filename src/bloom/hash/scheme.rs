@@ -4,15 +4,9 @@
 //! scheme of its client. Schemes and encodings are part of the format: **add, never edit**. tests/pure/schemes
 //! compares every scheme with recordings of the clients' own code.
 
-mod digest;
-mod encoding;
-mod php;
-mod text;
-
-pub use digest::SchemeHash;
-pub use encoding::{ItemEncoding, NotEncodable};
-
 use thiserror::Error;
+
+pub use crate::bloom::encoding::{ItemEncoding, NotEncodable};
 
 use crate::bloom::limits::LAYER_MAX_BYTES;
 

@@ -2,17 +2,18 @@
 
 use highway::{HighwayHash, HighwayHasher, Key};
 
+use super::ItemHash;
+use super::murmur3::{Murmur3, low_half};
 use super::php::PhpHashes;
-use super::{ItemEncoding, Scheme};
-use crate::bloom::hash::ItemHash;
-use crate::bloom::hash::murmur3::{Murmur3, low_half};
+use super::scheme::Scheme;
+use crate::bloom::encoding::ItemEncoding;
 
 /// The digest of an item by a client's scheme. Each probe follows from it in O(1), for any length of the item.
 #[derive(Clone, Copy, Debug)]
-pub struct SchemeHash(State);
+pub struct SchemeHash(SchemeState);
 
 #[derive(Clone, Copy, Debug)]
-enum State {
+enum SchemeState {
     /// MurmurHash3 x64_128 of the item, to be continued with the index of the probe.
     Salted(Murmur3),
     /// FNV-1a in 32 bits of the item, to be continued with the index of the probe.
@@ -28,7 +29,7 @@ enum State {
 /// A placeholder for the digest of an item that cannot be hashed.
 impl Default for SchemeHash {
     fn default() -> Self {
-        Self(State::Fnv1a32(0))
+        Self(SchemeState::Fnv1a32(0))
     }
 }
 
@@ -41,15 +42,15 @@ impl SchemeHash {
             _ => murmur3_x64(encoding, item),
         };
         Some(Self(match scheme {
-            Scheme::Murmur3Salted | Scheme::GoZero => State::Salted(murmur3_x64()?),
+            Scheme::Murmur3Salted | Scheme::GoZero => SchemeState::Salted(murmur3_x64()?),
             Scheme::Fnv32aSalted => {
                 let mut hash = FNV_OFFSET_BASIS;
                 encoding.encode(item, |chunk| hash = fnv1a32(hash, chunk))?;
-                State::Fnv1a32(hash)
+                SchemeState::Fnv1a32(hash)
             }
             Scheme::GuavaMitz32 => {
                 let ItemHash { h1, .. } = murmur3_x64()?.finish();
-                State::Mitz32((h1 & 0xFFFF_FFFF) as u32, (h1 >> 32) as u32)
+                SchemeState::Mitz32((h1 & 0xFFFF_FFFF) as u32, (h1 >> 32) as u32)
             }
             Scheme::GuavaMitz64 | Scheme::CsharpNetfxMitz64 => mitz64(murmur3_x64()?.finish()),
             Scheme::Murmur3X86Mitz64 => {
@@ -60,61 +61,56 @@ impl SchemeHash {
             Scheme::PhpBkdrJsSdbm => {
                 let mut hashes = PhpHashes::EMPTY;
                 encoding.encode(item, |chunk| hashes = hashes.update(chunk))?;
-                State::Php(hashes.finish())
+                SchemeState::Php(hashes.finish())
             }
             Scheme::Redisson => {
                 let mut hasher = HighwayHasher::new(Key(REDISSON_KEY));
                 encoding.encode(item, |chunk| hasher.append(chunk))?;
                 let [h1, h2] = hasher.finalize128();
                 // As in `RedissonBloomFilter.hash`.
-                State::Sums(h1, [h2, h1])
+                SchemeState::Sums(h1, [h2, h1])
             }
         }))
     }
 
     /// Returns the probes of the item before the reduction to the size of the filter, in the client's order.
     #[inline(always)]
-    pub(in crate::bloom) const fn probes(self, count: u32) -> Probes {
-        Probes { state: self.0, index: 0, count }
+    pub(in crate::bloom) const fn numbers(self) -> SchemeNumbers {
+        SchemeNumbers { state: self.0, index: 0 }
     }
 }
 
-/// The probes of an item, each in O(1).
+/// The probes of an item as numbers, each in O(1).
 #[derive(Clone, Copy, Debug)]
-pub(in crate::bloom) struct Probes {
-    state: State,
+pub(in crate::bloom) struct SchemeNumbers {
+    state: SchemeState,
     index: u32,
-    count: u32,
 }
 
-impl Iterator for Probes {
-    type Item = u64;
-
+impl SchemeNumbers {
+    /// Returns the next number.
     #[inline(always)]
-    fn next(&mut self) -> Option<u64> {
+    pub(in crate::bloom) fn next(&mut self) -> u64 {
         let index = self.index;
-        if index == self.count {
-            return None;
-        }
-        self.index = index + 1;
+        self.index = index.wrapping_add(1);
         // A client's `byte(i)` wraps at 256.
         let [salt, ..] = index.to_le_bytes();
-        Some(match &mut self.state {
-            State::Salted(hash) => hash.finish_with(salt).h1,
-            State::Fnv1a32(hash) => fnv1a32(*hash, &[salt]).into(),
-            State::Mitz32(sum, high) => {
+        match &mut self.state {
+            SchemeState::Salted(hash) => hash.finish_with(salt).h1,
+            SchemeState::Fnv1a32(hash) => fnv1a32(*hash, &[salt]).into(),
+            SchemeState::Mitz32(sum, high) => {
                 *sum = sum.wrapping_add(*high);
                 let is_negative = *sum >> 31 == 1;
                 if is_negative { !*sum } else { *sum }.into()
             }
-            State::Sums(sum, [next, after]) => {
+            SchemeState::Sums(sum, [next, after]) => {
                 let hash = *sum & NOT_NEGATIVE;
                 *sum = sum.wrapping_add(*next);
                 std::mem::swap(next, after);
                 hash
             }
-            State::Php(hashes) => hashes.get(index as usize).copied().unwrap_or(0).into(),
-        })
+            SchemeState::Php(hashes) => hashes.get(index as usize).copied().unwrap_or(0).into(),
+        }
     }
 }
 
@@ -126,8 +122,8 @@ fn murmur3_x64(encoding: ItemEncoding, item: &[u8]) -> Option<Murmur3> {
 }
 
 /// Returns the state of Guava's `BloomFilterStrategies.MURMUR128_MITZ_64`.
-fn mitz64(ItemHash { h1, h2 }: ItemHash) -> State {
-    State::Sums(h1, [h2, h2])
+fn mitz64(ItemHash { h1, h2 }: ItemHash) -> SchemeState {
+    SchemeState::Sums(h1, [h2, h2])
 }
 
 /// Returns FNV-1a in 32 bits, continued from `state` (Fowler, Noll and Vo; draft-eastlake-fnv).

@@ -1,11 +1,9 @@
 //! How a client's library turns an item into the bytes that it hashes, under frozen ids.
 
-use std::io::{Cursor, Read};
+use std::io::{self, Read};
 
-use smallvec::SmallVec;
+use smallvec::{IntoIter, SmallVec, smallvec};
 use thiserror::Error;
-
-use super::text::{Form, FormedText, PREFIX_MAX_BYTES, TextEncoder, encode_text};
 
 /// How a client's library turns an item into bytes before it hashes them. The number of each variant is its id in the
 /// format: add, never edit.
@@ -84,68 +82,135 @@ impl ItemEncoding {
     /// Integers have no plus sign, leading zeros or spaces. O(length); allocates nothing.
     #[inline]
     pub fn encode(self, item: &[u8], mut take: impl FnMut(&[u8])) -> Option<()> {
-        match self.of(item)? {
-            Encoded::Bytes(bytes) => take(bytes),
-            Encoded::Integer(bytes) => take(&bytes),
-            Encoded::Text(text) => encode_text(text, &mut take),
+        match self {
+            Self::Raw => take(item),
+            _ => pass_chunks(self.reader(item)?, &mut take),
         }
         Some(())
     }
 
-    /// Returns whether the item is in the [domain](Self::domain) of the encoding. O(length).
-    pub(in crate::bloom) fn can_express(self, item: &[u8]) -> bool {
-        self.of(item).is_some()
-    }
-
     /// Returns a reader of the same bytes, which cannot fail.
-    pub(super) fn reader(self, item: &[u8]) -> Option<impl Read> {
-        Some(match self.of(item)? {
-            Encoded::Bytes(bytes) => EncodedReader::Bytes(bytes),
-            Encoded::Integer(bytes) => EncodedReader::Integer(Cursor::new(bytes)),
-            Encoded::Text(text) => EncodedReader::Text(TextEncoder::new(text)),
-        })
-    }
-
-    #[inline(always)]
     #[expect(clippy::big_endian_bytes, reason = "one of the clients writes integers high byte first")]
-    fn of(self, item: &[u8]) -> Option<Encoded<'_>> {
-        Some(match self {
-            Self::Raw => Encoded::Bytes(item),
-            Self::Utf16Le => Encoded::Text(FormedText::plain(Form::Utf16Le, text(item)?)),
-            Self::Int32Le => Encoded::Integer(int32(item)?.to_le_bytes().into_iter().collect()),
-            Self::Int64Le => Encoded::Integer(int64(item)?.to_le_bytes().into_iter().collect()),
-            Self::Int32Be => Encoded::Integer(int32(item)?.to_be_bytes().into_iter().collect()),
-            Self::Kryo5String => Encoded::Text(kryo5_string(text(item)?)),
-            Self::JsonString => Encoded::Text(FormedText {
-                form: Form::Json,
-                prefix: SmallVec::from_slice(b"\""),
-                text: text(item)?,
-                suffix: Some(b'"'),
-            }),
-        })
+    pub(super) fn reader(self, item: &[u8]) -> Option<EncodedItem<'_>> {
+        let mut encoded = EncodedItem {
+            encoding: self,
+            run: &[],
+            special: Bytes::new().into_iter(),
+            text: "",
+            suffix: None,
+        };
+        let mut prefix = Bytes::new();
+        match self {
+            Self::Raw => encoded.run = item,
+            Self::Utf16Le => encoded.text = text(item)?,
+            Self::Int32Le => prefix.extend(int32(item)?.to_le_bytes()),
+            Self::Int64Le => prefix.extend(int64(item)?.to_le_bytes()),
+            Self::Int32Be => prefix.extend(int32(item)?.to_be_bytes()),
+            Self::Kryo5String => (encoded.text, encoded.suffix) = kryo5_string(text(item)?, &mut prefix),
+            Self::JsonString => {
+                prefix.push(b'"');
+                (encoded.text, encoded.suffix) = (text(item)?, Some(b'"'));
+            }
+        }
+        encoded.special = prefix.into_iter();
+        Some(encoded)
+    }
+
+    /// Returns whether a character that begins with this byte in UTF-8 has other bytes in this encoding.
+    fn is_special(self, first: u8) -> bool {
+        match self {
+            Self::Utf16Le => true,
+            Self::JsonString => first < b' ' || first == b'"' || first == b'\\' || first >= SURROGATES_FROM,
+            _ => first >= SURROGATES_FROM,
+        }
+    }
+
+    /// Returns the bytes of a special character.
+    fn special_bytes(self, character: char) -> Bytes {
+        let mut units = [0; 2];
+        let units = character.encode_utf16(&mut units).iter();
+        match self {
+            Self::Utf16Le => units.flat_map(|unit| unit.to_le_bytes()).collect(),
+            Self::JsonString => match character {
+                '"' | '\\' => smallvec![b'\\', character as u8],
+                '\u{8}' => smallvec![b'\\', b'b'],
+                '\t' => smallvec![b'\\', b't'],
+                '\n' => smallvec![b'\\', b'n'],
+                '\u{c}' => smallvec![b'\\', b'f'],
+                '\r' => smallvec![b'\\', b'r'],
+                _ => units.flat_map(|unit| escaped(*unit)).collect(),
+            },
+            _ => units.flat_map(|unit| utf8(*unit)).collect(),
+        }
     }
 }
 
-/// An encoded item. Text is encoded later, in chunks.
-enum Encoded<'i> {
-    Bytes(&'i [u8]),
-    Integer(SmallVec<[u8; 8]>),
-    Text(FormedText<'i>),
+/// The smallest first byte, in UTF-8, of characters that are two units (surrogates) in UTF-16. They are special in all
+/// encodings of text: CESU-8, Kryo's, writes each unit like a character, JSON escapes each.
+const SURROGATES_FROM: u8 = 0xF0;
+
+/// A few bytes: a prefix, or those of one character.
+type Bytes = SmallVec<[u8; 16]>;
+
+/// A reader of an encoded item: a prefix, text, and optionally one more byte.
+pub(super) struct EncodedItem<'i> {
+    encoding: ItemEncoding,
+    /// The next bytes, which are those of the item.
+    run: &'i [u8],
+    /// The bytes after the run: the prefix or a special character.
+    special: IntoIter<[u8; 16]>,
+    /// The text after these.
+    text: &'i str,
+    suffix: Option<u8>,
 }
 
-/// A reader of an encoded item.
-enum EncodedReader<'i> {
-    Bytes(&'i [u8]),
-    Integer(Cursor<SmallVec<[u8; 8]>>),
-    Text(TextEncoder<'i>),
+impl EncodedItem<'_> {
+    /// Takes the next run from the text, and what comes after it. Returns false at the end.
+    fn step(&mut self) -> bool {
+        let bytes = self.text.as_bytes();
+        let special = bytes.iter().position(|byte| self.encoding.is_special(*byte));
+        let (run, rest) = self.text.split_at_checked(special.unwrap_or(bytes.len())).unwrap_or_default();
+        let mut rest = rest.chars();
+        let special = match rest.next() {
+            Some(character) => self.encoding.special_bytes(character),
+            None => self.suffix.take().into_iter().collect(),
+        };
+        let is_end = run.is_empty() && special.is_empty();
+        (self.run, self.special, self.text) = (run.as_bytes(), special.into_iter(), rest.as_str());
+        !is_end
+    }
 }
 
-impl Read for EncodedReader<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        match self {
-            Self::Bytes(bytes) => bytes.read(buffer),
-            Self::Integer(bytes) => bytes.read(buffer),
-            Self::Text(text) => text.read(buffer),
+impl Read for EncodedItem<'_> {
+    /// Fills the buffer except at the end.
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut filled = 0;
+        loop {
+            filled += self.run.read(buffer.get_mut(filled..).unwrap_or_default())?;
+            for (to, byte) in buffer.iter_mut().skip(filled).zip(&mut self.special) {
+                *to = byte;
+                filled += 1;
+            }
+            if filled == buffer.len() || !self.step() {
+                return Ok(filled);
+            }
+        }
+    }
+}
+
+/// Bytes of a chunk: a multiple of the blocks of every hash.
+const CHUNK_BYTES: usize = 128;
+
+/// Compiled once for all hashes: a call per chunk costs little.
+#[inline(never)]
+fn pass_chunks(mut item: EncodedItem<'_>, take: &mut dyn FnMut(&[u8])) {
+    let mut chunk = [0; CHUNK_BYTES];
+    loop {
+        // Reading an encoded item cannot fail.
+        let filled = item.read(&mut chunk).unwrap_or(0);
+        take(chunk.get(..filled).unwrap_or_default());
+        if filled < CHUNK_BYTES {
+            return;
         }
     }
 }
@@ -166,25 +231,24 @@ fn int64(item: &[u8]) -> Option<i64> {
 
 /// Returns text as Kryo 5, Redisson's default codec, writes a `String` with its class: class number 3, then
 /// `Output.writeString`. The last byte of short ASCII text has its high bit set. Other text is CESU-8 after its
-/// length in UTF-16 units plus one.
-pub(super) fn kryo5_string(text: &str) -> FormedText<'_> {
+/// length in UTF-16 units plus one. Appends the prefix; returns the rest and the suffix.
+fn kryo5_string<'i>(text: &'i str, prefix: &mut Bytes) -> (&'i str, Option<u8>) {
     const CLASS: u8 = 3;
-    let mut formed = FormedText::plain(Form::Cesu8, text);
-    formed.prefix.push(CLASS);
+    prefix.push(CLASS);
     if text.is_ascii()
         && (2..=32).contains(&text.len())
         && let Some((rest, last)) = text.split_at_checked(text.len().saturating_sub(1))
         && let [last] = last.as_bytes()
     {
-        return FormedText { text: rest, suffix: Some(last | 0x80), ..formed };
+        return (rest, Some(last | 0x80));
     }
-    push_flagged_varint(&mut formed.prefix, utf16_units(text).saturating_add(1));
-    formed
+    push_flagged_varint(prefix, text.encode_utf16().count().saturating_add(1));
+    (text, None)
 }
 
 /// Appends a number: six bits and the flag in the first byte, seven bits in each further byte. The next higher bit is
 /// set if more bytes follow.
-pub(super) fn push_flagged_varint(bytes: &mut SmallVec<[u8; PREFIX_MAX_BYTES]>, value: usize) {
+fn push_flagged_varint(bytes: &mut Bytes, value: usize) {
     let low_byte = |value: usize| {
         let [low, ..] = value.to_le_bytes();
         low
@@ -198,14 +262,19 @@ pub(super) fn push_flagged_varint(bytes: &mut SmallVec<[u8; PREFIX_MAX_BYTES]>, 
     }
 }
 
-/// Returns the UTF-16 units of the text: one for each character, two for those of four bytes.
-fn utf16_units(text: &str) -> usize {
-    // The sums are bytes, so that the processor adds many at once. The chunks are short enough that a sum cannot
-    // overflow.
-    let is_long = |bytes: &[u8]| bytes.iter().map(|byte| u8::from(*byte >= 0xF0)).sum::<u8>();
-    let long_characters =
-        text.as_bytes().chunks(usize::from(u8::MAX)).map(|bytes| usize::from(is_long(bytes)));
-    text.chars().count().saturating_add(long_characters.sum())
+/// Returns a unit of UTF-16 from 0x800 on as the UTF-8 of a character.
+fn utf8(unit: u16) -> [u8; 3] {
+    let tail = |bits: u16| 0x80 | (bits & 0x3F) as u8;
+    [0xE0 | (unit >> 12) as u8, tail(unit >> 6), tail(unit)]
+}
+
+/// Returns a unit of UTF-16 as `\u` and four digits.
+fn escaped(unit: u16) -> [u8; 6] {
+    let digit = |shift: u32| match (unit >> shift & 0xF) as u8 {
+        low @ ..10 => b'0' + low,
+        high => b'A' - 10 + high,
+    };
+    [b'\\', b'u', digit(12), digit(8), digit(4), digit(0)]
 }
 
 #[cfg(test)]
