@@ -96,8 +96,9 @@ unsafe fn publish(
         // SAFETY: context and name are those of the running command.
         unsafe { signal(context, name) };
     }
+    let notify = api!(RedisModule_NotifyKeyspaceEvent);
     let notify_if = |has_happened: bool, event: &CStr| {
-        if let Some(notify) = api!(RedisModule_NotifyKeyspaceEvent).filter(|_| has_happened) {
+        if has_happened && let Some(notify) = notify {
             // SAFETY: context and name are those of the running command, the event is a C string.
             unsafe { notify(context, raw::REDISMODULE_NOTIFY_GENERIC, event.as_ptr(), name) };
         }

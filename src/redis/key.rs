@@ -31,7 +31,8 @@ pub(super) struct Claims<'a> {
     /// The position of the first key among the arguments. Most commands have one key.
     first: Cell<usize>,
     /// The names of the other keys, if any.
-    others: RefCell<Option<BTreeSet<&'a [u8]>>>,
+    #[expect(clippy::box_collection, reason = "a null pointer is dropped without a call")]
+    others: RefCell<Option<Box<BTreeSet<&'a [u8]>>>>,
     /// Whether a filter was open for writing, or was published.
     may_have_changed: Cell<bool>,
 }

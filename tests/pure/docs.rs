@@ -71,8 +71,8 @@ fn argument_text(argument: &ArgumentSpec) -> String {
 /// The files with the error texts of commands.
 const ERROR_TEXTS: [&str; 5] = [
     "src/command/error.rs",
-    "src/bloom/hash/scheme/encoding.rs",
-    "src/bloom/hash/scheme/mod.rs",
+    "src/bloom/encoding.rs",
+    "src/bloom/hash/scheme.rs",
     "src/format/client/guava.rs",
     "src/format/client/string.rs",
 ];

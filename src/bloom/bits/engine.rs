@@ -240,7 +240,7 @@ const SCATTERED_PROBES: u32 = 7;
 /// Compiles `$body` for each layout and the digests that it takes; gives `$none` for digests of another hash.
 macro_rules! with_layout {
     ($layer:expr, $digest:expr, ($layout:ident, $item:ident) => $body:expr, $none:expr) => {
-        match ($layer.layout(), $digest) {
+        match ($layer.placement().probing(), $digest) {
             (Layout::Scattered($layout), Digest::Pair($item)) => with_probes!($layout => $body),
             (Layout::Paged(paged), Digest::Pair($item)) => with_per_line!(paged, $layout => $body),
             (Layout::Modulo($layout), Digest::Pair($item)) => $body,
@@ -254,7 +254,7 @@ macro_rules! with_layout {
 /// Compiles `$body` for the layouts of most layers; `$other` is for all others.
 macro_rules! with_near_layout {
     ($layer:expr, $digest:expr, ($layout:ident, $item:ident) => $body:expr, $other:expr) => {
-        match ($layer.layout(), $digest) {
+        match ($layer.placement().probing(), $digest) {
             (Layout::Scattered($layout), Digest::Pair($item)) => with_probes!($layout => $body),
             (Layout::Modulo($layout), Digest::Pair($item)) => $body,
             _ => $other,

@@ -97,6 +97,7 @@ impl Layer {
 
     /// Returns the hash and layout.
     #[must_use]
+    #[inline(always)]
     pub fn placement(&self) -> &Placement {
         &self.placement
     }

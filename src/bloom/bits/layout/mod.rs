@@ -20,18 +20,21 @@ use crate::bloom::hash::{Hash, ItemHash};
 
 /// The layout of a layer.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Layout {
+pub enum Layout<M = Modulo, P = Prime, S = SchemeLayout> {
     /// Positions anywhere: everbloom's own layers below 2 MiB.
     Scattered(Scattered),
     /// A few lines of one page: everbloom's own larger layers.
     Paged(Paged),
     /// RedisBloom's.
-    Modulo(Modulo),
+    Modulo(M),
     /// valkey-bloom's.
-    Prime(Prime),
+    Prime(P),
     /// A client's.
-    Scheme(SchemeLayout),
+    Scheme(S),
 }
+
+/// A [`Layout`] by reference: copying those of other modules takes as long as a probe.
+pub(in crate::bloom) type LayoutRef<'l> = Layout<&'l Modulo, &'l Prime, &'l SchemeLayout>;
 
 impl Layout {
     /// Returns the number of probes per item.
@@ -101,6 +104,23 @@ impl Placement {
             Pair::Scattered(layout) => Layout::Scattered(*layout),
             Pair::Paged(layout) => Layout::Paged(*layout),
             Pair::Other(pair) => pair.1,
+        }
+    }
+
+    /// Returns the layout for probing.
+    #[inline(always)]
+    pub(in crate::bloom) fn probing(&self) -> LayoutRef<'_> {
+        let layout = match &self.0 {
+            Pair::Scattered(layout) => return Layout::Scattered(*layout),
+            Pair::Paged(layout) => return Layout::Paged(*layout),
+            Pair::Other(pair) => &pair.1,
+        };
+        match layout {
+            Layout::Scattered(layout) => Layout::Scattered(*layout),
+            Layout::Paged(layout) => Layout::Paged(*layout),
+            Layout::Modulo(layout) => Layout::Modulo(layout),
+            Layout::Prime(layout) => Layout::Prime(layout),
+            Layout::Scheme(layout) => Layout::Scheme(layout),
         }
     }
 
