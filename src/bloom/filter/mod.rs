@@ -1,4 +1,15 @@
 //! The filter: bits, a table, and a policy.
+//!
+//! To read this module, follow a command:
+//!
+//! * Every command: [`parts`] has the layers and the table; [`hashed`] hashes the items once for all of them; [`size`]
+//!   checks limits. The [`policy`] says which parts a filter gets and when it refuses items, and knows no filter.
+//! * An add: [`add`] has the rules, for one item and for groups. In a sliding window, [`window`] sets the time first.
+//! * A lookup: [`lookup`]. A deletion: [`remove`].
+//! * BF.MERGE: [`merge`] plans for all sources, then changes the filter.
+//! * A save or a dump: `format` reads the parts; [`dumps`] says which chunks belong together. [`memory`] visits the
+//!   blocks of the allocator, to copy or move them.
+//! * BF.INFO, BF.STATS: [`kind`] names what the filter is, [`stats`] computes the numbers.
 
 mod add;
 pub mod dumps;
