@@ -67,7 +67,7 @@ pub enum Growth {
     /// get most of the error rate.
     Scaling {
         /// In other formats, the factor from the capacity of one layer to that of the next. Everbloom's own filters
-        /// only report it. 1 to [`EXPANSION_MAX`](crate::bloom::limits::EXPANSION_MAX).
+        /// only report it. 1 to [`EXPANSION_MAX`].
         expansion: u32,
     },
     /// As `Scaling`, for a filter whose capacity nobody chose: it is a table from the first item on.
