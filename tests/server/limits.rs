@@ -94,11 +94,11 @@ fn items_beyond_the_byte_limit_are_refused_and_logged(site: &Site) {
     ];
     for (key, creation, most_bits) in kinds {
         client.say(&format!("BF.INSERT {key} {creation}ITEMS first"));
-        let mut is_full = |from: usize| {
+        let is_full = |from: usize| {
             let items = numbered("item", from..from + 500);
             client.many(&format!("BF.MADD {key}"), &items).iter().any(|reply| show(reply) == REFUSED)
         };
-        assert!((0..100_000).step_by(500).any(|from| is_full(from)), "{key}");
+        assert!((0..100_000).step_by(500).any(is_full), "{key}");
         let (size, items) = (client.field(key, "SIZE"), client.field(key, "ITEMS"));
         assert!(size <= 50_000 && items * most_bits > 45_000 * 8, "{key}: {items} items in {size} bytes");
         // Existing items are still found, and each refusal is an element.
