@@ -46,9 +46,15 @@ impl Filter {
             return Ok(Added::New);
         }
         let room = Room::new(limit);
-        if let Parts::Table(_) = &self.parts {
-            let added = self.add_to_table(&mut murmur3::hash128(item), 1, &room, prefetch);
-            return added.first();
+        if matches!(self.parts, Parts::Table(_))
+            && let Some(addition) = self.addition(&room)
+            && let Parts::Table(table) = &mut self.parts
+        {
+            let added = table.add(Addition { hash: murmur3::hash128(item), ..addition }, &room, prefetch);
+            if matches!(added, Ok(Added::New | Added::Again)) {
+                self.note_change();
+            }
+            return added;
         }
         self.add_to_parts(item, &room, prefetch)
     }

@@ -126,7 +126,7 @@ impl Filter {
         let estimated_items = clients_items(bits.set_bits(), bits.size_bits(), layout.parameters().probes);
         let mut layer = Layer::of_bits(clients_layer(layout, capacity_items), bits);
         layer.set_items(estimated_items);
-        let policy = Policy::Imported(Box::new(Imported { estimated_items, ..policy }));
+        let policy = Imported { estimated_items, ..policy }.into();
         Self::from_parts(policy, vec![layer], None).ok()
     }
 

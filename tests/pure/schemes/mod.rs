@@ -1,6 +1,6 @@
 //! Filters that clients keep in strings, compared with recordings of the clients' own code.
 //!
-//! tests/fixtures/vectors/README.md lists the origins of the recordings.
+//! tests/fixtures/README.md lists the origins of the recordings.
 
 mod bitmaps;
 mod guava;

@@ -6,14 +6,14 @@ use everbloom::bloom::hash::scheme::{ItemEncoding, Scheme, SchemeParameters};
 use everbloom::bloom::prefetch::NoPrefetch;
 use everbloom::bloom::{Filter, Growth};
 
-use super::vectors::{file, hex, number, numbers, positions, system, systems};
+use super::vectors::{hex, number, numbers, positions, recording, system, systems};
 use crate::batch::{add_both, commands, found_both};
 use crate::support::make::{ANY, bits_of, client};
 use crate::support::{Random, slices};
 
 #[test]
 fn every_recorded_item_has_the_recorded_positions() {
-    let special = &file("_sets")["special"];
+    let special = &recording("_sets")["special"];
     let mut items = 0;
     for system in systems() {
         for set in system.json["param_sets"].as_array().unwrap() {
@@ -32,7 +32,7 @@ fn every_recorded_item_has_the_recorded_positions() {
 
 #[test]
 fn text_takes_the_recorded_form_of_redissons_codecs() {
-    let special = &file("_sets")["special"];
+    let special = &recording("_sets")["special"];
     for name in ["redisson-kryo5-codec", "redisson-json-codec"] {
         let system = system(name);
         let encoded = system.json["encoded_hex"].as_object().unwrap();
@@ -51,7 +51,7 @@ fn guavas_funnels_have_their_encodings() {
     let mut encoded = 0;
     for name in ["guava-mitz32", "guava-mitz64"] {
         let mut system = system(name);
-        for funnel in std::mem::take(&mut system.json["funnels"]).as_array().unwrap() {
+        for funnel in system.json["funnels"].as_array().unwrap() {
             let (bytes, expected) = (hex(&funnel["bytes_hex"]), numbers(&funnel["in_order"]));
             let (size_bits, probes) = (funnel["m"].as_u64().unwrap(), number(&funnel["k"]));
             // For every funnel, its own bytes are an item.
@@ -79,7 +79,7 @@ fn guavas_funnels_have_their_encodings() {
 #[test]
 fn unreduced_php_hashes_equal_the_recorded_ones() {
     let system = system("php-bkdr-js-sdbm");
-    let special = &file("_sets")["special"];
+    let special = &recording("_sets")["special"];
     let layout = system.layout(1 << 32, 3);
     let hashes = system.json["hashes_before_mod"].as_object().unwrap();
     let mut checked = 0;

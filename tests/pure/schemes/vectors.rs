@@ -1,5 +1,7 @@
 //! Reads the recordings.
 
+use std::sync::LazyLock;
+
 use data_encoding::{BASE64, HEXLOWER};
 use everbloom::bloom::bits::layout::{Position, Probing, SchemeLayout};
 use everbloom::bloom::filter::policy::{BitOrder, StringForm};
@@ -12,13 +14,13 @@ use serde_json::Value;
 
 use crate::support::make::{client, imported, set_bits};
 
-/// One file of recordings.
+/// The recordings of one system.
 pub(crate) struct System {
     pub(crate) name: &'static str,
     pub(crate) scheme: Scheme,
     pub(crate) encoding: ItemEncoding,
     pub(crate) shift: u8,
-    pub(crate) json: Value,
+    pub(crate) json: &'static Value,
 }
 
 /// Returns every recorded system.
@@ -39,7 +41,7 @@ pub(crate) fn systems() -> Vec<System> {
         ("redisson-json-codec", Scheme::Redisson, ItemEncoding::JsonString, 0),
     ]
     .into_iter()
-    .map(|(name, scheme, encoding, shift)| System { name, scheme, encoding, shift, json: file(name) })
+    .map(|(name, scheme, encoding, shift)| System { name, scheme, encoding, shift, json: recording(name) })
     .collect()
 }
 
@@ -70,14 +72,15 @@ impl System {
     pub(crate) fn items(&self, list: &str) -> Vec<Vec<u8>> {
         let set = self.json["bitmap"]["set"].as_str().unwrap();
         let set = set.strip_prefix("_sets.json#").unwrap();
-        file("_sets")[set][list].as_array().unwrap().iter().map(hex).collect()
+        recording("_sets")[set][list].as_array().unwrap().iter().map(hex).collect()
     }
 }
 
 /// Returns the recording with a name.
-pub(crate) fn file(name: &str) -> Value {
-    let path = format!("{}/tests/fixtures/vectors/{name}.json", env!("CARGO_MANIFEST_DIR"));
-    serde_json::from_slice(&std::fs::read(&path).unwrap_or_else(|error| panic!("{path}: {error}"))).unwrap()
+pub(crate) fn recording(name: &str) -> &'static Value {
+    static ALL: LazyLock<Value> =
+        LazyLock::new(|| serde_json::from_str(include_str!("../../fixtures/clients.json")).unwrap());
+    &ALL[name]
 }
 
 /// Returns the bytes of a hexadecimal string.
