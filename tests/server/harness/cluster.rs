@@ -62,7 +62,7 @@ impl Cluster {
         assert_eq!(self.client(from).say(&line), "+OK");
     }
 
-    /// Ends the move of a slot. All primaries are told the new owner: a node that learns it late may redirect clients
+    /// Ends the move of a slot. All primaries get the new owner: one without it may redirect clients
     /// back, or claim the slot.
     pub(crate) fn end_move(&self, slot: i64, to: usize) {
         let line = format!("CLUSTER SETSLOT {slot} NODE {}", self.id(to));
