@@ -61,6 +61,11 @@ impl Filter {
         self.options.is_some()
     }
 
+    /// Returns whether an empty filter takes as many bytes as a full one. The memory of the others follows their items.
+    pub(crate) fn has_all_bytes_at_once(&self) -> bool {
+        self.options == Some("")
+    }
+
     /// Returns whether it has the commands that other modules lack.
     pub(crate) fn is_own(&self) -> bool {
         self.format.is_some()

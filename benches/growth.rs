@@ -37,9 +37,16 @@ pub(crate) fn measure(
         let server = servers.get_mut(filter.server).ok_or("no such server")?;
         progress.step(&format!("{} {}", server.module, filter.name));
         if filter.is_reserved() {
-            for items in steps(extent.items_max) {
+            let items_max =
+                if filter.has_all_bytes_at_once() { extent.items_max } else { extent.others_items_max };
+            for items in steps(items_max) {
                 server.say("FLUSHALL")?;
                 filter.make(server, "filter", items)?;
+                if !filter.has_all_bytes_at_once() {
+                    for commands in pipelines("BF.MADD", |_| "filter".to_owned(), 1000, 0..items) {
+                        server.send(&commands)?;
+                    }
+                }
                 push_size(server, filter, items, record)?;
             }
         } else {
