@@ -11,7 +11,7 @@ use super::output::{Printer, bytes, counted, shown, table};
 use super::partitions;
 use super::server::{CallError, ConnectionArguments, Router, Site, field, integer, scan, text};
 
-/// Number of layers from which on advice is given: the filter has grown four times or more.
+/// Filters with at least this number of layers get advice. They have grown at least four times.
 const MANY_LAYERS: u64 = 5;
 
 /// Show all filters of a server, with advice
@@ -38,7 +38,7 @@ Example:
 
 Exit codes: 0 done; 1 failed; 2 wrong arguments; 3 done, but there are keys that everbloom cannot load; 130 interrupted.";
 
-/// The statistics of a filter, as far as the server shows them.
+/// The statistics of a filter. A statistic that the server does not have is `None`.
 #[derive(Default, Serialize)]
 struct CheckedFilter {
     key: String,
@@ -72,7 +72,7 @@ pub(crate) fn run(arguments: CheckArguments, printer: &Printer) -> Result<(), Fa
     report(&filters, &found.others, printer)
 }
 
-/// Returns the statistics of a filter; `None` if it no longer exists.
+/// Returns the statistics of the filter under a key; `None` if it no longer exists.
 fn query(router: &mut Router, key: &[u8], data_type: String) -> Result<Option<CheckedFilter>, Failure> {
     let filter = CheckedFilter { key: shown(key), data_type, ..CheckedFilter::default() };
     let queried = match router.call(key, &[b"BF.STATS", key]) {
@@ -95,7 +95,7 @@ fn of_stats(filter: CheckedFilter, stats: &Value) -> CheckedFilter {
     let words = |name: &str| field(stats, name).and_then(text);
     CheckedFilter {
         kind: words("kind"),
-        // The number of filters in BF.INFO: a table counts as one.
+        // As in BF.INFO, a table counts as a layer.
         layers: count("layers").map(|layers| layers + u64::from(count("table-segments").is_some())),
         items: count("items"),
         capacity: count("capacity"),
@@ -130,7 +130,7 @@ struct CheckedPartitions<'f> {
     bytes: u64,
 }
 
-/// Returns the filters with two partitions or more, none of which is missing.
+/// Returns the sums for each filter that has at least two partitions and lacks none.
 fn partitioned(filters: &[CheckedFilter]) -> Vec<CheckedPartitions<'_>> {
     let mut names: BTreeMap<&str, BTreeMap<u32, &CheckedFilter>> = BTreeMap::new();
     for filter in filters {
@@ -156,7 +156,11 @@ fn partitioned(filters: &[CheckedFilter]) -> Vec<CheckedPartitions<'_>> {
     sums.collect()
 }
 
-fn report(filters: &[CheckedFilter], others: &[(Vec<u8>, String)], printer: &Printer) -> Result<(), Failure> {
+fn report(
+    filters: &[CheckedFilter],
+    others: &BTreeMap<Vec<u8>, String>,
+    printer: &Printer,
+) -> Result<(), Failure> {
     let mut rows = vec![
         ["key", "kind", "layers", "items", "capacity", "fill", "error now", "memory", "advice"]
             .map(str::to_owned)

@@ -1,4 +1,4 @@
-//! Reads a filter from a server, in chunks or from a reply of DUMP.
+//! Reads a filter from a server: in the chunks of BF.SCANDUMP, or from the reply of DUMP.
 
 use std::iter;
 
@@ -11,7 +11,7 @@ use super::server::{CallError, Connection};
 /// A chunk with its iterator for BF.LOADCHUNK, or why it could not be read.
 pub(crate) type ChunkResult = Result<(u64, Vec<u8>), Failure>;
 
-/// Returns the chunks that BF.SCANDUMP replies.
+/// Returns the chunks of a filter, which it reads from the server with BF.SCANDUMP.
 pub(crate) fn dump(connection: &mut Connection, key: &[u8]) -> impl Iterator<Item = ChunkResult> {
     let mut iterator = 0u64;
     let mut next = move || {
@@ -24,7 +24,7 @@ pub(crate) fn dump(connection: &mut Connection, key: &[u8]) -> impl Iterator<Ite
     iter::from_fn(move || next().transpose())
 }
 
-/// Returns the chunks of a filter.
+/// Returns the chunks of a filter in this process.
 pub(crate) fn chunks(filter: &mut BloomFilter) -> impl Iterator<Item = ChunkResult> {
     filter.chunks().map(|chunk| chunk.map_err(Failure::new))
 }
@@ -38,7 +38,7 @@ pub(crate) fn fetch(connection: &mut Connection, key: &[u8]) -> Result<BloomFilt
     })
 }
 
-/// Returns the filter of chunks, the first of which is the header.
+/// Returns the filter that the chunks describe. The first chunk is the header.
 fn load(mut chunks: impl Iterator<Item = ChunkResult>) -> Result<BloomFilter, Failure> {
     let header = chunks.next().ok_or_else(|| Failure::new("the filter has no chunks"))?;
     let mut loader = Loader::new(&header?.1).map_err(Failure::new)?;
@@ -49,22 +49,22 @@ fn load(mut chunks: impl Iterator<Item = ChunkResult>) -> Result<BloomFilter, Fa
     Ok(loader.finish())
 }
 
-/// Bytes of the version of the snapshot format and the checksum, at the end of a dump.
+/// Bytes at the end of a dump: the version of the snapshot format and a checksum.
 const FOOTER_BYTES: usize = 10;
-/// The type of a value of a module.
+/// The type number of values of modules in snapshots.
 const MODULE_VALUE: u8 = 7;
-/// The kinds of the fields of such a value.
+/// The kind numbers of the fields of such a value, and of its end.
 const END: u64 = 0;
 const UNSIGNED: u64 = 2;
 const FLOAT: u64 = 3;
 const DOUBLE: u64 = 4;
 const STRING: u64 = 5;
-/// The characters of the name of a data type, six bits each.
+/// The characters that the name of a data type can have. Each takes six bits in the number of the type.
 const NAME_LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-/// Largest number of bytes that one byte of LZF expands to: a reference of three bytes expands to 264.
+/// The most bytes that one byte of LZF can expand to. A reference of three bytes expands to at most 264.
 const LZF_EXPANSION_MAX: u64 = 88;
 
-/// Returns the filter in a dump; `None` if it holds none, or one that this release cannot read.
+/// Returns the filter in a dump; `None` if there is none, or one that this release cannot read.
 pub(crate) fn of_dump(payload: &[u8]) -> Option<BloomFilter> {
     let value = payload.get(..payload.len().checked_sub(FOOTER_BYTES)?)?;
     let mut fields = DumpFields { rest: value.strip_prefix(&[MODULE_VALUE])? };
@@ -74,7 +74,7 @@ pub(crate) fn of_dump(payload: &[u8]) -> Option<BloomFilter> {
     (fields.number()? == END).then_some(filter)
 }
 
-/// Returns the format and the encoding version from the number of a data type of filters.
+/// Returns the format and the encoding version that the number of a data type stands for.
 fn data_type_of(number: u64) -> Option<(Format, i32)> {
     let letter =
         |place: u64| NAME_LETTERS.get(usize::try_from(number >> (58 - 6 * place) & 63).ok()?).copied();
@@ -87,7 +87,7 @@ fn data_type_of(number: u64) -> Option<(Format, i32)> {
     Some((format, i32::try_from(number & 1023).ok()?))
 }
 
-/// The fields of a value of a module that were not read yet.
+/// The fields of a module's value that were not read yet.
 #[derive(Clone, Copy)]
 struct DumpFields<'p> {
     rest: &'p [u8],
@@ -100,7 +100,7 @@ enum DumpLength {
 }
 
 impl<'p> DumpFields<'p> {
-    /// Returns the value of the next field. If it is of another kind, it remains.
+    /// Returns the value of the next field, if the field is of this kind. Otherwise the field stays unread.
     fn field<T>(&mut self, kind: u64, read: impl Fn(&mut Self) -> Option<T>) -> Result<T, DecodeError> {
         let mut after = *self;
         if after.number() != Some(kind) {

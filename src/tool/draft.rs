@@ -44,8 +44,8 @@ impl ReplaceArguments {
         }
     }
 
-    /// Returns an error if there are no items for the filter and this may be a mistake, such as an export that failed.
-    /// `has_capacity` is whether the user has chosen a capacity.
+    /// Returns an error if there are no items and nothing shows that an empty filter is wanted. The file may come from
+    /// an export that failed. `has_capacity` is whether the user has chosen a capacity.
     pub(crate) fn check_items(self, items: u64, has_capacity: bool) -> Result<(), Failure> {
         match (self.replace, has_capacity) {
             _ if items > 0 || self.force => Ok(()),
@@ -67,15 +67,15 @@ pub(crate) struct Draft {
     /// The temporary key.
     pub(crate) name: Vec<u8>,
     replacing: ReplaceArguments,
-    /// When the expiry was set.
+    /// When the expiry of the temporary key was last set.
     kept: Instant,
     /// Whether the temporary key exists.
     exists: bool,
 }
 
 impl Draft {
-    /// Returns a draft for a key, or an error if the key exists and must not be replaced. `choices` are as in
-    /// [`ReplaceArguments::check`]. Changes nothing on the server.
+    /// Returns a draft for a key, or an error if the key exists and must not be replaced. `choices` are the options
+    /// that the error names. Changes nothing on the server.
     pub(crate) fn new(
         router: &mut Router,
         key: &[u8],
@@ -88,7 +88,7 @@ impl Draft {
         Ok(Self { site, key, name, replacing, kept: Instant::now(), exists: false })
     }
 
-    /// Creates the filter with a command and sets the expiry of the temporary key.
+    /// Creates the filter under the temporary key with a command, and sets the expiry of that key.
     pub(crate) fn create(&mut self, router: &mut Router, command: Vec<&[u8]>) -> Result<(), Failure> {
         let name = self.name.clone();
         // Even if this returns an error, the server may have executed the transaction.
@@ -167,7 +167,7 @@ impl Draft {
 }
 
 impl Drop for Draft {
-    /// Removes the temporary key. Uses a new connection, since replies may be outstanding on the other.
+    /// Removes the temporary key. Uses a new connection, because replies may be outstanding on the existing ones.
     fn drop(&mut self) {
         if self.exists
             && let Ok(mut router) = Router::new(&self.site)

@@ -66,7 +66,7 @@ Examples:
 The user and the password can be in EVERBLOOM_USERNAME and EVERBLOOM_PASSWORD instead of the address.
 Exit codes: 0 done; 1 failed; 2 wrong arguments; 3 done, but items were refused; 130 interrupted.";
 
-/// The options to which an error about an existing key refers.
+/// The options that the error about an existing key names.
 const CHOICES: &str = "--replace or --add";
 
 pub(crate) fn run(arguments: LoadArguments, printer: &Printer) -> Result<(), Failure> {
@@ -78,7 +78,7 @@ pub(crate) fn run(arguments: LoadArguments, printer: &Printer) -> Result<(), Fai
             "the items of standard input cannot be counted first: give their number with --capacity",
         ));
     }
-    // Checks the server before it counts the items.
+    // The server is checked before the items are counted, because counting can take minutes.
     let mut router = Router::new(&site)?;
     keys.iter().try_for_each(|key| router.connection_for(key)?.require("BF.RESERVE"))?;
     arguments.check_partitions(&mut router)?;
@@ -119,15 +119,15 @@ impl LoadArguments {
         }
     }
 
-    /// Returns an error if the filter has another number of partitions on the server, or lacks one to add to: lookups
-    /// would not find their items.
+    /// Returns an error if the filter has another number of partitions on the server, or if --add finds a partition
+    /// missing. Lookups with the new number would miss items.
     fn check_partitions(&self, router: &mut Router) -> Result<(), Failure> {
         let Some(count) = self.partitions else { return Ok(()) };
         let mut has = |number: u32| -> Result<bool, Failure> {
             let key = partitions::key(&self.key, number);
             Ok(router.call(key.as_bytes(), &[b"EXISTS", key.as_bytes()])? != Value::Int(0))
         };
-        // A filter that is created or replaced may have fewer partitions before.
+        // Without --add, the load makes all `count` partitions, so only further ones matter.
         let mut found = if self.add { 0 } else { count };
         while has(found)? {
             found += 1;
@@ -141,7 +141,7 @@ impl LoadArguments {
                 ));
             }
         }
-        // The first command finds that there is no filter.
+        // If no partition exists, the first command fails with a better text.
         if found == count || found == 0 {
             return Ok(());
         }
@@ -151,7 +151,8 @@ impl LoadArguments {
         )))
     }
 
-    /// Returns the times of the items, compared with the server's clock and with the window of the filters.
+    /// Returns the reader of the --time column, with the server's clock and the window of the filters; `None` without
+    /// --time.
     fn times(&self, router: &mut Router, keys: &[Vec<u8>]) -> Result<Option<Times>, Failure> {
         let (Some(column), Some(first)) = (&self.time, keys.first()) else { return Ok(None) };
         let mut window_ms = self.options.window;
@@ -178,7 +179,8 @@ impl LoadArguments {
     }
 }
 
-/// Adds all items, with their times, to the filters with these keys: temporary keys of drafts, or existing filters.
+/// Adds all items, with their times, to the filters under `keys`. These are the temporary keys of `drafts`, or existing
+/// filters if there are no drafts.
 fn send(
     arguments: &LoadArguments,
     printer: &Printer,

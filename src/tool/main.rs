@@ -80,7 +80,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints the error of the arguments, or the help.
+/// Prints what clap returned in place of arguments: an error, or the help that was asked for.
 fn refuse(error: &clap::Error) -> ExitCode {
     if error.exit_code() != 0 && std::env::args_os().any(|argument| argument == "--json") {
         return Printer::new(true, false).fail(&Failure::usage(error.to_string().trim_end()));

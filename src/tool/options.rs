@@ -55,7 +55,7 @@ pub(crate) fn items(text: &str) -> Result<u64, String> {
     number.ok_or_else(|| "a number of items is at least 1, such as 5000, 500k, 5M, 1G or 5e6".to_owned())
 }
 
-/// Returns a whole number: digits, also with a decimal point, before a unit (k, M, G) or an exponent.
+/// Returns the whole number that a text such as `5000`, `1.25M` or `2e6` stands for; `None` if it is not one.
 fn decimal(text: &str) -> Option<u64> {
     let units = [("k", 3), ("K", 3), ("M", 6), ("G", 9)];
     let with_unit = units.iter().find_map(|(unit, zeros)| Some((text.strip_suffix(unit)?, *zeros)));
@@ -97,12 +97,12 @@ pub(crate) fn milliseconds(text: &str) -> Result<u64, String> {
     number.checked_mul(unit_ms).filter(|ms| *ms > 0).ok_or_else(wrong)
 }
 
-/// Returns the words of BF.RESERVE for an expansion.
+/// Returns the arguments of BF.RESERVE for an expansion, none if there is no expansion.
 pub(crate) fn expansion_words(expansion: Option<u32>) -> Vec<String> {
     expansion.map_or_else(Vec::new, |expansion| vec!["EXPANSION".to_owned(), expansion.to_string()])
 }
 
-/// Returns the words of BF.RESERVE for a window.
+/// Returns the arguments of BF.RESERVE for a window, none if there is no window.
 pub(crate) fn window_words(window_ms: Option<u64>) -> Vec<String> {
     match window_ms {
         Some(ms) if ms.is_multiple_of(1000) => vec!["WINDOW".to_owned(), (ms / 1000).to_string()],
@@ -112,7 +112,7 @@ pub(crate) fn window_words(window_ms: Option<u64>) -> Vec<String> {
 }
 
 impl FilterArguments {
-    /// Returns the words after `BF.RESERVE key`.
+    /// Returns the arguments after `BF.RESERVE key`.
     pub(crate) fn words(&self, capacity_items: u64) -> Vec<String> {
         let mut words = vec![self.error.to_string(), capacity_items.to_string()];
         words.extend(expansion_words(self.expansion));

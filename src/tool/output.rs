@@ -15,7 +15,7 @@ const LINE_EVERY: Duration = Duration::from_secs(5);
 /// The time before the first line of progress without a terminal.
 const LINE_AFTER: Duration = Duration::from_millis(500);
 
-/// Prints the output in its form.
+/// Prints results, notes, progress and failures, with the options --json and --quiet.
 pub(crate) struct Printer {
     is_json: bool,
     is_quiet: bool,
@@ -34,7 +34,7 @@ impl Printer {
         Ok(out.flush()?)
     }
 
-    /// Prints a message on standard error.
+    /// Prints a message on standard error, unless --quiet was given.
     pub(crate) fn note(&self, text: &str) {
         if !self.is_quiet {
             // Ignores the error, since standard error may be closed.
@@ -42,6 +42,7 @@ impl Printer {
         }
     }
 
+    /// Prints a failure on standard error. Returns its exit code.
     pub(crate) fn fail(&self, failure: &Failure) -> ExitCode {
         let code = failure.kind as u8;
         if self.is_json {
@@ -52,8 +53,8 @@ impl Printer {
         ExitCode::from(code)
     }
 
-    /// Returns the progress of a task, as a bar on a terminal or else as lines. `total` is the number of units, if
-    /// known.
+    /// Shows the progress of a task: as a bar on a terminal, as lines otherwise. `total` is the number of units, if it
+    /// is known.
     pub(crate) fn progress(&self, verb: &'static str, total: Option<u64>) -> Progress {
         let template = match total {
             Some(_) => format!("{verb} {{bar:30}} {{percent}} %, {{msg}}, {{eta}} left"),
@@ -76,11 +77,12 @@ pub(crate) struct Progress {
     bar: ProgressBar,
     verb: &'static str,
     has_lines: bool,
-    /// Time from the start to the next line.
+    /// When the next line is printed, as the time since the start.
     next: Cell<Duration>,
 }
 
 impl Progress {
+    /// Shows that `done` units are complete. Prints a line at most every [`LINE_EVERY`].
     pub(crate) fn set(&self, done: u64, message: String) {
         self.bar.set_position(done);
         self.bar.set_message(message);
@@ -96,6 +98,7 @@ impl Progress {
         }
     }
 
+    /// Returns the seconds since the start.
     pub(crate) fn seconds(&self) -> f64 {
         self.bar.elapsed().as_secs_f64()
     }
@@ -147,7 +150,7 @@ pub(crate) fn shown(bytes: &[u8]) -> String {
     std::str::from_utf8(bytes).map_or_else(|_| bytes.escape_ascii().to_string(), str::to_owned)
 }
 
-/// Returns rows as text, in columns as wide as their widest cell.
+/// Returns rows as text. Each column is as wide as its widest cell.
 pub(crate) fn table(rows: &[Vec<String>]) -> String {
     let mut widths: Vec<usize> = Vec::new();
     for row in rows {

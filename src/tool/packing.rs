@@ -1,5 +1,7 @@
 //! Packed batches: many items in one string, for BF.BULKADD.
 
+use std::iter;
+
 use memchr::{memchr, memchr_iter, memmem};
 
 use super::failure::Failure;
@@ -11,7 +13,7 @@ pub(crate) const BATCH_BYTES: usize = 512 << 10;
 /// The packing of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BatchPacking {
-    /// Each item ends with a newline; the last one may lack it.
+    /// Each item ends with a newline. The last newline may be missing.
     Lines,
     /// Each item follows its length, a 32-bit little-endian number.
     Prefixed,
@@ -30,7 +32,7 @@ impl BatchPacking {
 /// The time of the items of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BatchTime {
-    /// The generation of the window that the filter adds them to.
+    /// The generation in which the filter adds the items: a fourteenth of the window.
     pub(crate) generation: u64,
     /// A time in this generation, in milliseconds of UNIX time.
     pub(crate) at_ms: u64,
@@ -43,7 +45,7 @@ pub(crate) struct ItemBatch {
     pub(crate) data: Vec<u8>,
     /// The number of items.
     pub(crate) items: u64,
-    /// The time of the items; without it they are added with the current time.
+    /// The time of the items. Items without a time are added with the current time of the server.
     pub(crate) time: Option<BatchTime>,
 }
 
@@ -55,7 +57,7 @@ impl ItemBatch {
         Self { packing: BatchPacking::Lines, data, items, time: None }
     }
 
-    /// Returns an empty batch.
+    /// Returns an empty batch of length-prefixed items.
     pub(crate) fn prefixed(capacity_bytes: usize, time: Option<BatchTime>) -> Self {
         let data = Vec::with_capacity(capacity_bytes);
         Self { packing: BatchPacking::Prefixed, data, items: 0, time }
@@ -72,8 +74,23 @@ impl ItemBatch {
     }
 
     /// Returns the items in order.
-    pub(crate) fn iter(&self) -> BatchItems<'_> {
-        BatchItems { packing: self.packing, rest: &self.data }
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        let mut rest = self.data.as_slice();
+        iter::from_fn(move || {
+            let data = Some(rest).filter(|rest| !rest.is_empty())?;
+            let item;
+            (item, rest) = match self.packing {
+                BatchPacking::Lines => match memchr(b'\n', data) {
+                    Some(end) => (data.get(..end)?, data.get(end + 1..)?),
+                    None => (data, &[][..]),
+                },
+                BatchPacking::Prefixed => {
+                    let (length, data) = data.split_first_chunk()?;
+                    data.split_at_checked(usize::try_from(u32::from_le_bytes(*length)).ok()?)?
+                }
+            };
+            Some(item)
+        })
     }
 }
 
@@ -91,38 +108,6 @@ pub(crate) fn remove_cr(data: &mut Vec<u8>) -> bool {
     }
     *data = kept;
     true
-}
-
-/// The items of a batch.
-pub(crate) struct BatchItems<'b> {
-    packing: BatchPacking,
-    rest: &'b [u8],
-}
-
-impl<'b> Iterator for BatchItems<'b> {
-    type Item = &'b [u8];
-
-    #[inline]
-    fn next(&mut self) -> Option<&'b [u8]> {
-        if self.rest.is_empty() {
-            return None;
-        }
-        match self.packing {
-            BatchPacking::Lines => {
-                let end = memchr(b'\n', self.rest).unwrap_or(self.rest.len());
-                let (item, rest) = self.rest.split_at_checked(end)?;
-                self.rest = rest.get(1..).unwrap_or_default();
-                Some(item)
-            }
-            BatchPacking::Prefixed => {
-                let (length, rest) = self.rest.split_first_chunk::<4>()?;
-                let length = usize::try_from(u32::from_le_bytes(*length)).ok()?;
-                let (item, rest) = rest.split_at_checked(length)?;
-                self.rest = rest;
-                Some(item)
-            }
-        }
-    }
 }
 
 #[cfg(test)]

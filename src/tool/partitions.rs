@@ -1,5 +1,5 @@
-//! Distributes a filter over partitions on all nodes of a cluster: the partition of an item, the capacity of a
-//! partition, and batches for each. docs/clusters.md has the rule that every client follows.
+//! Partitions: one filter for users, which is several filters on all nodes of a cluster. The hash of an item chooses its
+//! partition. docs/clusters.md has the rule, which every client follows.
 
 use std::mem;
 
@@ -7,7 +7,7 @@ use super::failure::Failure;
 use super::options::items;
 use super::packing::{BATCH_BYTES, BatchTime, ItemBatch};
 
-/// The largest number of partitions: the slots of a cluster.
+/// The largest number of partitions. It is the number of slots of a cluster.
 const PARTITIONS_MAX: u32 = 16_384;
 
 /// Returns the key of a partition.
@@ -32,7 +32,7 @@ pub(crate) fn keys(name: &str, count: u32) -> Result<Vec<Vec<u8>>, Failure> {
 pub(crate) fn of_key(key: &str) -> Option<(&str, u32)> {
     let (name, number) = key.strip_suffix('}')?.rsplit_once(":{")?;
     let parsed: u32 = number.parse().ok().filter(|number| *number < PARTITIONS_MAX)?;
-    // Refuses 07 and +7, which are keys of no partition.
+    // `07` and `+7` parse as numbers, but the key of a partition never contains them.
     (parsed.to_string() == number && !name.contains('{')).then_some((name, parsed))
 }
 
@@ -60,7 +60,7 @@ pub(crate) fn count(text: &str) -> Result<u32, String> {
     number.ok_or_else(|| format!("a number of partitions is between 1 and {PARTITIONS_MAX}"))
 }
 
-/// Approximate sum of the bytes of all partitions' batches.
+/// Approximate bytes of the batches of all partitions together.
 const KEPT_BYTES: usize = 32 << 20;
 
 /// Distributes items to a batch for each partition.
@@ -69,7 +69,7 @@ pub(crate) struct Spreader<'k> {
     keys: &'k [Vec<u8>],
     batches: Vec<ItemBatch>,
     batch_bytes: usize,
-    /// The time of the items in the batches.
+    /// The time of the items that are in the batches now. Their generation is the same.
     time: Option<BatchTime>,
 }
 
@@ -80,8 +80,8 @@ impl<'k> Spreader<'k> {
         Self { keys, batches, batch_bytes: BATCH_BYTES.min(KEPT_BYTES / keys.len().max(1)), time: None }
     }
 
-    /// Distributes the items of a batch and emits the batches that are large enough, each with its key. Emits all
-    /// batches first if the items are of another generation.
+    /// Distributes the items of a batch to their partitions. Calls `emit` with the key and the batch of each partition
+    /// that has enough bytes. If the items are of another generation than those before, emits all batches first.
     pub(crate) fn spread(
         &mut self,
         batch: &ItemBatch,
@@ -105,7 +105,7 @@ impl<'k> Spreader<'k> {
         Ok(())
     }
 
-    /// Emits all batches that have items.
+    /// Calls `emit` with the key and the batch of each partition that has items.
     pub(crate) fn flush(
         &mut self,
         mut emit: impl FnMut(&[u8], ItemBatch) -> Result<(), Failure>,

@@ -1,6 +1,8 @@
-//! Adds batches to filters on servers, with BF.BULKADD, or with BF.INSERT if a server does not have it. At each node,
-//! several commands are outstanding. If a node of a cluster refuses a command because the slot is moving, the command
-//! was not executed. It is sent again to the right node, so no item is added twice.
+//! Adds batches to filters on servers, with BF.BULKADD, or with BF.INSERT if a server does not have BF.BULKADD.
+//!
+//! Several commands are sent to each node before the reply to the first is read. If a node of a cluster refuses a
+//! command because the slot is moving, it has not executed the command. The command is then sent to the right node, so
+//! no item is added twice.
 
 use std::collections::{HashMap, VecDeque};
 use std::mem;
@@ -13,9 +15,10 @@ use super::output::shown;
 use super::packing::{BatchPacking, ItemBatch};
 use super::server::{CallError, NodeAddress, Router};
 
-/// Largest number of outstanding commands at a node. Their replies fit into the buffers of a connection, so neither
-/// side waits for the other one to read.
+/// Largest number of BF.BULKADD commands at a node without a reply. The replies fit into the buffers of a connection,
+/// so the node never waits for the tool to read.
 const PACKED_AHEAD: usize = 3;
+/// The same for BF.INSERT, whose batches are smaller.
 const WORDS_AHEAD: usize = 16;
 /// Items of one BF.INSERT.
 const WORDS_ITEMS: usize = 1000;
@@ -32,17 +35,17 @@ pub(crate) struct LoadCounts {
     pub(crate) seconds: f64,
 }
 
-/// The error for items that expired before they were added.
+/// A part of the server's error for items that expired before they were added.
 const EXPIRED: &str = "AT is older than the window";
 
 /// Adds batches to existing filters.
 pub(crate) struct Sender<'r> {
     router: &'r mut Router,
-    /// Whether items are sent packed.
+    /// Whether all servers have BF.BULKADD.
     pub(crate) is_packed: bool,
-    /// The batches to which each node has not replied yet.
+    /// For each node, the batches that were sent to it and have no reply yet.
     outstanding: HashMap<NodeAddress, VecDeque<SentBatch>>,
-    /// The batches that a node refused because the slot is moving or has moved.
+    /// The batches that a node refused because their slot is moving or has moved.
     refused: Vec<SentBatch>,
     pub(crate) counts: LoadCounts,
 }
@@ -51,7 +54,7 @@ pub(crate) struct Sender<'r> {
 struct SentBatch {
     key: Vec<u8>,
     batch: ItemBatch,
-    /// The time of its items, as BF.INSERT takes it.
+    /// The time of the items in milliseconds of UNIX time, as a decimal number for AT of BF.INSERT.
     at_ms: Option<String>,
 }
 
@@ -153,7 +156,7 @@ impl<'r> Sender<'r> {
         };
         let results = count(reply, &mut self.counts)?;
         self.counts.items += items;
-        // If a filter of fixed size is full, the reply ends at the first refused item.
+        // The reply of a full filter ends at the first refused item, so the items after it have no result.
         let missing = items.checked_sub(results);
         let wrong = || Failure::new(format!("the server returned {results} results for {items} items"));
         self.counts.refused += missing.ok_or_else(wrong)?;
@@ -161,8 +164,8 @@ impl<'r> Sender<'r> {
     }
 }
 
-/// Counts the results of one reply: one character each, or a number, a boolean or an error each. Returns how many there
-/// are.
+/// Counts the results in a reply: the characters of BF.BULKADD, or the numbers, booleans and errors of BF.INSERT.
+/// Returns the number of results.
 fn count(reply: Value, counts: &mut LoadCounts) -> Result<u64, CallError> {
     let character = |result: &Value| match result {
         Value::Int(0) | Value::Boolean(false) => b'0',

@@ -9,7 +9,7 @@ use super::options::{self, expansion_words, window_words};
 use super::output::{Printer, bytes, counted, table};
 use super::partitions;
 
-/// The capacity of a filter without BF.RESERVE, in all three modules.
+/// The capacity of a filter that BF.ADD creates, in all three modules.
 const CAPACITY_DEFAULT_ITEMS: u64 = 100;
 /// The number of parts into which `rotating` filters divide a window. Each part has its own filter.
 const ROTATING: u64 = 7;
@@ -111,8 +111,8 @@ struct FilterChoice {
 }
 
 impl FilterChoice {
-    /// Returns the sums over all filters as the cells of a row and as JSON. The probes are those in the filters that a
-    /// lookup queries.
+    /// Returns the sums over all filters, as the cells of a row and as JSON. Only the filters that a lookup queries
+    /// count for the probes and lines.
     fn show(&self, size: &FilterSize, items: u64) -> (Vec<String>, Value) {
         let Self { module, filter, keys, queried, command, .. } = self;
         let sum = |fact: fn(&LayerSize) -> u64| size.layers.iter().map(fact).fold(0, u64::saturating_add);
@@ -123,7 +123,7 @@ impl FilterChoice {
         let [bits, allocated] = [bits, allocated].map(|sum| sum.saturating_mul(*keys));
         let bits_per_item = bits as f64 / items as f64;
         let size_bytes = bits.div_ceil(8);
-        // Number of filters in BF.INFO: a table counts as one.
+        // As in BF.INFO, a table counts as a layer.
         let layers = size.layers.len() + usize::from(table_bytes > 0);
         // A lookup in a table makes no probes.
         let [probes, lines] = [sum(|layer| layer.probes.into()), sum(|layer| layer.lines.into())]
@@ -161,7 +161,7 @@ impl SizeArguments {
         text
     }
 
-    /// Returns the note about the keys that the commands shown do not create.
+    /// Returns a note about the keys that the listed commands do not create; empty if there are none.
     fn further(&self) -> String {
         let mut text = String::new();
         if self.window.is_some() {
@@ -182,7 +182,7 @@ impl SizeArguments {
         text
     }
 
-    /// Returns all filters that are compared, those of everbloom first.
+    /// Returns the rows of the comparison, those of everbloom first.
     fn choices(&self) -> Vec<FilterChoice> {
         let filters = |(module, format): (&'static str, Format)| match (self.window, format) {
             (Some(_), Format::RedisBloom | Format::ValkeyBloom) => vec![self.rotating(module, format)],
@@ -223,8 +223,8 @@ impl SizeArguments {
         FilterChoice { module, filter, keys: self.partitions.unwrap_or(1).into(), queried: 1, size, command }
     }
 
-    /// Returns the filters for each seventh of the window and for the current one. A lookup queries all eight, so their
-    /// error rates add up to the chosen one. They do not grow, since growth would increase the error rate.
+    /// Returns eight fixed filters for a window: one for each seventh of it, and one for the current seventh. A lookup
+    /// queries all eight, so each has an eighth of the error rate.
     fn rotating(&self, module: &'static str, format: Format) -> FilterChoice {
         let filters = ROTATING + 1;
         let error_rate = self.error / filters as f64;
@@ -240,7 +240,7 @@ impl SizeArguments {
         }
     }
 
-    /// Returns the key of the first filter.
+    /// Returns the key of the first partition, or the name itself without partitions.
     fn key(&self, name: &str) -> String {
         if self.partitions.is_some() { partitions::key(name, 0) } else { name.to_owned() }
     }

@@ -76,7 +76,7 @@ Exit codes: 0 done; 1 failed; 2 wrong arguments; 3 some filters were not copied,
 struct CopyOutcome<'k> {
     key: &'k [u8],
     copied: Result<Copied, Failure>,
-    /// Whether the copy was compared; an error says what differs.
+    /// Whether the copy was compared with the original. An error says what differs.
     verified: Result<bool, Failure>,
 }
 
@@ -91,7 +91,7 @@ pub(crate) fn run(arguments: CopyArguments, printer: &Printer) -> Result<(), Fai
     printer.note("looking for filters");
     let found = scan(&mut router, arguments.pattern.as_deref())?;
     let progress = printer.progress("copying", Some(found.filters.len() as u64));
-    let keys = Mutex::new(found.filters.iter().map(|(key, _)| key.as_slice()));
+    let keys = Mutex::new(found.filters.keys().map(Vec::as_slice));
     let next = || keys.lock().unwrap_or_else(PoisonError::into_inner).next();
     let work = |results: Sender<_>| -> Result<(), Failure> {
         let (from, to) = (Router::new(&from)?, Router::new(&to)?);
@@ -141,7 +141,7 @@ pub(crate) fn run(arguments: CopyArguments, printer: &Printer) -> Result<(), Fai
     report(&outcomes, found.filters.len(), seconds, ended, printer)
 }
 
-/// Prints the results, or only the failures if the copy has `ended` early.
+/// Prints the results. Prints only the failures if `ended` has the error that ended the whole copy early.
 fn report(
     outcomes: &[CopyOutcome<'_>],
     filters: usize,

@@ -7,10 +7,10 @@ use crate::draft::{Draft, ReplaceArguments};
 use crate::failure::{Failure, check_interruption};
 use crate::server::{CallError, Connection, Router, integer};
 
-/// Larger filters are copied in chunks, since a server may refuse long arguments, and blocks while it reads them.
+/// The largest filter that is copied by DUMP. Servers refuse very long arguments, and block while they read long ones.
 const DUMP_MAX_BYTES: u64 = 64 << 20;
 
-/// The options to which an error about an existing key refers.
+/// The options that the error about an existing key names.
 const CHOICES: &str = "--replace, or --resume to skip it";
 
 /// How a filter was copied.
@@ -32,7 +32,7 @@ pub(super) struct Copied {
     pub(super) bytes: u64,
 }
 
-/// The two servers.
+/// Copies filters between two servers.
 pub(super) struct Copier {
     pub(super) from: Router,
     pub(super) to: Router,
@@ -95,7 +95,7 @@ impl Copier {
             }
             (drafted, _) => drafted?,
         };
-        // Reads the time to live last, so that it is as accurate as possible.
+        // The time to live is read again, because sending the chunks took time.
         let Some(expiry_ms) = ttl_ms(self.from.connection_for(key)?, key)? else {
             return nothing(Way::Vanished);
         };

@@ -22,7 +22,7 @@ use super::output::{Printer, bytes, counted};
 use super::packing::ItemBatch;
 use formats::{GenerationBatches, read_csv, read_lines};
 
-/// Batches that are read ahead.
+/// The number of batches that the reading thread prepares before they are needed.
 const AHEAD_BATCHES: usize = 8;
 /// Time between two checks for an interruption while waiting for input.
 const PATIENCE: Duration = Duration::from_millis(100);
@@ -63,8 +63,8 @@ impl InputArguments {
         self.file == Path::new("-")
     }
 
-    /// Returns the batches, which another thread reads. With times, each batch has items of one generation, and expired
-    /// items are skipped.
+    /// Returns the batches of the file, which another thread reads. With `times`, all items of a batch have the same
+    /// generation, and expired items are skipped.
     pub(crate) fn batches(&self, times: Option<&Times>) -> Result<BatchReader, Failure> {
         let seen: Arc<SeenInput> = Arc::default();
         let (reading, total_bytes) = open(&self.file, Arc::clone(&seen))?;
@@ -105,7 +105,7 @@ impl InputArguments {
     }
 }
 
-/// Results of the reading thread.
+/// What the reading thread has found so far.
 #[derive(Debug, Default)]
 pub(crate) struct SeenInput {
     /// Bytes of the file that were read, before decompression.
@@ -116,11 +116,11 @@ pub(crate) struct SeenInput {
     has_crlf: AtomicBool,
 }
 
-/// Batches as they are read. After an interruption they end with its error.
+/// The batches of a file as they are read. After a signal, the next element is the error of the interruption.
 pub(crate) struct BatchReader {
     receiver: Receiver<Result<ItemBatch, Failure>>,
     seen: Arc<SeenInput>,
-    /// Bytes of the file before decompression; unknown for standard input.
+    /// Bytes of the file before decompression; `None` for standard input.
     pub(crate) total_bytes: Option<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! A connection to one server, and functions that read the values in its replies.
+//! A connection to one server, its errors with advice, and functions that read values in its replies.
 
 use redis::{Cmd, ErrorKind, FromRedisValue, RedisError, Value};
 use thiserror::Error;
@@ -93,7 +93,7 @@ fn unknown_command(text: &str) -> Option<&str> {
 /// A connection after its handshake.
 pub(crate) struct Connection {
     inner: redis::Connection,
-    /// The next command and its encoding. Their memory is reused.
+    /// The command that is sent, and its encoding. They are fields so that their memory is reused.
     command: Cmd,
     buffer: Vec<u8>,
 }
@@ -159,7 +159,7 @@ impl Connection {
     }
 }
 
-/// Returns an error of the server or of the client.
+/// Returns an error of the client library as the error of a call.
 pub(super) fn call_error(error: &RedisError) -> CallError {
     match (error.code(), error.detail()) {
         (Some(code), Some(detail)) => CallError::Refused(format!("{code} {detail}")),
@@ -175,7 +175,7 @@ pub(super) fn call_error(error: &RedisError) -> CallError {
     }
 }
 
-/// Returns an integer: the value, its text, or the only element of an array or a map.
+/// Returns the integer in a reply: an integer, the text of one, or an array or map with only that.
 pub(crate) fn integer(value: &Value) -> Option<u64> {
     match value {
         Value::Array(values) => values.first().filter(|_| values.len() == 1).and_then(integer),

@@ -8,13 +8,15 @@ pub(crate) use connection::{CallError, Connection, field, integer, text};
 pub(crate) use router::Router;
 pub(crate) use site::{ConnectionArguments, NodeAddress, Site, sibling};
 
+use std::collections::BTreeMap;
+
 use redis::from_redis_value;
 
 use super::failure::{Failure, check_interruption};
 
 /// The data types of filters in all modules.
 const FILTERS: [&str; 3] = ["everbloom", "MBbloom--", "bloomfltr"];
-/// Data types that only RedisBloom can load.
+/// The other data types of RedisBloom, which everbloom cannot load.
 const OF_REDISBLOOM: [&str; 4] = ["MBbloomCF", "CMSk-TYPE", "TopK-TYPE", "TDIS-TYPE"];
 
 /// Returns whether a data type is that of filters.
@@ -22,15 +24,15 @@ pub(crate) fn is_filter(data_type: &str) -> bool {
     FILTERS.contains(&data_type)
 }
 
-/// The keys that were found, in order, with their data types.
+/// The keys that were found, each with its data type. SCAN may return a key twice, so these are maps.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FoundKeys {
-    pub(crate) filters: Vec<(Vec<u8>, String)>,
+    pub(crate) filters: BTreeMap<Vec<u8>, String>,
     /// Keys of RedisBloom's other types.
-    pub(crate) others: Vec<(Vec<u8>, String)>,
+    pub(crate) others: BTreeMap<Vec<u8>, String>,
 }
 
-/// Returns the keys of all nodes.
+/// Returns the keys of all nodes that match the pattern and hold filters, or types that only RedisBloom can load.
 pub(crate) fn scan(router: &mut Router, pattern: Option<&str>) -> Result<FoundKeys, Failure> {
     let mut found = FoundKeys::default();
     router.each(|connection| {
@@ -47,9 +49,9 @@ pub(crate) fn scan(router: &mut Router, pattern: Option<&str>) -> Result<FoundKe
             for key in keys {
                 let data_type = text(&connection.receive()?).unwrap_or_default();
                 if is_filter(&data_type) && !is_draft(&key) {
-                    found.filters.push((key, data_type));
+                    found.filters.insert(key, data_type);
                 } else if OF_REDISBLOOM.contains(&data_type.as_str()) {
-                    found.others.push((key, data_type));
+                    found.others.insert(key, data_type);
                 }
             }
             if next == "0" {
@@ -58,11 +60,6 @@ pub(crate) fn scan(router: &mut Router, pattern: Option<&str>) -> Result<FoundKe
             cursor = next;
         }
     })?;
-    for keys in [&mut found.filters, &mut found.others] {
-        // SCAN may return a key twice.
-        keys.sort();
-        keys.dedup();
-    }
     Ok(found)
 }
 

@@ -1,5 +1,4 @@
-//! Connects to the nodes of a cluster, to each at its first use, and follows redirections while slots move between
-//! nodes.
+//! Connects to the nodes of a cluster, and follows their redirections while slots move between them.
 
 use std::collections::hash_map::{Entry, HashMap};
 use std::thread;
@@ -17,10 +16,10 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const WAIT_MIN: Duration = Duration::from_millis(5);
 const WAIT_MAX: Duration = Duration::from_millis(500);
 
-/// The connections to the nodes that have the keys.
+/// The connections to the nodes of a cluster. A node is connected to when it is first needed.
 pub(crate) struct Router {
     pub(crate) site: Site,
-    /// The ranges of slots. If several contain a slot, the first one is the current one.
+    /// The nodes with their ranges of slots. If several ranges contain a slot, the first one counts.
     nodes: Vec<Node>,
     open: HashMap<NodeAddress, Connection>,
 }
@@ -53,13 +52,14 @@ impl Router {
         }
     }
 
-    /// Returns the reply to a command about a key, from the node that has the key's slot. Follows redirections. No
-    /// other reply may be outstanding at any node.
+    /// Returns the reply to a command about a key, from the node that has the key's slot. Follows redirections. The
+    /// replies to all earlier commands must have been received.
     pub(crate) fn call(&mut self, key: &[u8], command: &[&[u8]]) -> Result<Value, CallError> {
         self.follow(key, |connection| connection.call(command))
     }
 
-    /// Executes commands about a key in a transaction, like [`Connection::transact`].
+    /// Executes commands about a key in a transaction on the node that has the key's slot. Follows redirections.
+    /// Returns their replies, or the first error.
     pub(crate) fn transact(&mut self, key: &[u8], commands: &[Vec<&[u8]>]) -> Result<Vec<Value>, CallError> {
         self.follow(key, |connection| connection.transact(commands))
     }
@@ -88,6 +88,7 @@ impl Router {
         Ok(())
     }
 
+    /// Calls `execute` with the connection to the node that has the key's slot. Repeats it as redirections demand.
     fn follow<T>(
         &mut self,
         key: &[u8],
@@ -132,7 +133,7 @@ enum Redirection {
     Moved(u64, (String, u16)),
     /// The slot is moving, and this node may already have the key.
     Ask((String, u16)),
-    /// The same node can execute the command later.
+    /// The same node may execute the command later.
     Wait,
 }
 

@@ -21,7 +21,7 @@ use crate::failure::{Failure, check_interruption};
 /// How long connecting may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long to wait for the thread that notes a signal, before [`check_interruption`].
+/// The time that the thread which records signals gets before [`check_interruption`] reads what it has recorded.
 const SIGNAL_DELAY: Duration = Duration::from_millis(20);
 
 /// The options of a connection that are not part of the address.
@@ -82,8 +82,8 @@ impl Site {
         Ok(Self { info, certificates: certificates(arguments)?, is_cluster: arguments.cluster })
     }
 
-    /// Returns the primaries with their slots. Returns only the server itself if it is not in a cluster or redirections
-    /// are not followed.
+    /// Returns the primaries of the cluster with their slots. Without --cluster, or if the server is not in a cluster,
+    /// returns the server itself with all slots.
     pub(crate) fn nodes(&self) -> Result<Vec<Node>, Failure> {
         let alone = || vec![Node { first: 0, last: u64::MAX, address: None }];
         if !self.is_cluster {
@@ -97,6 +97,7 @@ impl Site {
         }
     }
 
+    /// Returns the range of slots and its primary from an element of the reply of CLUSTER SLOTS.
     fn node(&self, range: &Value) -> Option<Node> {
         let Value::Array(parts) = range else { return None };
         let [first, last, Value::Array(primary), ..] = parts.as_slice() else { return None };
@@ -106,7 +107,7 @@ impl Site {
         Some(Node { first: integer(first)?, last: integer(last)?, address })
     }
 
-    /// Returns the address of a node. A node that does not know its own host has the host of this site.
+    /// Returns the address of a node that a server has named. If the name has no host, it is the host of this site.
     pub(super) fn named(&self, (host, port): (String, u16)) -> NodeAddress {
         let own_host = match self.info.addr() {
             ConnectionAddr::Tcp(host, _) | ConnectionAddr::TcpTls { host, .. } => host.as_str(),
@@ -159,8 +160,8 @@ impl Site {
     }
 }
 
-/// Returns whether a signal interrupted a read of the handshake. Such a read has a time limit, so that even stopping
-/// and continuing the process interrupts it. The client library wraps its error in an `Arc`.
+/// Returns whether a signal interrupted a read of the handshake. Even stopping and continuing the process interrupts a
+/// read with a time limit. The client library wraps the error in an `Arc`.
 fn was_interrupted(error: &RedisError) -> bool {
     let shared = error.source().and_then(|source| source.downcast_ref::<Arc<dyn Error + Send + Sync>>());
     let read_error = shared.and_then(|shared| shared.downcast_ref::<io::Error>());
@@ -178,6 +179,7 @@ pub(crate) struct Node {
     pub(super) address: NodeAddress,
 }
 
+/// Returns the certificates of the options; `None` if there are none.
 fn certificates(arguments: &ConnectionArguments) -> Result<Option<TlsCertificates>, Failure> {
     // Ignores the error if the provider was already set.
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -194,11 +196,12 @@ fn certificates(arguments: &ConnectionArguments) -> Result<Option<TlsCertificate
 /// The number of slots of a cluster.
 const SLOTS: u16 = 16_384;
 
-/// Returns the slot of a key. If the key has a `{` and a `}` after it, only the part between them counts.
+/// Returns the slot of a key.
 pub(super) fn slot_of(key: &[u8]) -> u16 {
     crc16::State::<crc16::XMODEM>::calculate(tag_of(key).unwrap_or(key)) % SLOTS
 }
 
+/// Returns the hash tag of a key: the part between the first `{` and the next `}`, if it is not empty.
 fn tag_of(key: &[u8]) -> Option<&[u8]> {
     let start = key.iter().position(|byte| *byte == b'{')? + 1;
     let rest = key.get(start..)?;
@@ -213,7 +216,8 @@ pub(crate) fn sibling(key: &[u8], mark: &str) -> Vec<u8> {
         return marked(key);
     }
     let braced = marked(&[b"{", key, b"}"].concat());
-    // A key with a brace cannot be a hash tag. Searches for a number in the same slot, which about one in 16 000 is.
+    // A key that contains a brace cannot be a hash tag. Then the tag is the first number in the same slot. About one
+    // number in 16 000 is in it.
     let numbered = (0u32..).map(|tag| marked(format!("{{{tag}}}").as_bytes()));
     let mut names = once(braced.clone()).chain(numbered);
     names.find(|name| slot_of(name) == slot_of(key)).unwrap_or(braced)
