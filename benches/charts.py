@@ -46,10 +46,10 @@ def lines(axes, rows, style="-"):
         axes.plot([row["items"] for row in points], [row["value"] for row in points], style, color=colour, label=label)
 
 
-def over_items(axes, title, ylabel, legend):
+def over_items(axes, title, ylabel, columns=2):
     axes.set(title=title, xlabel="items", ylabel=ylabel, xscale="log")
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}".replace(",", " ")))
-    axes.legend(loc=legend)
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=columns)
 
 
 def save(figure, folder, name):
@@ -59,24 +59,21 @@ def save(figure, folder, name):
 
 
 def lookup(own, peers, folder):
-    """Time in batches, of the newest runs that measured several modules; a panel for each server."""
-    wanted = [[row for row in rows if row["case"] == BATCH and row["filter"] in ("unreserved", "reserved")
-               and row["measure"] == "ns per item"] for rows in (own, peers)]
-    modules = [{row["module"] for row in rows} for rows in wanted]
-    rows = wanted[0] if len(modules[0]) > 1 else wanted[1]
-    newest = max(row["date"] for row in rows)
-    rows = [row for row in rows if row["date"] == newest and row["items"] <= 10_000_000]
-    servers = list(dict.fromkeys(row["server"] for row in rows))
-    figure, panels = plt.subplots(1, len(servers), figsize=(5.2 * len(servers), 4), squeeze=False)
-    for axes, server in zip(panels[0], servers):
-        here = [row for row in rows if row["server"] == server]
+    """Time in batches; a panel for each run."""
+    rows = [row for row in own + peers if row["case"] == BATCH and row["measure"] == "ns per item"
+            and row["filter"] in ("unreserved", "reserved") and 1000 <= row["items"] <= 10_000_000]
+    runs = list(dict.fromkeys((row["server"], row["date"]) for row in rows))
+    figure, panels = plt.subplots(1, len(runs), figsize=(4.6 * len(runs), 5), squeeze=False, sharey=True)
+    for axes, run in zip(panels[0], runs):
+        here = [row for row in rows if (row["server"], row["date"]) == run]
         unreserved = {row["items"] for row in here if row["filter"] == "unreserved"}
         lines(axes, [row for row in here if row["items"] in unreserved], "o-")
         axes.set_yscale("log")
         axes.set_yticks([20, 50, 100, 200, 500, 1000, 2000])
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axes.yaxis.set_minor_formatter(NullFormatter())
-        over_items(axes, f"Lookups in batches of 100, {server}, {newest}", "ns per item", "upper left")
+        over_items(axes, "{}, {}".format(*run), "ns per item", columns=1)
+    figure.suptitle("Lookups of absent items in batches of 100")
     save(figure, folder, "lookup.svg")
 
 
@@ -84,24 +81,25 @@ def memory(own, peers, folder):
     """Bits per item of filters that grow and of reserved ones; points are the real other modules."""
     is_wanted = lambda row: row["case"] == "growth" and row["measure"] == "bits per item"  # noqa: E731
     shown = ("unreserved", "reserved", "redisbloom unreserved", "valkey-bloom unreserved")
-    figure, axes = plt.subplots(figsize=(8, 4.5))
+    figure, axes = plt.subplots(figsize=(8, 5.2))
     lines(axes, [row for row in own if is_wanted(row) and row["filter"] in shown])
     lines(axes, [row for row in peers if is_wanted(row) and row["filter"] == "unreserved"
                  and not row["module"].startswith("everbloom")], "o")
-    axes.set_ylim(0, 80)
-    over_items(axes, "Memory at an error rate of 1 %", "bits per item", "upper right")
+    axes.set_xlim(left=1000)
+    axes.set_ylim(0, 60)
+    over_items(axes, "Memory at an error rate of 1 %", "bits per item")
     save(figure, folder, "memory.svg")
 
 
 def error_rate(own, folder):
-    figure, axes = plt.subplots(figsize=(8, 4))
+    figure, axes = plt.subplots(figsize=(8, 5))
     rows = [row for row in own if row["case"] == "growth" and row["measure"] == "error rate"]
     for row in rows:
         row["value"] *= 100
     lines(axes, rows)
     axes.axhline(1, color="grey", linestyle="--", label="promised")
     axes.set_ylim(bottom=0)
-    over_items(axes, "False positives of filters that grow", "% of absent items", "center right")
+    over_items(axes, "False positives of filters that grow", "% of absent items")
     save(figure, folder, "error-rate.svg")
 
 
@@ -118,9 +116,12 @@ def window(own, folder):
                label="sliding-window filter")
     for row in of("eight rotating filters", "bytes"):
         below.axhline(row["value"] / 1e6, color="grey", linestyle="--", label="eight rotating filters")
-    below.set(xlabel="hour", ylabel="MB", xticks=range(0, 25, 4))
-    for axes in (above, below):
-        axes.set_ylim(bottom=0)
+    for row in of("keys with an expiry", "bytes per item"):
+        below.plot([hours(point) for point in live], [row["value"] * point["value"] / 1e6 for point in live], ":",
+                   color="grey", label="a key with an expiry per item")
+    below.set(xlabel="hour", ylabel="MB", yscale="log", xticks=range(0, 25, 4))
+    below.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    above.set_ylim(bottom=0)
     below.legend()
     save(figure, folder, "window.svg")
 

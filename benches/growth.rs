@@ -30,7 +30,7 @@ pub(crate) fn measure(
     let extent = if plan.is_quick {
         Extent { items_max: 20_000, others_items_max: 10_000, filters: 2, probes: 10_000 }
     } else {
-        Extent { items_max: 10_000_000, others_items_max: 1_000_000, filters: 10, probes: 100_000 }
+        Extent { items_max: 100_000_000, others_items_max: 1_000_000, filters: 10, probes: 100_000 }
     };
     let mut progress = Progress::new("growth", filters.len());
     for filter in filters {
@@ -62,7 +62,7 @@ pub(crate) fn measure(
 
 /// Returns the numbers of items at which something is measured.
 fn steps(items_max: u64) -> impl Iterator<Item = u64> {
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most 10^7")]
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most 10^8")]
     let items = |step| (FIRST_ITEMS * 2f64.powf(f64::from(step) / f64::from(STEPS_PER_DOUBLING))) as u64;
     (0..).map(items).take_while(move |items| *items <= items_max)
 }

@@ -3,7 +3,9 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::filters::{ERROR_RATE, pipelines};
+use redis::Pipeline;
+
+use super::filters::{ERROR_RATE, item, pipelines};
 use super::record::{Case, Progress, Record};
 use super::server::Server;
 use super::{Failure, Plan};
@@ -15,6 +17,8 @@ const STEPS_PER_WINDOW: u64 = STEPS_PER_DAY / 12;
 const STEPS_PER_MEASUREMENT: u64 = 10;
 /// Filters that are kept in turn without a sliding window: the current one and those of the last window.
 const ROTATING: u64 = 8;
+/// Keys whose memory is measured, a key for each item.
+const KEYS: u64 = 100_000;
 
 pub(crate) fn measure(plan: &Plan, server: &mut Server, record: &mut Record) -> Result<(), Failure> {
     let (step_time, items_per_step) =
@@ -28,7 +32,7 @@ pub(crate) fn measure(plan: &Plan, server: &mut Server, record: &mut Record) -> 
         "BF.RESERVE window {ERROR_RATE} {} PWINDOW {window_ms}",
         items_per_step * STEPS_PER_WINDOW as f64
     ))?;
-    let (mut number, mut most): (u64, u64) = (0, 0);
+    let mut number: u64 = 0;
     let start = Instant::now();
     for (step, items) in (0..).zip(&traffic) {
         let begin = start + step_time * u32::try_from(step)?;
@@ -44,21 +48,40 @@ pub(crate) fn measure(plan: &Plan, server: &mut Server, record: &mut Record) -> 
         if let Some(before) = step.checked_sub(STEPS_PER_WINDOW) {
             let in_window =
                 traffic.iter().skip(usize::try_from(before)?).take(usize::try_from(STEPS_PER_WINDOW)? + 1);
-            let live = in_window.sum();
-            most = most.max(live);
+            let live: u64 = in_window.sum();
             let bytes = server.size_bytes("window")?;
             record.push(case(server, "window", before, "items"), live as f64);
             record.push(case(server, "window", before, "bytes"), bytes);
         }
     }
-    // Filters for a part of the window each must have room for the busiest time, and their error rates add up.
-    let [rate, items] = [ERROR_RATE / ROTATING as f64, most as f64 / (ROTATING - 1) as f64];
-    server.say(&format!("BF.RESERVE part {rate} {items:.0} NONSCALING"))?;
+    // Each of the filters must have room for the busiest part of a window, and their error rates add up.
+    let part_steps = usize::try_from(STEPS_PER_WINDOW.div_ceil(ROTATING - 1))?;
+    let items = traffic.windows(part_steps).map(|part| part.iter().sum::<u64>()).max().ok_or("no traffic")?;
+    let rate = ERROR_RATE / ROTATING as f64;
+    server.say(&format!("BF.RESERVE part {rate} {items} NONSCALING"))?;
     let bytes = server.size_bytes("part")? * ROTATING as f64;
     record.push(case(server, "eight rotating filters", 0, "bytes"), bytes);
     server.say("FLUSHALL")?;
+    let key_bytes = key_bytes(server)?;
+    record.push(case(server, "keys with an expiry", 0, "bytes per item"), key_bytes);
     progress.end();
     Ok(())
+}
+
+/// Returns the memory of a key with an expiry and an empty value.
+fn key_bytes(server: &mut Server) -> Result<f64, Failure> {
+    let empty_bytes: f64 = server.info("memory", "used_memory")?.parse()?;
+    let numbers: Vec<u64> = (0..KEYS).collect();
+    for numbers in numbers.chunks(10_000) {
+        let mut commands = Pipeline::new();
+        for number in numbers {
+            commands.cmd("SET").arg(item(*number)).arg("").arg("EX").arg(7200);
+        }
+        server.send(&commands)?;
+    }
+    let used_bytes: f64 = server.info("memory", "used_memory")?.parse()?;
+    server.say("FLUSHALL")?;
+    Ok((used_bytes - empty_bytes) / KEYS as f64)
 }
 
 fn case(server: &Server, filter: &'static str, step: u64, measure: &'static str) -> Case {
