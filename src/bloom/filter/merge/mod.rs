@@ -226,7 +226,10 @@ impl Filter {
         let hash = self.hash();
         let is_alike = |layer: &Layer| *layer.hash() == hash && layer.shape().is_some();
         self.policy = self.policy.merged(self.layers(), added.iter().all(is_alike));
-        let (before, mut table) = self.parts.take();
+        // The new table has the hash of the layers, so it is made while they are here.
+        let needs_table = last != LastLayer::Kept && !self.growth().is_fixed_size();
+        let next_table = if needs_table { self.next_table() } else { None };
+        let (before, table) = self.parts.take();
         layers.extend(before);
         let open = if last == LastLayer::Kept && table.is_none() { layers.pop() } else { None };
         if last == LastLayer::Replaced {
@@ -234,10 +237,7 @@ impl Filter {
         }
         layers.extend(added);
         layers.extend(open);
-        if last != LastLayer::Kept && table.is_none() && !self.growth().is_fixed_size() {
-            table = self.next_table();
-        }
-        self.parts = Parts::of(layers, table);
+        self.parts = Parts::of(layers, table.or(next_table));
         self.end_dumps();
     }
 }

@@ -35,7 +35,7 @@ const fn plain(options: &'static str, key: Option<char>) -> Sort {
     Sort { options, key, entries: Entries::Plain }
 }
 
-const SORTS: [Sort; 18] = [
+const SORTS: [Sort; 19] = [
     plain("CAPACITY 10 NONSCALING SATURATE", None),
     plain("CAPACITY 10 NONSCALING SATURATE KEY 0123456789abcdef", Some('0')),
     plain("CAPACITY 10 KEY 0123456789abcdef", Some('0')),
@@ -43,6 +43,7 @@ const SORTS: [Sort; 18] = [
     plain("CAPACITY 10", None),
     plain("CAPACITY 1000", None),
     plain("CAPACITY 1000 EXPANSION 0", None),
+    plain("CAPACITY 1000 KEY 0123456789abcdef", Some('0')),
     plain(UNRESERVED, None),
     plain("KEY 0123456789abcdef", Some('0')),
     plain("KEY fedcba9876543210", Some('f')),

@@ -146,6 +146,22 @@ fn a_reserved_filter_takes_a_table_within_its_promise() {
     assert_kept(&mut server, "dest", 100_000..250_000, 0.01);
 }
 
+#[test]
+fn the_table_after_merged_layers_has_their_hash() {
+    const KEY: &str = "KEY 0123456789abcdef";
+    let mut server = Server::new();
+    assert_eq!(server.run(&format!("BF.INSERT dest {KEY} CAPACITY 1000 ITEMS a")), "*1 #t");
+    // Its capacity differs, and it takes so much of the promise that a table must take the new items.
+    assert_eq!(server.run(&format!("BF.INSERT other {KEY} CAPACITY 500 ERROR 0.02 ITEMS b")), "*1 #t");
+    server.add("other", "", 0..400);
+    assert_eq!(server.run("BF.MERGE dest other"), "+OK");
+    let filter = server.filter("dest");
+    assert_eq!(filter.table_hash(), Some(&filter.hash()));
+    assert_survives(filter, "keyed");
+    server.add("dest", "", 1000..3000);
+    assert_kept(&mut server, "dest", 1000..3000, 0.01);
+}
+
 /// The limit counts all parts of the merged filter, and nothing that a merge does not take.
 #[test]
 fn the_limit_of_bytes_refuses_a_merge_before_anything_changes() {
