@@ -224,8 +224,9 @@ impl World {
     fn check_copy(&mut self) {
         let Some(copy) = self.copy.take() else { return };
         self.pair.call(&[b"BF.CARD", COPY]);
-        // The time of a filter is never before that of its newest item, which a chunk may have.
-        let now_ms = self.now_ms.max(copy.items.newest_ms).max(copy.source_ms);
+        // The time of a filter is never before that of its newest item, which a chunk may have but need not.
+        let now_min_ms = self.now_ms.max(copy.items.newest_ms);
+        let now_ms = now_min_ms.max(copy.source_ms);
         let filter = self.pair.filter(COPY).unwrap();
         let must_have = |from_ms: u64, now_ms: u64| now_ms.saturating_sub(from_ms) <= self.window_ms;
         for (item, from_ms) in &copy.items.from_ms {
@@ -238,7 +239,7 @@ impl World {
         }
         // One more generation for rounding, and one for the generation in which an add may lie.
         let longest_ms = self.window_ms + self.window_ms / 14 * 2 + 2;
-        let has_expired = |from_ms: u64| now_ms.saturating_sub(from_ms) > longest_ms;
+        let has_expired = |from_ms: u64| now_min_ms.saturating_sub(from_ms) > longest_ms;
         // A chunk also has items that were added after the header.
         let latest_ms = |item: &Vec<u8>, from_ms: u64| {
             self.items.from_ms.get(item).map_or(from_ms, |again_ms| from_ms.max(*again_ms))
