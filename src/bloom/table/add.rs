@@ -1,4 +1,4 @@
-//! Adding items: what all kinds of entries have in common, and plain entries.
+//! Adding items: the common part for all kinds of entries, and the rules for plain entries.
 
 use super::lookup::{BucketAddress, BucketRun, RUN_MAX, STEP_ITEMS, matches};
 use super::resize::SlotDemand;
@@ -16,31 +16,31 @@ use crate::bloom::words::{PortableSelect, Select, low_bits};
 /// An item that is added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Addition {
-    /// Its hash.
+    /// The hash of the item.
     pub hash: ItemHash,
-    /// The generation of its entry, if entries are timed: at most `now` and live then.
+    /// The generation of the entry, if entries are timed. It is at most `now`, and live at `now`.
     pub generation: Generation,
     /// The current generation, if entries are timed.
     pub now: Generation,
-    /// Whether an entry that is live keeps its generation.
+    /// Whether a live entry of the item keeps its generation.
     pub keeps_generation: bool,
-    /// Items of which no more are added: [`Table::distinct_items`]. Plain entries have no such limit.
+    /// The largest value that [`Table::distinct_items`] may reach. Plain entries ignore it.
     pub most_items: u64,
 }
 
-/// What became of the items of a group.
+/// The outcomes of adding the items of a group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GroupOutcomes {
     /// Items that are [`Added::New`].
     pub new: ItemSet,
     /// Items that are [`Added::Again`].
     pub again: ItemSet,
-    /// The first item that was refused, and why. Those after it were not added.
+    /// The index of the first item that was refused, and the reason. The items after it were not added.
     pub refused: Option<(u32, AddError)>,
 }
 
 impl Table {
-    /// Adds an item. O(1); one add in some thousand also splits a segment.
+    /// Adds an item. O(1). One add in a few thousand also splits a segment.
     ///
     /// # Errors
     /// [`AddError`].
@@ -55,7 +55,7 @@ impl Table {
         prefetch.run(Add { table: self, addition, room })
     }
 
-    /// Adds the `wanted` items in order, until one is refused. `addition` has what they have in common. O(items).
+    /// Adds the `wanted` items in order, until one is refused. The hash of `addition` is ignored. O(items).
     pub fn add_each(
         &mut self,
         hashes: &[ItemHash],
@@ -143,7 +143,8 @@ impl Table {
         }
     }
 
-    /// Adds an entry with the longest remainder to a segment that has a free slot. `code` is that of its generation.
+    /// Adds an entry with the longest remainder to a segment that has a free slot. `code` is its generation modulo 16;
+    /// 0 if entries are not timed.
     #[inline(always)]
     pub(super) fn insert(&mut self, address: &BucketAddress, run: BucketRun, code: u64) {
         let generation_bits = self.kind().generation_bits();
@@ -155,7 +156,7 @@ impl Table {
         self.set_weight(self.weight().wrapping_add(weight(address.address_bits, bits)));
     }
 
-    /// Replaces the `before` slots of a run. There must be room for the new ones.
+    /// Replaces all slots of a run, which are `before` many, by `slots`. The segment must have room for them.
     pub(super) fn replace_run(
         &mut self,
         address: &BucketAddress,
@@ -178,7 +179,8 @@ impl Table {
         self.directory.count_used((slots.len() as u64).wrapping_sub(before as u64));
     }
 
-    /// Makes every item of a bucket present: one slot of this code takes the place of its entries.
+    /// Makes a bucket saturated: one slot that matches every item replaces its entries. `code` is the generation of
+    /// that slot modulo 16; 0 if entries are not timed.
     pub(super) fn saturate_bucket(&mut self, address: &BucketAddress, code: u64) {
         let Some(segment) = self.directory.get(address.segment) else { return };
         let (run, entry_bits) = (segment.run(address, PortableSelect), self.entry_bits(segment));
@@ -191,8 +193,8 @@ impl Table {
         self.apply(change);
     }
 
-    /// Saturates the buckets of the fullest block of a segment that is full though it is as large as it may be. That
-    /// happens only to items that were crafted.
+    /// Saturates the buckets of the fullest block of a segment. This is for a segment of the largest size that is full,
+    /// which happens only if items are crafted.
     #[cold]
     pub(super) fn saturate_fullest_block(&mut self, address: &BucketAddress, code: u64) {
         let Some(segment) = self.directory.get(address.segment) else { return };
@@ -203,7 +205,7 @@ impl Table {
         }
     }
 
-    /// Checks that counted or timed entries may have one more item.
+    /// Checks that the table may get one more item. For counted and timed entries.
     ///
     /// # Errors
     /// [`AddError::Full`].

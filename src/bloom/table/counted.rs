@@ -1,9 +1,10 @@
 //! Counted entries: an item can be removed as often as it was added.
 //!
-//! An entry that counts once is one slot. One that counts more is followed by a slot of zero and one with its count
-//! less two. An add counts an entry only if that has the longest remainder of its segment, and adds another entry
-//! otherwise: a shorter one stands for more items. A removal takes from the longest entry that matches, so it never
-//! removes the only entry of another item (Dayan, Bercea, Reviriego, Pagh, "InfiniFilter", SIGMOD 2023).
+//! An entry with a count of 1 is one slot. A larger count takes two more slots after the entry: a slot of zero, and a
+//! slot with the count minus two. An add increases the count of an entry only if the entry has the longest remainder of
+//! its segment. Otherwise it adds another entry, because a shorter entry matches more items. A removal takes from the
+//! longest entry that matches, so it never removes the only entry of another item (Dayan, Bercea, Reviriego, Pagh,
+//! "InfiniFilter", SIGMOD 2023).
 
 use super::add::Addition;
 use super::lookup::{CountReader, RUN_MAX, RunSlots, STEP_ITEMS, matches, remainder_bits};
@@ -20,10 +21,10 @@ use crate::bloom::prefetch::{Prefetch, Task};
 use crate::bloom::room::Room;
 use crate::bloom::words::Select;
 
-/// Most that an entry counts: its count less two fits a slot of the shortest remainders.
+/// The largest count of an entry. The count minus two fits a slot of the shortest width.
 pub const COUNT_MAX: u64 = (1 << (COUNTED_BASE_MIN + 1)) + 1;
 
-/// A counted entry of a run, by the index of its slot.
+/// A counted entry, with the index of its slot in its run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CountedEntry {
     pub(super) index: usize,
@@ -45,7 +46,7 @@ impl CountedEntry {
         })
     }
 
-    /// Sets the count of the entry, which must be at least 1, in the slots of its run.
+    /// Sets the count of the entry in the slots of its run. The count must be at least 1.
     pub(super) fn set_count(self, slots: &mut RunSlots, count: u64) {
         let index = self.index.saturating_add(1);
         match (self.count, count) {
@@ -64,8 +65,9 @@ impl CountedEntry {
 }
 
 impl Table {
-    /// Removes each item once from counted entries, in order, and passes to `reply` whether it, or a false positive,
-    /// was present, until `reply` returns false. O(items); one removal in some thousand also joins two segments.
+    /// Removes each item once from counted entries, in order. Calls `reply` for each item with whether the item was, or
+    /// seemed to be, present. Stops when `reply` returns false. O(items). One removal in a few thousand also joins two
+    /// segments.
     pub fn remove_each(
         &mut self,
         hashes: &[ItemHash],
@@ -119,14 +121,14 @@ impl Table {
             }
             if more > 0 {
                 if before.saturating_add(more) > RUN_MAX || segment.is_overfull(more) {
-                    // A shorter entry can count the item as well: a removal takes from any entry that matches it.
+                    // A shorter entry may count the item too, because a removal takes from any matching entry.
                     counting = Some(counted.ok_or(AddError::TooOften)?);
                     more = 0;
                 }
                 if more > 0 && !is_room_made && self.needs_room(segment, more) {
                     self.make_room(SlotDemand { segment: address.segment, slots: more, now: 0 }, room)
                         .map_err(AddError::CannotGrow)?;
-                    // Entries may have become shorter.
+                    // A split may have shortened the entries, so they are read again.
                     is_room_made = true;
                     continue;
                 }
@@ -146,8 +148,8 @@ impl Table {
         }
     }
 
-    /// Removes an item once. Returns whether it was present, or a false positive was. O(1); one removal in some
-    /// thousand also joins two segments.
+    /// Removes an item once. Returns whether it was, or seemed to be, present. O(1). One removal in a few thousand also
+    /// joins two segments.
     ///
     /// # Errors
     /// [`OutOfMemory`]; nothing changed.
@@ -166,13 +168,13 @@ impl Table {
             let matching = CountedEntry::all(&slots).filter(|found| matches(found.entry, address.key));
             let Some(found) = matching.max_by_key(|found| found.entry) else { return Ok(false) };
             if self.items(0) <= 1 {
-                // What void entries have left in other segments goes with the last item.
+                // Copies of void entries may be left in other segments. They are removed with the last item.
                 *self = self.try_emptied()?;
                 return Ok(true);
             }
             let freed = if found.count <= 2 { found.count as usize } else { 0 };
             if !is_smaller && freed > 0 && self.make_smaller(address.segment, freed)? {
-                // Entries may have become longer.
+                // A join has changed the entries, so they are read again.
                 is_smaller = true;
                 continue;
             }
@@ -188,7 +190,7 @@ impl Table {
             let used = self.used_slots();
             if let ItemCounts::Counted { items, entries, .. } = &mut self.counts {
                 *items = items.saturating_sub(1);
-                // A crafted table may count more entries than it has.
+                // The counts of a crafted table may exceed its entries.
                 *entries = entries.saturating_sub((found.count == 1).into()).min(*items).min(used);
             }
             return Ok(true);
@@ -197,8 +199,7 @@ impl Table {
 }
 
 impl Segment {
-    /// Returns whether a segment of the largest shape has too many slots in use for `more`, which happens only to items
-    /// that were crafted.
+    /// Returns whether a segment of the largest shape cannot take `more` slots. This happens only if items are crafted.
     pub(super) fn is_overfull(&self, more: usize) -> bool {
         self.blocks_log() == BLOCKS_LOG_MAX && self.used().saturating_add(more) > USED_MAX
     }

@@ -8,15 +8,15 @@ use super::size::{SegmentShape, TableSize};
 use super::totals::{EntrySums, Leftovers};
 use crate::bloom::memory::{BlockMover, BlockVisitor, OutOfMemory};
 
-/// Logarithm of the segments of a piece, which has up to 64 KiB.
+/// Logarithm of the number of segments of a piece. A piece takes up to 64 KiB.
 const PIECE_LOG: u32 = 11;
-/// Segments of a piece.
+/// The number of segments of a piece.
 const PIECE_SEGMENTS: usize = 1 << PIECE_LOG;
-/// Segments for which a piece has memory at first.
+/// The number of segments for which a new piece has memory.
 const PIECE_FIRST_SEGMENTS: usize = 4;
 
-/// The segments of a table. Most tables have one, which is stored in place. The others are in pieces: a table that
-/// grows never moves more than one piece.
+/// The segments of a table. Most tables have one segment, which is stored in place. Larger ones have a list of pieces,
+/// each a list of segments, so that growing never moves more than one piece.
 #[derive(Debug)]
 pub(super) enum Directory {
     One(Segment),
@@ -78,8 +78,8 @@ impl Directory {
         }
     }
 
-    /// Returns the segment with this number, to change it. Its used slots must be
-    /// [counted](Self::count_used) and its allocation must stay.
+    /// Returns the segment with this number, to change it. The caller must report a change of its used slots with
+    /// [`count_used`](Self::count_used), and must not replace its allocation.
     #[inline(always)]
     pub(super) fn get_mut(&mut self, number: usize) -> Option<&mut Segment> {
         match self {
@@ -139,7 +139,7 @@ impl Directory {
         (size_of::<Pieces>() + lists + (full + last) * size_of::<Segment>()) as u64
     }
 
-    /// Counts slots of a segment that came into use; the number wraps for those that became free.
+    /// Adds a change of the used slots to the total. A negative change is a number that wraps.
     #[inline(always)]
     pub(super) fn count_used(&mut self, slots: u64) {
         if let Self::Many(many) = self {
@@ -147,19 +147,20 @@ impl Directory {
         }
     }
 
-    /// Returns what entries have left behind; `None` if that is not counted because there is one segment.
+    /// Returns the numbers of void entries and saturated buckets; `None` for one segment, for which they are not
+    /// stored.
     pub(super) fn leftovers(&self) -> Option<Leftovers> {
         if let Self::Many(many) = self { Some(many.leftovers) } else { None }
     }
 
-    /// Counts what entries leave behind.
+    /// Adds a change to the numbers of void entries and saturated buckets.
     pub(super) fn count_leftovers(&mut self, change: Leftovers) {
         if let Self::Many(many) = self {
             many.leftovers.add(change);
         }
     }
 
-    /// Returns the bytes that the directory will take more for one more segment.
+    /// Returns by how many bytes the directory grows for one more segment.
     pub(super) fn push_bytes(&self) -> u64 {
         const SEGMENT_BYTES: usize = size_of::<Segment>();
         const LIST_BYTES: usize = size_of::<Vec<Segment>>();
@@ -173,7 +174,7 @@ impl Directory {
         bytes as u64
     }
 
-    /// Makes room for one more segment.
+    /// Allocates memory for one more segment.
     ///
     /// # Errors
     /// [`OutOfMemory`]; nothing changed.
@@ -250,7 +251,7 @@ impl Directory {
         }
     }
 
-    /// Removes the last segment of several. The first is stored in place again if it remains alone.
+    /// Removes the last segment, if there are several. If one remains, it is stored in place again.
     pub(super) fn pop(&mut self) {
         let Self::Many(many) = self else { return };
         let Some(last) = many.pieces.last_mut() else { return };
@@ -270,7 +271,7 @@ impl Directory {
     }
 }
 
-/// Returns for how many further elements a vector gets memory when one is pushed: it doubles.
+/// Returns for how many elements a vector gets more memory when one is pushed. Its capacity doubles.
 fn further<T>(values: &Vec<T>) -> usize {
     if values.len() < values.capacity() { 0 } else { values.len() }
 }
@@ -281,40 +282,40 @@ fn try_with_capacity<T>(capacity: usize) -> Result<Vec<T>, OutOfMemory> {
     Ok(values)
 }
 
-/// Segments that will replace others, and how the table is then.
+/// A planned change of several segments, with the totals of the table after it.
 #[derive(Debug)]
 pub(super) struct SegmentChanges {
-    /// Segments with their numbers.
+    /// The new segments that replace others, with their numbers.
     replaced: SmallVec<[(usize, Segment); 2]>,
-    /// A further segment.
+    /// A new segment after the last one.
     pushed: Option<Segment>,
     /// Whether the last segment is removed.
     pops: bool,
-    /// Of the table as it will be; its bytes include the directory.
+    /// The totals of the table after the change. The bytes include the directory.
     totals: SegmentTotals,
-    /// The change of what the table keeps of its entries.
+    /// The change of the sums over all entries.
     pub(super) sums: EntrySums,
 }
 
 impl SegmentChanges {
-    /// Returns what changes nothing.
+    /// Returns a plan that changes nothing.
     pub(super) fn new(table: &Table) -> Self {
         let totals = SegmentTotals { used: table.directory.used(), bytes: table.size_bytes() };
         Self { replaced: SmallVec::new(), pushed: None, pops: false, totals, sums: EntrySums::default() }
     }
 
-    /// Returns the slots in use.
+    /// Returns the slots in use after the change.
     pub(super) fn used(&self) -> u64 {
         self.totals.used
     }
 
-    /// Returns a segment as it is planned.
+    /// Returns a segment as it will be after the change.
     pub(super) fn segment<'p>(&'p self, table: &'p Table, number: usize) -> Option<&'p Segment> {
         let planned = self.replaced.iter().find(|(replaced, _)| *replaced == number);
         planned.map(|(_, segment)| segment).or_else(|| table.directory.get(number))
     }
 
-    /// Replaces a segment.
+    /// Plans to replace a segment.
     pub(super) fn replace(&mut self, table: &Table, number: usize, segment: Segment) {
         self.totals.add(&segment);
         self.discount(table, number);
@@ -322,26 +323,26 @@ impl SegmentChanges {
         self.replaced.push((number, segment));
     }
 
-    /// Adds a segment after the last.
+    /// Plans to add a segment after the last one.
     pub(super) fn push(&mut self, table: &Table, segment: Segment) {
         self.totals.add(&segment);
         self.totals.bytes = self.totals.bytes.saturating_add(table.directory.push_bytes());
         self.pushed = Some(segment);
     }
 
-    /// Removes the last segment.
+    /// Plans to remove the last segment.
     pub(super) fn pop(&mut self, table: &Table) {
         self.discount(table, table.directory.len().wrapping_sub(1));
         self.pops = true;
     }
 
-    /// Returns the bytes of the table if others of these shapes replace a segment.
+    /// Returns the bytes of the table if segments of these shapes also replace `segment`.
     pub(super) fn bytes_with(&self, segment: &Segment, shapes: &[SegmentShape]) -> u64 {
         let more = shapes.iter().map(|shape| shape.bytes()).sum::<u64>();
         self.totals.bytes.saturating_sub(segment.shape().bytes()).saturating_add(more)
     }
 
-    /// Counts a segment no more.
+    /// Subtracts a segment from the totals.
     fn discount(&mut self, table: &Table, number: usize) {
         let mut totals = self.totals;
         self.segment(table, number).into_iter().for_each(|segment| totals.remove(segment));
@@ -354,7 +355,7 @@ impl SegmentChanges {
     /// [`OutOfMemory`]; nothing changed.
     pub(super) fn commit(self, table: &mut Table) -> Result<(), OutOfMemory> {
         if self.pushed.is_some() {
-            // Of one segment they are not counted.
+            // The directory of one segment does not store the numbers of void entries, so they are taken over.
             let before = table.leftovers();
             let is_first = table.directory.leftovers().is_none();
             table.directory.try_reserve()?;

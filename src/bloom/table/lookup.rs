@@ -1,12 +1,12 @@
-//! Finding the entries of an item: its bucket, what the slots there say, and lookups of one item or of a group.
+//! Finding the entries of an item: its bucket, the meaning of slots, and lookups of one item or of a group.
 //!
-//! A slot holds, from the lowest bit on: the remainder, a set bit above it, and clear bits up to the length of
-//! remainders in its segment. So its value tells how long the remainder is. A remainder without bits is *void*: its
-//! entry matches every item of its bucket, and a split copies it into both segments. A slot of zero makes the bucket
-//! *saturated*, which is what becomes of too many entries; it matches every item as well.
+//! A slot has, from the lowest bit on: the remainder, a set bit, and clear bits up to the slot's width. So the highest
+//! set bit shows how long the remainder is. An entry whose remainder has no bits is *void*. It matches every item of
+//! its bucket, and a split copies it into both segments. A slot of zero makes the bucket *saturated*: it matches every
+//! item of the bucket too. A bucket becomes saturated when it gets too many entries.
 //!
-//! An entry that counts once is one slot. One that counts more is followed by a slot of zero and one with its count
-//! less two. A timed entry has its generation modulo 16, its *code*, above the bits of the entry.
+//! A counted entry with a count of 1 is one slot. A larger count takes two more slots after the entry: a slot of zero,
+//! and a slot with the count minus two. A timed entry has its generation modulo 16, its *code*, above the other bits.
 
 use smallvec::SmallVec;
 
@@ -19,25 +19,25 @@ use crate::bloom::hash::ItemHash;
 use crate::bloom::prefetch::{Prefetch, Task};
 use crate::bloom::words::{Select, low_bits};
 
-/// Items whose memory is prefetched before the first of them is looked up.
+/// The number of items whose memory is prefetched before the first of them is looked up.
 pub(super) const STEP_ITEMS: usize = 32;
 
-/// Most slots of a bucket. One more makes the bucket saturated; if entries are counted, it is refused. Items that
-/// nobody crafted fill a bucket with as many slots less than once in 10^20 buckets.
+/// The largest number of slots of a bucket. One more makes the bucket saturated, or is refused if entries are counted.
+/// Unless items are crafted, fewer than one bucket in 10^20 has so many.
 pub(super) const RUN_MAX: usize = 31;
 /// Bits of a slot for the generation of a timed entry.
 pub(super) const GENERATION_BITS: u32 = CODES.ilog2();
 
-/// The bucket of an item, and what its entries there are compared with.
+/// The bucket of an item, and the bits of the hash with which its entries are compared.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BucketAddress {
     /// The number of the segment.
     pub(super) segment: usize,
-    /// Bits of the hash that choose the segment and the block.
+    /// The number of bits of the hash that choose the segment and the block.
     pub(super) address_bits: u32,
     pub(super) block: usize,
     pub(super) bucket: u32,
-    /// The bits of the hash above the address: remainders are its lowest bits.
+    /// The bits of the hash above the address. A remainder is the lowest bits of the key.
     pub(super) key: u64,
 }
 
@@ -51,8 +51,8 @@ pub(super) struct BucketRun {
 /// The slots of a run.
 pub(super) type RunSlots = SmallVec<[u64; RUN_MAX + 1]>;
 
-/// Distinguishes entries from counts in the order of the slots: in a run of counted entries a slot of zero means that
-/// the next one is a count.
+/// Distinguishes entries from counts while the slots of a block are read in order. In a run of counted entries, the
+/// slot after a slot of zero is a count.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct CountReader {
     is_count_next: bool,
@@ -80,13 +80,13 @@ impl CountReader {
 }
 
 impl EntryKind {
-    /// Returns the bits of a slot for a generation.
+    /// Returns the number of bits of a slot that the generation takes.
     #[inline(always)]
     pub(super) const fn generation_bits(self) -> u32 {
         if let Self::Timed = self { GENERATION_BITS } else { 0 }
     }
 
-    /// Returns the code of a generation as it is stored; 0 if entries have none.
+    /// Returns the code that is stored for a generation; 0 if entries are not timed.
     #[inline(always)]
     pub(super) const fn code(self, generation: Generation) -> u64 {
         if let Self::Timed = self { generation % CODES } else { 0 }
@@ -94,14 +94,15 @@ impl EntryKind {
 }
 
 impl Table {
-    /// Returns whether an item may be in the table; at `now`, if entries are timed. O(1).
+    /// Returns whether an item may be in the table. If entries are timed, it must be live at `now`. O(1).
     #[inline(always)]
     pub fn contains(&self, hash: ItemHash, now: Generation, prefetch: impl Prefetch) -> bool {
         self.prefetch(hash, prefetch);
         prefetch.run(Contains { table: self, hash, now })
     }
 
-    /// Returns which of the `wanted` items may be in the table; at `now`, if entries are timed. O(items).
+    /// Returns which of the `wanted` items may be in the table. If entries are timed, they must be live at `now`.
+    /// O(items).
     pub fn contains_each(
         &self,
         hashes: &[ItemHash],
@@ -135,7 +136,7 @@ impl Table {
         Some((address, segment))
     }
 
-    /// Returns whether an item may be in the table, and if its entries are timed, live at `now`.
+    /// Returns whether an item may be in the table. If entries are timed, it must be live at `now`.
     #[inline(always)]
     fn has(&self, hash: ItemHash, now: Generation, select: impl Select) -> bool {
         let Some((address, segment)) = self.locate(hash) else { return false };
@@ -175,20 +176,20 @@ impl Table {
     pub(super) fn prefetch_change(&self, hash: ItemHash, prefetch: impl Prefetch) {
         if let Some((address, segment)) = self.locate(hash) {
             segment.prefetch(address.block, prefetch);
-            // Where the free slots of a block begin depends on the next block.
+            // An insertion reads the offset of the next block to find the free slots of this one.
             segment.prefetch_header(address.block.wrapping_add(1), prefetch);
         }
     }
 
-    /// Visits the slots of a block in the order of its buckets: the bucket, the value, and whether it is an entry; if
-    /// not, it belongs to the count of the entry before.
+    /// Calls `visit` for the slots of a block in the order of its buckets, with the bucket, the value, and whether the
+    /// slot is an entry. A slot that is not an entry belongs to the count of the entry before it.
     #[inline(always)]
     pub(super) fn visit_slots(&self, segment: &Segment, block: usize, mut visit: impl FnMut(u32, u64, bool)) {
         let (kind, mut counts) = (self.kind(), CountReader::default());
         segment.visit_block(block, |bucket, value| visit(bucket, value, counts.is_entry(kind, value)));
     }
 
-    /// Returns the bits of an entry in a segment.
+    /// Returns the number of bits of an entry in a segment: those of a slot without the generation.
     #[inline(always)]
     pub(super) fn entry_bits(&self, segment: &Segment) -> u32 {
         segment.width().wrapping_sub(self.kind().generation_bits())
@@ -196,7 +197,7 @@ impl Table {
 }
 
 impl Segment {
-    /// Returns the run of an item's bucket; if it is empty, with the slot where it would begin.
+    /// Returns the run of an item's bucket. An empty run has the slot where it would begin.
     #[inline(always)]
     pub(super) fn run(&self, address: &BucketAddress, select: impl Select) -> BucketRun {
         let header = self.header(address.block);
@@ -249,7 +250,8 @@ pub(super) fn generation_of(code: u64, stamp: Generation) -> Generation {
     newest.wrapping_sub(newest.wrapping_sub(code) % CODES)
 }
 
-/// Returns the codes whose generations are live, as the bits of a word, in a segment with this stamp.
+/// Returns the codes whose generations are live at `now` in a segment with this stamp. Bit `c` of the result stands for
+/// code `c`.
 pub(super) fn live_codes(stamp: Generation, now: Generation) -> u64 {
     let live = |code: &u64| is_live(generation_of(*code, stamp), now);
     (0..CODES).filter(live).fold(0, |codes, code| codes | 1 << code)

@@ -1,7 +1,8 @@
-//! Entries outside of a table: to merge the entries of one table into another, as they are or as parts of a dump.
+//! Adding the entries of one table to another, in a merge or from the parts of a dump.
 //!
-//! An entry of another table may know more or fewer bits of the hash than those of this one. Its remainder is cut to
-//! the length of remainders here; if it knows less of the hash than an address, it is copied to all of its addresses.
+//! An entry of another table may have more or fewer bits of the hash than the entries of this one. A longer remainder
+//! is cut to the length of remainders here. An entry with fewer bits than an address is copied to every address that it
+//! matches.
 
 use super::counted::{COUNT_MAX, CountedEntry};
 use super::lookup::{BucketAddress, RUN_MAX, RunSlots, matches, remainder_bits};
@@ -16,18 +17,18 @@ use crate::bloom::outcome::AddError;
 use crate::bloom::room::Room;
 use crate::bloom::words::{PortableSelect, low_bits};
 
-/// Most further copies of entries that are added at once and know less of the hash than the addresses of the table: as
-/// many as a large chunk has entries. A table of 10^9 items can take any honest one.
+/// The most copies that one merge or one call of a load may make of entries with fewer bits than an address. A large
+/// chunk has as many entries. A table of 10^9 items can take every table that was not crafted.
 pub(super) const COPIES_MAX: u64 = 1 << 22;
 
-/// An entry: what a table knows of an item, or of several items that it cannot tell apart.
+/// An entry: the bits of an item's hash that a table has stored, with its count or generation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Entry {
     /// The number of its bucket in a block.
     pub bucket: u8,
-    /// How many bits of the hash it knows besides those of the bucket.
+    /// How many bits of the hash are known, besides those that choose the bucket.
     pub known_bits: u8,
-    /// These bits, the lowest of the hash.
+    /// The known bits. They are the lowest bits of the hash.
     pub known: u128,
     /// How often the item was added, if entries are counted; otherwise 1.
     pub count: u64,
@@ -36,13 +37,13 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Returns the hash of an item that the entry matches. All bits that it does not know are clear.
+    /// Returns the hash of an item that the entry matches. All unknown bits are clear.
     fn hash(&self) -> ItemHash {
         let h2 = (self.known >> 64) as u64 | u64::from(self.bucket) << (64 - BUCKET_BITS);
         ItemHash { h1: self.known as u64, h2 }
     }
 
-    /// Returns the two entries that each know one more bit.
+    /// Returns the two entries with one more known bit that together match the same items.
     fn halves(&self) -> [Self; 2] {
         [0, 1].map(|bit| Self {
             known: self.known | bit << (self.known_bits & 127),
@@ -52,12 +53,12 @@ impl Entry {
     }
 }
 
-/// What becomes of the count of an entry that is in the table already.
+/// How the count of an added entry changes that of an equal entry in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counting {
-    /// It is added to the present one: the union of two filters.
+    /// The counts are added, as in a merge of two filters.
     Sum,
-    /// The larger one remains: the same entry comes again.
+    /// The larger count remains, because a dump may have the same entry twice.
     Larger,
 }
 
@@ -70,7 +71,7 @@ impl Table {
         }
     }
 
-    /// Visits the entries of a segment with this number and depth.
+    /// Visits the entries of a segment, which may belong to another table, with this number and depth.
     pub(super) fn visit_entries(
         &self,
         segment: &Segment,
@@ -86,7 +87,7 @@ impl Table {
                     let entry = self.entry(segment, value, (number, depth), block);
                     last = Some(Entry { bucket: bucket as u8, ..entry });
                 } else if let Some(last) = &mut last {
-                    // A slot of zero comes before the count less two.
+                    // The first slot of a count is zero, the second one is the count minus two.
                     last.count = value.saturating_add(2);
                 }
             });
@@ -94,7 +95,8 @@ impl Table {
         }
     }
 
-    /// Returns an entry of a block of a segment with this number and depth, without its bucket and count.
+    /// Returns the entry of a slot in a block of a segment with this number and depth. The bucket and the count are not
+    /// set.
     pub(super) fn entry(
         &self,
         segment: &Segment,
@@ -115,8 +117,8 @@ impl Table {
         }
     }
 
-    /// Returns whether the entries of another table can be added in bounded time: those that know less of the hash than
-    /// the addresses of this one have a copy at each. O(entries).
+    /// Returns whether the entries of another table need at most [`COPIES_MAX`] copies here, so that adding them takes
+    /// bounded time. O(entries).
     #[must_use]
     pub fn can_take(&self, source: &Self) -> bool {
         let mut copies = 0u64;
@@ -126,14 +128,14 @@ impl Table {
         copies <= COPIES_MAX
     }
 
-    /// Returns how many addresses an entry is of, besides the first.
+    /// Returns how many addresses an entry matches, besides one.
     pub(super) fn copies_besides(&self, entry: &Entry) -> u64 {
         let missing_bits = self.directory.size().address_bits(0).saturating_sub(entry.known_bits.into());
         (1u64 << missing_bits.min(63)).wrapping_sub(1)
     }
 
-    /// Returns about how many more slots this table needs for the entries of another one; `None` if it has all of them.
-    /// O(slots and copies).
+    /// Returns an estimate of the slots that this table needs for the entries of another one; `None` if adding them
+    /// would change nothing. O(slots and copies).
     #[must_use]
     pub fn lacking_slots(&self, source: &Self, now: Generation) -> Option<u64> {
         if self.kind() == EntryKind::Counted {
@@ -146,8 +148,8 @@ impl Table {
         lacking
     }
 
-    /// Returns how many more slots an entry would take, besides counts; `None` if adding it would change nothing, since
-    /// other entries match all of its items for as long, or it has expired. O(copies).
+    /// Returns how many more slots an entry would take, without those of its count. `None` if adding it would change
+    /// nothing: it has expired, or another entry matches all of its items for at least as long. O(copies).
     pub(super) fn slots_for(&self, entry: &Entry, now: Generation) -> Option<u64> {
         if self.kind() == EntryKind::Timed && !is_live(entry.generation, now) {
             return None;
@@ -174,7 +176,7 @@ impl Table {
         Some(u64::from(!is_there))
     }
 
-    /// Returns the slot of an entry in a segment; `None` if it knows less of the hash than the address.
+    /// Returns the slot of an entry in a segment; `None` if the entry has fewer bits of the hash than the address.
     fn slot_of(&self, segment: &Segment, entry: &Entry, address: &BucketAddress) -> Option<u64> {
         let entry_bits = self.entry_bits(segment);
         let bits = u32::from(entry.known_bits).checked_sub(address.address_bits)?;
@@ -183,10 +185,11 @@ impl Table {
         Some(code << (entry_bits & 63) | 1 << bits | address.key & low_bits(bits))
     }
 
-    /// Adds an entry. One that knows less of the hash than an address is added to all of its addresses. Returns whether
-    /// that changed anything. O(1); O(copies) for an entry that knows little.
+    /// Adds an entry of another table, and copies of it if it matches several addresses. Returns whether the table has
+    /// changed. O(copies).
     ///
-    /// Entries of another table do not come in a random order: [`grow_for`](Self::grow_for) them first.
+    /// Call [`grow_for`](Self::grow_for) before the first entry. The entries of another table come in the order of its
+    /// segments, and the first of them would overfill segments of a table that is too small.
     ///
     /// # Errors
     /// [`AddError`]; copies to other addresses may have been added.
@@ -202,7 +205,7 @@ impl Table {
         Ok(added.times > 0)
     }
 
-    /// Does [`add_entry`](Self::add_entry), but does not count the entry.
+    /// Adds an entry like [`add_entry`](Self::add_entry), but does not change the counts of items.
     pub(super) fn add_copies(
         &mut self,
         entry: Entry,
@@ -241,7 +244,7 @@ impl Table {
                 return Err(AddError::TooOften);
             }
             let is_full = segment.used().saturating_add(more) > segment.used_max();
-            // How many slots counts will take is not known before. Other entries need no split.
+            // `grow_for` does not know how many slots counts will take. So only counted entries can cause a split here.
             let needs_room = more > 0 && if is_counted { self.needs_room(segment, more) } else { is_full };
             if !is_room_made && (needs_room || kind == EntryKind::Timed && self.is_stale(segment, now)) {
                 let demand = SlotDemand { segment: address.segment, slots: more, now };
@@ -255,7 +258,7 @@ impl Table {
                 self.saturate_bucket(&address, kind.code(newest));
             } else if more > 0 && segment.used() >= segment.used_max() {
                 self.saturate_fullest_block(&address, kind.code(now));
-                // The bucket may have become saturated.
+                // The bucket of the entry may be saturated now.
                 is_room_made = true;
                 continue;
             } else {
@@ -269,8 +272,8 @@ impl Table {
         }
     }
 
-    /// Unites the entries that are equal in this table, whose remainders may be shorter than those of the other one.
-    /// Their counts are added.
+    /// Cuts entries to the length that they have in this table, and unites those that are then equal. Their counts are
+    /// added.
     pub(super) fn unite_equal(&self, entries: &mut Vec<Entry>) {
         for entry in &mut *entries {
             if let Some((address, segment)) = self.locate(entry.hash()) {
@@ -293,19 +296,19 @@ impl Table {
     }
 }
 
-/// Returns the sum of the numbers that there are.
+/// Returns the sum of two numbers, where `None` counts as 0; `None` if both are.
 fn sum(one: Option<u64>, other: Option<u64>) -> Option<u64> {
     one.zip(other).map(|(one, other)| one.saturating_add(other)).or(one).or(other)
 }
 
-/// Counts an entry in the slots of its run.
+/// Adds an entry with its count to the slots of its run.
 fn count_entry(
     slots: &mut RunSlots,
     value: u64,
     count: u64,
     counting: Counting,
 ) -> Result<AddedEntry, AddError> {
-    // Joins cut entries, so there may be several.
+    // Joins shorten entries, so several may be equal.
     let equal = || CountedEntry::all(slots).filter(|found| found.entry == value);
     let total = equal().fold(0u64, |sum, found| sum.saturating_add(found.count));
     let present = equal().next();
@@ -325,7 +328,7 @@ fn count_entry(
     Ok(AddedEntry { is_new: present.is_none(), times, moved_from: None })
 }
 
-/// Adds an entry to the slots of its run. Of two entries that match the same items, the later one is enough.
+/// Adds an entry to the slots of its run, or replaces the entry that matches the same items.
 fn insert_or_refresh(slots: &mut RunSlots, value: u64, segment: &Segment, entry_bits: u32) -> AddedEntry {
     let is_equal = |slot: &&mut u64| (**slot ^ value) & low_bits(entry_bits) == 0;
     if let Some(present) = slots.iter_mut().find(is_equal) {

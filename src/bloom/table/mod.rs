@@ -1,25 +1,28 @@
 //! The expandable table: a quotient filter whose memory follows its items, at any number of items.
 //!
-//! An item leaves an *entry*: some bits of its hash. The address bits choose a segment, a block and a bucket; the bits
-//! above them, the *remainder*, are stored in a slot of the bucket. [Segments](segment) are compact; linear hashing
-//! splits one of them after another as entries come, and joins them as entries go. A split takes the lowest bit of
-//! each remainder as a further address bit, so entries get shorter while the table grows. That costs no error rate: see
-//! the [schedule]. docs/architecture.md has a picture.
+//! An add stores an *entry*: some bits of the item's hash. The lowest bits of the hash choose a segment and a block,
+//! and six other bits choose a bucket in the block. The bits above the lowest ones, the *remainder*, are stored in a
+//! slot of the bucket. A [segment] is one compact allocation. As entries are added, one segment after another is split
+//! into two (linear hashing). As entries are removed, segments are joined in the reverse order. A split takes the
+//! lowest bit of each remainder as a further address bit, so entries get shorter while the table grows. This does not
+//! increase the error rate: see the [schedule]. docs/architecture.md has a picture.
 //!
-//! [`EntryKind`] says what an entry has besides: nothing, a count, or the generation in which its item was added.
+//! [`EntryKind`] says what an entry has besides its remainder: nothing, a count, or the generation in which its item
+//! was added.
 //!
-//! The state depends only on the sequence of operations: primaries and replicas have the same bytes.
+//! The state of a table depends only on the sequence of operations, so primaries and replicas have the same bytes.
 //!
 //! To read this module, follow an item:
 //!
 //! * A lookup: [`lookup`] finds the segment in the [`directory`], then the block and the bucket; [`segment`] finds the
 //!   run of the bucket; [`lookup`] compares its slots with the hash.
-//! * An add: [`add`] looks the item up, and if it is new, `segment/write.rs` inserts a slot with as many bits of the
-//!   hash as the [`schedule`] says. Entries with counts or generations have rules of their own: [`counted`], [`timed`].
-//! * A split: if an add needs room, [`resize`] plans it, checks the limit, and writes both segments from the slots of
-//!   the old one; the [`directory`] takes them. [`size`] says when that is due.
+//! * An add: [`add`] looks the item up. If the item is new, `segment/write.rs` inserts a slot. The [`schedule`] says
+//!   how many bits of the hash the slot has. Entries with counts have other rules ([`counted`]), and so have entries
+//!   with generations ([`timed`]).
+//! * A split: if an add needs room, [`resize`] plans the split, checks the limit, and writes both segments from the
+//!   slots of the old one. Then the [`directory`] takes the new segments. [`size`] says when a split is due.
 //! * A removal: [`counted`] takes the longest matching entry, and [`resize`] joins segments.
-//! * An expiry: [`timed`] compacts the segment of an add, and now and then another one.
+//! * An expiry: [`timed`] compacts the segment of an add, and every 256 adds another segment.
 //! * A merge: [`merge`] visits the entries of one table and adds them to another.
 //! * A save, a dump and a load: [`parts`] takes a table apart and puts it together with its [`totals`]; [`validate`]
 //!   checks what was read.
@@ -57,7 +60,7 @@ pub use parts::{POSITIONS, PartsError, TablePart};
 pub use schedule::Schedule;
 pub use totals::{GENERATIONS, History, Leftovers, Loading, TableCounts};
 
-/// What the entries of a table have besides a remainder.
+/// What the entries of a table store besides a remainder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryKind {
     /// Nothing: items are added and looked up.
@@ -73,15 +76,15 @@ pub enum EntryKind {
 pub struct TableSpec {
     /// The error rate that the table keeps, above 0.
     pub error_rate: f64,
-    /// What its entries have.
+    /// What the entries store besides a remainder.
     pub kind: EntryKind,
-    /// Items that a table of timed entries is made for; its memory is taken in steps up to them. Others have none.
+    /// The number of live items that a table of timed entries is made for. Other tables ignore it.
     pub items: u64,
 }
 
 impl TableSpec {
-    /// Returns the expected bytes of a table that has grown to `items` items. If its entries are timed, as many are
-    /// live, and others have expired but are not free yet. O(log items).
+    /// Returns the expected bytes of a table that has grown to `items` items. If entries are timed, `items` are live,
+    /// and the expected number of expired entries takes memory too. O(log items).
     #[must_use]
     pub fn expected_bytes(&self, items: u64) -> u64 {
         let schedule = Schedule::new(self.kind, self.error_rate, self.items);
@@ -94,24 +97,24 @@ impl TableSpec {
 /// The statistics of a table.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct TableStats {
-    /// Items: [`Table::items`].
+    /// The number of items: [`Table::items`].
     pub items: u64,
-    /// The same, but each counted once: [`Table::distinct_items`].
+    /// The number of items, each counted once: [`Table::distinct_items`].
     pub distinct_items: u64,
-    /// Bytes of its segments and directory.
+    /// Bytes of the segments and the directory.
     pub size_bytes: u64,
-    /// Its segments.
+    /// The number of segments.
     pub segments: u64,
-    /// Entries that know no more of an item than its bucket.
+    /// The numbers of void entries and saturated buckets.
     pub leftovers: Leftovers,
-    /// Entries that have expired and are not free yet.
+    /// Expired entries that still take memory.
     pub expired_entries: u64,
-    /// An upper bound of its current error rate.
+    /// An upper bound of the current error rate.
     pub error_rate: f64,
 }
 
 impl TableStats {
-    /// Returns about how many bytes the expired entries take.
+    /// Returns an estimate of the bytes that expired entries take.
     #[must_use]
     pub fn expired_bytes(&self) -> u64 {
         let share =
@@ -125,7 +128,7 @@ impl TableStats {
 pub struct Table {
     directory: Directory,
     counts: ItemCounts,
-    /// The sum of the weights of all entries, low word first. It is at least the error rate.
+    /// The sum of the weights of all entries (`totals::weight`), an upper bound of the error rate. Low word first.
     weight: [u64; 2],
     schedule: Schedule,
 }
@@ -150,7 +153,7 @@ impl Table {
         Self::of_size(self.kind(), TableCounts::initial(self.schedule))
     }
 
-    /// Creates a table of this size, without entries yet.
+    /// Creates a table with the size and the counts of `counts`, but without entries.
     fn of_size(kind: EntryKind, counts: TableCounts) -> Result<Self, OutOfMemory> {
         let TableCounts { schedule, items, entries, history, segments, blocks_log, loading } = counts;
         let size = TableSize { segments, blocks_log };
@@ -171,7 +174,7 @@ impl Table {
         Ok(Self { directory, counts, weight: [0; 2], schedule })
     }
 
-    /// Returns what the entries have besides a remainder.
+    /// Returns what the entries store besides a remainder.
     #[must_use]
     #[inline(always)]
     pub const fn kind(&self) -> EntryKind {
@@ -182,8 +185,8 @@ impl Table {
         }
     }
 
-    /// Returns the number of items that were added and not removed: counted entries count an item as often as it was
-    /// added, timed ones until it expires, at `now`.
+    /// Returns the number of items in the table. A counted item counts as often as it was added. A timed item counts
+    /// until it has expired at `now`.
     #[must_use]
     #[inline(always)]
     pub fn items(&self, now: Generation) -> u64 {
@@ -193,8 +196,8 @@ impl Table {
         }
     }
 
-    /// Returns the number of items that count towards a capacity: as [`items`](Self::items), but counted entries count
-    /// an item once. An item that was added again after the table has grown may count twice.
+    /// Returns the number of items that count towards a capacity: [`items`](Self::items), but each counted item once. A
+    /// counted item that was added before and after the table has grown may count twice.
     #[must_use]
     pub fn distinct_items(&self, now: Generation) -> u64 {
         if let ItemCounts::Counted { entries, .. } = self.counts { entries } else { self.items(now) }
@@ -206,14 +209,13 @@ impl Table {
         if let ItemCounts::Timed { history, .. } = &self.counts { Some(history) } else { None }
     }
 
-    /// Returns the slots in use.
+    /// Returns the number of slots in use.
     #[must_use]
     pub fn used_slots(&self) -> u64 {
         self.directory.used()
     }
 
-    /// Returns what entries have left behind that know no more of an item than its bucket. O(1): a table of one segment
-    /// goes through it.
+    /// Returns the numbers of void entries and saturated buckets. O(1): only a table of one segment counts them here.
     #[must_use]
     pub fn leftovers(&self) -> Leftovers {
         self.directory.leftovers().unwrap_or_else(|| {
@@ -243,8 +245,8 @@ impl Table {
         self.directory.bytes().saturating_add(history as u64)
     }
 
-    /// Returns an upper bound of the error rate at `now`: the sum of what all entries add to it. Of timed entries the
-    /// part that is live counts.
+    /// Returns an upper bound of the error rate at `now`: the sum over all entries, multiplied by the live share if
+    /// entries are timed.
     #[must_use]
     pub fn error_rate(&self, now: Generation) -> f64 {
         let live = match (&self.counts, self.used_slots()) {
@@ -254,8 +256,7 @@ impl Table {
         (EntrySums::error_rate(self.weight()) * live.min(1.0)).min(1.0)
     }
 
-    /// Returns an upper bound of the error rate over the whole life of the table, to 10^12 items: that of the entries
-    /// it has, and of those with which it grows.
+    /// Returns an upper bound of the error rate that the table can reach while it grows to 10^12 items.
     #[must_use]
     pub fn error_rate_max(&self) -> f64 {
         EntrySums::error_rate(self.weight())
@@ -273,13 +274,13 @@ impl Table {
         self.weight = [weight as u64, (weight >> 64) as u64];
     }
 
-    /// Changes the sums of all entries.
+    /// Adds a change to the sums over all entries.
     fn apply(&mut self, change: EntrySums) {
         self.set_weight(self.weight().wrapping_add(change.weight));
         self.directory.count_leftovers(change.leftovers);
     }
 
-    /// Returns what the table has besides its segments.
+    /// Returns the state of the table without its segments.
     #[must_use]
     pub fn counts(&self) -> TableCounts {
         let (items, entries, history) = match &self.counts {
@@ -306,8 +307,7 @@ impl Table {
         Ok(Self { directory, counts: self.counts.clone(), ..*self })
     }
 
-    /// Visits the blocks of the allocator: the history, those of the directory, then those of the segments.
-    /// O(segments).
+    /// Visits all blocks of the allocator that the table owns. O(segments).
     pub fn visit_blocks(&self, visitor: &mut impl BlockVisitor) {
         if let ItemCounts::Timed { history, .. } = &self.counts {
             visitor.visit(std::slice::from_ref(&**history));
@@ -324,12 +324,13 @@ impl Table {
         self.directory.move_blocks(mover);
     }
 
-    /// Moves the block of a segment.
+    /// Moves the allocation of a segment.
     pub fn move_segment(&mut self, number: usize, mover: &impl BlockMover) {
         if let Some(segment) = self.directory.get_mut(number) {
             segment.relocate(|words| mover.move_vec(words));
         }
     }
+
     /// Returns the statistics at `now`. O(1).
     #[must_use]
     pub fn stats(&self, now: Generation) -> TableStats {

@@ -1,4 +1,4 @@
-//! The parts of a table: to save, dump and load it.
+//! The parts of a table: saving, dumping and loading it.
 
 use std::ops::Range;
 
@@ -15,29 +15,31 @@ use crate::bloom::memory::OutOfMemory;
 use crate::bloom::outcome::{AddError, ReserveError};
 use crate::bloom::room::Room;
 
-/// Least bytes that a segment of several is taken for when the size of a table is checked before its segments are
+/// The bytes that are assumed for each of several segments when the size of a table is checked before its segments are
 /// known.
 const SEGMENT_LEAST_BYTES: u64 = 2048;
 
-/// Most bytes by which a table grows for the entries of a part, as a multiple of the bytes of that part: slots may be
-/// wider, and segments are enlarged in steps.
+/// A table grows by at most this multiple of a part's bytes when it takes the part's entries. Slots may be wider, and
+/// segments are enlarged in steps.
 const GROWTH_MAX: u64 = 3;
-/// Most bytes by which it grows besides.
+/// Most bytes by which a table grows for a part in addition, because a segment may be split.
 const SPLIT_MAX_BYTES: u64 = 64 << 10;
-/// Most segments that a table may have to get for the parts of a call, whatever its size is, and as a multiple of its
-/// segments: the dumped table may have grown since the header.
+/// The parts of one call may require this many segments in a table of any size. A table may have to grow to take them,
+/// because the dumped table may have grown since its header was written.
 const PLACES_MAX: usize = 1 << 12;
+/// The parts of one call may also require this multiple of the table's segments.
 const PLACES_GROWTH_MAX: usize = 16;
-/// Slots in use of a segment from which on it is too full for a load: some less than there can be.
+/// A segment with more slots in use than this is too full to load more into it. It is 15/16 of the maximum.
 const CROWDED_SLOTS: u64 = USED_MAX as u64 / 16 * 15;
-/// A table is made larger for a part only while it has at least this part of the slots in use with which it grows.
+/// A table grows for a crowded part only if it has at least 1/4 of the slots in use with which it would grow anyway.
+/// The constant is the divisor.
 const CROWDED_MIN_SHARE: u64 = 4;
 
-/// The positions of a table in a dump: [0, 2^32). An item is at the low 32 bits of its hash in reverse order.
+/// The number of positions in a dump. The position of an item is the low 32 bits of its hash, in reverse order of bits.
 ///
-/// So the items of a segment are at consecutive positions, and those of the two segments that it is split into are at
-/// the first and the second half of them. A dump that goes through the positions in order misses nothing while segments
-/// are split or joined.
+/// So the items of a segment have consecutive positions. If the segment is split, its low half has the first half of
+/// these positions and its high half the second. A dump in the order of positions misses no item, even if segments are
+/// split or joined meanwhile.
 pub const POSITIONS: u64 = 1 << 32;
 
 /// A segment outside of a table.
@@ -45,17 +47,17 @@ pub const POSITIONS: u64 = 1 << 32;
 pub struct TablePart {
     /// The number of the segment.
     pub number: usize,
-    /// How many low bits of the hash are its number.
+    /// How many low bits of the hash choose the segment.
     pub depth: u32,
     /// The logarithm of the number of its blocks.
     pub blocks_log: u32,
     /// The generation of its last compaction, if entries are timed; otherwise 0.
     pub stamp: Generation,
-    /// Its words; none if it has no entries.
+    /// The words of the segment; empty if it has no entries.
     pub words: Box<[u64]>,
 }
 
-/// A part whose segment keeps the rules, with the sums of its entries.
+/// A part whose segment was checked, with the sums over its entries.
 #[derive(Debug)]
 struct CheckedPart {
     number: usize,
@@ -65,7 +67,7 @@ struct CheckedPart {
 }
 
 impl TableCounts {
-    /// Checks that there is such a table, and that it may take as many bytes as it has to.
+    /// Checks that a table can have these counts, and that the limit allows its size.
     ///
     /// # Errors
     /// [`PartsError`].
@@ -81,7 +83,7 @@ impl TableCounts {
 }
 
 impl CheckedPart {
-    /// Returns how many segments a table has at least that has a segment of this number and depth.
+    /// Returns the smallest number of segments of a table that has a segment with this number and depth.
     fn least_segments(&self) -> usize {
         match self.depth.checked_sub(1) {
             Some(depth) => (1usize << depth).saturating_add(self.number % (1 << depth)).saturating_add(1),
@@ -117,8 +119,8 @@ impl Table {
         Ok(Self::of_size(kind, counts)?)
     }
 
-    /// Sets a segment of a table that has no other entries in it, from the words and the stamp that a decoder has read.
-    /// O(bytes).
+    /// Sets an empty segment from the words and the stamp that a decoder has read. The stamp is the generation of the
+    /// last compaction. O(bytes).
     ///
     /// # Errors
     /// [`PartsError`].
@@ -134,18 +136,18 @@ impl Table {
         if self.has_place_for(&part) { self.put(part) } else { Err(PartsError::Invalid("segments")) }
     }
 
-    /// Begins to take the parts of a dump of a table with `used_slots` slots in use. Until
-    /// [`end_loading`](Self::end_loading) the table does not shrink.
+    /// Begins to load the parts of a dump. The dumped table had `used_slots` slots in use. The table does not shrink
+    /// until [`end_loading`](Self::end_loading).
     pub fn begin_loading(&mut self, used_slots: u64) {
         *self.counts.loading_mut() = Loading::of(used_slots);
     }
 
-    /// Adds the entries of parts of another table with the same parameters. What is in this table stays; counts become
-    /// the larger ones. O(entries).
+    /// Adds the entries of parts of another table with the same parameters. Existing entries stay. If an entry exists
+    /// in both, the larger count remains. O(entries).
     ///
     /// # Errors
-    /// [`PartsError::Invalid`] if one is not a part of such a table, and [`PartsError::NoRoom`] if the room is too
-    /// small: nothing changed. If memory runs out in between, some entries have been added.
+    /// [`PartsError::Invalid`] if a part does not belong to such a table, and [`PartsError::NoRoom`] if the limit is
+    /// too small. Nothing has changed then. If there is no memory, some entries may have been added.
     pub fn add_parts(&mut self, parts: Vec<TablePart>, room: &Room<'_>) -> Result<(), PartsError> {
         let (mut checked, mut more_bytes, mut copies) = (Vec::new(), 0u64, 0u64);
         let (segments, mut places) = (self.directory.len(), self.directory.len());
@@ -171,7 +173,7 @@ impl Table {
         checked.into_iter().try_for_each(|part| self.add_part(part))
     }
 
-    /// Returns the segment of a part, if it keeps the rules.
+    /// Returns a part with its sums if its segment keeps all rules.
     fn checked_part(&self, part: TablePart) -> Result<CheckedPart, PartsError> {
         let TablePart { number, depth, blocks_log, stamp, words } = part;
         let is_possible = |depth: u32| TableSize { segments: 1 << depth, blocks_log }.is_possible();
@@ -205,8 +207,8 @@ impl Table {
         })
     }
 
-    /// Returns how many further entries the table will have because entries of a part know less of the hash than its
-    /// addresses.
+    /// Returns how many copies this table needs of the part's entries, besides the entries themselves. An entry that
+    /// has fewer bits of the hash than an address of this table is copied to each address that it matches.
     fn further_copies(&self, part: &CheckedPart) -> u64 {
         let mut copies = 0u64;
         self.visit_entries(&part.segment, part.number, part.depth, &mut |entry| {
@@ -216,7 +218,7 @@ impl Table {
     }
 
     fn add_part(&mut self, part: CheckedPart) -> Result<(), PartsError> {
-        // The header of the dump counts them until its last part was added. Others may come after that.
+        // During a load, the header of the dump has the counts. Parts that arrive after the last one are counted here.
         let is_counted = !self.is_loading();
         let CheckedPart { number, depth, ref segment, .. } = part;
         let mut entries = Vec::new();
@@ -233,9 +235,10 @@ impl Table {
         }
         let now = self.history().map_or(0, |history| history.newest);
         entries.retain(|entry| self.kind() != EntryKind::Timed || is_live(entry.generation, now));
-        // The limit was checked for all entries. They come in the order of their segments.
+        // `add_parts` has checked the limit for all entries.
         let room = Room::new(&u64::MAX);
-        // The entries of a smaller segment would fill a larger one, and then be lost.
+        // If the dumped table has more segments, the entries of several parts would go to one segment here and overfill
+        // it.
         let address_bits = depth.wrapping_add(segment.blocks_log());
         while !entries.is_empty() && self.directory.size().address_bits(number) < address_bits {
             self.grow(now, &room)?;
@@ -265,12 +268,12 @@ impl Table {
         Ok(())
     }
 
-    /// Returns whether the segments that get the entries of a part would be too full, although the table is not: what
-    /// was added while a dump went on is only in its later parts.
+    /// Returns whether the segments that get the entries of a part would be too full, although the whole table is not.
+    /// This happens if items were added during a dump, because only its later parts have them.
     fn is_crowded_by(&self, number: usize, depth: u32, slots: u64) -> bool {
         let size = self.directory.size();
         let used = self.used_slots().saturating_add(slots);
-        // Parts that were crafted do not make a table very large.
+        // Crafted parts must not make a table with few entries large.
         if size.blocks_log < BLOCKS_LOG_MAX || used < size.slots_before_growth() / CROWDED_MIN_SHARE {
             return false;
         }
@@ -293,8 +296,8 @@ impl Table {
         Ok(())
     }
 
-    /// Notes that the last part of a dump was added. If the table or the dumped one has changed since the dump began,
-    /// this counts the entries again. O(1); O(entries) then.
+    /// Ends a load after the last part of a dump. If this table or the dumped one has changed since the dump began, the
+    /// entries are counted again, which is O(entries). Otherwise O(1).
     pub fn end_loading(&mut self) {
         let loading = std::mem::take(self.counts.loading_mut());
         let is_as_dumped = loading == Loading::of(self.used_slots()) && self.check_counts().is_ok();
@@ -304,13 +307,13 @@ impl Table {
         }
     }
 
-    /// Counts the entries of some segments. One that is in several segments counts several times.
+    /// Counts the entries of some segments. An entry with copies in several segments counts several times.
     fn count_entries(&mut self, segments: Range<usize>) {
         let mut counts = self.counts.clone();
         let newest = self.history().map_or(0, |history| history.newest);
         for number in segments {
             self.visit_segment(number, |entry| {
-                // The code of an older generation is that of another one.
+                // The counts have the 16 newest generations only.
                 if entry.generation.saturating_add(CODES) > newest {
                     let added = AddedEntry { is_new: true, times: entry.count, moved_from: None };
                     counts.add(added, entry.generation);
@@ -330,8 +333,9 @@ impl Table {
         self.directory.get(number).map(|segment| (segment.words(), segment.stamp))
     }
 
-    /// Returns the part at a position of a dump, and the position after it: a segment, without the entries before the
-    /// position if it was joined since the dump passed them. `None` from [`POSITIONS`] on. O(slots of a segment).
+    /// Returns the part at a position of a dump, and the position after the part. A part is a segment. If segments were
+    /// joined during the dump, the part lacks the entries before the position, which the dump has already. `None` from
+    /// [`POSITIONS`] on. O(slots of a segment).
     ///
     /// # Errors
     /// [`OutOfMemory`].
@@ -350,7 +354,7 @@ impl Table {
                 segment.stamp,
                 |block, value| {
                     let entry = self.entry(segment, value, (number, depth), block);
-                    // The last item that the entry matches has all unknown bits set.
+                    // The entry matches items at several positions. At the last one all unknown bits are set.
                     let unknown = u32::MAX.checked_shl(entry.known_bits.into()).unwrap_or(0);
                     u64::from((entry.known as u32 | unknown).reverse_bits()) >= position
                 },

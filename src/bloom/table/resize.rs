@@ -1,13 +1,14 @@
-//! Growing and shrinking: a segment is enlarged, doubled, split or joined, planned first and then done as a whole.
+//! Growing and shrinking: a segment is enlarged, doubled, split or joined. Each change is planned first, and then made
+//! as a whole.
 //!
-//! A table of less than 64 blocks is one segment, which doubles. A larger one has segments of that many blocks, and
-//! splits one of them after another, in the order of their numbers: segment `i` of 2^`d` becomes the segments `i` and
-//! `i + 2^d`. The splits of a round follow each other quickly: the load grows from 1.4 to 1.6 slots per bucket while
-//! the number of segments doubles. Otherwise segments that were split and those that were not would have very different
-//! loads for a long time, and take more memory.
+//! A table of fewer than 64 blocks is one segment, whose blocks double. In a larger table all segments have 64 blocks,
+//! and one segment after another is split, in the order of their numbers: segment `i` of 2^`d` becomes the segments `i`
+//! and `i + 2^d`. In a round of splits all of them are split. A round begins at 1.4 slots per bucket and ends when the
+//! table has 1.6 times as many slots in use as there were buckets at the beginning. It is this short because segments
+//! that are split have half the load of the others, and uneven loads take more memory.
 //!
-//! A table shrinks in the reverse order when it has less than 0.7 of the slots in use with which it grew to its size,
-//! so that adds and removals at the boundary do not make it grow and shrink in turn.
+//! A table shrinks in the reverse order. It does so when fewer than 0.7 of the slots are in use with which it grew to
+//! its size. So adds and removals at the boundary do not make it grow and shrink in turn.
 
 use smallvec::SmallVec;
 
@@ -23,7 +24,7 @@ use crate::bloom::outcome::ReserveError;
 use crate::bloom::room::Room;
 use crate::bloom::words::low_bits;
 
-/// Slots that are wanted in a segment.
+/// A demand for free slots in a segment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SlotDemand {
     /// The number of the segment.
@@ -35,7 +36,8 @@ pub(super) struct SlotDemand {
 }
 
 impl Table {
-    /// Returns whether the table must make room before `slots` more slots of a segment can be used.
+    /// Returns whether room must be made before `slots` more slots of a segment can be used: the segment is full, or
+    /// the table has to grow.
     #[inline(always)]
     pub(super) fn needs_room(&self, segment: &Segment, slots: usize) -> bool {
         let used = self.directory.used().wrapping_add(slots as u64);
@@ -43,14 +45,14 @@ impl Table {
         segment.used().wrapping_add(slots) > segment.used_max() || used > size.slots_before_growth()
     }
 
-    /// Makes room. Afterwards an item of the segment may be in another one. A segment that is as large as it may be can
-    /// still be full. O(slots of a segment).
+    /// Makes room for the demanded slots. The segment may have been split, so an item of it may belong to another
+    /// segment afterwards. A segment of the largest size can still be full. O(slots of a segment).
     ///
     /// # Errors
     /// [`ReserveError`]; nothing changed.
     #[inline(never)]
     pub(super) fn make_room(&mut self, demand: SlotDemand, room: &Room<'_>) -> Result<(), ReserveError> {
-        // After a refusal nothing grows any more. But expired entries make room without growth.
+        // After a refusal nothing grows in this command. But removing expired entries makes room without growth.
         if let Some(error) = room.refused()
             && let Some(segment) = self.directory.get(demand.segment)
             && self.needs_room(segment, demand.slots)
@@ -62,8 +64,8 @@ impl Table {
         planned.and_then(|changes| Ok(changes.commit(self)?)).inspect_err(|error| room.refuse(*error))
     }
 
-    /// Makes room without splits. Entries of another table are added like this: a split for each of them would copy the
-    /// void ones again and again. O(slots of a segment).
+    /// Makes room for the demanded slots without splits. This is for entries of another table. If each of them could
+    /// cause a split, void entries would be copied again and again. O(slots of a segment).
     ///
     /// # Errors
     /// [`ReserveError`]; nothing changed.
@@ -79,7 +81,7 @@ impl Table {
     ) -> Result<SegmentChanges, ReserveError> {
         let SlotDemand { segment: number, slots, .. } = demand;
         let mut changes = SegmentChanges::new(self);
-        // Expired entries are freed first, and count no more.
+        // Expired entries are removed first. They then no longer count as slots in use.
         if self.kind() == EntryKind::Timed {
             self.plan_expiry(&mut changes, demand)?;
         }
@@ -89,7 +91,7 @@ impl Table {
         if grown != Some(number)
             && let Some(segment) = changes.segment(self, number)
             && segment.used().saturating_add(slots) > segment.used_max()
-            // Without a shape, the segment has the largest one.
+            // If there is no shape for so many slots, the segment has the largest one.
             && let Some(shape) = segment.shape().resized_for(segment.used().saturating_add(slots))
         {
             room.check(changes.bytes_with(segment, &[shape]))?;
@@ -99,13 +101,13 @@ impl Table {
         Ok(changes)
     }
 
-    /// Grows to the size of a table with this many more slots in use, so that entries of another table need not be cut
-    /// to the length of remainders in a smaller one. O(segments).
+    /// Grows to the size of a table with `slots` more slots in use. Entries of another table then keep as many bits as
+    /// they would have in a table of the final size. O(segments).
     ///
     /// # Errors
     /// [`ReserveError`]; the table may have grown.
     pub fn grow_for(&mut self, slots: u64, now: Generation, room: &Room<'_>) -> Result<(), ReserveError> {
-        // Splits copy void entries, so the size is decided first.
+        // Splits copy void entries and so use more slots. The size is computed without these copies.
         let size = TableSize::for_slots(self.directory.used().saturating_add(slots));
         while self.directory.size() < size {
             self.grow(now, room)?;
@@ -123,8 +125,8 @@ impl Table {
         Ok(changes.commit(self)?)
     }
 
-    /// Plans to double the only segment, or to split the next one, with as many more slots as wanted in each that
-    /// results if that is possible. Returns its number.
+    /// Plans to double the only segment, or to split the next one. Each resulting segment has room for the demanded
+    /// slots, if possible. Returns the number of the segment that is doubled or split.
     fn plan_growth(
         &self,
         changes: &mut SegmentChanges,
@@ -147,7 +149,7 @@ impl Table {
         let check = |shapes: &[SegmentShape]| {
             room.check(changes.bytes_with(segment, shapes).saturating_add(directory_bytes))
         };
-        // The room is checked before the work is done, with shapes that are almost never too small.
+        // The limit is checked before the work, with estimated shapes that are almost never too small.
         let likely = segment.used() / parts + if splits { 2 * segment.used().isqrt() } else { 0 };
         check(&SmallVec::<[_; 2]>::from_elem(shape(likely.min(segment.used()))?, parts))?;
         let mut sums = EntrySums::default();
@@ -167,8 +169,8 @@ impl Table {
         Ok(number)
     }
 
-    /// Returns the live entries of blocks of a segment in twice as many blocks: the lowest bit of each remainder
-    /// becomes the highest bit of the number of the block. Adds the change to `sums`.
+    /// Returns the live entries of some blocks of a segment as two lists: those whose remainder has a clear lowest bit,
+    /// and those with a set one. This bit becomes the highest bit of the block number. Adds the change to `sums`.
     fn divided(
         &self,
         segment: &Segment,
@@ -186,13 +188,13 @@ impl Table {
             let mut last_bit = None;
             self.visit_slots(segment, block, |bucket, value, is_entry| {
                 let (mut bit, mut slot) = (last_bit, value);
-                // A count follows its entry.
+                // The slots of a count go where their entry went.
                 if is_entry {
                     let (entry, code) = (value & low_bits(entry_bits), value >> (entry_bits & 63));
                     if live >> (code & 15) & 1 == 0 {
                         return sums.remove(address_bits, entry);
                     }
-                    // An entry without a remainder is of both halves.
+                    // A void entry or a saturated bucket belongs to both halves.
                     let (lowest, shorter) =
                         if entry <= 1 { (None, entry) } else { (Some(entry & 1), entry >> 1) };
                     sums.leftovers.count(shorter, 1);
@@ -212,8 +214,8 @@ impl Table {
         Ok([zeros, ones])
     }
 
-    /// Gives memory back before `slots` slots of a segment become free, if that is due. Returns whether anything
-    /// changed. O(slots of a segment).
+    /// Shrinks the table or the segment if that is due when `slots` slots of the segment become free. The caller frees
+    /// them afterwards. Returns whether anything has changed. O(slots of a segment).
     ///
     /// # Errors
     /// [`OutOfMemory`]; nothing changed.
@@ -235,7 +237,7 @@ impl Table {
         Ok(true)
     }
 
-    /// Returns whether the table is larger than it must be for this number of slots in use.
+    /// Returns whether the table should shrink with this number of slots in use.
     pub(super) fn is_too_large(&self, used: u64) -> bool {
         let size = self.directory.size();
         !self.is_loading()
@@ -243,9 +245,9 @@ impl Table {
             && size.before_growth().is_some_and(|smaller| used < smaller.slots_before_growth() / 10 * 7)
     }
 
-    /// Plans to join the last segment with the one that it was split from, or to halve the blocks of the only segment:
-    /// remainders get a bit of the address back, and are cut to the length of the smaller table. Returns false if the
-    /// result would be too full, which happens only to items that were crafted.
+    /// Plans to join the last segment with the one that it was split from, or to halve the number of blocks of the only
+    /// segment. Remainders get a bit of the address back, and are cut to the length for the smaller table. Returns
+    /// false if the result would be too full, which happens only if items are crafted.
     pub(super) fn plan_join(&self, changes: &mut SegmentChanges) -> Result<bool, OutOfMemory> {
         let size = self.directory.size();
         let Some(smaller) = size.before_growth() else { return Ok(false) };
@@ -263,7 +265,7 @@ impl Table {
         let (mut list, mut sums) = (SlotList::with_capacity(used)?, EntrySums::default());
         for block in 0..1usize << smaller.blocks_log {
             for bit in [0, 1] {
-                // Where the entries of the block are whose next bit of the hash is this one.
+                // The segment and the block whose entries have `bit` as the next bit of the hash.
                 let (segment, from) = if is_one {
                     (low, block | bit << smaller.blocks_log)
                 } else {
@@ -276,7 +278,7 @@ impl Table {
                     }
                     let (entry, code) = (value & low_bits(entry_bits), value >> (entry_bits & 63));
                     sums.remove(address_bits.wrapping_add(1), entry);
-                    // A saturated bucket becomes an entry that matches the items of its half.
+                    // A saturated bucket becomes an entry that matches the items of its half only.
                     let entry = entry.max(1) << 1 | bit as u64;
                     let bits = remainder_bits(entry).min(longest);
                     let entry = 1 << bits | entry & low_bits(bits);
@@ -290,7 +292,8 @@ impl Table {
         let shape = SegmentShape::for_slots(smaller.blocks_log, width, used.saturating_add(used / 16))
             .or_else(|| SegmentShape::for_slots(smaller.blocks_log, width, used))
             .ok_or(OutOfMemory)?;
-        // Timed entries of both were compacted in this generation or the one before: the older stamp is right for all.
+        // Timed segments: both were compacted in this generation or the one before, so the older stamp is right for all
+        // entries.
         let joined = SlotList::write(&[list], shape, low.stamp.min(high.stamp))?;
         changes.replace(self, number, joined);
         if !is_one {
@@ -300,8 +303,9 @@ impl Table {
         Ok(true)
     }
 
-    /// Returns a segment of the entries for which `stays` holds, with as many blocks and slots as wide. `shape` returns
-    /// its shape from the number of their slots; `stays` gets the block and the value of each entry. O(slots).
+    /// Returns a segment of the entries for which `stays` returns true, with the same number of blocks and width of
+    /// slots. `stays` gets the block and the value of each entry. `shape` returns the shape of the segment for a number
+    /// of slots. O(slots).
     ///
     /// # Errors
     /// [`OutOfMemory`].

@@ -1,66 +1,70 @@
-//! How long remainders are, so that a table keeps its error rate at any size.
+//! The lengths of remainders, with which a table keeps its error rate at any size.
 //!
-//! An entry matches an absent item with a probability of 2^-`known`, where `known` counts the bits of the hash that it
-//! knew when it was added: those of its address, of its bucket and of its remainder. Splits do not change that: a
-//! shorter remainder has a longer address. So the error rate is at most the sum over all entries, whatever happens.
-//! With remainders of one length, every doubling of the table adds the same to it. So the length has to grow only with
-//! the logarithm of the number of doublings (Pagh, Segev, Wieder, "How to approximate a set without knowing its size
-//! in advance", FOCS 2013).
+//! An entry matches an absent item with a probability of 2^-`b`, where `b` is the number of hash bits that the add had
+//! used: for the address, the bucket and the remainder. A split does not change `b`, because it moves a bit from the
+//! remainder to the address. So the error rate is at most the sum of these probabilities over all entries. If all
+//! remainders had the same length, every doubling of the table would add the same amount to the sum. So the length only
+//! has to grow with the logarithm of the number of doublings (Pagh, Segev, Wieder, "How to approximate a set without
+//! knowing its size in advance", FOCS 2013).
 
 use super::EntryKind;
 use super::size::{BUCKETS, SegmentShape, TableSize, depth};
 
-/// Longest remainder: with its marker and a generation it fits a word.
+/// The longest remainder. With its marker bit and a generation it fits a word.
 pub(super) const REMAINDER_MAX_BITS: u32 = 58;
-/// Shortest remainder of plain entries at first. With shorter ones, void entries would be more than a twentieth of a
-/// table of 10^9 items.
+/// The shortest remainder of plain entries in a new table. If it were shorter, more than a twentieth of the entries of
+/// a table of 10^9 items would be void.
 const PLAIN_BASE_MIN: u32 = 8;
-/// Shortest remainder of counted entries at first. With it, a table can become 2048 times as large before a removed
-/// item leaves anything behind.
+/// The shortest remainder of counted entries in a new table. With it, a table can become 2048 times as large before it
+/// has void entries, of which a removal can leave copies.
 pub(super) const COUNTED_BASE_MIN: u32 = 11;
-/// Shortest remainder of timed entries at first. They expire before void ones matter.
+/// The shortest remainder of timed entries in a new table. They expire before many of them become void.
 const TIMED_BASE_MIN: u32 = 6;
 /// Smallest error rate that remainders are sized for.
 const ERROR_RATE_MIN: f64 = 1.0 / (1u64 << 48) as f64;
 
-/// Sizes of a table from which on remainders have a further bit, as logarithms of the number of blocks. 2^21 blocks
-/// have 200 million items. Up to there the rate is spent evenly; what is left must do for all further growth.
+/// The sizes at which new remainders get one more bit, as logarithms of the number of blocks. 2^21 blocks have 200
+/// million items. Up to there each doubling may add the same to the error rate. The rest of the rate is for all further
+/// growth.
 const LONGER_FROM: [u32; 6] = [21, 25, 34, 43, 52, 61];
-/// The largest size that the rate is computed for: 2^34 blocks have 1.6 * 10^12 items.
+/// The largest size for which the error rate is computed, as the logarithm of the number of blocks. 2^34 blocks have
+/// 1.6 * 10^12 items.
 const SIZE_MAX_LOG: u32 = 34;
-/// Slots per bucket that are added at the first size.
+/// The most slots per bucket that are added while the table has its first size.
 const LOAD_FIRST: f64 = 1.75;
-/// Slots per bucket that are added at each further size, at most.
+/// The most slots per bucket that are added while the table has any further size.
 const LOAD_ADDED: f64 = 0.75;
-/// Slots per bucket after which entries count to the next size: half of those of a round of splits do.
+/// The slots per bucket up to which entries count to the current size. Half of the entries of a round of splits count
+/// to the next size.
 const LOAD_LAST: f64 = 1.55;
 
-/// Deviations from the mean of eight equal parts of a normal distribution.
+/// The mean of each eighth of a normal distribution, in standard deviations.
 const EIGHTHS: [f64; 8] = [-1.534, -0.887, -0.489, -0.157, 0.157, 0.489, 0.887, 1.534];
 
 /// The lengths of the remainders of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Schedule {
-    /// For a table that begins with one block.
+    /// The schedule of a table that begins with one block.
     Growing {
-        /// Bits of a remainder at first.
+        /// Bits of a remainder in a new table.
         base: u8,
-        /// The size from which on they have one bit more, as the logarithm of the number of blocks.
+        /// The size from which on remainders have one bit more, as the logarithm of the number of blocks.
         longer_from: u8,
     },
-    /// For a table of timed entries, which begins with the size that it mostly has.
+    /// The schedule of a table of timed entries. It begins with the size for the items that it is made for.
     Level {
-        /// Bits of a remainder up to that size.
+        /// Bits of a remainder up to the initial size.
         base: u8,
-        /// The logarithm of the number of its blocks.
+        /// The logarithm of the number of blocks of a segment at the initial size.
         blocks_log: u8,
-        /// The number of its segments.
+        /// The number of segments at the initial size.
         segments: u32,
     },
 }
 
 impl Schedule {
-    /// Returns the shortest remainders that keep an error rate, for a table of timed entries with `items` live ones.
+    /// Returns the schedule with the shortest remainders that keep an error rate. `items` is the number of live items
+    /// that a table of timed entries is made for. Other kinds ignore it.
     pub(super) fn new(kind: EntryKind, error_rate: f64, items: u64) -> Self {
         let error_rate = error_rate.max(ERROR_RATE_MIN);
         match kind {
@@ -71,7 +75,7 @@ impl Schedule {
     }
 
     fn growing(least: u32, error_rate: f64) -> Self {
-        // The error rate of a table of the largest size, as a multiple of that of an entry with a base remainder.
+        // The error rate of a table of the largest size, in units of 2^-base.
         let mut multiple = LOAD_FIRST / 2.0;
         for size_log in 1..=SIZE_MAX_LOG {
             multiple += LOAD_ADDED / (2u64 << longer(size_log)) as f64;
@@ -80,7 +84,7 @@ impl Schedule {
         while base < REMAINDER_MAX_BITS && multiple > error_rate * (1u64 << base) as f64 {
             base += 1;
         }
-        // As many sizes as possible have no further bit.
+        // As many sizes as the error rate allows have remainders without the further bit.
         let mut longer_from = 0;
         for size_log in 0..LONGER_FROM[0] - 1 {
             multiple += if size_log == 0 { LOAD_FIRST } else { LOAD_ADDED } / 2.0;
@@ -120,7 +124,7 @@ impl Schedule {
         if is_possible { Ok(()) } else { Err("schedule") }
     }
 
-    /// Returns what the entries add to the error rate with which a table of this size grows to any other one.
+    /// Returns the most that further entries add to the error rate of a table of this size, however far it grows.
     pub(super) fn rate_of_growth(self, used: u64, size: TableSize) -> f64 {
         let rate = |size_log| 1.0 / (1u64 << self.remainder_bits(size_log)) as f64;
         match self {
@@ -172,14 +176,14 @@ impl Schedule {
         self.remainder_bits(address_bits).wrapping_add(1).wrapping_add(kind.generation_bits())
     }
 
-    /// Returns the expected size, and bytes of the segments, of a table that has grown to `items` items; `most_items`
-    /// is the number that a table of timed entries is made for.
+    /// Returns the expected size of a table that has grown to `items` items, and the expected bytes of its segments.
+    /// `most_items` is the number of items that a table of timed entries is made for.
     pub(super) fn expected(self, kind: EntryKind, items: u64, most_items: u64) -> (TableSize, u64) {
         let initial = self.initial_size();
         let used = match kind {
             EntryKind::Plain | EntryKind::Counted => items,
-            // Timed ones are live for up to fifteen fourteenths of the window, and not free at once. What has expired
-            // is freed before the table grows beyond the size that it is made for.
+            // Timed entries are live for up to fifteen fourteenths of the window, and take memory until a compaction.
+            // Expired entries are removed before the table grows beyond its initial size.
             EntryKind::Timed => {
                 let most = if items <= most_items { initial.slots_before_growth() } else { u64::MAX };
                 items.saturating_add(items / 14).saturating_add(items / 24).min(most)

@@ -1,15 +1,15 @@
 //! Sizes: how many blocks of how many slots a segment has, and how many segments a table has.
 //!
-//! All of them are part of the format: they decide when a segment is enlarged and when a table grows, so primaries and
-//! replicas must agree on them.
+//! The sizes are part of the format. They decide when a segment is enlarged and when a table grows, and primaries and
+//! replicas must do both at the same time.
 
 use crate::bloom::words::low_bits;
 
 /// Buckets of a block.
 pub(super) const BUCKETS: u32 = 64;
-/// Bits of the number of a bucket.
+/// The bits of the hash that choose a bucket in a block.
 pub(super) const BUCKET_BITS: u32 = BUCKETS.ilog2();
-/// Most slots of a block: all its run ends are in the first three words.
+/// The most slots of a block. The run ends of so many slots still fit the first three words.
 pub(super) const SLOTS_MAX: u32 = 112;
 /// Logarithm of the most blocks of a segment.
 pub(super) const BLOCKS_LOG_MAX: u32 = 6;
@@ -18,18 +18,18 @@ pub(super) const BLOCKS_MAX: usize = 1 << BLOCKS_LOG_MAX;
 /// Most slots in use of a segment of [`BLOCKS_MAX`] blocks.
 pub(super) const USED_MAX: usize =
     SegmentShape { blocks_log: BLOCKS_LOG_MAX, slots: SLOTS_MAX, width: 1, words: 0 }.used_max();
-/// Bits of a block before its run ends: a bit per bucket, and the offset.
+/// The bit of a block at which its run ends begin. Before them are a bit per bucket, and the offset.
 pub(super) const RUN_ENDS_AT: u32 = 80;
 /// Words before the slots of a block with [`SLOTS_MAX`] slots.
 const HEADER_WORDS: usize = 3;
-/// Smallest size of a segment, in words.
+/// The smallest allocation of a segment, in words.
 const WORDS_MIN: usize = 4;
-/// Logarithm of the most segments of a table: 2^40 items have a quarter as many.
+/// Logarithm of the most segments of a table. A table of 2^40 items has a quarter of them.
 pub(super) const SEGMENTS_MAX_LOG: u32 = 30;
 /// Buckets of a segment of the most blocks.
 const SEGMENT_BUCKETS: u64 = (BUCKETS as u64) << BLOCKS_LOG_MAX;
 
-/// The size of a segment: how many blocks of how many slots, and how wide these are.
+/// The size of a segment: the number of its blocks, the slots of each block, and the width of a slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct SegmentShape {
     /// Logarithm of the number of blocks, at most [`BLOCKS_LOG_MAX`].
@@ -38,12 +38,12 @@ pub(super) struct SegmentShape {
     pub(super) slots: u32,
     /// Bits of a slot, 1 to 64.
     pub(super) width: u32,
-    /// Words of the allocation: those of the blocks, rounded up to a size of allocators.
+    /// Words of the allocation: those of the blocks, rounded up to a size class of allocators.
     pub(super) words: usize,
 }
 
 impl SegmentShape {
-    /// Returns the smallest shape of which `used` slots can be used, at least one; `None` if there is none.
+    /// Returns the smallest shape with room for `used` slots; `None` if there is none.
     pub(super) fn for_slots(blocks_log: u32, width: u32, used: usize) -> Option<Self> {
         let blocks = 1usize << blocks_log;
         let least_bits = used / blocks * (width as usize + 1);
@@ -61,34 +61,36 @@ impl SegmentShape {
         }
     }
 
-    /// Returns the shape that fills an allocation.
+    /// Returns the shape with the most slots for an allocation of `words` words.
     pub(super) fn of_words(blocks_log: u32, width: u32, words: usize) -> Self {
         let block_bits = u32::try_from((words >> blocks_log).saturating_mul(64)).unwrap_or(u32::MAX);
         let slots = (block_bits.saturating_sub(RUN_ENDS_AT) / (width + 1)).min(SLOTS_MAX);
         let mut shape = Self { blocks_log, slots, width, words };
         if slots == SLOTS_MAX {
-            // The largest blocks may not need all of it.
+            // Blocks of the largest size may need less than the allocation.
             shape.words = rounded_up(shape.block_words() << blocks_log, blocks_log);
         }
         shape
     }
 
-    /// Returns the smallest shape with as many blocks, and slots as wide, that takes `used` slots.
+    /// Returns the smallest shape with room for `used` slots, and the same number of blocks and width of slots.
     pub(super) fn resized_for(&self, used: usize) -> Option<Self> {
         Self::for_slots(self.blocks_log, self.width, used)
     }
 
-    /// Returns a shape of fewer words for `used` slots and some more, if there is one that takes `least` slots.
+    /// Returns a smaller shape with room for `used` slots and 1/16 more, and for at least `least` slots; `None` if
+    /// there is none.
     pub(super) fn reduced_for(&self, used: usize, least: usize) -> Option<Self> {
         let wanted = used.saturating_add(used / 16).saturating_add(1).max(least);
-        // Most of the time the next smaller shape is too small.
+        // A shortcut: mostly the next smaller shape has no room for them.
         if wanted > self.used_max() / 16 * 15 {
             return None;
         }
         self.resized_for(wanted).filter(|shape| shape.words < self.words)
     }
 
-    /// Returns whether the blocks have slots and fit the allocation, or there is no allocation.
+    /// Returns whether each block has slots and all blocks fit the allocation. A segment without an allocation is
+    /// valid.
     pub(super) const fn is_possible(&self) -> bool {
         self.words == 0 || self.slots > 0 && self.block_words() << self.blocks_log <= self.words
     }
@@ -104,7 +106,7 @@ impl SegmentShape {
         if words < HEADER_WORDS { HEADER_WORDS } else { words }
     }
 
-    /// Returns how many slots may be used. Some stay free, or an add would move very many slots.
+    /// Returns how many slots may be used. Some must stay free, because an add moves all slots up to the next free one.
     pub(super) const fn used_max(&self) -> usize {
         let slots = (self.slots as usize) << self.blocks_log;
         if self.blocks_log == 0 {
@@ -117,9 +119,9 @@ impl SegmentShape {
     }
 }
 
-/// Returns the next size of an allocation, in words, at which common allocators have a size class: steps of 16 bytes
-/// up to 128, then four steps per power of two. Segments of few blocks skip every other size, because growing is most
-/// of the work of a small table.
+/// Returns a number of words, rounded up to a size class of common allocators: steps of 16 bytes up to 128 bytes, then
+/// four steps per power of two. Segments of fewer than 32 blocks take two steps per power of two, because growing is
+/// most of the work of a small table.
 const fn rounded_up(words: usize, blocks_log: u32) -> usize {
     let log = if words > 1 { (words - 1).ilog2() } else { 0 };
     let steps_log = if blocks_log < 5 { 1 } else { 2 };
@@ -127,7 +129,7 @@ const fn rounded_up(words: usize, blocks_log: u32) -> usize {
     words.div_ceil(step) * step
 }
 
-/// The size of a table: a segment with some blocks, or segments with the most blocks.
+/// The size of a table: one segment with any number of blocks, or several segments with the most blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct TableSize {
     /// The logarithm of the number of blocks of a segment.
@@ -158,8 +160,8 @@ impl TableSize {
             || self.blocks_log == BLOCKS_LOG_MAX && (1..=1 << SEGMENTS_MAX_LOG).contains(&self.segments)
     }
 
-    /// Returns the most slots in use of a table of this size: 1.4 per bucket before a round of splits. At its end it is
-    /// 1.6 per bucket that there was before the round.
+    /// Returns the number of slots in use above which a table of this size grows. It is 1.4 per bucket before a round
+    /// of splits, and grows during the round to 1.6 per bucket that the table had before the round.
     pub(super) fn slots_before_growth(self) -> u64 {
         match self.blocks_log {
             0 => SLOTS_MAX.into(),
@@ -182,20 +184,20 @@ impl TableSize {
         depth_of(self.segments, number).wrapping_add(self.blocks_log)
     }
 
-    /// Returns how many slots a bucket has, on average over items: some segments have been split in this round, and
-    /// have half the load.
+    /// Returns the mean number of slots in the bucket of an item. Segments that were split in this round have half the
+    /// load of the others.
     pub(super) fn load(self, used: u64) -> f64 {
         let whole = (1u64 << depth(self.segments)) as f64;
         let load = used as f64 / (whole * (u64::from(BUCKETS) << self.blocks_log) as f64);
         load * (1.0 - (self.segments as f64 / whole - 1.0) / 2.0)
     }
 
-    /// Returns the number of the segment that is split next, or of the only one if its blocks are doubled.
+    /// Returns the number of the segment that is split or doubled next.
     pub(super) fn next_to_grow(self) -> usize {
         self.segments.wrapping_sub(1 << depth(self.segments))
     }
 
-    /// Returns the size before the last growth; `None` of the smallest table.
+    /// Returns the size before the last growth; `None` for the smallest size.
     pub(super) fn before_growth(self) -> Option<Self> {
         if self.segments > 1 {
             return Some(Self { segments: self.segments.wrapping_sub(1), ..self });
@@ -204,13 +206,14 @@ impl TableSize {
     }
 }
 
-/// Returns the largest depth that all of this number of segments have.
+/// Returns the logarithm of a number of segments, rounded down: the depth of the segments that were not split in this
+/// round.
 #[inline(always)]
 pub(super) fn depth(segments: usize) -> u32 {
     63u32.wrapping_sub((segments as u64 | 1).leading_zeros())
 }
 
-/// Returns how many low bits of the hash choose segment `number` of this many: its depth.
+/// Returns the depth of segment `number`: how many low bits of the hash choose it among `segments` segments.
 #[inline(always)]
 pub(super) fn depth_of(segments: usize, number: usize) -> u32 {
     let depth = depth(segments);

@@ -1,12 +1,13 @@
 //! Timed entries: an item is found until its generation has expired.
 //!
-//! A slot has the generation modulo 16, its *code*; 15 generations are live. The stamp of a segment is the generation
-//! of its last compaction, which removed what had expired. From it and the codes the generations of all entries are
-//! known, as long as no entry is more than one generation newer. So a segment is compacted before an entry of a later
-//! generation is stored. Only adds that store something compact: lookups and refused adds change nothing.
+//! A slot has the generation modulo 16, its *code*. At most 15 generations are live. A compaction removes the expired
+//! entries of a segment, and the stamp of the segment is the generation of its last compaction. As long as no entry is
+//! more than one generation newer than the stamp, stamp and code together give the generation of an entry. So a segment
+//! is compacted before an entry of a later generation is stored. Only adds that store an entry compact. Lookups and
+//! refused adds change nothing.
 //!
-//! An add gives a live entry a newer generation only if it has the longest remainder of its segment. A shorter one
-//! stands for more items, and would never expire if each of them refreshed it.
+//! An add gives a live entry a newer generation only if the entry has the longest remainder of its segment. A shorter
+//! entry matches more items, and would never expire if each of them refreshed it.
 
 use super::Table;
 use super::add::Addition;
@@ -21,8 +22,8 @@ use crate::bloom::outcome::{AddError, Added};
 use crate::bloom::room::Room;
 use crate::bloom::words::{Select, low_bits};
 
-/// How many entries are stored from one sweep to the next. A sweep compacts a segment, so that the memory of expired
-/// entries becomes free also where no items are added, or joins two.
+/// The number of adds between two sweeps. A sweep compacts the next segment in turn, or joins two segments. So the
+/// memory of expired entries becomes free also in segments to which no items are added.
 const SWEEP_ENTRIES: u64 = 256;
 
 impl Table {
@@ -57,7 +58,8 @@ impl Table {
             }
             let is_newer = longest.is_none_or(|(_, value)| segment.generation(value) < added);
             if is_found && (keeps_generation || !is_newer) {
-                // A join cuts entries, so one of them may have begun to match. What changes the table is replicated.
+                // A join shortens entries, so one may match now that did not before. The outcome is `Again` because the
+                // table has changed, and replicas must change theirs.
                 return Ok(if is_room_made { Added::Again } else { Added::Present });
             }
             if !is_found {
@@ -96,7 +98,7 @@ impl Table {
         }
     }
 
-    /// Returns how many entries were stored.
+    /// Returns how many adds have stored an entry. The number decides when a sweep is due.
     #[inline(always)]
     fn stored(&self) -> u64 {
         if let ItemCounts::Timed { stored, .. } = self.counts { stored } else { 0 }
@@ -108,8 +110,9 @@ impl Table {
         segment.stamp.wrapping_add(1) < now
     }
 
-    /// Plans what frees the memory of expired entries before one is stored in a segment: to compact that, and if a
-    /// sweep is due also the next one of the sweep, or to join two segments.
+    /// Plans to free the memory of expired entries before an entry is stored in a segment. That segment is compacted if
+    /// its last compaction is too old. If a sweep is due, the next segment of the sweep is compacted, or two segments
+    /// are joined.
     pub(super) fn plan_expiry(
         &self,
         changes: &mut SegmentChanges,
@@ -141,11 +144,10 @@ impl Table {
         Ok(())
     }
 
-    /// Makes a generation the newest one, unless there is a newer one, and removes all entries that have expired then.
-    /// O(slots).
+    /// Advances the newest generation to `now`, and removes all entries that have expired then. O(slots).
     ///
     /// # Errors
-    /// [`OutOfMemory`]; some have been removed then.
+    /// [`OutOfMemory`]. Some expired entries may have been removed.
     pub fn advance_to(&mut self, now: Generation) -> Result<(), OutOfMemory> {
         self.counts.advance(now);
         for segment in 0..self.segment_count() {
@@ -156,8 +158,8 @@ impl Table {
         Ok(())
     }
 
-    /// Plans to replace a segment by one without its expired entries, which can take the wanted slots, if its last
-    /// compaction was before the generation `before`.
+    /// Plans to replace a segment by one without its expired entries that has room for the wanted slots. Plans nothing
+    /// if the last compaction was in the generation `before` or later.
     fn plan_compaction(
         &self,
         changes: &mut SegmentChanges,

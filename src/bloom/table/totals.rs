@@ -1,32 +1,32 @@
-//! What a table keeps besides its segments: sums over its entries, and the counts of its items.
+//! The state of a table besides its segments: sums over its entries, and counts of its items.
 
 use super::lookup::remainder_bits;
 use super::schedule::Schedule;
 use super::size::{BUCKET_BITS, TableSize};
 use crate::bloom::generation::{CODES, Generation, is_live};
 
-/// The unit of weights is 2^-120: the least that an entry adds to the error rate.
+/// The logarithm of the unit of weights, 2^-120. No entry adds less to the error rate.
 const WEIGHT_BITS: u32 = 120;
 
-/// What entries leave behind that know no more of an item than its bucket. As a change, the numbers wrap.
+/// The numbers of entries and buckets that match every item of a bucket. As the change of such numbers, they wrap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Leftovers {
-    /// Entries without a remainder.
+    /// Entries whose remainder has no bits.
     pub void_entries: u64,
     /// Buckets that match every item.
     pub saturated_buckets: u64,
 }
 
-/// What a table keeps of all its entries: sums, or the change of these sums, which wraps.
+/// Sums over all entries of a table. As the change of such sums, they wrap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct EntrySums {
-    /// What they add to the error rate, in units of 2^-120.
+    /// The sum of what the entries add to the error rate, in units of 2^-120.
     pub(super) weight: u128,
     pub(super) leftovers: Leftovers,
 }
 
 impl Leftovers {
-    /// Counts an entry `times` more, if it is one of them.
+    /// Adds `times` to the number that an entry belongs to, if it is void or saturated.
     #[inline(always)]
     pub(super) fn count(&mut self, entry: u64, times: u64) {
         match entry {
@@ -36,7 +36,7 @@ impl Leftovers {
         }
     }
 
-    /// Counts those of a change, or of another segment.
+    /// Adds a change, or the numbers of another segment.
     pub(super) fn add(&mut self, other: Self) {
         self.void_entries = self.void_entries.wrapping_add(other.void_entries);
         self.saturated_buckets = self.saturated_buckets.wrapping_add(other.saturated_buckets);
@@ -44,34 +44,34 @@ impl Leftovers {
 }
 
 impl EntrySums {
-    /// Returns those of one entry.
+    /// Returns the sums for one entry. `address_bits` bits of the hash choose its block.
     pub(super) fn of(address_bits: u32, entry: u64) -> Self {
         let mut sums = Self::default();
         sums.add(address_bits, entry);
         sums
     }
 
-    /// Counts an entry. `address_bits` bits of the hash choose its block.
+    /// Adds an entry. `address_bits` bits of the hash choose its block.
     #[inline(always)]
     pub(super) fn add(&mut self, address_bits: u32, entry: u64) {
         self.weight = self.weight.wrapping_add(weight(address_bits, remainder_bits(entry)));
         self.leftovers.count(entry, 1);
     }
 
-    /// Counts an entry no more.
+    /// Removes an entry. `address_bits` bits of the hash choose its block.
     #[inline(always)]
     pub(super) fn remove(&mut self, address_bits: u32, entry: u64) {
         self.weight = self.weight.wrapping_sub(weight(address_bits, remainder_bits(entry)));
         self.leftovers.count(entry, u64::MAX);
     }
 
-    /// Counts a change as well.
+    /// Adds a change.
     pub(super) fn apply(&mut self, change: Self) {
         self.weight = self.weight.wrapping_add(change.weight);
         self.leftovers.add(change.leftovers);
     }
 
-    /// Returns the error rate.
+    /// Returns the error rate for a sum of weights.
     pub(super) fn error_rate(weight: u128) -> f64 {
         weight as f64 / (1u128 << WEIGHT_BITS) as f64
     }
@@ -84,7 +84,7 @@ pub(super) const fn weight(address_bits: u32, remainder_bits: u32) -> u128 {
     1u128.wrapping_shl(WEIGHT_BITS.wrapping_sub(known))
 }
 
-/// What is counted of items, by the kind of entries.
+/// The counts of items, which depend on the kind of entries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ItemCounts {
     Plain {
@@ -93,7 +93,7 @@ pub(super) enum ItemCounts {
         loading: Loading,
     },
     Counted {
-        /// Items that were added and not removed, as often as they were added.
+        /// Items that were added and not removed. An item counts as often as it was added.
         items: u64,
         /// Entries that were added and not removed.
         entries: u64,
@@ -101,19 +101,19 @@ pub(super) enum ItemCounts {
     },
     Timed {
         history: Box<History>,
-        /// Entries that were stored, which decides when which segment is swept.
+        /// The number of adds that have stored an entry. It decides which segment is swept, and when.
         stored: u64,
         loading: Loading,
     },
 }
 
-/// What became of an entry that was added.
+/// The outcome of adding an entry of another table.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct AddedEntry {
     pub(super) is_new: bool,
-    /// How much more is counted; 0 if nothing changed.
+    /// By how much the number of items grows; 0 if nothing has changed.
     pub(super) times: u64,
-    /// The generation that an entry had before it got a later one.
+    /// The former generation of an existing entry that got a later one.
     pub(super) moved_from: Option<Generation>,
 }
 
@@ -131,7 +131,7 @@ impl ItemCounts {
         loading
     }
 
-    /// Counts an entry that was added in a generation.
+    /// Adds an entry of another table to the counts, with its generation.
     pub(super) fn add(&mut self, added: AddedEntry, generation: Generation) {
         match self {
             Self::Plain { items, .. } => *items = items.saturating_add(added.times),
@@ -154,7 +154,7 @@ impl ItemCounts {
         }
     }
 
-    /// Counts nothing any more.
+    /// Sets all counts of items to 0.
     pub(super) fn clear(&mut self) {
         match self {
             Self::Plain { items, .. } => *items = 0,
@@ -164,20 +164,21 @@ impl ItemCounts {
     }
 }
 
-/// Generations with a count: those of `newest` and the fifteen before it.
+/// The number of generations with a count: the newest one and the fifteen before it.
 pub const GENERATIONS: usize = CODES as usize;
 
-/// The items of a table of timed entries, by generation. An item that is added again moves to the later generation.
+/// The number of items of each generation in a table of timed entries. An item that is added again moves to the later
+/// generation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct History {
     /// The newest generation in which an item was added; 0 before the first.
     pub newest: Generation,
-    /// The items of a generation, at its number modulo 16: those of `newest` and the fifteen before it.
+    /// The items of the generations from `newest - 15` to `newest`. The index is the generation modulo 16.
     pub items: [u64; GENERATIONS],
 }
 
 impl History {
-    /// Counts an item that is added in a generation, at most fifteen before the newest one.
+    /// Adds an item to a generation, which is at most fifteen before the newest one.
     pub(super) fn add(&mut self, generation: Generation) {
         self.advance(generation);
         self.update(generation, |items| items.saturating_add(1));
@@ -186,14 +187,15 @@ impl History {
     /// Makes a generation the newest one, unless there is a newer one.
     pub(super) fn advance(&mut self, generation: Generation) {
         if generation > self.newest {
-            // The generations between have no items.
+            // Nothing was added in the generations between. Their places still have the items of generations that are
+            // 16 older.
             let first = self.newest.saturating_add(1).max(generation.saturating_sub(CODES - 1));
             (first..=generation).for_each(|between| self.update(between, |_| 0));
             self.newest = generation;
         }
     }
 
-    /// Counts an item no more, if it is in a generation that it moves out of.
+    /// Removes an item from the generation that it moves out of, if there is one.
     pub(super) fn take(&mut self, moved_from: Option<Generation>) {
         if let Some(generation) = moved_from {
             self.update(generation, |items| items.saturating_sub(1));
@@ -222,16 +224,16 @@ impl History {
     }
 }
 
-/// Whether the table was made by the header of a dump whose last part was not added yet. If so, it has the low bits of
-/// the number of slots that the dumped table used.
+/// The state of a load: 0 if the table is not being loaded. From the header of a dump until its last part was added, it
+/// has the low 31 bits of the number of slots that the dumped table used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Loading(u32);
 
 impl Loading {
-    /// Set while a table is loaded.
+    /// The bit that is set while the table is being loaded.
     const ACTIVE: u32 = 1 << 31;
 
-    /// Returns the state of a table that is loaded from one with as many used slots.
+    /// Returns the state of a load from a table with `used_slots` used slots.
     pub(super) fn of(used_slots: u64) -> Self {
         Self(used_slots as u32 | Self::ACTIVE)
     }
@@ -242,21 +244,21 @@ impl Loading {
         self.0
     }
 
-    /// Returns the state with this number.
+    /// Returns the state with this number; `None` if there is none.
     #[must_use]
     pub const fn of_number(number: u32) -> Option<Self> {
         if number == 0 || number & Self::ACTIVE != 0 { Some(Self(number)) } else { None }
     }
 }
 
-/// What a table has besides its segments.
+/// The state of a table without its segments, as it is saved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TableCounts {
     /// The lengths of its remainders.
     pub schedule: Schedule,
     /// Items that were added and not removed; 0 if entries are timed.
     pub items: u64,
-    /// Entries that were added and not removed, if they are counted. Entries that were stored, if they are timed.
+    /// Counted entries: those that were added and not removed. Timed entries: the number of adds that have stored one.
     pub entries: u64,
     /// How many items were added in each generation, if entries are timed.
     pub history: History,
@@ -264,12 +266,12 @@ pub struct TableCounts {
     pub segments: usize,
     /// The logarithm of the number of blocks of a segment.
     pub blocks_log: u32,
-    /// Whether the last part of a dump was not added yet.
+    /// The state of a load.
     pub loading: Loading,
 }
 
 impl TableCounts {
-    /// Returns those of an empty table.
+    /// Returns the state of an empty table.
     pub(super) fn initial(schedule: Schedule) -> Self {
         let TableSize { blocks_log, segments } = schedule.initial_size();
         let (history, loading) = (History::default(), Loading::default());

@@ -1,4 +1,4 @@
-//! The rules that a table keeps.
+//! Checks the rules that every table keeps.
 
 use super::counted::COUNT_MAX;
 use super::lookup::CountReader;
@@ -92,7 +92,7 @@ impl Table {
         rule(segment.used() <= segment.used_max(), "a segment has too many slots in use")?;
         let is_counted_right = segment.counted_slots() == segment.used();
         rule(is_counted_right, "a segment has another number of used slots than it says")?;
-        // The place of every slot follows from the lengths of the runs.
+        // The lengths of the runs determine the place of every slot, so writing them again must give the same words.
         let again = segment.try_reshaped(shape)?;
         rule(again.words() == segment.words(), "the runs of a segment are not where they belong")?;
         if kind == EntryKind::Counted {

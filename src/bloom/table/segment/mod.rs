@@ -6,14 +6,14 @@
 //! | bits | content |
 //! |---|---|
 //! | 64 | occupied: bit `b` is set if bucket `b` has a run |
-//! | 16 | offset: slots from the start of this block on that runs of earlier blocks take |
+//! | 16 | offset: how many slots at the start of this block the runs of earlier blocks take |
 //! | `C` | run ends: bit `s` is set if slot `s` is the last of its run |
 //! | `C` times the width | the slots |
 //!
-//! and clear bits up to a whole number of words. All blocks of a segment have the same capacity `C`. Runs are stored in
-//! the order of their buckets, packed from the start of their block on; what does not fit continues in the next block,
-//! and after the last block in the first. So the run of a bucket begins `offset` slots and as many run ends after the
-//! start of its block as there are occupied buckets before it.
+//! Clear bits follow up to a whole number of words. All blocks of a segment have the same number of slots `C`. The runs
+//! of a block are stored without gaps, in the order of their buckets. Runs that do not fit their block continue in the
+//! next block, and those of the last block in the first one. To find the run of a bucket, skip `offset` slots from the
+//! start of its block, and then one run for each lower bucket that is occupied.
 //!
 //! Source: Pandey, Bender, Johnson, Patro, "A general-purpose counting filter: making every bit count" (SIGMOD 2017).
 
@@ -25,22 +25,22 @@ use crate::bloom::words::{PortableSelect, Select, bits_at, low_bits, low_bits_12
 
 pub(super) use write::SlotList;
 
-/// Bits of the second word of a block before its run ends.
+/// The number of bits of the offset. It is at the start of the second word of a block, before the run ends.
 const OFFSET_BITS: u32 = 16;
 
-/// A slot, by block and index in the block. The number of the block may exceed those of the segment: it counts on after
-/// the last.
+/// The place of a slot: its block, and its index in the block. The block is modulo the number of blocks of the segment,
+/// because runs of the last block continue in the first one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SlotIndex {
     pub(super) block: usize,
     pub(super) index: u32,
 }
 
-/// A segment.
+/// One segment of a table.
 #[derive(Debug, Default)]
 pub(super) struct Segment {
     words: Box<[u64]>,
-    /// The generation of its last compaction, for entries that expire.
+    /// The generation of the last compaction, if entries are timed; otherwise 0.
     pub(super) stamp: u64,
     /// Slots in use.
     used: u16,
@@ -52,7 +52,7 @@ pub(super) struct Segment {
     block_mask: u8,
 }
 
-// The directory of a large table has one for some thousand items, and a small filter has one in its struct.
+// A large table has a segment for a few thousand items, and a small filter has one in its struct.
 const _: () = assert!(size_of::<Segment>() == 32);
 
 /// The fixed words at the start of a block.
@@ -60,7 +60,7 @@ const _: () = assert!(size_of::<Segment>() == 32);
 pub(super) struct Header {
     occupied: u64,
     offset: u32,
-    /// The run ends, and above them bits of slots.
+    /// The run ends. The bits above them belong to slots.
     ends: u128,
 }
 
@@ -230,7 +230,7 @@ impl Segment {
             return at;
         }
         let mut ends = self.run_ends(&self.header(at.block)) >> at.index << at.index;
-        // Every run has an end, so the blocks of one turn have them all.
+        // Every run has an end, so one turn over the blocks finds all of them.
         for _ in 0..=self.blocks() {
             let here = ends.count_ones();
             if runs <= here {
@@ -319,7 +319,7 @@ impl Segment {
         }
     }
 
-    /// Visits the slots of a block in the order of its buckets: the bucket and the value.
+    /// Calls `visit` with the bucket and the value of each slot of a block, in the order of its buckets.
     #[inline(always)]
     pub(super) fn visit_block(&self, block: usize, mut visit: impl FnMut(u32, u64)) {
         let header = self.header(block);
@@ -334,7 +334,7 @@ impl Segment {
         for _ in 0..=self.blocks() {
             let words = self.block(at.block);
             let mut ends = Header::of(words).ends >> at.index;
-            // Slots are cut from a word, and the next one is read when its bits are used up.
+            // Reads each word once: slots are taken from its low bits until fewer bits are left than a slot has.
             let bit = self.slot_bit(at.index);
             let mut rest = words.get((bit / 64) as usize..).unwrap_or(&[]).iter();
             let mut word = rest.next().copied().unwrap_or(0) >> (bit % 64);
@@ -365,12 +365,12 @@ impl Segment {
         }
     }
 
-    /// Returns the number of used slots by the run ends. O(blocks).
+    /// Returns the number of used slots, counted from the run ends. O(blocks).
     pub(super) fn counted_slots(&self) -> usize {
         (0..self.blocks()).map(|block| usize::from(self.length(block))).sum()
     }
 
-    /// Returns the number of slots of the runs of a block.
+    /// Returns the number of slots that the runs of a block take.
     pub(super) fn length(&self, block: usize) -> u16 {
         let header = self.header(block);
         let runs = header.occupied.count_ones();

@@ -1,9 +1,8 @@
-//! What makes and changes segments: a slot is overwritten, added or removed in place, or a segment is written as a
-//! whole.
+//! Writing segments: overwriting, inserting and removing a slot in place, and writing a segment as a whole.
 //!
-//! Whatever is done to all entries of a segment goes the same way: a [`SlotList`] takes the slots that will be written,
-//! in the order of their blocks and buckets; from their number follows the shape; then they are written. So no segment
-//! is changed before all memory is there.
+//! Every change of all entries of a segment takes the same steps. A [`SlotList`] collects the slots that will be
+//! written, in the order of their blocks and buckets. Their number determines the shape of a new segment. Then the
+//! slots are written to it. So no segment is changed before all memory is allocated.
 
 use super::{Header, OFFSET_BITS, Segment, SlotIndex};
 use crate::bloom::memory::OutOfMemory;
@@ -13,14 +12,15 @@ use crate::bloom::words::{bits_at, copy_bits, low_bits_128, set_bits, shift_down
 /// The number of slots of each block's runs.
 type Lengths = [u16; BLOCKS_MAX];
 
-/// The slots of a segment that does not exist yet, in the order of their blocks and buckets.
+/// The slots for a new segment, in the order of their blocks and buckets.
 #[derive(Debug)]
 pub(crate) struct SlotList {
-    /// Values with their buckets.
+    /// The buckets and values of the slots.
     slots: Vec<(u8, u64)>,
     lengths: Lengths,
-    /// How many blocks are complete, and how many slots they have.
+    /// The number of blocks that are complete.
     blocks: usize,
+    /// The number of slots of the complete blocks.
     complete: usize,
 }
 
@@ -46,7 +46,7 @@ impl SlotList {
         self.slots.push((bucket as u8, value));
     }
 
-    /// Completes a block.
+    /// Completes the current block.
     pub(crate) fn end_block(&mut self) {
         if let Some(length) = self.lengths.get_mut(self.blocks) {
             *length = self.slots.len().wrapping_sub(self.complete) as u16;
@@ -55,7 +55,7 @@ impl SlotList {
         self.complete = self.slots.len();
     }
 
-    /// Completes a block whose slots were pushed as two lists, each in the order of its buckets.
+    /// Completes the current block, whose slots were pushed as two lists, each in the order of its buckets.
     pub(crate) fn end_merged_block(&mut self) {
         if let Some(slots) = self.slots.get_mut(self.complete..) {
             slots.sort_by_key(|(bucket, _)| *bucket);
@@ -63,7 +63,7 @@ impl SlotList {
         self.end_block();
     }
 
-    /// Makes a segment of the blocks of lists, one after the other. O(slots).
+    /// Returns a segment with the blocks of some lists, one list after the other. O(slots).
     ///
     /// # Errors
     /// [`OutOfMemory`].
@@ -87,7 +87,7 @@ impl SlotList {
 }
 
 impl Segment {
-    /// Returns a segment of existing words, which may break rules; without words it is empty.
+    /// Returns a segment with existing words, which are not checked. Without words it is empty.
     pub(crate) fn of_words(shape: SegmentShape, words: Box<[u64]>, stamp: u64) -> Self {
         let mut segment = Self { stamp, ..Self::empty(shape, words) };
         segment.used = u16::try_from(segment.counted_slots()).unwrap_or(u16::MAX);
@@ -126,7 +126,8 @@ impl Segment {
         }
     }
 
-    /// Makes a segment with the same entries in another shape, of as many blocks and with slots as wide. O(words).
+    /// Returns a segment with the same entries in another shape. The number of blocks and the width of slots must be
+    /// the same. O(words).
     ///
     /// # Errors
     /// [`OutOfMemory`].
@@ -139,12 +140,12 @@ impl Segment {
         Ok(segment)
     }
 
-    /// Makes a segment whose blocks will have runs of these lengths.
+    /// Returns an empty segment with the offsets for blocks whose runs will have these lengths.
     fn of_lengths(shape: SegmentShape, lengths: &Lengths, stamp: u64) -> Result<Self, OutOfMemory> {
         let words = bytemuck::allocation::try_zeroed_slice_box(shape.words).map_err(|()| OutOfMemory)?;
         let mut segment = Self { stamp, ..Self::empty(shape, words) };
         let mut over = 0usize;
-        // What the last blocks leave over goes into the first ones, so the first turn only finds how much that is.
+        // Runs of the last blocks continue in the first ones. The first turn only computes how many slots that takes.
         for turn in 0..2 {
             for (block, length) in lengths.iter().enumerate().take(segment.blocks()) {
                 if turn == 1
@@ -159,7 +160,7 @@ impl Segment {
         Ok(segment)
     }
 
-    /// Writes the slots of a block of an empty segment, in the order of their buckets. The offsets must be set.
+    /// Writes the slots of a block, in the order of their buckets, to a segment with zeroed slots and right offsets.
     fn write_block(&mut self, block: usize, slots: &[(u8, u64)]) {
         let (slots_max, width) = (u32::from(self.slots), u32::from(self.width));
         let mut at = self.slot_after(block, self.header(block).offset);
@@ -174,7 +175,7 @@ impl Segment {
             let mut run = here.first().map_or(0, |(bucket, _)| *bucket);
             for (bucket, value) in here {
                 if *bucket != run {
-                    // The run before ended in the slot before.
+                    // The slot before this one is the last of the run before.
                     ends |= end >> 1;
                     occupied |= 1u64.wrapping_shl(run.into());
                     run = *bucket;
@@ -188,7 +189,7 @@ impl Segment {
                     }
                     index = index.wrapping_add(1);
                     shift = shift.wrapping_sub(64);
-                    // The bits of the value that did not fit.
+                    // The upper bits of the value go into the next word.
                     word = value >> 1 >> (width.wrapping_sub(shift).wrapping_sub(1) & 63);
                 }
             }
@@ -250,8 +251,8 @@ impl Segment {
         set_bits(self.block_mut(at.block), bit, width, value);
     }
 
-    /// Adds a slot at the start of the run of a bucket of block `home`; the run begins at `start`, and does not exist
-    /// yet if `is_new`. A slot must be free.
+    /// Inserts a slot at the start of the run of a bucket of block `home`. The run begins at `start`. If `is_new`, the
+    /// run does not exist yet, and would begin there. The segment must have a free slot.
     #[inline(always)]
     pub(crate) fn insert(&mut self, home: usize, bucket: u32, start: SlotIndex, value: u64, is_new: bool) {
         if is_new && let Some(occupied) = self.block_mut(home).first_mut() {
@@ -272,7 +273,7 @@ impl Segment {
             let ends = raw >> OFFSET_BITS & ends_mask;
             let used = if continues { slots } else { 128u32.wrapping_sub(ends.leading_zeros()) };
             let is_full = used == slots;
-            // The ends from this slot on move up by one.
+            // The run ends from this slot on move up by one slot.
             let bit = 1u128.wrapping_shl(at.index);
             let moved = ends.wrapping_add(ends & bit.wrapping_neg()) | if is_last { bit } else { 0 };
             let raw = raw & !(ends_mask << OFFSET_BITS) | (moved & ends_mask) << OFFSET_BITS;
@@ -300,7 +301,7 @@ impl Segment {
         }
     }
 
-    /// Removes the first slot of the run of a bucket of block `home`; the run begins at `start`.
+    /// Removes the first slot of the run of a bucket of block `home`. The run begins at `start`.
     pub(crate) fn remove_first(&mut self, home: usize, bucket: u32, start: SlotIndex) {
         let (slots, width) = (u32::from(self.slots), u32::from(self.width));
         let was_last = self.header(start.block).ends >> start.index & 1 == 1;
