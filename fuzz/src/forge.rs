@@ -27,7 +27,7 @@ const TABLE: u8 = 8;
 /// part for the table if it says that there is one.
 pub(crate) fn header(policy: u8, body: &[u8]) -> Vec<u8> {
     let policy = POLICIES[usize::from(policy) % POLICIES.len()];
-    let mut header = [&b"evbl"[..], &3u16.to_le_bytes(), &[policy], body].concat();
+    let mut header = [&b"evbl"[..], &1u16.to_le_bytes(), &[policy], body].concat();
     header.resize(header.len().max(POLICY_BYTES), 0);
     let layers = layers(&header);
     let end = layers.last().map_or(POLICY_BYTES, |range| range.end);

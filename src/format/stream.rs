@@ -90,11 +90,6 @@ pub enum DecodeError {
         /// Its value.
         got: u64,
     },
-    /// Written by a build of everbloom from before its first release, 1.0; holds the version of the record.
-    #[error(
-        "record version {0} is from before the first release of everbloom and cannot be read: create the filter again"
-    )]
-    BeforeFirstRelease(u16),
     /// A field that is out of range or contradicts another.
     #[error("{0} is out of range or contradicts other fields")]
     Invalid(&'static str),

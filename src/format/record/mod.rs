@@ -62,7 +62,8 @@ struct PlannedLayer {
 /// # Errors
 /// The first wrong field, or [`DecodeError::TooLarge`] if the filter exceeds the limit.
 pub fn decode(bytes: &[u8], limit: &dyn ByteLimit) -> Result<Record, DecodeError> {
-    let (part, mut rest) = PolicyPart::read(bytes)?;
+    let mut rest = bytes;
+    let part = PolicyPart::read(&mut rest)?;
     let layer_count = part.layer_count()?;
     let (mut planned, mut footprint) = (Vec::with_capacity(layer_count), Footprint::default());
     for _ in 0..layer_count {

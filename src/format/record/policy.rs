@@ -6,12 +6,12 @@ use crate::bloom::filter::policy::{BitOrder, Imported, StringForm, ValkeyBloom};
 use crate::bloom::generation::Span;
 use crate::bloom::limits::LAYERS_MAX;
 use crate::bloom::{Filter, Growth, Policy, Promise, Window};
-use crate::format::stream::{DecodeError, append, read};
+use crate::format::stream::{DecodeError, append, read, take};
 
 /// The first bytes of every record.
 const MAGIC: [u8; 4] = *b"evbl";
 /// Version of the record.
-const VERSION: u16 = 3;
+const VERSION: u16 = 1;
 
 /// Bytes of the part.
 pub const POLICY_BYTES: usize = 48;
@@ -111,21 +111,16 @@ impl PolicyPart {
         append(bytes, self);
     }
 
-    /// Returns the part and the bytes after it.
-    pub(super) fn read(bytes: &[u8]) -> Result<(Self, &[u8]), DecodeError> {
-        let (magic, rest) = bytes.split_first_chunk::<4>().ok_or(DecodeError::Truncated)?;
-        if *magic != MAGIC {
-            return Err(DecodeError::Invalid("magic"));
+    /// Reads the part from the start of `rest`.
+    pub(super) fn read(rest: &mut &[u8]) -> Result<Self, DecodeError> {
+        let part: Self = read(take::<POLICY_BYTES>(rest)?)?;
+        match part {
+            Self { magic: MAGIC, version: VERSION, .. } => Ok(part),
+            Self { magic: MAGIC, version: got, .. } => {
+                Err(DecodeError::Unsupported { what: "version", got: got.into() })
+            }
+            _ => Err(DecodeError::Invalid("magic")),
         }
-        // The version determines the meaning of the bytes after it.
-        match rest.first_chunk().map(|version| u16::from_le_bytes(*version)) {
-            Some(VERSION) => {}
-            Some(got @ ..VERSION) => return Err(DecodeError::BeforeFirstRelease(got)),
-            Some(got) => return Err(DecodeError::Unsupported { what: "version", got: got.into() }),
-            None => return Err(DecodeError::Truncated),
-        }
-        let (part, rest) = bytes.split_at_checked(POLICY_BYTES).ok_or(DecodeError::Truncated)?;
-        Ok((read(part)?, rest))
     }
 
     /// Returns the number of layers, if it is within the limits.

@@ -44,7 +44,7 @@ impl<'b> Fields<'b> {
 
 /// Reads the part for the policy. Returns the number of layers, and whether there is a table.
 fn assert_policy(filter: &Filter, fields: &mut Fields<'_>) -> (usize, bool) {
-    assert_eq!(fields.take(6), b"evbl\x03\x00");
+    assert_eq!(fields.take(6), b"evbl\x01\x00");
     let (policy, flags, order, reserved) = (fields.u8(), fields.u8(), fields.u8(), fields.u8());
     let (layers, expansion, error_rate) = (fields.u16(), fields.u32(), f64::from_bits(fields.u64()));
     let (capacity, length, detail) = (fields.u64(), fields.u64(), fields.u64());
