@@ -1,9 +1,10 @@
-//! The processor's prefetch instruction; the only unsafe code outside the adapter to the server.
+//! The processor's instructions for prefetching and for selecting bits. This is the only unsafe code outside `redis`.
 
 use crate::bloom::prefetch::{Prefetch, Task};
 use crate::bloom::words::PortableSelect;
 
-/// Prefetches on processors that this code supports. On others it does nothing.
+/// Prefetches memory on x86-64 and AArch64, and selects bits by an instruction on x86-64. Elsewhere it does not
+/// prefetch, and selects bits without special instructions.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Processor;
 
@@ -23,7 +24,7 @@ impl Prefetch for Processor {
     }
 }
 
-/// Instructions that count and deposit bits.
+/// The instructions that count and deposit bits.
 #[cfg(target_arch = "x86_64")]
 mod bits {
     use crate::bloom::prefetch::Task;
@@ -31,20 +32,19 @@ mod bits {
     use std::arch::x86_64::_pdep_u64;
     use std::sync::atomic::{AtomicU8, Ordering};
 
-    /// Selects with an instruction.
+    /// Selects bits by depositing one. Exists only while the processor is known to have BMI2.
     #[derive(Clone, Copy)]
     struct DepositSelect(());
 
     impl Select for DepositSelect {
         #[inline(always)]
         fn select(self, word: u64, rank: u32) -> u32 {
-            // SAFETY: values of this type exist only in `run_with_instructions`, which runs only on processors with
-            // BMI2.
+            // SAFETY: only `run_with_instructions` makes values of this type, and it runs only on processors with BMI2.
             unsafe { _pdep_u64(1u64.wrapping_shl(rank), word) }.trailing_zeros()
         }
     }
 
-    /// 0: not known yet, 1: no, 2: yes.
+    /// Whether the processor has the instructions: 0 if it was not examined yet, 1 for no, 2 for yes.
     static AVAILABLE: AtomicU8 = AtomicU8::new(0);
 
     #[inline(always)]
@@ -66,7 +66,7 @@ mod bits {
 
     #[inline(always)]
     pub(super) fn run<T: Task>(task: T) -> T::Output {
-        // SAFETY: the caller has found these instructions.
+        // SAFETY: the caller has checked with `are_available` that the processor has these instructions.
         unsafe { run_with_instructions(task) }
     }
 
@@ -79,15 +79,15 @@ mod bits {
 #[cfg(target_arch = "x86_64")]
 fn prefetch(word: &u64) {
     use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-    // SAFETY: SSE is part of every x86-64 processor; the instruction is a hint that reads and writes nothing
-    // and faults on no address.
+    // SAFETY: every x86-64 processor has the instruction. It is a hint that reads and writes nothing and faults on no
+    // address.
     unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(word).cast()) };
 }
 
 #[cfg(target_arch = "aarch64")]
 fn prefetch(word: &u64) {
-    // SAFETY: the instruction is part of every AArch64 processor; it is a hint that changes no register,
-    // reads and writes nothing and faults on no address.
+    // SAFETY: every AArch64 processor has the instruction. It is a hint that changes no register, reads and writes
+    // nothing and faults on no address.
     unsafe {
         std::arch::asm!("prfm pldl1keep, [{word}]", word = in(reg) word,
                         options(nostack, preserves_flags, readonly));

@@ -118,7 +118,7 @@ pub(super) fn add_items<'a, A: Adds<'a>>(
             let at_ms = timing.replicated_ms(filter);
             // Refused items are not replicated: a replica with another memory limit could accept them.
             let is_complete = outcomes.items_refused == 0 && !options.has_foreign_words();
-            let has_time = timing.is_explicit() || (at_ms.is_none() && options.at_ms.is_none());
+            let has_time = timing.is_explicit || (at_ms.is_none() && options.at_ms.is_none());
             let replication = if outcomes.items_added == 0 {
                 Replication::None
             } else if is_complete && has_time {

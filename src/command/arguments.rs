@@ -69,12 +69,6 @@ impl<'a> Arguments<'a> {
         self.command
     }
 
-    /// Returns the command's name in lower case.
-    #[must_use]
-    pub fn name(&self) -> &'static str {
-        self.command.spec().name
-    }
-
     /// Returns the error of a command with the wrong number of arguments.
     #[must_use]
     pub fn wrong_arity(&self) -> CommandError {

@@ -262,7 +262,7 @@ impl<'a> OptionValue<'_, 'a> {
             .filter(|duration_ms| *duration_ms > 0)
             .and_then(|duration_ms| duration_ms.checked_add_unsigned(start_ms))
             .and_then(|at_ms| u64::try_from(at_ms).ok());
-        at_ms.ok_or_else(|| CommandError::ExpireTime(self.arguments.name()))
+        at_ms.ok_or_else(|| CommandError::ExpireTime(self.arguments.command().spec().name))
     }
 
     /// A scheme; `None` for Guava's, whose bytes contain it.

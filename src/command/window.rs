@@ -14,8 +14,8 @@ use crate::bloom::generation::Generation;
 pub(super) struct Timing {
     /// The newest generation of a sliding-window filter before the command; `None` for other filters.
     newest: Option<Generation>,
-    /// Whether the items are added at exactly the time in AT.
-    is_explicit: bool,
+    /// Whether AT is exactly the time of the items. The command can then be replicated unchanged.
+    pub(super) is_explicit: bool,
 }
 
 impl Timing {
@@ -64,11 +64,6 @@ impl Timing {
             filter.set_now(host.now_ms());
         }
         Self::of(filter, at_ms, host)
-    }
-
-    /// Returns whether the command contains the time of its items, so that it can be replicated unchanged.
-    pub(super) const fn is_explicit(self) -> bool {
-        self.is_explicit
     }
 
     /// Returns the time of the items, in milliseconds of UNIX time, if replicas need it to choose the same generation.

@@ -1,6 +1,6 @@
-//! The allocator of the module: the server's, so that `used_memory` and `maxmemory` count the filters. It is fallible
-//! and zeroes memory lazily: reserving a gigabyte takes no time, and reserving too much is an error instead of an
-//! abort of the server.
+//! The allocator of the module. It uses the server's allocator, so that `used_memory` and `maxmemory` count the
+//! filters. It is fallible: a request for too much memory is an error and does not abort the server. It zeroes memory
+//! lazily: a zeroed gigabyte takes no time.
 //!
 //! # Out of memory
 //!
@@ -34,10 +34,11 @@ use shifting::Way;
 #[cfg_attr(test, used)]
 static ALLOCATOR: ServerAllocator = ServerAllocator;
 
-/// The server's allocator. Outside a server it is the system's; also in servers older than 7.0, whose allocator is
-/// infallible and which refuse the module with a line in the log. The choice never changes between an allocation and
-/// its release: every method calls [`ServerMemory::get`], and the module allocates nothing before the server has set
-/// its functions, which stay.
+/// The server's allocator. Outside a server it is the system's. Servers older than 7.0 have no fallible allocator.
+/// There it is the system's too, and the module refuses to load, with a line in the log.
+///
+/// Every method calls [`ServerMemory::get`]. The module allocates nothing before the server has set its functions, and
+/// they never change. So a block is freed by the allocator that made it.
 struct ServerAllocator;
 
 /// The functions that are required to use the server's allocator.
@@ -59,25 +60,25 @@ impl ServerMemory {
 /// (`--with-lg-quantum=3`) has blocks of 24, 40 and 56 bytes with only this alignment.
 pub(super) const ALIGN_SURE_BYTES: usize = 8;
 
-/// Alignment of malloc on 64-bit hosts. In other servers, every allocation whose size is a multiple of it has this
-/// alignment too, so sizes are rounded up for layouts that need it. No type of this crate needs more; few need this
-/// much, hash tables among them.
+/// Alignment of malloc on 64-bit hosts. In other servers, an allocation has this alignment if its size is a multiple of
+/// it. So sizes are rounded up for layouts that need it. No type of this crate needs more. Hash tables need this much.
 const ALIGN_MAX_BYTES: usize = 16;
 
-/// Smallest size that is never reallocated: for `SIZE_MAX / 2`, which no block has, the servers' function would free
-/// the block and return null.
+/// A reallocation to this size or more is refused without a call of the server. No block is so large. For `SIZE_MAX /
+/// 2` the server's function would free the block and return null.
 const REALLOC_MAX_BYTES: usize = isize::MAX.cast_unsigned() / 2;
 
-/// Smallest block whose pages are cleared by the system, when they are first written to.
+/// The smallest block that is cleared lazily: the system clears each page when it is first written to.
 const LAZY_ZERO_MIN_BYTES: usize = 64 << 10;
 
-// SAFETY: every method hands the request to the server's allocator or, outside a server, to the system's. The
-// latter keeps this contract; the former does for alignments up to `ALIGN_SURE_BYTES`, and with the sizes and
-// shifts of `shifting` for those up to `ALIGN_MAX_BYTES`; larger ones are refused. No method unwinds.
+// SAFETY: every method passes the request to the server's allocator, or outside a server to the system's. The system's
+// allocator keeps this contract. The server's keeps it for alignments up to `ALIGN_SURE_BYTES`. With the sizes and
+// shifts of `shifting` it keeps it for alignments up to `ALIGN_MAX_BYTES`. Larger alignments are refused. No method
+// unwinds.
 unsafe impl GlobalAlloc for ServerAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let Some(ServerMemory { try_alloc, .. }) = ServerMemory::get() else {
-            // SAFETY: the caller keeps the contract of this very method.
+            // SAFETY: the system's method has the same contract, which the caller keeps.
             return unsafe { System.alloc(layout) };
         };
         let size_bytes = match shifting::of(layout, try_alloc) {
@@ -91,7 +92,7 @@ unsafe impl GlobalAlloc for ServerAllocator {
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         let Some(ServerMemory { try_alloc, .. }) = ServerMemory::get() else {
-            // SAFETY: the caller keeps the contract of this very method.
+            // SAFETY: the system's method has the same contract, which the caller keeps.
             return unsafe { System.alloc_zeroed(layout) };
         };
         let way = shifting::of(layout, try_alloc);
@@ -100,7 +101,8 @@ unsafe impl GlobalAlloc for ServerAllocator {
             return noted(unsafe { try_calloc(1, size_bytes) }.cast(), size_bytes);
         }
         // Redis 7.0 has no fallible calloc, and its calloc aborts the server when there is no memory. A shifted block
-        // needs a larger one. SAFETY: the caller keeps the contract of `alloc`, which is the same.
+        // is part of a larger one, which calloc would clear too. SAFETY: `alloc` has the same contract, which the
+        // caller keeps.
         let block = unsafe { self.alloc(layout) };
         if !block.is_null() {
             // SAFETY: the block is fresh and of at least that many bytes.
@@ -111,8 +113,8 @@ unsafe impl GlobalAlloc for ServerAllocator {
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_bytes: usize) -> *mut u8 {
         let Some(ServerMemory { try_alloc, .. }) = ServerMemory::get() else {
-            // SAFETY: without the server's allocator `block` comes from the system; the caller keeps the
-            // contract.
+            // SAFETY: without the server's allocator, the block comes from the system. The system's method has the same
+            // contract, which the caller keeps.
             return unsafe { System.realloc(block, layout, new_bytes) };
         };
         if new_bytes >= REALLOC_MAX_BYTES {
@@ -123,16 +125,16 @@ unsafe impl GlobalAlloc for ServerAllocator {
         };
         let way = shifting::of(new_layout, try_alloc);
         if let (Some(Way::Direct { size_bytes }), Some(try_realloc)) = (way, api!(RedisModule_TryRealloc)) {
-            // SAFETY: `block` comes from this allocator, and therefore, for an alignment that needs no shift, from
-            // the server's. It is not used again unless the result is null; then it is unchanged, because the size is
-            // above zero, by the caller's contract, and below `REALLOC_MAX_BYTES` and the rounding.
+            // SAFETY: the block comes from this allocator and is not shifted, so the server's allocator made it. If the
+            // result is not null, the block is not used again. If the result is null, the server has left the block
+            // unchanged, because the size is not 0 by the caller's contract and less than `REALLOC_MAX_BYTES`.
             return unsafe { try_realloc(block.cast(), size_bytes) }.cast();
         }
-        // The server's other reallocation function aborts the server when there is no memory. SAFETY: the caller of
-        // this method passes a size above zero.
+        // The server's other reallocation function aborts the server when there is no memory.
+        // SAFETY: by the contract of this method, the new size is not 0.
         let new_block = unsafe { self.alloc(new_layout) };
         if !new_block.is_null() {
-            // SAFETY: both blocks hold at least the smaller of the two sizes, and the new one is fresh.
+            // SAFETY: both blocks have at least the smaller of the two sizes, and the new one is not used elsewhere.
             unsafe { ptr::copy_nonoverlapping(block, new_block, layout.size().min(new_bytes)) };
             // SAFETY: `block` comes from this allocator with this layout and is not used again.
             unsafe { self.dealloc(block, layout) };
@@ -155,8 +157,8 @@ unsafe impl GlobalAlloc for ServerAllocator {
     }
 }
 
-/// Clears a block. The system takes back the pages of a large one and gives zeroed ones when they are written to, as
-/// jemalloc does for its calloc: a large block takes no memory until then.
+/// Clears a block. The pages of a large block are returned to the system, which provides zeroed pages when they are
+/// written to. So a large block takes no memory until then. jemalloc's calloc does the same.
 ///
 /// # Safety
 /// `block` must be the start of a block of at least `size_bytes` bytes that nothing else uses.
@@ -186,8 +188,8 @@ fn whole_pages(address: usize, size_bytes: usize) -> Range<usize> {
     start..start.saturating_add(rest_bytes & !page_bytes.saturating_sub(1))
 }
 
-/// Lets the system take back pages. Returns whether they are clear now: the system refuses locked pages, and an
-/// allocator may have taken them from something else than anonymous memory.
+/// Returns pages to the system. Returns whether they are clear now. They are not if they are locked, or if the
+/// allocator has not taken them from anonymous memory.
 ///
 /// # Safety
 /// `start` must be the start of a page, and nothing else use the `size_bytes` bytes from there on, at least one.
@@ -195,7 +197,7 @@ unsafe fn release(start: *mut u8, size_bytes: usize) -> bool {
     const MARK: u8 = 0xA5;
     // SAFETY: by the caller's contract.
     unsafe { start.write_volatile(MARK) };
-    // SAFETY: by the caller's contract, nothing needs the bytes of these pages.
+    // SAFETY: nothing else uses the bytes of these pages, by the caller's contract.
     let status = unsafe { libc::madvise(start.cast(), size_bytes, libc::MADV_DONTNEED) };
     // SAFETY: by the caller's contract.
     status == 0 && unsafe { start.read_volatile() } == 0
@@ -245,9 +247,9 @@ mod shifting {
             return None;
         }
         if ALIGNMENT.load(Relaxed) == UNKNOWN {
-            // A size before the blocks shifts all of them alike, so one block shows it. Nothing else gives a block of
-            // this size a smaller alignment. It is freed immediately. SAFETY: allocating has no precondition; failure
-            // is null.
+            // If the server stores sizes before its blocks, all blocks are shifted alike, and one block shows it.
+            // Nothing else gives a block of this size a smaller alignment. SAFETY: allocating has no precondition;
+            // failure is null.
             let probe = unsafe { try_alloc(ALIGN_MAX_BYTES) };
             if probe.is_null() {
                 return None;
@@ -259,7 +261,8 @@ mod shifting {
             }
             ALIGNMENT.store(alignment, Relaxed);
         }
-        // Without a size before it, the alignment of a block depends on its size. The rounded size cannot overflow.
+        // If no size is stored before a block, a size that is a multiple of the alignment is enough. The rounded size
+        // cannot overflow.
         let size_bytes = layout.pad_to_align().size();
         Some(if ALIGNMENT.load(Relaxed) == SHIFTED { Way::Shifted } else { Way::Direct { size_bytes } })
     }
@@ -272,7 +275,7 @@ mod shifting {
         if start.is_null() {
             return start;
         }
-        // This leaves 8 to 16 bytes before the block.
+        // So 8 to 16 bytes are left before the block.
         let shift_bytes = ALIGN_MAX_BYTES - start.addr() % ALIGN_MAX_BYTES;
         // SAFETY: the block has `ALIGN_MAX_BYTES` more than the layout needs.
         let block = unsafe { start.add(shift_bytes) };
@@ -323,11 +326,11 @@ pub(super) unsafe fn block_bytes<T>(start: *const T, size_bytes: usize) -> usize
     let is_shifted = ServerMemory::get()
         .is_some_and(|memory| size_bytes > 0 && shifting::of(layout, memory.try_alloc) == Some(Way::Shifted));
     let start: *mut u8 = start.cast_mut().cast();
-    // SAFETY: a living allocation of this module with that alignment was made by `shifting::alloc`.
+    // SAFETY: the block is alive and has an alignment that is shifted, so `shifting::alloc` has made it.
     let start = if is_shifted { unsafe { shifting::start_of(start) } } else { start };
     match api!(RedisModule_MallocSize) {
-        // SAFETY: a non-empty block that a collection of this module owns was allocated by `ServerAllocator`, and
-        // looking up its size does not write to it.
+        // SAFETY: the block is alive and was allocated by `ServerAllocator`, by the caller's contract. The function
+        // only reads its size.
         Some(malloc_size) if size_bytes > 0 => unsafe { malloc_size(start.cast()) },
         _ => size_bytes,
     }

@@ -15,8 +15,8 @@ pub(super) struct Argv<'a>(&'a [*mut raw::RedisModuleString]);
 
 impl<'a> Argv<'a> {
     /// # Safety
-    /// `argv` must point to `argc` living strings of the server that stay as they are for `'a`: the vector
-    /// that a command handler was given, for no longer than the handler runs.
+    /// `argv` must point to `argc` strings of the server that are alive and do not change for `'a`. The arguments of a
+    /// command handler are, until the handler returns.
     pub(super) unsafe fn new(argv: *mut *mut raw::RedisModuleString, argc: c_int) -> Self {
         let length = usize::try_from(argc).unwrap_or(0);
         if argv.is_null() || length == 0 {
@@ -31,8 +31,8 @@ impl<'a> Argv<'a> {
         Self(self.0.get(1..).unwrap_or_default())
     }
 
-    /// Returns the result of `body` for the bytes of all arguments, or of `no_memory` if there is no memory for the
-    /// list of slices. O(arguments).
+    /// Calls `body` with the bytes of all arguments and returns its result. If there is no memory for the list of
+    /// slices, calls `no_memory` instead. O(arguments).
     #[inline(always)]
     pub(super) fn with_bytes<T>(
         self,
@@ -80,7 +80,7 @@ impl<'a> Argv<'a> {
         self.0.len()
     }
 
-    /// Returns the string whose bytes are borrowed as `bytes`, and the arguments after it. O(arguments before it).
+    /// Returns the string to whose bytes `bytes` points, and the arguments after it. O(arguments before it).
     pub(super) fn find(self, bytes: &[u8]) -> Option<(*mut raw::RedisModuleString, Self)> {
         let position = self.0.iter().position(|string| std::ptr::eq(self.bytes_of(*string), bytes))?;
         let (string, rest) = self.0.get(position..)?.split_first()?;

@@ -25,7 +25,8 @@ pub(super) unsafe fn register(context: Context) -> bool {
     let has_category = unsafe { add_category(context) };
     COMMANDS.iter().zip(HANDLERS).all(|(command, handler)| {
         let spec = command.spec();
-        // SAFETY: the context is OnLoad's by the caller's contract, the handler is one of `dispatch`.
+        // SAFETY: the context is OnLoad's by the caller's contract. The handler is a function of `dispatch`, so it
+        // lives as long as the module.
         let registered = unsafe { register_one(context, spec, handler, has_category) };
         if !registered {
             log::warning(context, &format!("the server refused the command {}", spec.name));
@@ -34,6 +35,8 @@ pub(super) unsafe fn register(context: Context) -> bool {
     })
 }
 
+/// Adds the ACL category of the commands. Returns false if modules cannot have one on this server.
+///
 /// # Safety
 /// As [`register`].
 unsafe fn add_category(context: Context) -> bool {
@@ -43,6 +46,8 @@ unsafe fn add_category(context: Context) -> bool {
     succeeded(unsafe { add_category(context, name.as_ptr()) })
 }
 
+/// Registers a command with its description and categories. Returns false if the server refuses one of them.
+///
 /// # Safety
 /// As [`register`]; `handler` must be a command handler that lives as long as the module.
 unsafe fn register_one(
@@ -56,7 +61,7 @@ unsafe fn register_one(
     };
     let name = log::c_text(spec.name);
     let flags = log::c_text(spec.flags);
-    // SAFETY: context and handler by the caller's contract; name and flags are copied.
+    // SAFETY: context and handler are valid by the caller's contract. The server copies name and flags.
     let status = unsafe {
         create(context, name.as_ptr(), handler, flags.as_ptr(), KEY_POSITION, KEY_POSITION, KEY_POSITION)
     };
@@ -74,6 +79,8 @@ unsafe fn register_one(
     described && unsafe { set_categories(command, spec, has_category) }
 }
 
+/// Sets the ACL categories of a command, if the server has them. Returns false if it refuses.
+///
 /// # Safety
 /// `command` must be a command of this module, while it is being loaded.
 unsafe fn set_categories(
@@ -84,10 +91,12 @@ unsafe fn set_categories(
     let Some(set_categories) = api!(RedisModule_SetCommandACLCategories) else { return true };
     let own = if has_category { CATEGORY } else { "" };
     let categories = log::c_text(format!("{} {own}", spec.categories).trim_end());
-    // SAFETY: the command by the caller's contract; the text is read before the server returns.
+    // SAFETY: the command is valid by the caller's contract. The server reads the text before it returns.
     succeeded(unsafe { set_categories(command, categories.as_ptr()) })
 }
 
+/// Sets the description of a command for COMMAND DOCS. Returns false if the server refuses it.
+///
 /// # Safety
 /// `command` must be a command of this module, while it is being loaded.
 unsafe fn describe(command: *mut raw::RedisModuleCommand, spec: &CommandSpec) -> bool {
@@ -105,8 +114,8 @@ unsafe fn describe(command: *mut raw::RedisModuleCommand, spec: &CommandSpec) ->
         key_specs: key_specs.as_mut_ptr(),
         args: texts.arguments(spec.syntax),
     };
-    // SAFETY: the command by the caller's contract. The server copies everything before it returns; until then
-    // `texts`, `key_specs` and `info` are alive, and both lists end with an empty element.
+    // SAFETY: the command is valid by the caller's contract. The server copies everything before it returns, and
+    // `texts`, `key_specs` and `info` live until then. Both lists end with an empty element, as the API requires.
     succeeded(unsafe { set_info(command, &raw const info) })
 }
 
@@ -145,11 +154,11 @@ fn key_spec(access: KeyAccess) -> RedisModuleCommandKeySpec {
 
 /// Returns the element that ends a list of key specifications.
 fn no_key_spec() -> RedisModuleCommandKeySpec {
-    // SAFETY: a C struct of numbers, unions of numbers and pointers, for which all bytes may be 0.
+    // SAFETY: this is a C struct of numbers, pointers and unions of numbers, for all of which 0 is a valid value.
     unsafe { mem::zeroed() }
 }
 
-/// Keeps the strings of a description alive until the server has copied them. A string that was added never moves.
+/// Keeps the strings and lists of a description alive until the server has copied them. They never move.
 #[derive(Default)]
 struct Texts {
     strings: Vec<CString>,
@@ -157,6 +166,7 @@ struct Texts {
 }
 
 impl Texts {
+    /// Adds a string. Returns its address.
     fn add(&mut self, text: &str) -> *const std::ffi::c_char {
         let text = log::c_text(text);
         let start = text.as_ptr();
@@ -164,7 +174,7 @@ impl Texts {
         start
     }
 
-    /// Returns the arguments in the form of the API, with an empty one at the end.
+    /// Adds the arguments of a command in the form of the API, with an empty one at the end. Returns their address.
     fn arguments(&mut self, specs: &[ArgumentSpec]) -> *mut RedisModuleCommandArg {
         let list: Vec<_> = specs.iter().map(|spec| self.argument(spec)).chain([no_argument()]).collect();
         let mut list = list.into_boxed_slice();
@@ -205,6 +215,6 @@ impl Texts {
 
 /// Returns the element that ends a list of arguments.
 fn no_argument() -> RedisModuleCommandArg {
-    // SAFETY: a C struct of numbers and pointers, for which all bytes may be 0.
+    // SAFETY: this is a C struct of numbers and pointers, for all of which 0 is a valid value.
     unsafe { mem::zeroed() }
 }

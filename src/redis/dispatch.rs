@@ -15,7 +15,7 @@ use crate::command::table::for_each_command;
 use crate::command::{COMMANDS, Command, CommandError, end_after_panic, execute, refuse};
 
 macro_rules! handlers {
-    ($($(#[$doc:meta])* $command:ident => $spec:ident,)*) => {
+    ($($command:ident => $spec:ident,)*) => {
         /// The handler of every command, in the order of the table.
         pub(super) const HANDLERS: [RedisModuleCmdFunc; COMMANDS.len()] =
             [$(Some(handle::<{ Command::$command as usize }>)),*];
@@ -43,9 +43,9 @@ unsafe extern "C" fn handle<const INDEX: usize>(
     argv: *mut *mut RedisModuleString,
     argc: c_int,
 ) -> c_int {
-    // SAFETY: the vector of that command; its strings stay as they are until the handler returns.
+    // SAFETY: these are the arguments of the running command, which do not change until the handler returns.
     let argv = unsafe { Argv::new(argv, argc) }.rest();
-    // SAFETY: the context of a command that has just begun.
+    // SAFETY: the context is that of the running command, to which nothing has replied yet.
     let mut reply = unsafe { ServerReply::new(context) };
     // SAFETY: context and arguments are those of the running command.
     let mut keyspace = unsafe { ServerKeyspace::new(context, argv) };
@@ -59,6 +59,8 @@ unsafe extern "C" fn handle<const INDEX: usize>(
     OK
 }
 
+/// Runs the command and applies its effects. Refuses it if there is no memory for its arguments.
+///
 /// # Safety
 /// `context` and `argv` must be those of the running command.
 #[inline(always)]

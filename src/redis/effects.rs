@@ -19,9 +19,9 @@ use crate::command::{
     Command, Effects, KeyValue, OpenKey, Refusals, ReplicatedCommand, Replication, growth_line,
 };
 
-/// Number of arguments of a replicated command for which memory is not preallocated.
+/// Memory is preallocated only for replicated commands with more arguments than this.
 const FEW_ARGUMENTS: usize = 1024;
-/// The most arguments that a replicated command has besides those of the command itself.
+/// The most arguments that a replicated command has in addition to those of the running command.
 const MORE_ARGUMENTS: usize = 64;
 
 /// Memory for the arguments of a replicated command.
@@ -29,8 +29,8 @@ const MORE_ARGUMENTS: usize = 64;
 pub(super) struct Strings(Vec<*mut RedisModuleString>);
 
 impl Strings {
-    /// Allocates the memory for the replicated commands of a command with `arguments` arguments. Returns whether there
-    /// is enough; otherwise the command must be refused, because it cannot be refused after a change.
+    /// Allocates memory for the replicated commands of a command with `arguments` arguments. Returns false if there is
+    /// not enough. The command must be refused then, because it cannot be refused after it has changed a filter.
     #[inline(always)]
     pub(super) fn reserve(&mut self, command: Command, arguments: usize) -> bool {
         let needs_memory = arguments > FEW_ARGUMENTS && command.spec().key_access == KeyAccess::ReadWrite;
@@ -99,7 +99,7 @@ unsafe fn publish(
     let notify = api!(RedisModule_NotifyKeyspaceEvent);
     let notify_if = |has_happened: bool, event: &CStr| {
         if has_happened && let Some(notify) = notify {
-            // SAFETY: context and name are those of the running command, the event is a C string.
+            // SAFETY: context and name are those of the running command. The event is a C string.
             unsafe { notify(context, raw::REDISMODULE_NOTIFY_GENERIC, event.as_ptr(), name) };
         }
     };
@@ -123,7 +123,7 @@ unsafe fn publish(
 /// As [`carry_out`].
 #[cold]
 unsafe fn log_growth(layers_added: u32, context: Context, name: *mut RedisModuleString) {
-    stats::count_growth(layers_added);
+    stats::GROWTHS.add(layers_added.into());
     // SAFETY: the context is that of the running command.
     if unsafe { server::is_replicated(context) } {
         return;
@@ -163,7 +163,7 @@ unsafe fn log_refusal(error: AddError, context: Context, name: *mut RedisModuleS
     line.iter().for_each(|line| log::throttled(&log::REFUSING, context, line));
 }
 
-/// Smallest argument of the running command that is not copied for a replicated command: a batch may have hundreds of
+/// Arguments of the running command with at least this size are replicated without a copy. A batch may have hundreds of
 /// megabytes, and a server exits if it has no memory for a copy.
 const SHARED_MIN_BYTES: usize = 4096;
 
@@ -195,22 +195,22 @@ unsafe fn replicate(
             && let Some((string, others)) = rest.find(bytes)
         {
             rest = others;
-            // SAFETY: no context is needed; the string is alive as long as the command runs.
+            // SAFETY: no context is needed. The string is an argument of the running command, so it is alive.
             unsafe { retain(ptr::null_mut(), string) };
             return string;
         }
         // SAFETY: no context is needed; the bytes are copied.
         unsafe { create(ptr::null_mut(), argument.as_ptr().cast(), argument.len()) }
     }));
-    // SAFETY: the context is that of the running command; the format `v` stands for an array of strings and
-    // its length, a `size_t`. The server takes references of its own.
+    // SAFETY: the context is that of the running command. The format `v` stands for an array of strings and its length
+    // as a `size_t`. The server retains the strings that it keeps.
     let status =
         unsafe { replicate(context, command_name.as_ptr(), c"v".as_ptr(), strings.as_ptr(), strings.len()) };
     if !succeeded(status) {
         warn_of_replication(context, command.command);
     }
     for string in strings.drain(..) {
-        // SAFETY: made or retained above without a context, and not used again.
+        // SAFETY: the string was made or retained above without a context, and is not used again.
         unsafe { free(ptr::null_mut(), string) };
     }
 }

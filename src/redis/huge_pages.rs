@@ -1,9 +1,10 @@
 //! Huge pages of 2 MiB for large bit arrays (`bf.huge-pages`). The segments of a table are too small for them.
 //!
-//! They make probes of a large array and forks faster. The system keeps all 2 MiB of such a page in memory, so an
-//! array is collapsed only when nearly all of its pages of 4 KiB have been written to. A background thread collapses
-//! it. It does so again after a child of the server has ended, because the system splits pages that are written to
-//! while a child shares them. docs/decisions/0009 has the measurements.
+//! They make probes of a large array and forks faster. To collapse an array is to replace its pages of 4 KiB by huge
+//! pages. The system keeps all 2 MiB of a huge page in memory, so an array is collapsed only when nearly all of its
+//! pages have been written to. A background thread does it. After a child of the server has ended it does it again,
+//! because the system splits huge pages that are written to while a child shares them. docs/decisions/0009 has the
+//! measurements.
 
 use std::collections::VecDeque;
 use std::ffi::c_void;
@@ -21,10 +22,11 @@ use crate::bloom::{BitArray, Filter, Layer};
 
 /// The smallest array that is collapsed. It contains a whole huge page, wherever it begins.
 const ARRAY_MIN_BYTES: usize = 4 << 20;
-/// Most bytes per set bit of an array that is collapsed: 64 set bits per page of 4 KiB. With up to 20 bits per
-/// item, 95 of 100 pages have then been written to.
+/// An array is collapsed if it has at least one set bit per so many bytes, which is 64 set bits per page of 4 KiB. With
+/// up to 20 bits per item, 95 % of the pages have been written to then.
 const BYTES_PER_SET_BIT: u64 = 64;
-/// Smallest number of bytes of large arrays per item between two requests: three items per page of 4 KiB.
+/// The next request is due after at least one new item per so many bytes of large arrays, which is three items per page
+/// of 4 KiB.
 const BYTES_PER_ITEM: u64 = 4096 / 3;
 
 /// The state of a filter with large arrays; `None` for other filters.
@@ -49,7 +51,7 @@ impl LargePages {
         state
     }
 
-    /// Handles new items of a command. O(1) unless a request is due.
+    /// Counts new items of a command, and requests to collapse the arrays if that is due. Otherwise O(1).
     #[inline(always)]
     pub(super) fn after_items(&mut self, filter: &Filter, items: u64) {
         if let Self(Some(state)) = self {
@@ -57,14 +59,14 @@ impl LargePages {
         }
     }
 
-    /// Handles set bits without a count of items.
+    /// Requests to collapse the arrays after bits were set without a count of new items.
     pub(super) fn after_bytes(&mut self, filter: &Filter) {
         if let Self(Some(state)) = self {
             state.collapse(filter);
         }
     }
 
-    /// Handles a new array.
+    /// Begins to count items if the filter had no large array and has got one.
     pub(super) fn after_growth(&mut self, filter: &Filter) {
         if self.0.is_none() {
             *self = Self::of(filter);
@@ -80,8 +82,8 @@ impl LargeArrays {
         }
     }
 
-    /// Requests to collapse the arrays that are in use, and drops the last request. Pages that are already collapsed
-    /// take less than a millisecond per GB, so each request is for whole arrays.
+    /// Requests to collapse all arrays with enough set bits, and drops the last request. Requests are for whole arrays,
+    /// because pages that are collapsed already take less than a millisecond per GB.
     #[cold]
     fn collapse(&mut self, filter: &Filter) {
         self.children_ended = CHILDREN_ENDED.load(Relaxed);
@@ -105,6 +107,7 @@ fn is_allowed() -> bool {
         && std::fs::read_to_string(SETTING).is_ok_and(|text| !text.contains("[never]"))
 }
 
+/// Returns the arrays that are large enough to be collapsed.
 fn large_arrays(filter: &Filter) -> impl Iterator<Item = &BitArray> {
     filter.layers().iter().map(Layer::bits).filter(|bits| size_of_val(bits.words()) >= ARRAY_MIN_BYTES)
 }
@@ -123,7 +126,8 @@ const WAITING_MAX: usize = 1 << 14;
 /// The addresses to collapse, in steps of the thread. Dropping it cancels the steps that have not begun.
 type CollapseRequest = Arc<Vec<Range<usize>>>;
 
-/// The requests for the thread. A channel of the standard library needs an alignment that no server's allocator has.
+/// The requests for the thread. A channel of the standard library needs a larger alignment than the server's allocators
+/// have.
 static REQUESTS: Mutex<VecDeque<Weak<Vec<Range<usize>>>>> = Mutex::new(VecDeque::new());
 /// Notified of every new request.
 static HAS_REQUEST: Condvar = Condvar::new();
@@ -182,8 +186,8 @@ fn collapse(request: &Weak<Vec<Range<usize>>>) {
         let Some(step) = request.upgrade().and_then(|steps| steps.get(index).cloned()) else { return };
         let begun = Instant::now();
         let start = std::ptr::with_exposed_provenance_mut(step.start);
-        // SAFETY: the advice changes neither what memory holds nor what may be done with it, so the array may have
-        // been freed meanwhile; the system refuses addresses without memory.
+        // SAFETY: the advice changes neither the content of memory nor the access to it. So it is harmless if the array
+        // has been freed meanwhile. The system refuses addresses without memory.
         unsafe { libc::madvise(start, step.len(), MADV_COLLAPSE) };
         thread::sleep(begun.elapsed().saturating_mul(REST));
     }
@@ -211,8 +215,8 @@ unsafe extern "C" fn on_child(
     subevent: u64,
     _data: *mut c_void,
 ) {
-    // This uses the server's flags instead of the subevent: the child of a script debugger has an event for its start
-    // and none for its end.
+    // The server's flags are used because the subevent is not enough. The child of a script debugger has an event for
+    // its start and none for its end.
     HAS_CHILD.store(server_flags() & raw::REDISMODULE_CTX_FLAGS_ACTIVE_CHILD != 0, Relaxed);
     if subevent == raw::REDISMODULE_SUBEVENT_FORK_CHILD_DIED {
         CHILDREN_ENDED.fetch_add(1, Relaxed);

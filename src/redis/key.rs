@@ -17,12 +17,12 @@ use crate::bloom::{Filter, FilterCounts};
 use crate::command::table::KeyAccess;
 use crate::command::{CommandError, KeyValue, OpenKey};
 
-/// Longest string that is copied, in bytes. All servers store longer strings as plain arrays of bytes, which can be
-/// borrowed. A shorter one may be stored as a number or together with its key, and borrowing it through the module
-/// API would convert it. Servers embed up to 128 bytes; this limit is far above that.
+/// Strings of up to this many bytes are copied. A short string may be stored as a number or together with its key, and
+/// borrowing it through the module API would convert it. Servers embed strings of up to 128 bytes in their keys. All
+/// servers store longer strings as plain arrays of bytes, which can be borrowed.
 const COPIED_MAX_BYTES: usize = 4 << 10;
 
-/// The position if no key was opened.
+/// The value of [`Claims::first`] as long as no key was opened.
 const NONE: usize = usize::MAX;
 
 /// The keys that the running command has opened, and whether it may have changed one. No key is opened twice, because
@@ -73,7 +73,7 @@ impl<'a> Claims<'a> {
 pub(super) struct Key<'k> {
     /// `None` for a key that does not exist and is only read.
     key: Option<NonNull<raw::RedisModuleKey>>,
-    /// Is set if the key may have changed; `None` for a key that could not be opened.
+    /// Set to true when the key may have changed. `None` for a key that could not be opened.
     may_have_changed: Option<&'k Cell<bool>>,
     /// The filter of the key, after it was looked up. If it may be changed, `counts` are those that
     /// [`Filter::counts_since`] returned then.
@@ -178,21 +178,21 @@ impl<'k> Key<'k> {
         if start.is_null() {
             return None;
         }
-        // SAFETY: the server returns the start of `length` bytes of the value. They stay while the key is open and
-        // nothing is written to it, as `open` requires: no longer than this borrow.
+        // SAFETY: the server returns the start of `length` bytes of the value. They do not change while the key is open
+        // and nothing is written to it. The contract of `open` ensures both for longer than this borrow.
         Some(unsafe { slice::from_raw_parts(start.cast(), length) })
     }
 
     /// Returns the filter that was found under the key.
     #[inline(always)]
     fn stored(&mut self) -> Option<&mut Stored> {
-        // SAFETY: the value of a key of our type is a living `Stored` (see `datatype`). Commands run one at a time on
-        // the server's main thread, and the key stays open for the borrow. All keys of the command were opened before
-        // the value was looked up: when one expires then, other modules are notified, which may write to this key.
-        // Calls to the server after that write nothing to this one. Only BF.IMPORT opens its source later, and it does
-        // not use the value after that. The change itself is announced after all keys are closed (`effects`). Only
-        // `publish` sets another value, and it resets `stored`: so nothing else changes or frees it. The key is
-        // borrowed exclusively, and it is the only open key of its name.
+        // SAFETY: the value of a key of our type is a `Stored` (see `datatype`). It must be alive and not be used
+        // elsewhere during the borrow. This key is borrowed exclusively, and it is the only open key of its name.
+        // Commands run one at a time on the server's main thread. Other modules can write to this key only when they
+        // are notified. They are notified when a key expires while it is opened, but all keys of the command were
+        // opened before the value was looked up. Only BF.IMPORT opens its source later, and does not use the value
+        // after that. They are also notified of the change, but after all keys are closed (`effects`). Only `publish`
+        // sets another value, and it resets `stored`.
         self.stored.map(|mut stored| unsafe { stored.as_mut() })
     }
 }
@@ -245,15 +245,15 @@ impl OpenKey for Key<'_> {
         };
         self.stored = None;
         self.note_change();
-        let value = Box::into_raw(Stored::boxed(*filter));
-        // SAFETY: the key is open, and the value is what the callbacks of our type expect. Once set, the
-        // server owns it and gives it back to `datatype::free`.
-        let status = unsafe { set_value(key.as_ptr(), data_type.as_ptr(), value.cast()) };
+        let value = Stored::into_value(*filter);
+        // SAFETY: the key is open, and the value is a boxed `Stored`, as the callbacks of our type expect. If the
+        // server takes the value, it owns it until it calls `datatype::free`.
+        let status = unsafe { set_value(key.as_ptr(), data_type.as_ptr(), value) };
         if succeeded(status) {
             return Ok(());
         }
-        // SAFETY: the pointer comes from `Box::into_raw` above and the server did not take it.
-        drop(unsafe { Box::from_raw(value) });
+        // SAFETY: the pointer is the box of a `Stored`, which the server did not take.
+        drop(unsafe { Box::from_raw(value.cast::<Stored>()) });
         Err(not_published())
     }
 
@@ -265,7 +265,7 @@ impl OpenKey for Key<'_> {
 
     fn expire_at(&mut self, at_ms: u64) {
         let (Some(key), Some(set_expire)) = (self.key, api!(RedisModule_SetAbsExpire)) else { return };
-        // SAFETY: the key is open for writing; the server refuses one that is empty.
+        // SAFETY: the key is open. The server refuses a key that is open for reading only, or has no value.
         unsafe { set_expire(key.as_ptr(), at_ms.cast_signed()) };
     }
 }

@@ -44,6 +44,33 @@ impl<'a> ServerKeyspace<'a> {
     }
 }
 
+impl ServerKeyspace<'_> {
+    /// Returns the slot of a key that an argument names; `None` if the server is not a node of a cluster.
+    fn slot_of(&self, name: KeyName<'_>) -> Option<i64> {
+        let (string, call) = (self.argv.string(name.position)?, api!(RedisModule_Call)?);
+        if !is_cluster_node() {
+            return None;
+        }
+        let (name, format, subcommand) = (c"CLUSTER".as_ptr(), c"cs".as_ptr(), c"KEYSLOT".as_ptr());
+        // SAFETY: the context is that of the running command. The format stands for a C string and a string of the
+        // server, and the string is an argument of the command.
+        let reply = unsafe { call(self.context, name, format, subcommand, string) };
+        // SAFETY: the reply was just made, and its pointer is not used again.
+        unsafe { CallReply::new(reply) }?.integer()
+    }
+
+    /// Returns a copy of the string of a key that an argument names. The call is not made as the client, who may not
+    /// have permission for GET.
+    fn copy_of(&self, name: KeyName<'_>) -> Option<Vec<u8>> {
+        let (string, call) = (self.argv.string(name.position)?, api!(RedisModule_Call)?);
+        // SAFETY: the context is that of the running command. The format stands for a string of the server, and the
+        // string is an argument of the command.
+        let reply = unsafe { call(self.context, c"GET".as_ptr(), c"s".as_ptr(), string) };
+        // SAFETY: the reply was just made, and its pointer is not used again.
+        unsafe { CallReply::new(reply) }?.string()
+    }
+}
+
 impl Keyspace for ServerKeyspace<'_> {
     type Key<'k>
         = Key<'k>
@@ -61,34 +88,74 @@ impl Keyspace for ServerKeyspace<'_> {
     }
 
     fn may_read(&self, source: KeyName<'_>, first: KeyName<'_>) -> Result<(), CommandError> {
-        let keys = self.argv.string(source.position).zip(self.argv.string(first.position));
-        match keys {
-            // The primary has checked the permission.
-            Some(_) if self.is_replicated() => Ok(()),
-            // SAFETY: the context is that of the running command, and the names are arguments of it.
-            Some((source, first)) => unsafe { may_read(self.context, source, first) },
-            None => Err(CommandError::Internal),
+        // The primary has checked the permission.
+        if self.is_replicated() {
+            return Ok(());
+        }
+        if self.slot_of(source) != self.slot_of(first) {
+            return Err(CommandError::SourceSlot);
+        }
+        let (Some(source), Some(call)) = (self.argv.string(source.position), api!(RedisModule_Call)) else {
+            return Err(CommandError::Internal);
+        };
+        // `C` makes the call as the client. BF.CARD is cheap for keys of any type. The server first checks whether the
+        // client may read the key with this command, and whether the key is on this node.
+        // SAFETY: the context is that of the running command. The format stands for a string of the server, and the
+        // name is an argument of the command.
+        let reply = unsafe { call(self.context, c"BF.CARD".as_ptr(), c"Cs".as_ptr(), source) };
+        // This must come before any other call that can fail.
+        let refusal = io::Error::last_os_error();
+        // SAFETY: the reply was just made, and its pointer is not used again.
+        if unsafe { CallReply::new(reply) }.is_some() {
+            return Ok(());
+        }
+        // The reason, as documented for `RedisModule_Call`.
+        match refusal.raw_os_error() {
+            // There is no client, because another module or its timer runs the command.
+            Some(libc::ENOTSUP) => Ok(()),
+            Some(libc::EACCES) => Err(CommandError::SourceDenied),
+            Some(libc::EPERM) => Err(CommandError::SourceMoving),
+            _ => Err(CommandError::Internal),
         }
     }
 
+    /// Runs a command that reads both keys. If the slot is migrating and one key is not on this node, the server
+    /// refuses to run it.
     fn may_be_migrating(&self, key: &[u8], first: KeyName<'_>) -> bool {
-        // SAFETY: the context is that of the running command.
-        !self.is_replicated() && unsafe { may_be_migrating(self.context, key, first.bytes) }
+        if self.is_replicated() || !is_cluster_node() {
+            return false;
+        }
+        let Some(call) = api!(RedisModule_Call) else { return false };
+        let (name, format, first) = (c"EXISTS".as_ptr(), c"bb".as_ptr(), first.bytes);
+        // The server checks the slot for the client, with its ASKING. It does not check permissions, because without
+        // `C` the call is not made as the client, who may lack EXISTS.
+        // SAFETY: the context is that of the running command. The format stands for two strings with their lengths.
+        let reply =
+            unsafe { call(self.context, name, format, first.as_ptr(), first.len(), key.as_ptr(), key.len()) };
+        // This must come before any other call that can fail.
+        let refusal = io::Error::last_os_error();
+        // SAFETY: the reply was just made, and its pointer is not used again.
+        unsafe { CallReply::new(reply) }.is_none() && refusal.raw_os_error() == Some(libc::EPERM)
     }
 
     fn with_string<T>(&self, name: KeyName<'_>, read: impl FnOnce(KeyValue<&'_ [u8]>) -> T) -> T {
         let Some((string, claim)) = self.claim(name.position) else { return read(KeyValue::WrongType) };
         // SAFETY: as in `open`; so nothing is written to the key while it is open.
         let key = unsafe { Key::open(self.context, string, KeyAccess::ReadOnly, claim) };
-        let is_copied = key.is_short_string();
-        // SAFETY: the context is that of the running command, and the name is an argument of it.
-        let copy = if is_copied { unsafe { copy_of(self.context, string) } } else { None };
+        let copy = if key.is_short_string() { self.copy_of(name) } else { None };
         read(key.string(copy.as_deref()))
     }
 
-    fn field(&self, key: &[u8], name: &str) -> Option<Vec<u8>> {
-        // SAFETY: the context is that of the running command.
-        unsafe { field(self.context, key, name) }
+    fn field(&self, key: &[u8], field: &str) -> Option<Vec<u8>> {
+        let call = api!(RedisModule_Call)?;
+        let (field, name) = (log::c_text(field), c"HGET".as_ptr());
+        // `C` makes the call as the client, who must be allowed to read the key.
+        // SAFETY: the context is that of the running command. The format stands for a string with its length, and a C
+        // string.
+        let reply =
+            unsafe { call(self.context, name, c"Cbc".as_ptr(), key.as_ptr(), key.len(), field.as_ptr()) };
+        // SAFETY: the reply was just made, and its pointer is not used again.
+        unsafe { CallReply::new(reply) }?.string()
     }
 
     #[inline(always)]
@@ -147,104 +214,7 @@ impl ByteLimit for ServerKeyspace<'_> {
     }
 }
 
-/// Checks that the client may read `source`, and that it is in the slot of `first`.
-///
-/// # Errors
-/// As [`Keyspace::may_read`].
-///
-/// # Safety
-/// The context and both names must be those of the running command.
-unsafe fn may_read(
-    context: Context,
-    source: *mut RedisModuleString,
-    first: *mut RedisModuleString,
-) -> Result<(), CommandError> {
-    // SAFETY: by the caller's contract.
-    let first_slot = unsafe { slot_of(context, first) };
-    // SAFETY: by the caller's contract.
-    if unsafe { slot_of(context, source) } != first_slot {
-        return Err(CommandError::SourceSlot);
-    }
-    let call = api!(RedisModule_Call).ok_or(CommandError::Internal)?;
-    // `C`: as the client. The command is cheap for keys of any type, and the server first checks whether the client
-    // may read the key with this command, and whether the key is on this node. SAFETY: by the caller's contract; the
-    // format stands for a string of the server.
-    let reply = unsafe { call(context, c"BF.CARD".as_ptr(), c"Cs".as_ptr(), source) };
-    // This must come before any other call that can fail.
-    let refusal = io::Error::last_os_error();
-    // SAFETY: the reply was just made, and its pointer is not used again.
-    if unsafe { CallReply::new(reply) }.is_some() {
-        return Ok(());
-    }
-    // The reason, as documented for `RedisModule_Call`.
-    match refusal.raw_os_error() {
-        // There is no client: another module, or its timer, runs the command.
-        Some(libc::ENOTSUP) => Ok(()),
-        Some(libc::EACCES) => Err(CommandError::SourceDenied),
-        Some(libc::EPERM) => Err(CommandError::SourceMoving),
-        _ => Err(CommandError::Internal),
-    }
-}
-
-/// Returns whether a key that was not found may be on another node, because the slot of `first` is migrating: the
-/// server then refuses to run a command that reads both keys.
-///
-/// # Safety
-/// The context must be that of the running command, and no key be open.
-unsafe fn may_be_migrating(context: Context, key: &[u8], first: &[u8]) -> bool {
-    let Some(call) = api!(RedisModule_Call).filter(|_| is_cluster_node()) else { return false };
-    let (name, format) = (c"EXISTS".as_ptr(), c"bb".as_ptr());
-    // The server checks the slot for the client, with its ASKING. It does not check permissions, since the client may
-    // lack EXISTS. SAFETY: the context by the caller's contract; the format stands for two strings with their lengths.
-    let reply = unsafe { call(context, name, format, first.as_ptr(), first.len(), key.as_ptr(), key.len()) };
-    // This must come before any other call that can fail.
-    let refusal = io::Error::last_os_error();
-    // SAFETY: the reply was just made, and its pointer is not used again.
-    unsafe { CallReply::new(reply) }.is_none() && refusal.raw_os_error() == Some(libc::EPERM)
-}
-
+/// Returns whether the server is a node of a cluster.
 fn is_cluster_node() -> bool {
     server_flags() & raw::REDISMODULE_CTX_FLAGS_CLUSTER != 0
-}
-
-/// Returns the slot of a key; `None` if the server is not a node of a cluster.
-///
-/// # Safety
-/// The context and the name must be those of the running command.
-unsafe fn slot_of(context: Context, name: *mut RedisModuleString) -> Option<i64> {
-    if !is_cluster_node() {
-        return None;
-    }
-    let call = api!(RedisModule_Call)?;
-    // SAFETY: by the caller's contract; the format stands for a C string and a string of the server.
-    let reply = unsafe { call(context, c"CLUSTER".as_ptr(), c"cs".as_ptr(), c"KEYSLOT".as_ptr(), name) };
-    // SAFETY: the reply was just made, and its pointer is not used again.
-    unsafe { CallReply::new(reply) }?.integer()
-}
-
-/// Returns a copy of the string of a key. The call is not made as the client, which may not have permission for GET.
-///
-/// # Safety
-/// `context` and `name` must be those of the running command.
-unsafe fn copy_of(context: Context, name: *mut RedisModuleString) -> Option<Vec<u8>> {
-    let call = api!(RedisModule_Call)?;
-    // SAFETY: context and name are alive by the caller's contract; the format stands for a string of the server.
-    let reply = unsafe { call(context, c"GET".as_ptr(), c"s".as_ptr(), name) };
-    // SAFETY: the reply was just made, and its pointer is not used again.
-    unsafe { CallReply::new(reply) }?.string()
-}
-
-/// Returns a field of the hash at `key`, if it exists and the client may read it.
-///
-/// # Safety
-/// `context` must be that of the running command.
-unsafe fn field(context: Context, key: &[u8], field: &str) -> Option<Vec<u8>> {
-    let call = api!(RedisModule_Call)?;
-    let field = log::c_text(field);
-    // `C`: as the client, which must be allowed to read that key.
-    // SAFETY: the context by the caller's contract; the format stands for what follows it.
-    let reply =
-        unsafe { call(context, c"HGET".as_ptr(), c"Cbc".as_ptr(), key.as_ptr(), key.len(), field.as_ptr()) };
-    // SAFETY: the reply was just made, and its pointer is not used again.
-    unsafe { CallReply::new(reply) }?.string()
 }

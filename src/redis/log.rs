@@ -41,14 +41,14 @@ pub(super) static REPLICATING: Topic = Topic::new("the server did not replicate 
 pub(super) static GROWING: Topic = Topic::new("a filter has grown often");
 /// A filter that has no room for new items.
 pub(super) static REFUSING: Topic = Topic::new("a filter refuses items");
-/// A panic, which every entry of the module catches.
+/// A panic. Every function that the server calls catches panics.
 static PANICKING: Topic = Topic::new("everbloom");
 
 static TOPICS: [&Topic; 7] = [&LOADING, &COPYING, &PUBLISHING, &REPLICATING, &GROWING, &REFUSING, &PANICKING];
 
 /// The lines that were written and omitted.
 struct RecentLines {
-    /// The start of the current count of lines; `None` before the first line.
+    /// When the current window began; `None` before the first line.
     began: Option<Instant>,
     lines: u32,
     /// The time of the first omitted line that is not logged yet.
@@ -110,8 +110,8 @@ impl Topic {
 pub(super) fn warning(context: Context, text: &str) {
     let Some(log) = api!(RedisModule_Log) else { return };
     let text = c_text(text);
-    // SAFETY: level and format are C strings, the one argument of the format is one too; the server copies
-    // them. The context is null, which the server accepts, or that of the running callback.
+    // SAFETY: level, format and the argument of the format are C strings, which the server copies. The context is
+    // alive, or null, which the server accepts.
     unsafe { log(context, WARNING.as_ptr(), TEXT.as_ptr(), text.as_ptr()) };
 }
 
@@ -133,7 +133,8 @@ pub(super) unsafe fn unloadable(io: *mut raw::RedisModuleIO, error: &str) {
     }
     let Some(log) = api!(RedisModule_LogIOError) else { return };
     let text = c_text(&format!("{}: {error}", LOADING.what));
-    // SAFETY: `io` by the caller's contract; the rest as in `warning`.
+    // SAFETY: `io` is alive by the caller's contract. Level, format and the argument of the format are C strings, which
+    // the server copies.
     unsafe { log(io, WARNING.as_ptr(), TEXT.as_ptr(), text.as_ptr()) };
 }
 

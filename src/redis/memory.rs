@@ -40,7 +40,7 @@ fn machine_limit() -> Limit {
 
 /// Returns whether the server has reached `maxmemory`.
 pub(super) fn is_short() -> bool {
-    // SAFETY: no precondition; zero where there is no limit.
+    // SAFETY: no precondition. The result is 0 if there is no limit.
     api!(RedisModule_GetUsedMemoryRatio).is_some_and(|ratio| unsafe { ratio() } >= 1.0)
 }
 
@@ -77,8 +77,8 @@ unsafe fn refresh(context: Context) {
     else {
         return;
     };
-    // SAFETY: the context, alive by the caller's contract, or null, which the server allows, is for automatic
-    // freeing only; the section is a C string.
+    // SAFETY: the context is alive or null by the caller's contract. The server allows null, because it uses the
+    // context for automatic freeing only. The section is a C string.
     let info = unsafe { server_info(context, c"memory".as_ptr()) };
     // SAFETY: `info` was just made and is freed only below.
     let maxmemory = unsafe { field(info, c"maxmemory") };
@@ -102,9 +102,9 @@ unsafe fn field(info: *mut raw::RedisModuleServerInfoData, name: &CStr) -> Optio
     (error == 0 && value != 0).then_some(value)
 }
 
-/// The limit for one value that is loaded: from a file, from the primary, from another node of the cluster, or by
-/// RESTORE of a client. `bf.max-filter-bytes` applies only to the client. The others load existing data, which a
-/// refusal would lose.
+/// The limit for a value that is loaded from a file, from the primary, from another node of the cluster, or by RESTORE
+/// of a client. `bf.max-filter-bytes` applies only to clients. The other sources have existing data, which would be
+/// lost.
 pub(super) struct LoadLimit {
     io: *mut RedisModuleIO,
     /// Whether the value may come from a client: this is a primary that is not loading its own file.
@@ -139,7 +139,8 @@ impl ByteLimit for LoadLimit {
         if self.is_from_client() { unsafe { client_limit(ptr::null_mut()) } } else { machine_limit() }
     }
 
-    /// Does not ask whose value it is if the value fits anyway.
+    /// If the limit for clients allows the size, does not find out where the value comes from, which takes a call of
+    /// the server.
     fn permits(&self, needed_bytes: u64) -> Result<(), Limit> {
         // SAFETY: a null context is allowed.
         let fits_clients = needed_bytes <= unsafe { client_limit(ptr::null_mut()) }.bytes;
@@ -159,10 +160,10 @@ unsafe fn serves_key_of(io: *mut RedisModuleIO) -> Option<bool> {
     let free_context = api!(RedisModule_FreeThreadSafeContext)?;
     // SAFETY: `io` is alive by the caller's contract.
     let key = NonNull::new(unsafe { key_name(io) }.cast_mut())?;
-    // SAFETY: the key is alive and stays as it is as long as `io`.
+    // SAFETY: the key is alive and does not change as long as `io` lives.
     let key = unsafe { string_bytes(key.as_ptr()) };
     // A call needs a context with a client, which the context of `io` does not have.
-    // SAFETY: no client is blocked: null. This is the main thread, which holds the server's lock.
+    // SAFETY: null means that no client is blocked. This is the main thread, which holds the server's lock.
     let context = unsafe { get_context(ptr::null_mut()) };
     // SAFETY: the context was just made; the format stands for a key with its length.
     let reply = unsafe { call(context, c"EXISTS".as_ptr(), c"b".as_ptr(), key.as_ptr(), key.len()) };

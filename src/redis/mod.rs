@@ -1,6 +1,7 @@
 //! The adapter to the server: the only code that calls the module API. The way of a command through the files:
 //!
-//! 1. `onload` has registered the handlers (`commands`), data types (`datatype`), settings (`config`) and INFO (`stats`).
+//! 1. `onload` has registered the handlers (`commands`), data types (`datatype`), settings (`config`) and INFO
+//!    (`stats`).
 //! 2. The server calls a handler of `dispatch`, which catches panics. `args` borrows the arguments.
 //! 3. `dispatch` calls [`execute`](crate::command::execute()), with a `keyspace` and a `reply` of this server.
 //! 4. The keyspace opens a `key`. Its value is a filter with the state of this server, `stored`. Limits come from

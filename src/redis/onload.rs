@@ -109,23 +109,14 @@ unsafe fn load(context: Context, argv: *mut *mut RedisModuleString, argc: c_int)
             return false;
         }
     }
-    // SAFETY: the context is OnLoad's.
-    let registered = unsafe { config::register(context) };
-    // SAFETY: the context is OnLoad's.
-    let registered = registered && unsafe { datatype::register(context) };
-    // SAFETY: the context is OnLoad's.
-    let registered = registered && unsafe { commands::register(context) };
-    // SAFETY: the context is OnLoad's.
-    let registered = registered && unsafe { stats::register(context) };
+    let steps: [unsafe fn(Context) -> bool; 4] =
+        [config::register, datatype::register, commands::register, stats::register];
+    // SAFETY: the context is OnLoad's, which is all that a step requires.
+    let registered = steps.into_iter().all(|step| unsafe { step(context) });
     if registered {
-        // SAFETY: the context is OnLoad's.
-        unsafe { set_options(context) };
-        // SAFETY: the context is OnLoad's.
-        unsafe { memory::watch(context) };
-        // SAFETY: the context is OnLoad's.
-        unsafe { huge_pages::watch(context) };
-        // SAFETY: the context is OnLoad's.
-        unsafe { log::watch(context) };
+        let steps: [unsafe fn(Context); 4] = [set_options, memory::watch, huge_pages::watch, log::watch];
+        // SAFETY: the context is OnLoad's, which is all that a step requires.
+        steps.into_iter().for_each(|step| unsafe { step(context) });
     }
     registered
 }

@@ -9,7 +9,7 @@ use crate::bloom::Memory;
 
 /// Bytes of a page. On a system with larger pages all memory counts as written.
 const PAGE_BYTES: usize = 4096;
-/// Number of entries that are read at once: those of 2 MiB.
+/// The number of entries that are read at once. They describe 2 MiB.
 const READ_ENTRIES: usize = 512;
 
 /// The page is in memory.
@@ -30,14 +30,14 @@ impl Memory for ProcessMemory {
                 visit(page);
             }
         });
-        // The system has no table, denies access to it, or its table cannot be read to the end.
+        // Memory without an entry counts as written. The system may have no table, deny access to it, or end it early.
         if done < words.len() {
             visit(done..words.len());
         }
     }
 }
 
-/// Calls `visit` with the words of each page, by index and in order, and with whether the page was written to. Returns
+/// Calls `visit` for each page in order, with the range of its words and with whether the page was written to. Returns
 /// `None` if the table of pages cannot be read to the end.
 fn visit_pages(words: &[u64], visit: &mut dyn FnMut(Range<usize>, bool)) -> Option<()> {
     // SAFETY: no precondition.

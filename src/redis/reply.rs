@@ -21,16 +21,17 @@ pub(super) struct ServerReply {
 
 impl ServerReply {
     /// # Safety
-    /// `context` must be the context of a command that has not been replied to, for as long as the reply
-    /// lives.
+    /// `context` must be that of a running command to which nothing has replied yet. The reply must not outlive it.
     pub(super) unsafe fn new(context: Context) -> Self {
         Self { context, outstanding: 1 }
     }
 
+    /// Counts a reply that is written.
     fn written(&mut self) {
         self.outstanding = self.outstanding.saturating_sub(1);
     }
 
+    /// Counts an aggregate that announces further replies.
     fn announced(&mut self, replies: usize) {
         self.outstanding = self.outstanding.saturating_sub(1).saturating_add(replies);
     }

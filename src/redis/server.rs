@@ -18,7 +18,7 @@ use crate::command::{Command, CommandError};
 /// has the API of Redis 7.2, and nothing that distinguishes it.
 fn is_valkey() -> bool {
     type GetContextFlags = unsafe extern "C" fn(Context) -> c_int;
-    // SAFETY: the type of the function under either name.
+    // SAFETY: this is the type of the function in the module API.
     unsafe { api::by_name::<GetContextFlags>(c"ValkeyModule_GetContextFlags") }.is_some()
 }
 
@@ -32,12 +32,12 @@ pub(super) fn may_accept_plain_names() -> bool {
     api!(RedisModule_RegisterDefragCallbacks).is_some() && !is_valkey()
 }
 
-/// Returns whether the server supports this module option, which must be one of Valkey's. Setting an option cannot
-/// fail, so a try proves nothing, but Valkey returns the options that it supports. Redis does too, but the same bit
-/// may be another option, so Redis is not queried.
+/// Returns whether the server is a Valkey that supports this module option. Valkey has a function that returns the
+/// options that it supports. Redis has one too, but the same bit may be another option there, so Redis is not queried.
+/// Setting an unknown option does not fail, so trying it proves nothing.
 pub(super) fn knows_option_of_valkey(option: u32) -> bool {
     type GetModuleOptionsAll = unsafe extern "C" fn() -> c_int;
-    // SAFETY: the type of the function under either name; only Valkey has this one.
+    // SAFETY: this is the type of the function in Valkey's module API, the only one with this name.
     let known = unsafe { api::by_name::<GetModuleOptionsAll>(c"ValkeyModule_GetModuleOptionsAll") };
     // SAFETY: no precondition.
     known.is_some_and(|known| unsafe { known() }.cast_unsigned() & option != 0)
@@ -60,8 +60,8 @@ pub(super) unsafe fn is_replicated(context: Context) -> bool {
     is_replicated.is_some_and(|is_replicated| unsafe { is_replicated(context) } != 0)
 }
 
-/// Returns whether the command is from the primary or the append-only file. If one from a node that a slot migrates
-/// from fails, the migration ends, and that node keeps slot and filter.
+/// Returns whether the command is from the primary or the append-only file. A command from a node that a slot migrates
+/// from may fail. The migration then ends, and that node keeps the slot and the filter.
 ///
 /// # Safety
 /// `context` must be that of the running command.
@@ -97,7 +97,7 @@ pub(super) fn now_ms() -> u64 {
     now_ms.and_then(|now_ms| u64::try_from(now_ms).ok()).unwrap_or(0)
 }
 
-/// Returns unpredictable bytes, the seed of a filter.
+/// Returns unpredictable bytes, for a seed or a key.
 pub(super) fn random_seed() -> [u8; SEED_BYTES] {
     let mut seed = [0; SEED_BYTES];
     if let Some(random_bytes) = api!(RedisModule_GetRandomBytes) {

@@ -14,8 +14,8 @@ use crate::bloom::{Filter, FilterCounts};
 use crate::command::table::KeyAccess;
 use crate::command::{Command, Effects};
 
-/// A count. It wraps, so that subtraction is possible too.
-struct Count(AtomicU64);
+/// A number that wraps, so that it can also be subtracted from.
+pub(super) struct Count(AtomicU64);
 
 impl Count {
     const fn new() -> Self {
@@ -24,7 +24,7 @@ impl Count {
 
     /// Adds to the count, unless `more` is 0, because an atomic addition of 0 costs as much as any other.
     #[inline(always)]
-    fn add(&self, more: u64) {
+    pub(super) fn add(&self, more: u64) {
         if more > 0 {
             self.0.fetch_add(more, Relaxed);
         }
@@ -39,20 +39,20 @@ impl Count {
     }
 }
 
-/// Items that were new to their filter, since the module was loaded, like all counts of events.
+/// Items that were new to their filter. This and the next numbers count events since the module was loaded.
 static ADDS_NEW: Count = Count::new();
-/// Items to be added that were, or seemed to be, in their filter.
+/// Items of adds that their filter had already, or seemed to have.
 static ADDS_KNOWN: Count = Count::new();
-/// Items to be added that their filter refused.
+/// Items of adds that their filter refused.
 static ADDS_REFUSED: Count = Count::new();
 /// Items checked that may be in their filter.
 static CHECKS_FOUND: Count = Count::new();
 /// Items checked that are not in their filter.
 static CHECKS_MISSED: Count = Count::new();
-/// Layers and tables that filters have grown by.
-static GROWTHS: Count = Count::new();
+/// Layers and tables that filters have gained.
+pub(super) static GROWTHS: Count = Count::new();
 /// Values that could not be loaded.
-static LOAD_ERRORS: Count = Count::new();
+pub(super) static LOAD_ERRORS: Count = Count::new();
 /// Blocks that active defragmentation has moved.
 static DEFRAG_HITS: Count = Count::new();
 /// Blocks that it has not moved.
@@ -76,9 +76,9 @@ pub(super) struct CountedFilter {
     packed: u64,
 }
 
-/// Number of bits for the bytes: those of an address.
+/// The number of bits for the bytes. An address has as many.
 const BYTES_BITS: u32 = 48;
-/// Number of bits for the parts: layers and a table.
+/// The number of bits for the number of parts. A part is a layer or a table.
 const LAYERS_BITS: u32 = 13;
 const _: () = assert!(LAYERS_MAX + 1 < 1 << LAYERS_BITS);
 const _: () = assert!(KIND_COUNT <= 1 << (u64::BITS - BYTES_BITS - LAYERS_BITS));
@@ -106,7 +106,7 @@ impl CountedFilter {
         *self = Self::count(filter);
     }
 
-    /// Adds the difference of the items and of the capacity of some parts of the filter.
+    /// Adds the change of items and capacity to the totals. Both counts must be of the same parts of the filter.
     #[inline(always)]
     pub(super) fn recount_items(&self, before: &FilterCounts, after: &FilterCounts) {
         let [_, _, _, items, capacity_items] = self.totals();
@@ -158,16 +158,6 @@ pub(super) fn count_items(command: Command, effects: &Effects<'_>) {
             ADDS_REFUSED.add(effects.items_refused.into());
         }
     }
-}
-
-/// Counts parts that a filter has gained.
-pub(super) fn count_growth(layers: u32) {
-    GROWTHS.add(layers.into());
-}
-
-/// Counts a value that could not be loaded.
-pub(super) fn count_load_error() {
-    LOAD_ERRORS.add(1);
 }
 
 /// Counts a block that active defragmentation has moved or has not moved.

@@ -1,5 +1,7 @@
 //! The value of a key: a filter, and state that only this server needs. Frees it, in the background if it is large.
 
+use std::ffi::c_void;
+
 use super::allocator::block_bytes;
 use super::huge_pages::{LargePages, spawn};
 use super::memory::is_short;
@@ -16,7 +18,7 @@ pub(super) struct Stored {
     counted: CountedFilter,
 }
 
-// A size class of the allocators, because a server may have millions of small filters.
+// 128 is a size class of the allocators. A server may have millions of small filters.
 const _: () = assert!(size_of::<Stored>() == 128);
 
 impl Stored {
@@ -27,14 +29,14 @@ impl Stored {
         Self { filter, pages, counted }
     }
 
-    /// Returns a new value in a box, for the server to own.
-    pub(super) fn boxed(filter: Filter) -> Box<Self> {
-        Box::new(Self::new(filter))
+    /// Returns a new value in a box as a bare pointer, for the server to own.
+    pub(super) fn into_value(filter: Filter) -> *mut c_void {
+        Box::into_raw(Box::new(Self::new(filter))).cast()
     }
 
     /// Returns the bytes that the allocator set aside, for structs, bits and table. O(layers + segments).
     pub(super) fn allocated_bytes(&self) -> usize {
-        // SAFETY: every `Stored` of a key or a callback is in a box of this module.
+        // SAFETY: every `Stored` that the server passes is in a box, which this module has allocated.
         let mut sum = AllocatedBytes(unsafe { block_bytes(std::ptr::from_ref(self), size_of::<Self>()) });
         self.filter.visit_blocks(&mut sum);
         sum.0
@@ -110,11 +112,11 @@ impl Drop for Stored {
 /// 0.07 ms. A table has a block for every 6 to 12 KiB.
 const FREE_UNIT_BYTES: usize = 2 << 20;
 
-/// The same while the server is at `maxmemory` or above and may evict. Then only filters of 512 MiB and more are
-/// freed in the background: 1 ms, or 20 to 26 ms without huge pages.
+/// Bytes that count as one unit while the server is at `maxmemory` or above and may evict. Then only filters of 512 MiB
+/// and more are freed in the background. Freeing 512 MiB takes 1 ms, or 20 to 26 ms without huge pages.
 const URGENT_FREE_UNIT_BYTES: usize = 8 << 20;
 
-/// Most units that the server frees at once: `LAZYFREE_THRESHOLD` in lazyfree.c of every server.
+/// The most units that the server frees at once. It is `LAZYFREE_THRESHOLD` in lazyfree.c of every server.
 const AT_ONCE_MAX_UNITS: usize = 64;
 
 /// Returns the effort of freeing a filter, in the server's units. O(layers).

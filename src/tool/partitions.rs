@@ -1,5 +1,5 @@
-//! Partitions: one filter for users, which is several filters on all nodes of a cluster. The hash of an item chooses its
-//! partition. docs/clusters.md has the rule, which every client follows.
+//! Partitions: one filter for users, which is several filters on all nodes of a cluster. The hash of an item chooses
+//! its partition. docs/clusters.md has the rule, which every client follows.
 
 use std::mem;
 

@@ -8,45 +8,25 @@ use std::ops::RangeInclusive;
 macro_rules! for_each_command {
     ($use:ident) => {
         $use! {
-            /// BF.RESERVE.
             Reserve => RESERVE,
-            /// BF.ADD.
             Add => ADD,
-            /// BF.MADD.
             MAdd => MADD,
-            /// BF.INSERT.
             Insert => INSERT,
-            /// BF.DEL.
             Del => DEL,
-            /// BF.EXISTS.
             Exists => EXISTS,
-            /// BF.MEXISTS.
             MExists => MEXISTS,
-            /// BF.BULKADD.
             BulkAdd => BULKADD,
-            /// BF.BULKEXISTS.
             BulkExists => BULKEXISTS,
-            /// BF.INFO.
             Info => INFO,
-            /// BF.STATS.
             Stats => STATS,
-            /// BF.CARD.
             Card => CARD,
-            /// BF.DEBUG.
             Debug => DEBUG,
-            /// BF.CLEAR.
             Clear => CLEAR,
-            /// BF.SCANDUMP.
             ScanDump => SCANDUMP,
-            /// BF.LOADCHUNK.
             LoadChunk => LOADCHUNK,
-            /// BF.LOAD.
             Load => LOAD,
-            /// BF.IMPORT.
             Import => IMPORT,
-            /// BF.EXPORT.
             Export => EXPORT,
-            /// BF.MERGE.
             Merge => MERGE,
         }
     };
@@ -55,11 +35,11 @@ macro_rules! for_each_command {
 pub(crate) use for_each_command;
 
 macro_rules! commands {
-    ($($(#[$doc:meta])* $command:ident => $spec:ident,)*) => {
+    ($($command:ident => $spec:ident,)*) => {
         /// A command of the module.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Command {
-            $($(#[$doc])* $command,)*
+            $(#[doc = concat!("BF.", stringify!($spec), ".")] $command,)*
         }
 
         /// Every command.

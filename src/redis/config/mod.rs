@@ -24,7 +24,7 @@ use crate::command::words::FORMAT_WORDS;
 /// The words of a setting that is on or off.
 const SWITCH: SettingType = SettingType::Choice(&["yes", "no"]);
 
-/// Returns the position of a state among the words of [`SWITCH`].
+/// Returns the value of a switch that is on or off: the position of its word in [`SWITCH`].
 const fn switch(is_on: bool) -> u64 {
     if is_on { 0 } else { 1 }
 }
@@ -61,8 +61,8 @@ static ON_FULL: Setting = Setting::new(
 static KEYED: Setting = Setting::new("keyed", SWITCH, switch(DEFAULT.keyed));
 static ASSUME_REDISBLOOM_1_1: Setting =
     Setting::new("assume-redisbloom-1-1", SWITCH, switch(DEFAULT.assume_redisbloom_1_1));
-/// By default on. While a child saves, Linux from 5.8 on copies only 4 KiB of a huge page that is written to. Older
-/// kernels copy all of it; set `no` there.
+/// On by default. If a huge page is written to while a child saves, Linux from 5.8 on copies only 4 KiB of it. Older
+/// kernels copy all of it, so `no` is better there.
 static HUGE_PAGES: Setting = Setting::new("huge-pages", SWITCH, switch(true));
 
 /// All settings.
@@ -176,7 +176,7 @@ struct Setting {
     built_in: u64,
     value: AtomicU64,
     default: AtomicU64,
-    /// The text that CONFIG GET shows, as it was set; null before the first CONFIG GET. Owned.
+    /// The text that CONFIG GET shows, which this setting owns. Null until the setting is set as a text or shown.
     text: AtomicPtr<RedisModuleString>,
 }
 
@@ -265,24 +265,25 @@ impl Setting {
         }
     }
 
-    /// Sets the value. While the server loads the configuration, a default is ignored: a setting has two names, and
-    /// the default of the name that is not configured must not replace the configured value of the other.
+    /// Sets the value. While the server loads the configuration, the default is ignored. A setting has two names, and
+    /// the server sets the default for a name that is not configured. That must not replace the value of the other
+    /// name.
     fn set(&self, value: u64) {
         if !(IS_LOADING.load(Relaxed) && value == self.default.load(Relaxed)) {
             self.value.store(value, Relaxed);
         }
     }
 
-    /// Returns the text for CONFIG GET: as it was set, or formatted if it was set as a number.
+    /// Returns the text for CONFIG GET. It is the text with which the setting was set, or the formatted value if it was
+    /// set as a number.
     fn text(&self) -> *mut RedisModuleString {
         let text = self.text.load(Relaxed);
-        // SAFETY: the text is owned by this setting, and only the main thread, which runs this, replaces it.
+        // SAFETY: this setting owns the text. Only the main thread replaces it, and this runs on the main thread.
         if !text.is_null() && self.parse(unsafe { string_bytes(text) }) == Ok(self.value()) {
             return text;
         }
         let text = new_string(&self.format(self.value()));
-        // SAFETY: the new text was just made without a context. The server has copied the last one: it calls this for
-        // one reply of CONFIG GET at a time.
+        // SAFETY: the new text was just made without a context. The server has copied the last one before this call.
         unsafe { self.replace_text(text) };
         text
     }
@@ -295,8 +296,8 @@ impl Setting {
     unsafe fn replace_text(&self, text: *mut RedisModuleString) {
         let last = self.text.swap(text, Relaxed);
         if let Some(free) = api!(RedisModule_FreeString).filter(|_| !last.is_null()) {
-            // SAFETY: the last text was owned by this setting and is not used again; strings that were made
-            // or retained without a context are freed without one.
+            // SAFETY: this setting owned the last text, which is not used again. It was made or retained without a
+            // context, so it is freed without one.
             unsafe { free(ptr::null_mut(), last) };
         }
     }

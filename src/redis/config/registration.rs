@@ -75,8 +75,8 @@ unsafe fn register_name(context: Context, setting: &'static Setting, is_plain: b
         SettingType::Rate | SettingType::Count { .. } | SettingType::Choice(_) => None,
     };
     let status = match range {
-        // SAFETY: the context is OnLoad's by the caller's contract; the name is copied; callbacks and their argument
-        // live as long as the module.
+        // SAFETY: the context is OnLoad's by the caller's contract. The server copies the name. The callbacks and their
+        // argument live as long as the module.
         Some((min, max, flags)) => unsafe {
             register_numeric(
                 context,
@@ -93,7 +93,7 @@ unsafe fn register_name(context: Context, setting: &'static Setting, is_plain: b
         },
         None => {
             let default = log::c_text(&setting.format(default));
-            // SAFETY: as above; the default is copied too.
+            // SAFETY: as for the number. The server copies the default too.
             unsafe {
                 register_string(
                     context,
@@ -117,10 +117,12 @@ struct RegisteredName {
     setting: &'static Setting,
 }
 
+/// Returns the name and the setting behind an argument of a callback.
+///
 /// # Safety
 /// `name` must be an address that [`register`] gave to the server.
 unsafe fn name_at(name: *mut c_void) -> &'static RegisteredName {
-    // SAFETY: the registration leaked it and nothing changes it.
+    // SAFETY: the registration has leaked the value, so it lives forever, and nothing changes it.
     unsafe { &*name.cast::<RegisteredName>() }
 }
 
@@ -179,15 +181,17 @@ unsafe extern "C" fn set_text(
         Ok(Ok(new_value)) => {
             setting.set(new_value);
             if let Some(retain) = api!(RedisModule_RetainString) {
-                // SAFETY: the string is alive; without a context it stays so until `replace_text` frees it.
+                // SAFETY: the string is alive. A string that is retained without a context lives until `replace_text`
+                // frees it.
                 unsafe { retain(ptr::null_mut(), value) };
-                // SAFETY: retained just now, on the main thread; the server has copied the text that it read before.
+                // SAFETY: the string was just retained, and this is the main thread. The server has copied the text
+                // that it has read before.
                 unsafe { setting.replace_text(value) };
             }
             OK
         }
         Ok(Err(text)) => {
-            // SAFETY: the server gives a place for an error and frees the string it finds there.
+            // SAFETY: the server has passed a place for an error, and frees the string that it finds there.
             unsafe { error.write(new_string(&text)) };
             ERR
         }

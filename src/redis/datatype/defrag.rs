@@ -2,13 +2,14 @@
 //!
 //! # Duration of a step
 //!
-//! The server sets no limit for one call, so the module asks it after every layer or segment whether to stop. Before
-//! the first question it moves all structs. Between two questions it moves one block. No block has more than
-//! [`MOVABLE_MAX_BYTES`]. Redis 7.0 and Valkey then check the clock; Redis from 8.0 on checks it only after 512 moved
-//! or 1024 unmoved blocks. The server limits the time only for values with a large
-//! [`free_effort`](super::free_effort). So that function reports a large effort for filters with many layers or
-//! segments; other filters have few enough of them to be moved at once. Of a filter that the server wants done at once
-//! nevertheless, as many blocks are moved as such a filter has.
+//! A call of the server has no limit, so the module asks the server after every layer or segment whether to stop.
+//! Before the first question it moves all structs. Between two questions it moves one block, of at most
+//! [`MOVABLE_MAX_BYTES`]. At a question, Redis 7.0 and Valkey check the clock. Redis from 8.0 on checks it only after
+//! 512 moved or 1024 unmoved blocks.
+//!
+//! The server lets the module stop only for values with a large [`free_effort`](super::free_effort). So that function
+//! returns a large effort for filters with more than [`BLOCKS_AT_ONCE_MAX`] layers and segments. If the server still
+//! wants such a filter done in one call, only so many blocks are moved.
 
 use std::ffi::{c_int, c_ulong, c_void};
 use std::mem::ManuallyDrop;
@@ -28,6 +29,8 @@ const DONE: c_int = 0;
 /// The server must call again.
 const TO_BE_CONTINUED: c_int = 1;
 
+/// Moves a value, or a part of it. Returns [`DONE`] or [`TO_BE_CONTINUED`].
+///
 /// # Safety
 /// Called by the server only, with a place that holds a value of the type.
 pub(super) unsafe extern "C" fn defrag(
@@ -97,7 +100,7 @@ impl DefragStep {
         // SAFETY: the place holds a value of the type by the contract of `new`.
         let old = unsafe { *self.value };
         if let Some(new) = self.move_block(old.cast::<Stored>(), 1) {
-            // SAFETY: the place is the server's and is there to be written to.
+            // SAFETY: the server has passed the place so that the new address is written to it.
             unsafe { self.value.write(new.as_ptr().cast()) };
         }
     }
@@ -116,9 +119,9 @@ impl DefragStep {
             return None;
         }
         let defrag_alloc = api!(RedisModule_DefragAlloc)?;
-        // SAFETY: the block was made by this module's allocator, hence by the server's, begins where the server's does
-        // by its alignment, and is not used elsewhere. If the result is not null, the bytes are there and the old
-        // block is freed.
+        // SAFETY: this module's allocator has made the block with the server's. It begins where the server's block
+        // does, because its alignment needs no shift. Nothing else uses it. If the result is not null, the server has
+        // copied the bytes there and has freed the old block.
         let moved = NonNull::new(unsafe { defrag_alloc(self.context, block.cast()) }.cast());
         stats::count_defrag(moved.is_some());
         moved
@@ -155,17 +158,18 @@ impl BlockMover for DefragStep {
         let mut old = ManuallyDrop::new(std::mem::take(values));
         let (start, length, capacity) = (old.as_mut_ptr(), old.len(), old.capacity());
         let start = self.move_block(start, capacity).map_or(start, NonNull::as_ptr);
-        // SAFETY: the parts are the old vector's, which is not dropped; if its block was moved, bytes and
-        // size are the same at the new start and the old block is gone.
+        // SAFETY: the parts are those of the old vector, which is not dropped. If its block was moved, the new block
+        // has the same bytes and size, and the old block is freed.
         *values = unsafe { Vec::from_raw_parts(start, length, capacity) };
     }
 
     fn move_box<T>(&self, value: &mut Box<T>) {
         let Some(new) = self.move_block(ptr::from_mut(&mut **value), 1) else { return };
-        // SAFETY: the block was the box's. This module's allocator made it for a `T`, and its bytes have moved.
+        // SAFETY: the new block has the bytes and the size of the box's block, which this module's allocator made for a
+        // `T`.
         let new = unsafe { Box::from_raw(new.as_ptr()) };
-        // The old block is gone, so the old box must not be dropped; nothing since the move can unwind.
-        // SAFETY: the place is there to be written to.
+        // The old block is freed, so the old box must not be dropped. Nothing since the move can unwind.
+        // SAFETY: the place is a valid mutable reference.
         unsafe { ptr::write(value, new) };
     }
 }

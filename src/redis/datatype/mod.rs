@@ -64,7 +64,7 @@ pub(super) fn is_ours(data_type: *mut RedisModuleType) -> bool {
 /// `context` must be that of the running `RedisModule_OnLoad`.
 pub(super) unsafe fn register(context: Context) -> bool {
     let Some(create) = api!(RedisModule_CreateDataType) else { return false };
-    // SAFETY: a C struct of numbers and optional functions, for which all bytes may be 0.
+    // SAFETY: this is a C struct of numbers and optional functions, for all of which 0 is a valid value.
     let no_methods: raw::RedisModuleTypeMethods = unsafe { mem::zeroed() };
     TYPES.iter().all(|data_type| {
         let mut methods = raw::RedisModuleTypeMethods {
@@ -82,7 +82,7 @@ pub(super) unsafe fn register(context: Context) -> bool {
         };
         let DataType { name, encoding_version } = DataType::of(data_type.format);
         let c_name = log::c_text(name);
-        // SAFETY: the context is OnLoad's by the caller's contract; name and methods are copied, and the
+        // SAFETY: the context is OnLoad's by the caller's contract. The server copies name and methods, and the
         // functions live as long as the module.
         let handle = unsafe { create(context, c_name.as_ptr(), encoding_version, &raw mut methods) };
         data_type.handle.store(handle, Relaxed);
@@ -93,12 +93,13 @@ pub(super) unsafe fn register(context: Context) -> bool {
     })
 }
 
+/// Frees a value.
+///
 /// # Safety
-/// Called by the server only, with a value of the type that it does not use again; perhaps on a background
-/// thread.
+/// Called by the server only, perhaps on a background thread, with a value of the type that it does not use again.
 unsafe extern "C" fn free(value: *mut c_void) {
     or_abort("freeing a filter", || {
-        // SAFETY: every value of the type comes from `Box::into_raw`, and the server gives this one up.
+        // SAFETY: every value of the type comes from `Box::into_raw`, and the server does not use this one again.
         drop(unsafe { Box::from_raw(value.cast::<Stored>()) });
     });
 }
@@ -113,11 +114,11 @@ unsafe extern "C" fn memory_usage(value: *const c_void) -> usize {
     or_abort("measuring a filter", || stored.allocated_bytes())
 }
 
-/// Most layers and segments that active defragmentation may move in one call, at one or two microseconds each: the
-/// server's own limit for elements of a list.
+/// The most layers and segments that active defragmentation may move in one call, at one or two microseconds each. It
+/// is the server's own limit for elements of a list.
 const BLOCKS_AT_ONCE_MAX: usize = 1_000;
 
-/// Effort above which no server defragments a value in one call: more than the default of
+/// The effort from which on no server defragments a value in one call. It is one more than the default of
 /// `active-defrag-max-scan-fields`.
 const LABORIOUS_UNITS: usize = 1_001;
 
@@ -141,6 +142,8 @@ fn block_count(filter: &Filter) -> usize {
     filter.layer_count().saturating_add(filter.table().map_or(0, Table::segment_count))
 }
 
+/// Returns a copy of a value; null if there is no memory for it.
+///
 /// # Safety
 /// Called by the server only, with a value of the type.
 unsafe extern "C" fn copy(
@@ -151,7 +154,7 @@ unsafe extern "C" fn copy(
     // SAFETY: a value of the type, which nothing changes during the callback.
     let filter = unsafe { filter_at(value) };
     match catch_unwind(AssertUnwindSafe(|| filter.try_clone(ProcessMemory))) {
-        Ok(Ok(copy)) => hand_over(copy),
+        Ok(Ok(copy)) => Stored::into_value(copy),
         Ok(Err(_)) | Err(_) => {
             log::throttled(&log::COPYING, ptr::null_mut(), "out of memory");
             ptr::null_mut()
@@ -159,6 +162,8 @@ unsafe extern "C" fn copy(
     }
 }
 
+/// Adds a value to a digest, for DEBUG DIGEST.
+///
 /// # Safety
 /// Called by the server only, with a value of the type.
 unsafe extern "C" fn digest(digest: *mut RedisModuleDigest, value: *mut c_void) {
@@ -171,10 +176,10 @@ unsafe extern "C" fn digest(digest: *mut RedisModuleDigest, value: *mut c_void) 
     let filter = unsafe { filter_at(value) };
     or_abort("digesting a filter", || {
         format::filter::digest(filter, &mut |bytes| {
-            // SAFETY: the server's digest; the bytes are read before it returns.
+            // SAFETY: the digest is the server's. The server reads the bytes before it returns.
             unsafe { add(digest, bytes.as_ptr().cast(), bytes.len()) };
         });
-        // SAFETY: the server's digest.
+        // SAFETY: the digest is the server's, within this callback.
         unsafe { end(digest) };
     });
 }
@@ -184,14 +189,9 @@ unsafe extern "C" fn digest(digest: *mut RedisModuleDigest, value: *mut c_void) 
 /// # Safety
 /// `value` must be a value of the type that is alive and not being changed for `'a`.
 unsafe fn filter_at<'a>(value: *const c_void) -> &'a Filter {
-    // SAFETY: every value of the type is a boxed `Stored`; the rest is the caller's contract.
+    // SAFETY: every value of the type is a boxed `Stored`, which is alive and does not change by the caller's contract.
     let stored = unsafe { &*value.cast::<Stored>() };
     &stored.filter
-}
-
-/// Returns a filter as a value of its type, for the server to own.
-fn hand_over(filter: Filter) -> *mut c_void {
-    Box::into_raw(Stored::boxed(filter)).cast()
 }
 
 /// Runs the body. A panic aborts the server, because it leaves a damaged snapshot or a half-freed filter.

@@ -9,7 +9,7 @@ use std::slice;
 
 use redis_module::raw::{RedisModuleIO, RedisModuleString};
 
-use super::{filter_at, hand_over, or_abort};
+use super::{filter_at, or_abort};
 use crate::bloom::Format;
 use crate::format;
 use crate::format::chunks::Rewritten;
@@ -59,9 +59,9 @@ unsafe fn load_as(format: Format, encoding_version: c_int, io: *mut RedisModuleI
     };
     let outcome = catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| Err("internal error".to_owned()));
     match outcome {
-        Ok(filter) => hand_over(filter),
+        Ok(filter) => Stored::into_value(filter),
         Err(error) => {
-            stats::count_load_error();
+            stats::LOAD_ERRORS.add(1);
             // SAFETY: the server's `io`, within this callback.
             unsafe { log::unloadable(io, &error) };
             ptr::null_mut()
@@ -69,6 +69,8 @@ unsafe fn load_as(format: Format, encoding_version: c_int, io: *mut RedisModuleI
     }
 }
 
+/// Writes a value to a snapshot.
+///
 /// # Safety
 /// Called by the server only, with a value of the type.
 pub(super) unsafe extern "C" fn save(io: *mut RedisModuleIO, value: *mut c_void) {
@@ -79,6 +81,8 @@ pub(super) unsafe extern "C" fn save(io: *mut RedisModuleIO, value: *mut c_void)
     or_abort("saving a filter", || format::filter::save(filter, &mut sink, ProcessMemory));
 }
 
+/// Writes the commands that restore a value to an append-only file.
+///
 /// # Safety
 /// Called by the server only, with a value of the type and its key.
 pub(super) unsafe extern "C" fn rewrite(
@@ -94,9 +98,9 @@ pub(super) unsafe extern "C" fn rewrite(
             Rewritten::Chunk { iterator, data } => {
                 let (name, format) = (c"BF.LOADCHUNK", c"slb");
                 let iterator: c_longlong = iterator.cast_signed();
-                // SAFETY: the server's `aof` and key, within this callback. The format stands for a string of the
-                // server, a `long long`, and bytes with their `size_t` length, and that is what follows. The server
-                // writes them out before it returns and keeps a failure in `aof`.
+                // SAFETY: `aof` and the key are the server's, within this callback. The format stands for what follows
+                // it: a string of the server, a `long long`, and bytes with their length as a `size_t`. The server
+                // writes them before it returns, and keeps a failure in `aof`.
                 unsafe {
                     emit(aof, name.as_ptr(), format.as_ptr(), key, iterator, data.as_ptr(), data.len())
                 };
@@ -201,7 +205,7 @@ impl Deref for ServerBuffer {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: the server returned the start of that many initialised bytes, which this buffer owns.
+        // SAFETY: the server has returned the start of `size_bytes` initialised bytes, which this buffer owns.
         unsafe { slice::from_raw_parts(self.start.as_ptr(), self.size_bytes) }
     }
 }
@@ -209,7 +213,7 @@ impl Deref for ServerBuffer {
 impl Drop for ServerBuffer {
     fn drop(&mut self) {
         let Some(free) = api!(RedisModule_Free) else { return };
-        // SAFETY: the buffer is the server's allocation, owned by this value and not used again.
+        // SAFETY: the server has allocated the buffer for this value, which owns it and does not use it again.
         unsafe { free(self.start.as_ptr().cast()) };
     }
 }

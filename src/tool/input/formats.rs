@@ -20,8 +20,8 @@ const LINE_MAX_BYTES: usize = 512 << 20;
 /// The largest number of batches at a time. At most 15 generations can be live, and clocks may be one ahead.
 const GENERATIONS_MAX: usize = 16;
 
-/// Collects items in one batch for each generation, and emits a batch when it is large enough. Before that, it emits the
-/// batches of older generations, so that items that are in the order of their times are added in this order.
+/// Collects items in one batch for each generation, and emits a batch when it is large enough. Before that, it emits
+/// the batches of older generations, so that items that are in the order of their times are added in this order.
 pub(super) struct GenerationBatches<'t, E> {
     /// The batches by their generation, which is 0 for items without times.
     pub(super) open: BTreeMap<u64, ItemBatch>,
