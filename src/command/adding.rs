@@ -13,7 +13,7 @@ use super::replicated::{ArgumentList, Creation, ReplicatedCommand};
 use super::window::Timing;
 use crate::bloom::{AddError, Filter, ItemSource, Prefetch};
 
-/// The items of a command: one argument each, or packed in one.
+/// The items of a command. Each is an argument, or all are packed in one argument.
 pub(super) trait Adds<'a> {
     /// Whether the command ends at the first item that a full filter refuses, as RedisBloom's do.
     const ENDS_WHEN_FULL: bool;
@@ -45,7 +45,7 @@ pub(super) trait Adds<'a> {
     ) -> Vec<ReplicatedCommand<'a>>;
 }
 
-/// Number of arguments for which memory is not preallocated.
+/// Memory is preallocated only for commands with more arguments than this.
 const FEW_ARGUMENTS: usize = 1024;
 
 /// Returns an empty buffer for the arguments of a replicated command with `items` items.
@@ -92,7 +92,7 @@ impl<'a> Adds<'a> for &[&'a [u8]] {
                 creation.commands(key, added, buffer)
             }
             (None, Some(at_ms)) => vec![ReplicatedCommand::add_at(key, at_ms, added, buffer)],
-            (None, None) => vec![ReplicatedCommand::of_items("BF.MADD", key, added, buffer)],
+            (None, None) => vec![ReplicatedCommand::of_items("BF.MADD", [Cow::Borrowed(key)], added, buffer)],
         }
     }
 }
@@ -151,11 +151,10 @@ pub(super) fn add_items<'a, A: Adds<'a>>(
     }
 }
 
-/// Adds items in order.
+/// Adds items in order. Returns their outcomes.
 ///
 /// # Errors
-/// [`CommandError::OutOfMemory`] before anything is added, if there is no memory for the outcomes; as
-/// [`ItemOutcomes::check`].
+/// There is no memory for the outcomes. Nothing was added then. Or [`ItemOutcomes::check`] fails.
 fn add_to<'a, A: Adds<'a>>(
     filter: &mut Filter,
     adds: &A,

@@ -7,7 +7,7 @@ use super::table::Command;
 /// The remaining arguments of a command.
 #[derive(Clone, Copy, Debug)]
 pub struct Arguments<'a> {
-    /// The number of all arguments.
+    /// The number of all arguments after the name.
     all: usize,
     rest: &'a [&'a [u8]],
     command: Command,

@@ -148,7 +148,7 @@ impl<'a> BatchRequest<'a> {
 /// The packings of a batch.
 #[derive(Clone, Copy, Debug)]
 enum Packing {
-    /// Each item ends with a newline. The last one may be missing.
+    /// Each item ends with a newline. The last newline may be missing.
     Lines,
     /// All items have the same length, at least one byte.
     Fixed { item_bytes: usize },
@@ -293,8 +293,9 @@ impl<'a> ItemSource<'a> for BatchGroups<'a> {
 }
 
 impl BatchGroups<'_> {
-    /// Takes lines until the places are filled, or fewer than 64 bytes are left. Returns their number. Most lines are
-    /// short, and a search for the end of each takes longer to start than to search.
+    /// Takes lines until the places are filled, or fewer than 64 bytes are left. Returns the number of lines. It
+    /// searches blocks of bytes for newlines, because most lines are short, and starting a search for each takes longer
+    /// than the search.
     fn take_lines(&mut self) -> usize {
         let (data, mut start, mut row_start) = (self.rest, 0usize, 0usize);
         let mut places = self.places.iter_mut();
@@ -320,8 +321,8 @@ impl BatchGroups<'_> {
 }
 
 impl<'a> Adds<'a> for Batch<'a> {
-    /// Items after a refused one are still processed: a full filter refuses new items, but an item that it has gets
-    /// the outcome 0.
+    /// Items after a refused one are still processed. A full filter refuses only new items, and an item that it has
+    /// gets the outcome 0.
     const ENDS_WHEN_FULL: bool = false;
     /// Memory for the items that are replicated if some are refused, and for the server's copy of them.
     type Buffer = (Vec<u8>, Spare);
@@ -340,8 +341,9 @@ impl<'a> Adds<'a> for Batch<'a> {
         Ok((byte_buffer(bytes)?, Spare::for_copy(bytes)?))
     }
 
-    /// If the items have a time, the first added item is replicated separately with the time, and the batch without
-    /// it.
+    /// BF.BULKADD has no option for a time. If replicas need the time, the first added item is replicated with it in a
+    /// BF.INSERT before the batch. The batch then adds to the newest generation of the filter, which is that of the
+    /// item.
     fn replicated(
         &self,
         key: &'a [u8],

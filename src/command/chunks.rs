@@ -16,8 +16,7 @@ use crate::format::filter;
 /// the dump id of the filter, which is not saved. O(bytes of the chunk).
 ///
 /// # Errors
-/// [`CommandError::ScanDumpIterator`] if the iterator is not an integer; [`CommandError::DumpEnded`] if it is not one
-/// of the last dump; [`CommandError::OutOfMemory`].
+/// The iterator is not an integer, or not one of the last dump. There is no memory for the chunk.
 pub(super) fn scan_dump<'a>(
     mut arguments: Arguments<'a>,
     keyspace: &impl Keyspace,

@@ -35,8 +35,8 @@ pub(super) fn debug<'a>(
     Ok(Effects::default())
 }
 
-/// Returns the line about a layer. For RedisBloom's filters it is RedisBloom's line. In other lines, RedisBloom's
-/// words keep their meaning.
+/// Returns the line about a layer. For RedisBloom's filters it is the line of RedisBloom. The other lines use its words
+/// with the same meaning.
 fn line(filter: &Filter, index: usize, layer: &Layer) -> String {
     if filter.kind() == Kind::Union {
         return united_line(layer);
@@ -56,12 +56,14 @@ fn plain(layer: &Layer) -> String {
     format!("{} {}", space(layer), fill(layer))
 }
 
+/// Returns bytes, bits and hashes of a layer.
 fn space(layer: &Layer) -> String {
     let bits = layer.bits();
     let probes = layer.layout().probes();
     format!("bytes:{} bits:{} hashes:{probes}", bits.size_bytes(), bits.size_bits())
 }
 
+/// Returns capacity, size and set bits of a layer.
 fn fill(layer: &Layer) -> String {
     let counts = layer.counts();
     format!("capacity:{} size:{} set:{}", layer.capacity_items(), counts.items, counts.set_bits)
@@ -126,6 +128,7 @@ fn united_line(layer: &Layer) -> String {
     format!("{} scheme:{} {} ratio:{rate}", space(layer), owner(layer), fill(layer))
 }
 
+/// Returns RedisBloom's line about a layer.
 fn redisbloom_line(policy: &RedisBloom, layer: &Layer) -> String {
     let Some(parameters) = LayerParameters::of_layer(layer) else { return plain(layer) };
     let hash_width = if policy.options().has_wide_hash() { 64 } else { 32 };

@@ -31,22 +31,23 @@ pub struct Effects<'a> {
     pub expires: bool,
     /// Whether to notify `bloom.merge`: other filters were merged into the filter.
     pub merged: bool,
-    /// Items added; if any, `bloom.add` is notified.
+    /// The number of items added. If any, `bloom.add` is notified.
     pub items_added: u64,
-    /// Items deleted; if any, `bloom.del` is notified.
+    /// The number of items deleted. If any, `bloom.del` is notified.
     pub items_deleted: u64,
-    /// Layers that the filter has gained, or its table. If any, `bloom.grow` is notified, and the log may get a
-    /// [`growth_line`](super::growth_line).
+    /// The number of layers and tables that the filter has gained. If any, `bloom.grow` is notified, and the log may
+    /// get a [`growth_line`](super::growth_line).
     pub layers_added: u32,
-    /// Items to add that were, or seemed to be, in the filter. This and the next fields are for the statistics only.
+    /// The number of items that an add did not have to add, because they were, or seemed to be, in the filter. This and
+    /// the next fields are for the statistics only.
     pub items_known: u32,
-    /// Items that the filter refused.
+    /// The number of items that the filter refused.
     pub items_refused: u32,
-    /// Why it refused them, for a line in the log: see [`Refusals`](super::Refusals).
+    /// Why the filter refused items because it has no room. It is for a line in the log: [`Refusals`](super::Refusals).
     pub refused: Option<AddError>,
-    /// Items checked that may be in the filter.
+    /// The number of items checked that may be in the filter.
     pub items_found: u32,
-    /// Items checked that are not in the filter.
+    /// The number of items checked that are not in the filter.
     pub items_missed: u32,
 }
 
@@ -59,7 +60,7 @@ impl Effects<'_> {
     }
 }
 
-/// Returns a number of arguments, which servers limit to less than 2^31.
+/// Returns a number of arguments as a `u32`. Servers limit it to less than 2^31.
 pub(super) fn count_of(arguments: usize) -> u32 {
     u32::try_from(arguments).unwrap_or(u32::MAX)
 }
@@ -77,22 +78,21 @@ pub(super) struct KeyChange<'a> {
 
 impl<'a> KeyChange<'a> {
     /// Returns the change that creates a filter, replicated as `commands`.
-    pub(super) fn created(filter: Box<Filter>, commands: Vec<ReplicatedCommand<'a>>) -> Self {
+    pub(super) fn created(
+        filter: Box<Filter>,
+        commands: Vec<ReplicatedCommand<'a>>,
+        expires_at_ms: Option<u64>,
+    ) -> Self {
         let effects =
             Effects { replication: Replication::Rewritten(commands), created: true, ..Effects::default() };
-        Self { publish: Some(filter), expires_at_ms: None, effects }
+        Self { publish: Some(filter), expires_at_ms, effects }
     }
 
-    /// Returns the change that another server's filter, or a chunk of it, makes.
+    /// Returns the change by the chunk of a dump. `filter` is the new filter if the chunk is a header.
     pub(super) fn received(filter: Option<Box<Filter>>) -> Self {
         let effects =
             Effects { replication: Replication::Verbatim, created: filter.is_some(), ..Effects::default() };
         Self { publish: filter, expires_at_ms: None, effects }
-    }
-
-    /// Sets the time at which the new filter expires.
-    pub(super) fn expiring(self, at_ms: Option<u64>) -> Self {
-        Self { expires_at_ms: at_ms, ..self }
     }
 }
 

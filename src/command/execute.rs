@@ -8,8 +8,8 @@ use super::outcomes::loses_item;
 use super::table::Command;
 use super::{bulk, chunks, debug, import, info, items, merge, reserve};
 
-/// Runs a command, whose arguments after the name are `argv`, and replies. Returns what the host does afterwards;
-/// nothing for a command that is refused. O(arguments), plus the command's own complexity.
+/// Runs a command, whose arguments after the name are `argv`, and replies. Returns what the host must do afterwards,
+/// which is nothing after a refusal. O(arguments), plus the command's own complexity.
 #[inline(always)]
 pub fn execute<'a>(
     command: Command,
@@ -65,8 +65,8 @@ pub fn refuse(command: Command, error: &CommandError, keyspace: &impl Keyspace, 
     reply.error(&error.to_string());
 }
 
-/// Ends a command that panicked: replies the error in place of every reply that is missing, if no key has changed. A
-/// server whose keys may have changed aborts instead, because the change may be incomplete and was not replicated.
+/// Ends a command that panicked. If no key has changed, replies the error in place of every missing reply. If a key may
+/// have changed, aborts the server, because the change may be incomplete and was not replicated.
 #[cold]
 pub fn end_after_panic(command: Command, keyspace: &impl Keyspace, reply: &mut impl Reply) {
     if keyspace.may_have_changed() {

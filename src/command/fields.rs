@@ -80,14 +80,14 @@ impl From<String> for FieldValue {
     }
 }
 
-/// Returns the promised error rate. It is unknown for RedisBloom's filters, which do not store it, and imported ones.
+/// Returns the promised error rate; `None` for RedisBloom's filters, which do not store it, and for imported ones.
 pub(super) fn error_rate(filter: &Filter) -> Option<f64> {
     let policy = filter.policy();
     let of_valkeybloom = policy.valkeybloom().map(|policy| decimal_of(policy.error_rate));
     of_valkeybloom.or(policy.promise().map(|promise| promise.error_rate))
 }
 
-/// Returns the expansion of a scaling filter.
+/// Returns the expansion of a scaling filter; `None` for other filters.
 pub(super) fn expansion(filter: &Filter) -> Option<u64> {
     match filter.growth() {
         Growth::Fixed | Growth::Saturating => None,

@@ -50,7 +50,7 @@ impl<'a> Import<'a> {
     /// | EXAT s | PXAT ms]`. A repeated option replaces the one before it.
     ///
     /// # Errors
-    /// The first bad argument from left to right; then a missing option.
+    /// The first bad argument from left to right. If all are good: a missing option.
     fn parse(mut arguments: Arguments<'a>, host: &dyn Host) -> Result<Self, CommandError> {
         let key = arguments.key()?;
         let origin = arguments.required()?;
@@ -100,7 +100,7 @@ impl<'a> Import<'a> {
         Ok(())
     }
 
-    /// Returns whether Redisson's settings can replace missing options.
+    /// Returns whether options that are missing can be read from Redisson's settings.
     fn has_settings(&self) -> bool {
         self.string.scheme == Some(Scheme::Redisson) && matches!(self.origin, Origin::Source(_))
     }
@@ -180,7 +180,7 @@ impl<'a> Import<'a> {
         let command = self.replicated(&layout, capacity_items, error_rate, growth);
         let policy = Imported { form, estimated_items: 0, error_rate, growth };
         let filter = Filter::import(layout, bits, capacity_items, policy).ok_or(CommandError::OutOfMemory)?;
-        Ok(KeyChange::created(Box::new(filter), vec![command]).expiring(self.filter.expires_at_ms))
+        Ok(KeyChange::created(Box::new(filter), vec![command], self.filter.expires_at_ms))
     }
 
     /// Reads missing options from Redisson's settings.

@@ -65,7 +65,8 @@ pub(super) fn add<'a>(
     }
 }
 
-/// Returns what is replicated: the unchanged command, or one with the time of the item if replicas need it.
+/// Returns what is replicated for one added item: the unchanged command, or one with the time of the item if replicas
+/// need it.
 #[inline(always)]
 fn replication<'a>(key: KeyName<'a>, item: &'a [u8], at_ms: Option<u64>) -> Replication<'a> {
     match at_ms {
@@ -77,8 +78,8 @@ fn replication<'a>(key: KeyName<'a>, item: &'a [u8], at_ms: Option<u64>) -> Repl
     }
 }
 
-/// Adds items to the filter in a slot, or to a new filter of the settings. Not inlined: nearly all commands with one
-/// item add to an existing filter.
+/// Adds items to the filter in a slot, or to a new filter with the settings. It is not inlined, because nearly all
+/// commands with one item add to an existing filter.
 #[inline(never)]
 fn add_without_options<'a>(
     key: &'a [u8],
@@ -117,8 +118,8 @@ pub(super) fn madd<'a>(
 /// format, because RedisBloom refuses such a command.
 ///
 /// # Errors
-/// The first bad option from left to right; then an option that differs from the existing filter, or options that
-/// cannot be combined in a new one; then that the filter does not exist and cannot be created.
+/// The first bad option from left to right. If all are good: an option differs from the existing filter, the options
+/// cannot be combined in a new one, or the filter does not exist and cannot be created.
 pub(super) fn insert<'a>(
     mut arguments: Arguments<'a>,
     keyspace: &impl Keyspace,
@@ -255,7 +256,8 @@ pub(super) fn del<'a>(
     } else {
         let deleted = items.iter().zip(&results).filter(|(_, is_deleted)| **is_deleted);
         let deleted = deleted.map(|(item, _)| Cow::Borrowed(*item));
-        Replication::Rewritten(vec![ReplicatedCommand::of_items("BF.DEL", key.bytes, deleted, buffer)])
+        let key = [Cow::Borrowed(key.bytes)];
+        Replication::Rewritten(vec![ReplicatedCommand::of_items("BF.DEL", key, deleted, buffer)])
     };
     Ok(Effects { replication, items_deleted, ..Effects::default() })
 }

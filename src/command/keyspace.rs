@@ -81,8 +81,7 @@ pub struct KeyName<'a> {
     pub position: usize,
 }
 
-/// The value of a key: none, one of the expected type, or another one. The expected type is a filter, or a client's
-/// string that is imported.
+/// The value of a key. The expected type is a filter, or the string that BF.IMPORT reads.
 #[derive(Debug)]
 pub enum KeyValue<V> {
     /// No such key.
@@ -136,22 +135,22 @@ pub trait Keyspace: Host {
     where
         Self: 'k;
 
-    /// Opens a key until the returned value is dropped. A key that is open for writing must not be opened again, and no
-    /// key be opened after the value of another one was looked up ([`OpenKey::slot`]).
+    /// Opens a key until the returned value is dropped. A key that is open for writing must not be opened again. All
+    /// keys must be opened before the value of one is looked up with [`OpenKey::slot`].
     fn open(&self, name: KeyName<'_>, access: KeyAccess) -> Self::Key<'_>;
 
-    /// Checks that the client may read `source`, which is not open. The server checks only the first key of a
-    /// command, `first`. This is called before anything is read.
+    /// Checks that the client may read `source`, because the server checks only `first`, the first key of a command. It
+    /// must be called before `source` is opened.
     ///
     /// # Errors
     /// [`CommandError::SourceDenied`], [`CommandError::SourceSlot`] and [`CommandError::SourceMoving`].
     fn may_read(&self, source: KeyName<'_>, first: KeyName<'_>) -> Result<(), CommandError>;
 
-    /// Returns whether a source that was not found may be on another node, because the slot of `first` is migrating. No
-    /// key is open.
+    /// Returns whether a key that was not found may be on another node, because the slot of `first` is migrating. No
+    /// key may be open.
     fn may_be_migrating(&self, key: &[u8], first: KeyName<'_>) -> bool;
 
-    /// Calls `read` with the string under a key, which is not open. Returns its result.
+    /// Calls `read` with the string under a key, and returns its result. The key must not be open.
     fn with_string<T>(&self, name: KeyName<'_>, read: impl FnOnce(KeyValue<&'_ [u8]>) -> T) -> T;
 
     /// Returns a field of the hash under a key, if it exists and the client may read it.
@@ -167,8 +166,8 @@ pub trait Keyspace: Host {
     /// Tests return.
     fn lost(&self, command: Command, error: &CommandError);
 
-    /// Returns whether the command may have changed a key: whether it has got a filter that is open for writing, or
-    /// has published one.
+    /// Returns whether the command may have changed a key: it has looked up a filter that is open for writing, or has
+    /// published one.
     fn may_have_changed(&self) -> bool;
 
     /// Aborts the server after a panic that left a filter in an unknown state. Tests return.
@@ -182,15 +181,15 @@ pub trait OpenKey {
     /// reading, only parts of the filter that are never saved may change.
     fn slot(&mut self) -> KeyValue<&mut Filter>;
 
-    /// Returns the bytes that the allocator set aside for the filter that [`slot`](Self::slot) returned. O(layers).
+    /// Returns the bytes that the allocator has set aside for the filter that [`slot`](Self::slot) returned. O(layers).
     fn allocated_bytes(&mut self) -> u64;
 
-    /// Updates the statistics after the filter has changed by `items_added` items, or, with 0, in another way.
-    /// Returns the number of parts that it has gained.
+    /// Updates the statistics after `items_added` items were added to the filter; 0 after any other change but a merge.
+    /// Returns the number of layers and tables that the filter has gained.
     fn changed(&mut self, items_added: u64) -> u32;
 
-    /// Updates the statistics after other filters were merged into the filter, which had `items_before` and
-    /// `capacity_before_items` before.
+    /// Updates the statistics after a merge into the filter. `items_before` and `capacity_before_items` are those
+    /// before the merge.
     fn altered(&mut self, items_before: u64, capacity_before_items: u64);
 
     /// Puts a filter under the key, in place of its value.
@@ -220,9 +219,9 @@ pub enum Protocol {
 pub trait Reply {
     /// Returns the protocol of the client, for replies whose form depends on it.
     fn protocol(&self) -> Protocol;
-    /// Writes `+text`.
+    /// Writes a simple string: `+text`.
     fn simple(&mut self, text: &'static str);
-    /// Writes `-text`; the text contains its code.
+    /// Writes an error: `-text`. The text begins with its code.
     fn error(&mut self, text: &str);
     /// Writes `:number`.
     fn integer(&mut self, number: u64);

@@ -1,5 +1,5 @@
-//! Texts for the operator of a server: advice for filters that have grown often, and lines for the log about filters
-//! that have grown or that have no room for new items.
+//! Texts for the operator of a server: advice about filters that have outgrown their capacity, and lines for the log
+//! about filters that have grown or have no room for new items.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -9,9 +9,9 @@ use super::fields::decimal_of;
 use crate::bloom::hash::murmur3::hash128;
 use crate::bloom::{AddError, Filter, PartSpec, ReserveError};
 
-/// Number of growths after which a chain of layers is logged for the first time, and then again.
+/// A chain of layers is logged each time that it has grown this often.
 const GROWTHS: usize = 4;
-/// How many times the reserved capacity a filter has before it has advice.
+/// A filter gets advice when its items exceed this multiple of its reserved capacity.
 const OUTGROWN: u64 = 4;
 
 /// Returns whether a growth from `layers_before` to `layers` layers is logged.
@@ -19,9 +19,9 @@ fn is_due(layers_before: usize, layers: usize) -> bool {
     layers.saturating_sub(1) / GROWTHS > layers_before.saturating_sub(1) / GROWTHS
 }
 
-/// Returns the BF.RESERVE with which the filter would be one layer of bits, with the bytes of that layer and the bytes
-/// that it saves. `None` for a filter that has not outgrown its capacity by far, for one that is not larger than that
-/// layer, or if no BF.RESERVE creates it: a filter that is a table alone gains nothing from a reserved capacity. O(1).
+/// Returns the BF.RESERVE that would have made the filter one layer of bits, with the bytes that it takes and saves.
+/// Returns `None` if the filter has not outgrown its capacity by far, if the layer would save nothing, or if no
+/// BF.RESERVE makes such a layer. O(1).
 pub(super) fn advice(key: &[u8], filter: &Filter) -> Option<String> {
     let items = filter.distinct_items();
     if items <= filter.promise().capacity_items.saturating_mul(OUTGROWN) {
@@ -46,9 +46,9 @@ fn reservation(filter: &Filter, capacity_items: u64) -> Option<(String, u64)> {
     Some((format!("{error_rate} {capacity_items}{options}"), layer.size_bits.div_ceil(8)))
 }
 
-/// Returns a line for the log about the filter under `key`, which has just grown by `parts_added` parts; `None` if it
-/// has not grown often enough. Only chains of layers grow often. This is not for replicas or while a file is loaded,
-/// because the primary logs it. O(layers); up to a hundred microseconds for a line.
+/// Returns a line for the log about the filter under `key`, which has just gained `parts_added` layers or tables;
+/// `None` if it has not grown often enough. Only chains of layers grow often. Replicas do not call this, because the
+/// primary logs the line. O(layers). A line takes up to a hundred microseconds.
 #[must_use]
 pub fn growth_line(key: &[u8], filter: &Filter, parts_added: u32) -> Option<String> {
     let layers = filter.layer_count();
@@ -64,7 +64,7 @@ pub fn growth_line(key: &[u8], filter: &Filter, parts_added: u32) -> Option<Stri
     })
 }
 
-/// Returns `items` rounded up to one significant digit: a number that a person would choose, with some margin.
+/// Returns `items` rounded up to one significant digit, as a person would choose a capacity.
 fn round_capacity(items: u64) -> u64 {
     let unit = 10u64.checked_pow(items.max(1).ilog10()).unwrap_or(1);
     items.max(1).div_ceil(unit).saturating_mul(unit)
@@ -72,10 +72,10 @@ fn round_capacity(items: u64) -> u64 {
 
 /// The time between two lines about the same filter, in milliseconds.
 const INTERVAL_MS: u64 = 60_000;
-/// Most filters whose last line is remembered.
+/// The largest number of filters whose last line is remembered.
 const FILTERS_MAX: usize = 1024;
 
-/// The filters that have refused items lately: each gets one line per minute.
+/// The filters that have refused items lately. Each gets one line per minute.
 #[derive(Debug, Default)]
 pub struct Refusals {
     /// The time of the last line, in milliseconds of UNIX time, by a hash of the database and the key.
@@ -89,9 +89,9 @@ impl Refusals {
         Self { last_ms: BTreeMap::new() }
     }
 
-    /// Returns a line about the filter under `key` of a database, which has refused items because of `error`. `None`
-    /// if there was a line in the last minute, or if the filter has room and refuses only this item. If very many
-    /// filters refuse items, some get more lines. O(log filters).
+    /// Returns a line about the filter under `key` of a database, which has refused items with `error`. Returns `None`
+    /// if there was a line in the last minute, or if the filter has room and refuses only some items. If more than
+    /// 1024 filters refuse items, some get more lines. O(log filters).
     #[must_use]
     pub fn line(&mut self, database: u64, key: &[u8], error: AddError, now_ms: u64) -> Option<String> {
         let cause = cause(error)?;
@@ -110,7 +110,7 @@ impl Refusals {
     }
 }
 
-/// Returns why a filter has no room for an item, with the limit or the setting.
+/// Returns why a filter has no room for new items; `None` if it has room and refuses only some items.
 fn cause(error: AddError) -> Option<Cow<'static, str>> {
     Some(match error {
         AddError::NotEncodable(_) | AddError::TooOften => return None,

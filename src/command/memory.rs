@@ -1,11 +1,11 @@
-//! Memory that a command must have before it changes anything, because it cannot be refused afterwards.
+//! Memory that a command allocates before it changes anything, because it cannot be refused afterwards.
 
 use std::hint::black_box;
 
 use super::error::CommandError;
 use super::keyspace::Host;
 
-/// Bytes of the largest copy that a server is trusted to have memory for.
+/// The largest copy, in bytes, for which no memory is held. Every server is assumed to have memory for it.
 const SMALL_COPY_BYTES: usize = 64 << 10;
 
 /// Bytes that a server may allocate in addition to a copy.
@@ -21,12 +21,13 @@ pub(super) fn byte_buffer(bytes: usize) -> Result<Vec<u8>, CommandError> {
     Ok(buffer)
 }
 
-/// Memory that is held until the server makes a copy of the same size. A server exits if it has no memory for a copy.
+/// Memory that is held until the server makes a copy of the same size, because a server exits if it has no memory for a
+/// copy.
 #[derive(Debug, Default)]
 pub(super) struct Spare(Vec<u8>);
 
 impl Spare {
-    /// Allocates memory for a copy of `bytes` bytes. For a small copy it allocates nothing.
+    /// Returns memory for a copy of `bytes` bytes. Allocates nothing for a small copy.
     ///
     /// # Errors
     /// [`CommandError::OutOfMemory`].
@@ -35,7 +36,8 @@ impl Spare {
         if bytes <= SMALL_COPY_BYTES { Ok(Self::default()) } else { Self::for_large_copy(bytes) }
     }
 
-    /// Allocates memory for a copy of a reply of `bytes` bytes. Replies to replicated commands are not copied.
+    /// Returns memory for the server's copy of a reply of `bytes` bytes. Allocates nothing for a replicated command,
+    /// whose reply is not copied.
     ///
     /// # Errors
     /// [`CommandError::OutOfMemory`].

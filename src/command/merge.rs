@@ -10,7 +10,7 @@ use super::table::KeyAccess;
 use crate::bloom::filter::merge::MergeError;
 use crate::bloom::{Filter, ReserveError};
 
-/// The option that allows a merge to exceed the promised error rate. It is the last argument.
+/// The option that allows a merge to exceed the promised error rate. It must be the last argument.
 pub(super) const FORCE: &str = "FORCE";
 
 /// BF.MERGE: `dest source [source ...] [FORCE]`. Afterwards the filter at `dest` contains every item of every source.
@@ -50,7 +50,8 @@ struct MergeRequest<'a> {
 }
 
 impl<'a> MergeRequest<'a> {
-    /// Reads the arguments. FORCE is the option if it is the last argument after a source, and a key otherwise.
+    /// Reads the arguments. FORCE is the option only if it is the last argument and follows a source. Elsewhere it is a
+    /// key.
     fn parse(mut arguments: Arguments<'a>) -> Result<Self, CommandError> {
         let dest = arguments.key()?;
         let words = arguments.items()?;
@@ -71,8 +72,8 @@ impl<'a> MergeRequest<'a> {
 
     /// Merges the sources into the destination, or creates it.
     fn run(&self, keyspace: &impl Keyspace) -> Result<Effects<'a>, CommandError> {
-        // All keys are opened before the first value is looked up: opening a key may make it expire, and other modules
-        // are notified of that.
+        // All keys are opened before the first value is looked up. Opening a key may make it expire, and other modules,
+        // which are notified of that, may write to any key.
         let mut open = keyspace.open(self.dest, KeyAccess::ReadWrite);
         let open_source = |source: &KeyName<'a>| keyspace.open(*source, KeyAccess::ReadOnly);
         let mut keys: Vec<_> = self.sources.iter().map(open_source).collect();

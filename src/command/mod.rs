@@ -8,8 +8,8 @@
 //! 4. It opens its keys through a [`Keyspace`], where a key is vacant, a filter, or of another type.
 //! 5. It acts on the filter, or on a new one. All commands that add items share `adding`, `outcomes` and `window`.
 //! 6. `effects` publishes a new filter when it is complete, and `replicated` has the commands that replicas get.
-//! 7. It writes a [`Reply`], and returns [`Effects`] for the server. Every error is a [`CommandError`], and changes
-//!    nothing.
+//! 7. It writes a [`Reply`], and returns [`Effects`] for the server. Every error is a [`CommandError`]. A command that
+//!    fails has changed nothing.
 #![forbid(unsafe_code)]
 
 mod adding;

@@ -15,8 +15,8 @@ use crate::bloom::hash::scheme::{ItemEncoding, Scheme};
 use crate::bloom::hash::siphash::{KEY_BYTES, SEED_BYTES};
 use crate::bloom::limits::{CAPACITY_MAX_ITEMS, EXPANSION_MAX, WINDOW_MAX_MS, WINDOW_MIN_MS};
 
-/// The options of a command. Each value is checked for its own range only. A repeated option replaces the one before
-/// it.
+/// The options of a command. Each value is in its own range. Whether they can be combined is checked elsewhere. A
+/// repeated option replaces the one before it.
 #[derive(Debug, Default)]
 pub struct CommandOptions {
     /// The options of a new filter.
@@ -77,7 +77,7 @@ pub struct CreationOptions {
 pub struct ImportOptions {
     /// Whether SCHEME was given.
     pub(super) has_scheme: bool,
-    /// SCHEME; `None` if Guava's bytes contain it.
+    /// SCHEME; `None` for Guava's strings, which contain theirs.
     pub(super) scheme: Option<Scheme>,
     /// BITS.
     pub(super) size_bits: Option<u64>,
@@ -94,7 +94,7 @@ pub struct ImportOptions {
 /// The value of SCHEME, and the name of the origin, for a string that Guava's `writeTo` wrote.
 pub(super) const GUAVA: &[u8] = b"guava";
 
-/// An option whose value is to be read.
+/// An option whose value is the next argument.
 struct OptionValue<'v, 'a> {
     token: &'static str,
     arguments: &'v mut Arguments<'a>,
@@ -190,7 +190,7 @@ pub(super) fn is_named(name: &str, word: &[u8]) -> bool {
     name.as_bytes().eq_ignore_ascii_case(word)
 }
 
-/// Each method reads the value and returns it.
+/// The methods read the value of the option. Each accepts one type of values.
 impl<'a> OptionValue<'_, 'a> {
     /// Returns the command's error for a bad value of this option: RedisBloom has different texts for each command.
     /// `allowed` are the valid values.
@@ -204,6 +204,7 @@ impl<'a> OptionValue<'_, 'a> {
         }
     }
 
+    /// Returns the bytes of the value.
     fn bytes(&mut self) -> Result<&'a [u8], CommandError> {
         let is_reserve = self.arguments.command() == Command::Reserve;
         self.arguments.optional().ok_or_else(|| match self.token {
@@ -213,17 +214,17 @@ impl<'a> OptionValue<'_, 'a> {
         })
     }
 
-    /// `None` if the value is not an integer, or negative.
+    /// Returns the value as an integer; `None` if it is not one, or negative.
     fn unsigned(&mut self) -> Result<Option<u64>, CommandError> {
         Ok(parse_integer(self.bytes()?).and_then(|value| u64::try_from(value).ok()))
     }
 
-    /// `error` is the error for another length.
+    /// Returns the value as an array of bytes. `error` is the error for another length.
     fn array<const N: usize>(&mut self, error: CommandError) -> Result<[u8; N], CommandError> {
         self.bytes()?.try_into().map_err(|_| error)
     }
 
-    /// An integer from `min` to `max`.
+    /// Returns the value as an integer from `min` to `max`.
     fn number<N: TryFrom<u64> + Into<u64>>(&mut self, min: N, max: N) -> Result<N, CommandError> {
         let (min, max) = (min.into(), max.into());
         let value = self.unsigned()?.filter(|value| (min..=max).contains(value));
@@ -231,29 +232,32 @@ impl<'a> OptionValue<'_, 'a> {
         value.ok_or_else(|| self.bad(format!("{min} to {max}")))
     }
 
-    /// A number strictly between 0 and 1.
+    /// Returns the value as a number strictly between 0 and 1.
     fn ratio(&mut self) -> Result<f64, CommandError> {
         let ratio = parse_double(self.bytes()?).filter(|ratio| is_ratio(*ratio));
         ratio.ok_or_else(|| self.bad("a number between 0 and 1".to_owned()))
     }
 
+    /// Returns the value of TIGHTENING, for which valkey-bloom has two errors.
     fn tightening_ratio(&mut self) -> Result<f64, CommandError> {
         let ratio = parse_double(self.bytes()?).ok_or(CommandError::BadTightening)?;
         if is_ratio(ratio) { Ok(ratio) } else { Err(CommandError::TighteningRange) }
     }
 
-    /// One of the words of a type.
+    /// Returns the value that a word stands for.
     fn word<W: Word>(&mut self) -> Result<W, CommandError> {
         W::named(self.bytes()?).ok_or_else(|| self.bad(W::listed()))
     }
 
-    /// A length of a window in a unit of `unit_ms` milliseconds. `error` is the error for another value.
+    /// Returns the length of a window in milliseconds. The value has a unit of `unit_ms`. `error` is the error for a
+    /// bad value.
     fn window_ms(&mut self, unit_ms: u64, error: CommandError) -> Result<u64, CommandError> {
         let window_ms = self.unsigned()?.and_then(|number| number.checked_mul(unit_ms));
         window_ms.filter(|window_ms| (WINDOW_MIN_MS..=WINDOW_MAX_MS).contains(window_ms)).ok_or(error)
     }
 
-    /// A time after `start_ms` in a unit of `unit_ms` milliseconds. The errors are those of SET.
+    /// Returns a time in milliseconds of UNIX time: `start_ms` plus the value, which has a unit of `unit_ms`. The
+    /// errors are those of SET.
     fn expiry_ms(&mut self, unit_ms: i64, start_ms: u64) -> Result<u64, CommandError> {
         let number = parse_integer(self.bytes()?).ok_or(CommandError::NotAnInteger)?;
         // The server stores the time as a signed number.
@@ -265,7 +269,7 @@ impl<'a> OptionValue<'_, 'a> {
         at_ms.ok_or_else(|| CommandError::ExpireTime(self.arguments.command().spec().name))
     }
 
-    /// A scheme; `None` for Guava's, whose bytes contain it.
+    /// Returns a scheme; `None` for Guava's strings, which contain theirs.
     fn scheme(&mut self) -> Result<Option<Scheme>, CommandError> {
         let name = self.bytes()?;
         if name.eq_ignore_ascii_case(GUAVA) {

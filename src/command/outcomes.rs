@@ -1,4 +1,4 @@
-//! The outcomes of adding the items of a command. An outcome is one byte, because a command may have millions of
+//! The outcomes of adding the items of a command. An outcome takes one byte, because a command may have millions of
 //! items.
 
 use std::mem::discriminant;
@@ -10,13 +10,13 @@ use super::error::CommandError;
 use super::keyspace::{Host, Reply};
 use crate::bloom::{AddError, AddOutcomes, ItemSet, ReserveError};
 
-/// The item was new.
+/// The code of an item that was new.
 const NEW: u8 = b'1';
-/// The item was, or seemed to be, in the filter.
+/// The code of an item that was, or seemed to be, in the filter.
 const PRESENT: u8 = b'0';
-/// The item was, or seemed to be, in the filter, and was counted or refreshed.
+/// The code of an item that was, or seemed to be, in the filter, and was counted or refreshed.
 const AGAIN: u8 = b'+';
-/// The item was refused because of the first of the errors. The next codes stand for the other errors.
+/// The code of an item that was refused with the first error in the list. The codes above it stand for the next errors.
 const REFUSED: u8 = b'A';
 
 /// The outcomes of items, in order. There are fewer outcomes than items if a full filter ended the command.
@@ -25,8 +25,8 @@ pub(super) struct ItemOutcomes {
     codes: SmallVec<[u8; 128]>,
     pub(super) items_added: u64,
     pub(super) items_refused: u32,
-    /// Why items were refused, each kind of error once. A command has one error of each kind: a filter has one
-    /// encoding, and the limit is asked once.
+    /// The errors with which items were refused. All errors of one kind are equal in a command, because a filter has
+    /// one encoding and the limit is asked once.
     errors: Vec<AddError>,
 }
 
@@ -67,6 +67,7 @@ impl ItemOutcomes {
         }));
     }
 
+    /// Returns the code of an error, which it adds to the list if it is not there.
     fn code_of(&mut self, error: AddError) -> u8 {
         let mut known = self.errors.iter();
         let place =
@@ -77,7 +78,7 @@ impl ItemOutcomes {
         REFUSED.saturating_add(u8::try_from(place).unwrap_or(u8::MAX))
     }
 
-    /// Checks that no item which must be added was refused because of out of memory.
+    /// Checks that no item was refused for lack of memory in a command that must succeed.
     ///
     /// # Errors
     /// The refusal.
@@ -91,8 +92,8 @@ impl ItemOutcomes {
         self.write_each(reply);
     }
 
-    /// Replies each outcome: 1, 0 or an error. Each error is written out once, because a command may have millions of
-    /// refused items.
+    /// Replies each outcome: 1, 0 or an error. The text of each error is made once, because a command may have millions
+    /// of refused items.
     pub(super) fn write_each(&self, reply: &mut impl Reply) {
         let texts: Vec<_> = self.errors.iter().map(|error| CommandError::Add(*error).to_string()).collect();
         for code in &self.codes {
@@ -120,7 +121,8 @@ impl ItemOutcomes {
         items.zip(&self.codes).filter(|(_, code)| matches!(**code, NEW | AGAIN)).map(|(item, _)| item)
     }
 
-    /// Returns the effects on `items` items. Items after the one that ended the command count as refused.
+    /// Returns the effects of a command with `items` items. Items after the one that ended the command count as
+    /// refused.
     pub(super) fn effects<'a>(&self, items: usize) -> Effects<'a> {
         let replied = count_of(self.codes.len());
         let added_or_refused = count_of(usize::try_from(self.items_added).unwrap_or(usize::MAX))
@@ -137,7 +139,7 @@ impl ItemOutcomes {
     }
 }
 
-/// Returns an error if the refusal `error` loses an item that the command must add.
+/// Checks that the refusal of an item with `error` does not lose an item in a command that must succeed.
 ///
 /// # Errors
 /// The refusal.
@@ -145,7 +147,7 @@ pub(super) fn check_loss(error: AddError, host: &dyn Host) -> Result<(), Command
     if loses_item(error) && host.must_succeed() { Err(CommandError::Add(error)) } else { Ok(()) }
 }
 
-/// Returns whether an item was refused because there was no memory for it, on a server whose primary had enough.
+/// Returns whether an item was refused for lack of memory. A primary with more memory has added it.
 pub(super) const fn loses_item(error: AddError) -> bool {
     matches!(error, AddError::CannotGrow(ReserveError::OutOfMemory | ReserveError::TooLarge { .. }))
 }

@@ -1,4 +1,5 @@
-//! Replicated and logged commands, for cases in which the client's command would not create the same filter.
+//! The commands that replicas and the append-only file get if the client's command would not make the same change
+//! there.
 
 use std::borrow::Cow;
 
@@ -20,16 +21,18 @@ pub struct ReplicatedCommand<'a> {
     pub arguments: Vec<Cow<'a, [u8]>>,
 }
 
-/// `buffer` is always empty; its memory is reused for the arguments.
+/// The parameter `buffer` is always empty. Its memory is used for the arguments.
 impl<'a> ReplicatedCommand<'a> {
-    /// Returns BF.MADD or BF.DEL: the command that adds `items` to the filter under `key`, or deletes them.
+    /// Returns a command with the arguments `head` and then `items`. Of BF.MADD and BF.DEL, `head` is the key.
     pub(super) fn of_items(
         command: &'static str,
-        key: &'a [u8],
+        head: impl IntoIterator<Item = Cow<'a, [u8]>>,
         items: impl Iterator<Item = Cow<'a, [u8]>>,
-        buffer: ArgumentList<'a>,
+        mut buffer: ArgumentList<'a>,
     ) -> Self {
-        Self::with_items(command, [Cow::Borrowed(key)], items, buffer)
+        buffer.extend(head);
+        buffer.extend(items);
+        Self { command, arguments: buffer }
     }
 
     /// Returns the command that adds `items` with the time `at_ms` to the filter under `key`, and does not create one.
@@ -40,23 +43,12 @@ impl<'a> ReplicatedCommand<'a> {
         buffer: ArgumentList<'a>,
     ) -> Self {
         let head = [Cow::Borrowed(key), word("NOCREATE"), word("AT"), number(at_ms), word("ITEMS")];
-        Self::with_items("BF.INSERT", head, items, buffer)
+        Self::of_items("BF.INSERT", head, items, buffer)
     }
 
     /// Returns the command that makes `key` expire at `at_ms`. Every server has it, and it creates nothing.
     pub(super) fn expire(key: &'a [u8], at_ms: u64) -> Self {
         Self { command: "PEXPIREAT", arguments: vec![Cow::Borrowed(key), number(at_ms)] }
-    }
-
-    fn with_items(
-        command: &'static str,
-        head: impl IntoIterator<Item = Cow<'a, [u8]>>,
-        items: impl Iterator<Item = Cow<'a, [u8]>>,
-        mut buffer: ArgumentList<'a>,
-    ) -> Self {
-        buffer.extend(head);
-        buffer.extend(items);
-        Self { command, arguments: buffer }
     }
 }
 
@@ -68,7 +60,7 @@ pub(super) struct Creation {
     command: &'static str,
     /// The arguments after the key.
     words: ArgumentList<'static>,
-    /// Whether the command also adds items.
+    /// Whether the same command can add items.
     takes_items: bool,
 }
 
@@ -84,8 +76,8 @@ impl Creation {
         }
     }
 
-    /// UNRESERVED contains the default capacity. A keyed filter is created with its key, because a replica must compute
-    /// the same hashes.
+    /// Returns a BF.INSERT. CAPACITY is left out if UNRESERVED implies it. A keyed filter is created with its key,
+    /// because a replica must compute the same hashes.
     fn of_everbloom(filter: &Filter) -> Self {
         let Promise { error_rate, capacity_items, growth } = filter.promise();
         let mut words = ArgumentList::new();
@@ -119,8 +111,8 @@ impl Creation {
         Self { command: "BF.INSERT", words, takes_items: true }
     }
 
-    /// Returns a BF.RESERVE, or a header if no BF.RESERVE creates the filter. BF.RESERVE is preferred because
-    /// RedisBloom before 2.2.19, 2.4.8 and 2.6.11 does not clear the array that it allocates for a header.
+    /// Returns a BF.RESERVE, or a BF.LOADCHUNK of a header if no BF.RESERVE creates the filter. BF.RESERVE is better,
+    /// because RedisBloom before 2.2.19, 2.4.8 and 2.6.11 does not clear the array that it allocates for a header.
     fn of_redisbloom(policy: &RedisBloom, filter: &Filter) -> Self {
         let Some((error_rate, capacity_items)) = policy.reserve_parameters() else {
             let words = vec![word("1"), Cow::Owned(header(filter))];
@@ -131,7 +123,7 @@ impl Creation {
         Self { command: "BF.RESERVE", words, takes_items: false }
     }
 
-    /// Adds AT: the time of the items.
+    /// Adds AT, the time of the items, to the arguments.
     pub(super) fn at(&mut self, at_ms: u64) {
         self.words.extend([word("AT"), number(at_ms)]);
     }
@@ -151,9 +143,10 @@ impl Creation {
         if takes_items {
             // Without ITEMS, BF.INSERT only creates the filter.
             let head = head.chain(has_items.then(|| word("ITEMS")));
-            return vec![ReplicatedCommand::with_items(command, head, items, buffer)];
+            return vec![ReplicatedCommand::of_items(command, head, items, buffer)];
         }
         let mut commands = vec![ReplicatedCommand { command, arguments: head.collect() }];
+        let key = [Cow::Borrowed(key)];
         commands.extend(has_items.then(|| ReplicatedCommand::of_items("BF.MADD", key, items, buffer)));
         commands
     }

@@ -16,8 +16,8 @@ use crate::bloom::{ByteLimit, Filter, Format, Limit};
 /// [COUNTING] [WINDOW s | PWINDOW ms] [NOREFRESH] [EX s | PX ms | EXAT s | PXAT ms] [IFNOTEXISTS]`. O(1).
 ///
 /// # Errors
-/// The first bad argument, in RedisBloom's order; then that the key exists, or an option that differs from the existing
-/// filter, or that the filter cannot be created.
+/// The first bad argument, in RedisBloom's order. If all are good: the key exists, an option differs from the existing
+/// filter, or the filter cannot be created.
 pub(super) fn reserve<'a>(
     mut arguments: Arguments<'a>,
     keyspace: &impl Keyspace,
@@ -38,7 +38,7 @@ pub(super) fn reserve<'a>(
     }
     let filter = Filter::reserve(spec(&options, keyspace)?, keyspace).map_err(CommandError::Reserve)?;
     let commands = Creation::of(&filter).commands(key.bytes, std::iter::empty(), Vec::new());
-    let change = KeyChange::created(Box::new(filter), commands).expiring(options.expires_at_ms);
+    let change = KeyChange::created(Box::new(filter), commands, options.expires_at_ms);
     let effects = publish(&mut open, key, change)?;
     if if_not_exists {
         reply.integer(1)
@@ -77,7 +77,7 @@ fn parse(mut arguments: Arguments<'_>, host: &dyn Host) -> Result<(CreationOptio
     Ok((options, given.if_not_exists))
 }
 
-/// Returns the expansion; 0 is valid with all other options.
+/// Returns the value of EXPANSION; `None` without it. 0 can be combined with all other options.
 fn expansion(given: &CommandOptions, host: &dyn Host) -> Result<Option<u32>, CommandError> {
     let factor = match given.expansion {
         None => return Ok(None),
@@ -98,8 +98,8 @@ fn expansion(given: &CommandOptions, host: &dyn Host) -> Result<Option<u32>, Com
 /// Nothing is replicated or notified if the filter was empty.
 ///
 /// # Errors
-/// [`CommandError::WrongType`], [`CommandError::NotFound`]; the empty filter would be larger than the filter and the
-/// limit; there is no memory for it. The filter is unchanged.
+/// There is no filter under the key. The empty filter would be larger than the present one and than the limit. There is
+/// no memory for it. The filter is unchanged in all cases.
 pub(super) fn clear<'a>(
     mut arguments: Arguments<'a>,
     keyspace: &impl Keyspace,
@@ -118,8 +118,8 @@ pub(super) fn clear<'a>(
     Ok(Effects { replication: Replication::Verbatim, cleared: true, ..Effects::default() })
 }
 
-/// A limit that also allows the current size of the filter, which may exceed a setting that was changed later. The
-/// size of the emptied filter is checked because a crafted header can give it any first layer.
+/// A limit that also allows the current size of the filter. A setting may have become smaller than that. The size of
+/// the emptied filter must be checked, because a filter from a crafted header can have a large first layer.
 struct LimitOrOwnSize<'h, H> {
     limit: &'h H,
     own_bytes: u64,

@@ -1,7 +1,7 @@
-//! The time of items that are added to a sliding-window filter, and whether it must be replicated.
+//! The time of items that are added to a sliding-window filter, and whether the time must be replicated.
 //!
-//! A replicated add without a time adds to the newest generation of the filter. So the time is replicated only with
-//! the first items of a generation, and with items that are older than others.
+//! A replicated add without a time adds to the newest generation of the filter. So the time is replicated only if the
+//! items are the first of a newer generation, or belong to an older one.
 
 use super::error::CommandError;
 use super::keyspace::Host;
@@ -19,7 +19,8 @@ pub(super) struct Timing {
 }
 
 impl Timing {
-    /// Returns the timing for a filter whose current time is set. `at_ms` is the value of AT.
+    /// Returns the timing for an existing filter, whose current time was set when it was looked up. `at_ms` is the
+    /// value of AT.
     ///
     /// # Errors
     /// [`CommandError::NeedsWindow`], [`CommandError::AtTooOld`] and [`CommandError::AtAhead`].
@@ -66,7 +67,8 @@ impl Timing {
         Self::of(filter, at_ms, host)
     }
 
-    /// Returns the time of the items, in milliseconds of UNIX time, if replicas need it to choose the same generation.
+    /// Returns the time of the items in milliseconds of UNIX time if replicas need it to choose the same generation;
+    /// `None` otherwise.
     #[inline(always)]
     pub(super) fn replicated_ms(self, filter: &Filter) -> Option<u64> {
         let newest = self.newest?;

@@ -48,7 +48,7 @@ impl Reply for ServerReply {
         self.written();
         let Some(reply) = api!(RedisModule_ReplyWithSimpleString) else { return };
         let text = terminated(text);
-        // SAFETY: the context is that of the running command, the text ends with its only NUL; it is copied.
+        // SAFETY: the context is that of the running command. The text ends with its only NUL, and the server copies it.
         unsafe { reply(self.context, text.as_ptr().cast()) };
     }
 
@@ -56,7 +56,7 @@ impl Reply for ServerReply {
         self.written();
         let Some(reply) = api!(RedisModule_ReplyWithError) else { return };
         let text = terminated(text);
-        // SAFETY: the context is that of the running command, the text ends with its only NUL; it is copied.
+        // SAFETY: the context is that of the running command. The text ends with its only NUL, and the server copies it.
         unsafe { reply(self.context, text.as_ptr().cast()) };
     }
 
@@ -96,7 +96,7 @@ impl Reply for ServerReply {
     fn bulk(&mut self, bytes: &[u8]) {
         self.written();
         let Some(reply) = api!(RedisModule_ReplyWithStringBuffer) else { return };
-        // SAFETY: the context is that of the running command; the server copies the bytes.
+        // SAFETY: the context is that of the running command. The server copies the bytes.
         unsafe { reply(self.context, bytes.as_ptr().cast(), bytes.len()) };
     }
 

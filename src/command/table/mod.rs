@@ -84,13 +84,13 @@ pub struct CommandSpec {
     pub categories: &'static str,
     /// The access to the key.
     pub key_access: KeyAccess,
-    /// Tips for clients.
+    /// Tips for clients, as COMMAND DOCS defines them.
     pub tips: Option<&'static str>,
     /// First version of everbloom with the command.
     pub since: &'static str,
     /// Time complexity.
     pub complexity: &'static str,
-    /// A sentence without its full stop.
+    /// A sentence about the command, without its full stop.
     pub summary: &'static str,
     /// The arguments after the name.
     pub syntax: &'static [ArgumentSpec],
@@ -123,7 +123,8 @@ pub struct ArgumentSpec {
 pub enum ArgumentKind {
     /// The key.
     Key,
-    /// Any bytes. Also a key that is only read (`Keyspace::may_read`), because the server knows the first key only.
+    /// Any bytes. Keys after the first one are of this type too, because the server must not treat them as keys
+    /// (docs/decisions/0013-keys-beside-the-first.md).
     String,
     /// An integer.
     Integer,

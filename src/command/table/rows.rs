@@ -3,7 +3,7 @@
 use super::ArgumentKind::{Double, Integer, Key, OneOf, PureToken, String};
 use super::{ArgumentKind, ArgumentSpec, CommandSpec, KeyAccess, Presence};
 
-/// The common part of most commands that change a filter. They may need memory.
+/// The common part of most commands that change a filter. `deny-oom` is for commands that may need memory.
 const CHANGES: CommandSpec = CommandSpec {
     name: "",
     arguments: 0..=0,
@@ -20,9 +20,9 @@ const CHANGES: CommandSpec = CommandSpec {
 const READS: CommandSpec =
     CommandSpec { flags: "readonly fast", categories: "read", key_access: KeyAccess::ReadOnly, ..CHANGES };
 
-/// More arguments than a client can send.
+/// The maximum for commands with any number of arguments. No client can send so many.
 const MANY: usize = usize::MAX;
-/// The reply can change without a write to the key by a client.
+/// The tip for clients not to cache the reply, because it can change without a write to the key.
 const DONT_CACHE: Option<&str> = Some("dont_cache");
 
 const fn argument(name: &'static str, kind: ArgumentKind) -> ArgumentSpec {
@@ -99,7 +99,8 @@ const EXPIRY: ArgumentSpec = one_of(
     ],
 );
 
-// Rows with options allow every option once, and a few arguments more for future options. Longer commands are mistakes.
+// The maximum of a row with options is enough for every option once, with a margin for future options. A command with
+// more arguments is a mistake.
 
 pub(super) static RESERVE: CommandSpec = CommandSpec {
     name: "bf.reserve",
