@@ -1,6 +1,6 @@
-//! Measures the commands on filters that are filled: their time per item, the error rate and the memory.
+//! Measures the commands on filled filters: the time per item, the error rate and the memory.
 //!
-//! Each round makes every filter anew, one kind after another, in an order that changes with the round.
+//! Each round creates every filter again, one kind after another, in an order that changes with the round.
 
 use std::time::Duration;
 
@@ -9,18 +9,20 @@ use super::record::{Case, Progress, Record};
 use super::server::Server;
 use super::{Failure, Plan};
 
-/// Small filters are made several times, until they have that many items together: a command takes microseconds, and
-/// the server's clock counts in these.
+/// Of a small filter, several copies are measured, which have this many items together. The server measures the time of
+/// a command in microseconds, which is too coarse for one small filter.
 const ITEMS_TOGETHER: u64 = 100_000;
-/// Number of items up to which filters are merged, and single adds are measured while a filter fills.
+/// Only filters of up to this number of items are merged and filled with one item per command.
 const ITEMS_MAX_FILLED_ONE_BY_ONE: u64 = 1_000_000;
-/// What the numbers of the items of one copy differ by from those of the copy before.
+/// The difference between the numbers of items in two successive copies.
 const OTHER_COPY: u64 = 1 << 32;
-/// Items of single commands, and of batches, in a measurement.
+/// The number of items in a measurement of commands with one item.
 const SINGLE_ITEMS: u64 = 20_000;
+/// The number of items in a measurement of batches.
 const BATCH_ITEMS: u64 = 100_000;
-/// Smallest filters whose memory the module collapses into large pages in the background, and the time for it.
+/// The smallest filters whose memory the module collapses into huge pages in the background.
 const LARGE_PAGES_MIN_BYTES: f64 = 4e6;
+/// The wait for the background thread to collapse them.
 const LARGE_PAGES_TIME: Duration = Duration::from_secs(2);
 
 pub(crate) fn measure(
@@ -61,7 +63,7 @@ struct Bench<'a> {
     items: u64,
     /// Number of filters of this kind and size.
     copies: u64,
-    /// Divisor of the work.
+    /// The numbers of items in measurements are divided by this, for quick runs.
     quick: u64,
     round: u64,
 }
@@ -91,8 +93,8 @@ impl Bench<'_> {
         self.record.push(Case::new(self.server, self.filter.name, self.items, case, measure), value);
     }
 
-    /// Sends a command with `count` items to the copies in turn. `number` returns the number of an item by its place among
-    /// those of its copy. Returns how many items were new, found or deleted.
+    /// Sends a command with `count` items, distributed over the copies. `number` returns the number of the item at a
+    /// place among the items of its copy. Returns how many items were new, found or deleted.
     fn send(
         &mut self,
         command: &str,
@@ -128,7 +130,8 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Makes and fills the copies: most items in batches, a tenth in packed batches and the last tenth with single adds.
+    /// Creates and fills the copies. A tenth of the items comes in packed batches, the last tenth with single adds, and
+    /// the others in batches.
     fn fill(&mut self) -> Result<(), Failure> {
         self.server.say("FLUSHALL")?;
         for copy in 0..self.copies {
@@ -161,7 +164,7 @@ impl Bench<'_> {
         let (mut asked, mut mistakes) = (0, 0);
         for (command, per_command, count) in ways {
             let (count, items) = (count / self.quick, self.items);
-            // Other items in each round and for each command.
+            // Each round and each command has other items.
             let chance = mix(self.round << 32 | per_command);
             mistakes += self
                 .send(command, per_command, "absent", count, |place| ABSENT + (mix(chance ^ place) >> 24))?;
@@ -172,7 +175,7 @@ impl Bench<'_> {
         }
         let rate = mistakes as f64 / asked as f64;
         self.push("BF.EXISTS, absent", "error rate", rate);
-        // valkey-bloom promises twice the rate for filters that grow, and a small filter may have bad luck.
+        // valkey-bloom promises twice the rate for filters that grow. Small filters vary more by chance.
         if rate < ERROR_RATE * 5.0 { Ok(()) } else { Err(format!("error rate {rate}").into()) }
     }
 
@@ -189,7 +192,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Merges a filter with one of as many other items into a new one.
+    /// Merges a filter and another one with as many other items into a new filter.
     fn merge(&mut self) -> Result<(), Failure> {
         self.filter.make(self.server, "other", self.items)?;
         let first = self.copies * OTHER_COPY;
@@ -197,7 +200,7 @@ impl Bench<'_> {
             self.server.send(&commands)?;
         }
         self.server.say("CONFIG RESETSTAT")?;
-        // A reserved filter takes more items than it was reserved for only if forced.
+        // A merge exceeds the capacity of a reserved filter only with FORCE.
         self.server.say("BF.MERGE merged filter:0 other FORCE")?;
         let usec = self.server.stat("commandstats", "cmdstat_BF.MERGE", "usec")?;
         self.push("BF.MERGE of two", "ms", usec / 1000.0);

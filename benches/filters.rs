@@ -17,9 +17,9 @@ const PIPELINE_ITEMS: u64 = 10_000;
 /// A kind of filter in one of the servers.
 #[derive(Clone)]
 pub(crate) struct Filter {
-    /// Index of its server.
+    /// The index of the server.
     pub(crate) server: usize,
-    /// Its name in the results.
+    /// The name in the results.
     pub(crate) name: &'static str,
     /// The setting `bf.format` for it, if the module has this setting.
     format: Option<&'static str>,
@@ -40,7 +40,7 @@ impl Filter {
             ("redisbloom reserved", Some("redisbloom"), Some("")),
             ("valkey-bloom unreserved", Some("valkey-bloom"), None),
             ("valkey-bloom reserved", Some("valkey-bloom"), Some("")),
-            // Of other modules.
+            // The filters of other modules.
             ("unreserved", None, None),
             ("reserved", None, Some("")),
         ];
@@ -61,7 +61,8 @@ impl Filter {
         self.options.is_some()
     }
 
-    /// Returns whether an empty filter takes as many bytes as a full one. The memory of the others follows their items.
+    /// Returns whether an empty filter takes as many bytes as a full one. The memory of other filters grows with their
+    /// items.
     pub(crate) fn has_all_bytes_at_once(&self) -> bool {
         self.options == Some("")
     }
@@ -76,7 +77,7 @@ impl Filter {
         self.format == Some(OWN_FORMAT)
     }
 
-    /// Prepares an empty filter for that number of items. A filter that is not reserved is made by its first add.
+    /// Creates an empty filter for that number of items, if it is reserved. Others are created by their first add.
     pub(crate) fn make(&self, server: &mut Server, key: &str, items: u64) -> Result<(), Failure> {
         if let Some(format) = self.format {
             server.say(&format!("CONFIG SET bf.format {format}"))?;
@@ -104,8 +105,8 @@ pub(crate) fn mix(number: u64) -> u64 {
     word ^ word >> 31
 }
 
-/// Returns pipelines of a command with `per_command` items each; the last may have fewer. BF.BULK commands get them in
-/// one packed argument. `key` returns the key of each command, by its place.
+/// Returns pipelines of commands with `per_command` items each. The last command may have fewer items. BF.BULK commands
+/// get their items in one packed argument. `key` returns the key of the command at a place.
 pub(crate) fn pipelines(
     command: &str,
     key: impl Fn(u64) -> String,

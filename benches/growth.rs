@@ -1,4 +1,4 @@
-//! Measures the memory of filters by their number of items, and the error rate of those that grow.
+//! Measures the memory of filters at many numbers of items, and the error rate of filters that grow.
 
 use super::filters::{ABSENT, Filter, pipelines};
 use super::record::{Case, Progress, Record};
@@ -7,17 +7,17 @@ use super::{Failure, Plan};
 
 /// The default capacity of all modules: the number of items with which the curves begin.
 const FIRST_ITEMS: f64 = 100.0;
-/// Numbers of items per doubling at which the memory is measured. The error rate is measured once per doubling.
+/// How often the memory is measured while the number of items doubles. The error rate is measured once.
 const STEPS_PER_DOUBLING: i32 = 4;
 
 /// The extent of the measurement.
 struct Extent {
-    /// Largest number of items.
+    /// The largest number of items.
     items_max: u64,
     /// The same for all filters but the first, which are for the error rate only. It is the mean of several filters.
     others_items_max: u64,
     filters: u64,
-    /// Absent items that are looked up for an error rate.
+    /// The number of absent items that are looked up for an error rate.
     probes: u64,
 }
 
@@ -79,7 +79,7 @@ fn grow(
     server.say("FLUSHALL")?;
     filter.make(server, "filter", 0)?;
     let items_max = if number == 0 { extent.items_max } else { extent.others_items_max };
-    // Other items in each filter.
+    // Each filter has other items.
     let (first, absent) = (number << 32, ABSENT + (number << 32));
     let mut added = 0;
     for (step, items) in (0..).zip(steps(items_max)) {

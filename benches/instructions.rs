@@ -12,7 +12,7 @@ use super::record::{Case, Progress, Record};
 use super::server::Server;
 use super::{Failure, Module, Plan};
 
-/// Commands, items per command, which items they get, and the number of the first one.
+/// The measured commands: name, items per command, kind of items, and the number of the first item.
 const COMMANDS: [(&str, u64, &str, u64); 7] = [
     ("BF.ADD", 1, "new", 2 * ABSENT),
     ("BF.EXISTS", 1, "present", 0),
@@ -28,8 +28,7 @@ const SERVERS_MAX: usize = 3;
 
 pub(crate) fn measure(plan: &Plan, modules: &[Module], record: &mut Record) -> Result<(), Failure> {
     let (items, counted) = if plan.is_quick { (10_000, 500) } else { (100_000, 2000) };
-    // The number depends a little on the places of the names of commands in the server's hash table, which differ in
-    // each process.
+    // The number varies a little between processes, because each has a hash table of commands with another seed.
     let servers = plan.rounds.min(SERVERS_MAX);
     let mut progress = Progress::new("instructions", servers * modules.len());
     for _ in 0..servers {
@@ -38,7 +37,7 @@ pub(crate) fn measure(plan: &Plan, modules: &[Module], record: &mut Record) -> R
             let mut counter = Counter::start(module)?;
             for (place, filter) in Filter::all(0, &mut counter.server).into_iter().enumerate() {
                 let key = |_| format!("filter:{place}");
-                // Reserved filters have room for the new items.
+                // Reserved filters are large enough for the new items too.
                 filter.make(&mut counter.server, &key(0), 2 * items)?;
                 for commands in pipelines("BF.MADD", key, 1000, 0..items) {
                     counter.server.send(&commands)?;

@@ -5,13 +5,14 @@
 //!
 //! * `MODULE`: our module.
 //! * `BEFORE`: our module of an earlier version.
-//! * `PEERS`: other modules, separated by commas; each may be followed by its load arguments.
-//! * `SERVER`: the server; by default each module runs in redis-server, or in valkey-server if that cannot load it.
+//! * `PEERS`: other modules, separated by commas. Each may be followed by its load arguments.
+//! * `SERVER`: the server. By default each module runs in redis-server, or in valkey-server if redis-server cannot load
+//!   it.
 //! * `ONLY`: parts of the run, separated by commas: `commands`, `growth`, `window`, `instructions`.
 //! * `ITEMS`: numbers of items for `commands`, multiples of 1000, separated by commas.
 //! * `QUICK=1`: small filters and few rounds, to test this program.
-//! * `OUTPUT`: the file of the results; by default docs/performance.csv after a whole run, else one in the build
-//!   directory.
+//! * `OUTPUT`: the file of the results. By default it is docs/performance.csv after a whole run, and a file in the
+//!   build directory otherwise.
 
 #![expect(
     clippy::print_stdout,
@@ -41,9 +42,9 @@ type Failure = Box<dyn std::error::Error>;
 struct Module {
     /// The path of its file and its load arguments, separated by spaces.
     file: String,
-    /// What its name in the results has at its end.
+    /// The suffix of its name in the results.
     suffix: &'static str,
-    /// The servers that may load it; after its start only the one that has.
+    /// The servers to try. After the start of the module, only the one that has loaded it.
     programs: Vec<String>,
 }
 
@@ -94,7 +95,7 @@ fn modules() -> Result<Vec<Module>, Failure> {
 /// The extent of a run.
 struct Plan {
     is_quick: bool,
-    /// Number of rounds; each measures every filter once.
+    /// The number of rounds. Each measures every filter once.
     rounds: usize,
     /// Numbers of items in the filters whose commands are measured.
     items: Vec<u64>,

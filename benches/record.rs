@@ -9,7 +9,7 @@ use std::{fs, process};
 use super::Failure;
 use super::server::Server;
 
-/// What was measured.
+/// The identification of a measured value.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Case {
     /// The name and version of the module.
@@ -27,7 +27,7 @@ pub(crate) struct Case {
 }
 
 impl Case {
-    /// Returns a case of a filter with that number of items in a server.
+    /// Returns a case for a filter with that number of items in a server.
     pub(crate) fn new(
         server: &Server,
         filter: &'static str,
@@ -97,7 +97,7 @@ impl Record {
 
     /// Returns a table of the medians for each number of items, with a column for each kind of filter of each module.
     pub(crate) fn table(&self) -> String {
-        // The others are points of curves.
+        // Other numbers of items are points of curves, which the table leaves out.
         let values: Vec<_> = self.values.iter().filter(|(case, _)| case.case.starts_with("BF.")).collect();
         let filters = distinct(values.iter().map(|(case, _)| (&case.module, &case.server, case.filter)));
         let mut text = String::new();

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use super::{Failure, Module};
 
-/// Longest time from the start of a server to its first reply; valgrind takes some seconds.
+/// The longest time from the start of a server to its first reply. Under valgrind it takes some seconds.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A running server with one module. Its process is killed when it is dropped.
@@ -24,20 +24,20 @@ pub(crate) struct Server {
     _directory: TempDir,
 }
 
-/// What a pipeline of commands took and replied.
+/// The times and results of a pipeline of commands.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Measured {
     /// Sum of the integers in the replies: the number of items that were new, found or deleted.
     pub(crate) hits: u64,
     /// Time of the commands in the server, which excludes parsing and the socket.
     pub(crate) command_ns: f64,
-    /// Processor time of the server's main thread, which includes them.
+    /// Processor time of the server's main thread, which includes parsing and the socket.
     pub(crate) thread_ns: f64,
 }
 
 impl Server {
-    /// Starts a server with a module. `program` is the server, after a program that runs it, if there is one. Returns
-    /// when it replies.
+    /// Starts a server with a module, and returns when it replies. `program` is the server. A program that runs the
+    /// server, such as valgrind, may come before it.
     pub(crate) fn start(program: &[&str], module: &Module) -> Result<Self, Failure> {
         let Module { file, suffix, .. } = module;
         let directory = tempfile::tempdir()?;
@@ -75,7 +75,7 @@ impl Server {
             Ok(release) => format!("everbloom {release}{suffix}"),
             Err(_) => format!("{} {}{suffix}", file.trim_end_matches(".so"), server.module_version()?),
         };
-        // The second processor is the server's. The client has the others.
+        // The server has the second processor, and the client the others.
         if std::thread::available_parallelism().is_ok_and(|count| count.get() > 1) && on_path("taskset") {
             let id = server.process().to_string();
             Command::new("taskset").args(["-acp", "1", &id]).stdout(Stdio::null()).status()?;
@@ -83,7 +83,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Returns the number by which the module calls its version.
+    /// Returns the version of the module, as its name in the results has it.
     fn module_version(&mut self) -> Result<String, Failure> {
         let modules: Vec<Vec<Value>> = self.query("MODULE LIST")?;
         let fields = modules.first().ok_or("no module")?;
@@ -97,7 +97,7 @@ impl Server {
         self.child.id()
     }
 
-    /// Returns the reply to a command of words.
+    /// Returns the reply to a command, whose words are separated by spaces.
     pub(crate) fn query<T: FromRedisValue>(&mut self, line: &str) -> Result<T, Failure> {
         let mut words = line.split_whitespace();
         let mut command = redis::cmd(words.next().unwrap_or_default());
@@ -105,7 +105,7 @@ impl Server {
         command.query(&mut self.connection).map_err(|error| format!("{line}: {error}").into())
     }
 
-    /// Sends a command of words and ignores its reply, unless it is an error.
+    /// Sends a command, whose words are separated by spaces. Ignores its reply unless it is an error.
     pub(crate) fn say(&mut self, line: &str) -> Result<(), Failure> {
         self.query::<Value>(line).map(drop)
     }
@@ -118,7 +118,7 @@ impl Server {
         found.map(|(_, value)| value.to_owned()).ok_or_else(|| format!("INFO has no field {field}").into())
     }
 
-    /// Returns a part `name=number` of a field of INFO about a command.
+    /// Returns the number in the part `name=number` of a field of INFO about a command.
     pub(crate) fn stat(&mut self, section: &str, field: &str, name: &str) -> Result<f64, Failure> {
         let value = self.info(section, field)?;
         let part = value.split(',').find_map(|part| part.strip_prefix(name)?.strip_prefix('='));

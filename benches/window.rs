@@ -1,4 +1,4 @@
-//! Measures the memory of a sliding-window filter over a day of uneven traffic, which passes in a minute.
+//! Measures the memory of a sliding-window filter over a simulated day of uneven traffic, which takes a minute.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,14 +10,15 @@ use super::record::{Case, Progress, Record};
 use super::server::Server;
 use super::{Failure, Plan};
 
-/// Steps of a day; some steps before it only fill the window of two hours.
+/// The steps of the measured day. Some steps before it fill the window of two hours.
 const STEPS_PER_DAY: u64 = 960;
 const STEPS_PER_WINDOW: u64 = STEPS_PER_DAY / 12;
 /// Steps from one measurement to the next: a quarter of an hour.
 const STEPS_PER_MEASUREMENT: u64 = 10;
-/// Filters that are kept in turn without a sliding window: the current one and those of the last window.
+/// The number of filters that a client rotates to have a window without a sliding-window filter. One is for the current
+/// seventh of the window, the others for the last window.
 const ROTATING: u64 = 8;
-/// Keys whose memory is measured, a key for each item.
+/// The number of keys in the measurement of a key per item.
 const KEYS: u64 = 100_000;
 
 pub(crate) fn measure(plan: &Plan, server: &mut Server, record: &mut Record) -> Result<(), Failure> {
@@ -54,7 +55,7 @@ pub(crate) fn measure(plan: &Plan, server: &mut Server, record: &mut Record) -> 
             record.push(case(server, "window", before, "bytes"), bytes);
         }
     }
-    // Each of the filters must have room for the busiest part of a window, and their error rates add up.
+    // Each filter must be large enough for the busiest part of a window. Their error rates add up.
     let part_steps = usize::try_from(STEPS_PER_WINDOW.div_ceil(ROTATING - 1))?;
     let items = traffic.windows(part_steps).map(|part| part.iter().sum::<u64>()).max().ok_or("no traffic")?;
     let rate = ERROR_RATE / ROTATING as f64;
@@ -89,8 +90,8 @@ fn case(server: &Server, filter: &'static str, step: u64, measure: &'static str)
     Case::new(server, filter, 0, &format!("window, hour {hour:05.2}"), measure)
 }
 
-/// Returns the new items of a step: few at 4 o'clock, most at 16 o'clock, and three times as many from eight to
-/// nine in the evening.
+/// Returns the number of new items in a step. It is smallest at 4:00 and largest at 16:00, and three times as large
+/// from 20:00 to 21:00.
 fn items_in(step: u64, items_per_step: f64) -> u64 {
     let hour = (step + STEPS_PER_DAY - STEPS_PER_WINDOW) % STEPS_PER_DAY;
     let hour = hour as f64 * 24.0 / STEPS_PER_DAY as f64;

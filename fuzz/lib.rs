@@ -1,4 +1,4 @@
-//! The fuzz targets, and what they share with the tests.
+//! The fuzz targets, and the code that they share with the tests.
 
 #[path = "src/mod.rs"]
 mod fuzz;

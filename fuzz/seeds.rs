@@ -16,7 +16,7 @@ use crate::support::saved::{chunks, saved};
 use crate::support::server::Server;
 use crate::support::{Field, Random, Record, fixtures};
 
-/// Length of the longest seed. Longer seeds would make fuzzing slow.
+/// The length of the longest seed. Longer seeds would make fuzzing slow.
 const SEED_MAX_BYTES: usize = 32 << 10;
 
 /// Commands that create one filter of every kind.
@@ -127,7 +127,7 @@ impl Seeds {
         rewrite(&filter, UnknownMemory, 1, blob).unwrap();
     }
 
-    /// Adds the seeds for `snapshot`: the unchanged filter and, for our own headers, the filter with forged counts.
+    /// Adds the seeds for `snapshot`: the unchanged filter, and for our own headers also the filter with forged counts.
     fn of_snapshot(&mut self, type_name: &str, version: i32, record: &Record) {
         let all = Format::ALL.map(|format| DataType::of(format).name);
         let format = all.iter().position(|name| *name == type_name).unwrap() as u8;

@@ -26,7 +26,7 @@ pub fn run(data: &[u8]) {
     let length = input.u16().into();
     let bytes = input.bytes(length);
     let first = match form >> 1 & 3 {
-        // Uses RedisBloom's header or that of a release, without changes.
+        // Uses an unchanged header: RedisBloom's, or one of a release.
         0 | 1 => bytes.to_vec(),
         2 => forge::header_chunk(bytes, id),
         _ => forge::header_chunk(&forge::header(kind, bytes), id),
@@ -118,7 +118,8 @@ fn load(filter: &mut Filter, iterator: u64, data: &[u8], trust: Trust) {
     }
 }
 
-/// Asserts that every entry that was live is matched by the filter. An entry without further copies is one of a hash.
+/// Asserts that the filter still matches every live entry of `before`. The lookup is for one of the items that the
+/// entry matches: all unknown bits of its hash are clear.
 fn assert_has_entries(before: &Filter, after: &Filter) {
     let (Some(old), Some(new)) = (before.table(), after.table()) else { return };
     let now = after.newest_generation();

@@ -118,7 +118,7 @@ impl World {
         }
     }
 
-    /// Returns the state of a key whose filter was not made by adding items to it.
+    /// Returns the expected state of a key whose filter was not made by adds.
     fn found(&self, key: &[u8], items: HashMap<Vec<u8>, u64>) -> Known {
         Known { items, cardinality: self.pair.filter(key).map(Filter::items) }
     }
@@ -157,7 +157,7 @@ impl World {
             return;
         };
         if input.byte() < 0xd0 {
-            // Most of the time, uses only known items.
+            // Mostly deletes known items only.
             items.retain(|item| known.items.contains_key(item));
         }
         self.pair.call_with(&[b"BF.DEL", key], &items);

@@ -23,8 +23,8 @@ const COUNTING: u8 = 7;
 /// The flag of a filter with a table.
 const TABLE: u8 = 8;
 
-/// Returns a record with the magic, the version, one of the policies, as many layers as it says and has, and a whole
-/// part for the table if it says that there is one.
+/// Returns a record with a valid start: the magic, the version, a policy, a number of layers that fits its length, and
+/// a complete part for the table if the flag says that there is one.
 pub(crate) fn header(policy: u8, body: &[u8]) -> Vec<u8> {
     let policy = POLICIES[usize::from(policy) % POLICIES.len()];
     let mut header = [&b"evbl"[..], &1u16.to_le_bytes(), &[policy], body].concat();
@@ -42,7 +42,7 @@ fn table_bytes(policy: u8, hash: u8) -> usize {
     TABLE_BYTES + if hash == 2 { 16 } else { 0 } + if policy == WINDOW { 8 + 16 * 8 } else { 0 }
 }
 
-/// Returns the range of each complete layer in a record, at most as many as the record says.
+/// Returns the range of each complete layer in a record, up to the number of layers in the record.
 pub(crate) fn layers(header: &[u8]) -> Vec<std::ops::Range<usize>> {
     let mut layers = Vec::new();
     let mut start = POLICY_BYTES;
@@ -96,7 +96,7 @@ pub(crate) struct TableForm {
 }
 
 impl TableForm {
-    /// Returns those of the table of a record, if there is one.
+    /// Returns the sizes of the segments from a record; `None` if it has no table.
     pub(crate) fn of(header: &[u8]) -> Option<Self> {
         let start = table_start(header)?;
         let [schedule, base, blocks, blocks_log] = header[start + 1..][..4].try_into().unwrap();
@@ -116,7 +116,7 @@ impl TableForm {
         self.policy == WINDOW
     }
 
-    /// Returns the depth of a segment: how many bits of the hash are its number.
+    /// Returns the depth of a segment: how many bits of the hash choose it.
     pub(crate) fn depth_of(&self, number: u64) -> u32 {
         let depth = self.segments.ilog2();
         depth + u32::from(number % (1 << depth) < self.segments - (1 << depth))
@@ -137,8 +137,8 @@ impl TableForm {
     }
 }
 
-/// Returns the bytes of a segment with these slots: block, bucket and value. Slots of one bucket keep their order.
-/// `None` if a segment with `words` words a block has not as many slots.
+/// Returns the bytes of a segment with some slots, each with its block, bucket and value. Slots of one bucket keep
+/// their order. `None` if blocks of `words` words have fewer slots.
 pub(crate) fn segment(
     blocks_log: u32,
     width: u32,
@@ -183,7 +183,7 @@ pub(crate) fn segment(
     Some(bits.iter().flat_map(|word| word.to_le_bytes()).collect())
 }
 
-/// Returns the bytes of a segment, and how many slots it has in use. The input chooses entries of every length, void
+/// Returns the bytes of a segment and the number of its used slots. The input chooses its entries: any length, void
 /// ones, saturated buckets, and counts.
 pub(crate) fn segment_of(
     input: &mut Input<'_>,
@@ -216,7 +216,7 @@ pub(crate) fn segment_of(
     (segment.unwrap_or_default(), slots.len() as u64)
 }
 
-/// Returns a part of a chunk: a segment with what is before it.
+/// Returns a segment with its prefix, as in the chunk of a dump.
 pub(crate) fn part(number: u32, depth: u32, blocks_log: u32, stamp: u64, segment: &[u8]) -> Vec<u8> {
     let words = (segment.len() / 8) as u32;
     let sizes = [depth as u8, blocks_log as u8, 0, 0, 0, 0, 0, 0];
@@ -228,7 +228,7 @@ pub(crate) fn header_chunk(header: &[u8], id: DumpId) -> Vec<u8> {
     with_trailer(header, iterator_at(0, id), id)
 }
 
-/// Returns the iterator of a chunk that ends before `position`; of the header, if that is 0.
+/// Returns the iterator of a chunk that ends before `position`. For 0 it is that of the header.
 pub(crate) fn iterator_at(position: u64, id: DumpId) -> u64 {
     ((1u64 << 52) + id % (1 << 51)).saturating_add(position)
 }

@@ -61,7 +61,7 @@ impl<'d> Input<'d> {
         &choices[self.below(choices.len())]
     }
 
-    /// Returns an item: most of the time one of a few that are repeated, else any bytes.
+    /// Returns an item. Mostly it is one of a few that are repeated, otherwise any bytes.
     pub(crate) fn item(&mut self) -> Vec<u8> {
         match self.byte() {
             number @ 0..0xe0 => format!("i{}", number % 60).into_bytes(),
@@ -82,7 +82,7 @@ impl<'d> Input<'d> {
     /// Returns a limit that the next layers of a filter of this size may or may not exceed.
     pub(crate) fn tight_limit_bytes(&mut self, size_bytes: u64) -> u64 {
         let sizes = [0, size_bytes, size_bytes + 200, size_bytes * 3 / 2, size_bytes * 4, 1 << 20];
-        // No setting is lower.
+        // The setting has no lower value.
         (*self.choose(&sizes)).max(1 << 10)
     }
 

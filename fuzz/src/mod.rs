@@ -1,8 +1,8 @@
 //! Runs the fuzz targets on given bytes. A target fails with a panic.
 //!
-//! Every target is one function `run(data)` over bytes, in its own file. cargo-fuzz calls it with the inputs of
-//! libFuzzer; tests/pure/fuzzed calls it with the seeds and with altered seeds. A new decoder, kind or argument of
-//! packed bytes needs an arm in a target, or its own target: a file here, a row in Cargo.toml and in [`TARGETS`].
+//! Every target is a function `run(data)` in a file of its own. cargo-fuzz calls it with the inputs of libFuzzer, and
+//! tests/pure/fuzzed with the seeds and with altered seeds. A new decoder, kind of filter or argument of packed bytes
+//! needs code in a target, or a new target: a file here, a row in fuzz/Cargo.toml, and a row in [`TARGETS`].
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -64,7 +64,7 @@ impl Pair {
         (self.primary.now_ms, self.replica.now_ms) = (primary_ms, replica_ms);
     }
 
-    /// Copies a key to the replica like a full synchronisation: without dump ids.
+    /// Copies a key to the replica as a full synchronisation does, which omits dump ids.
     pub(crate) fn synchronise(&mut self, key: &[u8]) {
         if let Some(filter) = self.primary.keys.get(key) {
             self.replica.keys.insert(key.to_vec(), filter.try_clone(UnknownMemory).unwrap());
@@ -92,7 +92,7 @@ impl Pair {
         };
         self.primary.replicated_calls.clear();
         let reply = self.primary.call(argv);
-        // However many items a command adds, it sizes at most one layer more than the filter gets.
+        // A command sizes at most one layer more than the filter gets, however many items it adds.
         let is_add = [&b"BF.ADD"[..], b"BF.MADD", b"BF.INSERT", b"BF.BULKADD"].contains(&argv[0]);
         let (asked, gained) = (self.primary.limit_asked, self.primary.layers_gained);
         assert!(!is_add || asked <= gained + 1, "asked for {asked} layers, got {gained}: {:?}", shown());

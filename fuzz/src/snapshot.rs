@@ -58,8 +58,8 @@ pub(super) fn run(data: &[u8]) {
     exercise(filter, &mut Input::new(data), limit);
 }
 
-/// Returns a header with the magic, bits of the size and the counts that the header states, and segments of the size
-/// that it states. The rest of the input fills them.
+/// Returns a header with a valid start, and bits and segments of the sizes and counts that the header states. The rest
+/// of the input fills them.
 fn forged(input: &mut Input<'_>, limit: u64) -> Record {
     let kind = input.byte();
     let length = input.u16().into();
@@ -113,8 +113,8 @@ fn forged(input: &mut Input<'_>, limit: u64) -> Record {
     Record(fields)
 }
 
-/// Reads fields to the end of the input. The input has a string in full, or its length and the bytes that it
-/// repeats. In the second case, the length may be that of an array whose set bits an earlier field counts.
+/// Reads fields to the end of the input. For a string, the input has all bytes, or a length and the bytes that are
+/// repeated. With a length, the string may be a bit array whose set bits an earlier field counts.
 fn read(input: &mut Input<'_>) -> Record {
     let mut fields = Vec::new();
     let mut total_bytes = 0;

@@ -18,20 +18,20 @@ const STEPS_MAX: usize = 60;
 /// Largest number of adds of one step.
 const ADDS_MAX: usize = 2000;
 
-/// What is known of an item: how often it was added, and in which generation last.
+/// The number of adds of an item, and the generation of the last one.
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
     count: u64,
     added: u64,
 }
 
-/// The tables and what they must find.
+/// The table, and the items that it must find.
 struct World {
     table: Table,
     known: HashMap<(u64, u64), Known>,
-    /// The generation, if entries are timed.
+    /// The current generation, if entries are timed.
     now: u64,
-    /// Whether the table has no entries but those of known items.
+    /// Whether all entries of the table belong to known items.
     is_exact: bool,
 }
 
@@ -189,7 +189,7 @@ impl World {
                 match self.table.add_entry(entry, Counting::Sum, now, &any) {
                     Ok(_) => {}
                     Err(AddError::TooOften) => {
-                        // It is not known which items this entry stands for.
+                        // The items of this entry are unknown.
                         other.known.clear();
                         self.is_exact = false;
                     }
@@ -208,7 +208,7 @@ impl World {
     fn craft(&mut self, input: &mut Input<'_>) {
         self.is_exact = false;
         for _ in 0..=input.byte() & 15 {
-            // One that knows less of the hash is copied very often.
+            // An entry with fewer bits of the hash would be copied very often.
             let address_bits = self.table.segment_count().ilog2() + self.table.counts().blocks_log;
             let known_bits = (u32::from(input.byte()) % 70).max(address_bits.saturating_sub(8));
             let known = (u128::from(input.u64()) << 8 | u128::from(input.byte())) & ((1 << known_bits) - 1);
@@ -256,7 +256,8 @@ impl World {
         }
     }
 
-    /// Dumps the table part by part into a copy while it changes. What was in it all the time is in the copy.
+    /// Dumps the table part by part into a copy while the table changes. Items that were in it all the time must be in
+    /// the copy.
     fn dump(&mut self, input: &mut Input<'_>) {
         let any = Room::new(&u64::MAX);
         let mut copy = Table::try_of_counts(self.kind(), self.table.counts(), &any).unwrap();

@@ -36,7 +36,7 @@ struct World {
 /// When the items of a filter were added.
 #[derive(Clone, Default)]
 struct Times {
-    /// The moment from which each item counts.
+    /// The moment at which the window of each item begins.
     from_ms: HashMap<Vec<u8>, u64>,
     /// The newest moment at which an item was added.
     newest_ms: u64,
@@ -50,11 +50,11 @@ impl Times {
     }
 }
 
-/// A copy of the filter, possibly not complete yet.
+/// A copy of the filter, which may be incomplete.
 struct Copy {
     /// The iterator of the next chunk; `None` after the last one.
     iterator: Option<u64>,
-    /// The moment from which each item of the filter counted when the dump began.
+    /// The moment at which the window of each item in the filter had begun when the dump began.
     dumped_ms: HashMap<Vec<u8>, u64>,
     /// The items that were added to the copy.
     items: Times,
@@ -94,7 +94,7 @@ pub fn run(data: &[u8]) {
 }
 
 impl World {
-    /// Returns an upper bound of the filter's time, which stops when a clock goes back.
+    /// Returns an upper bound of the filter's time. If a clock goes back, this time stands still.
     fn time(&self) -> u64 {
         self.now_ms.max(self.items.newest_ms)
     }
@@ -224,7 +224,7 @@ impl World {
     fn check_copy(&mut self) {
         let Some(copy) = self.copy.take() else { return };
         self.pair.call(&[b"BF.CARD", COPY]);
-        // The time of a filter is never before that of its newest item, which a chunk may have but need not.
+        // The time of a filter is never before that of its newest item. A chunk may have this item or not.
         let now_min_ms = self.now_ms.max(copy.items.newest_ms);
         let now_ms = now_min_ms.max(copy.source_ms);
         let filter = self.pair.filter(COPY).unwrap();
@@ -237,7 +237,8 @@ impl World {
             let is_found = filter.contains(item, NoPrefetch);
             assert!(is_found || !must_have(*from_ms, now_ms), "no chunk had {}", item.escape_ascii());
         }
-        // One more generation for rounding, and one for the generation in which an add may lie.
+        // One more generation is for rounding, and one because an add may lie
+        // anywhere in its generation.
         let longest_ms = self.window_ms + self.window_ms / 14 * 2 + 2;
         let has_expired = |from_ms: u64| now_min_ms.saturating_sub(from_ms) > longest_ms;
         // A chunk also has items that were added after the header.

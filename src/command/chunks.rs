@@ -120,7 +120,9 @@ pub(super) fn load<'a>(
     let filter = filter::from_blob(blob, keyspace).map_err(|error| match error {
         DecodeError::Unsupported { .. } => CommandError::BadBlobVersion,
         DecodeError::TooLarge { .. } | DecodeError::OutOfMemory => header_error(error),
-        DecodeError::Truncated | DecodeError::PrereleaseOrder | DecodeError::Invalid(_) => CommandError::BadBlob,
+        DecodeError::Truncated | DecodeError::PrereleaseOrder | DecodeError::Invalid(_) => {
+            CommandError::BadBlob
+        }
     })?;
     let effects = publish(&mut open, key, KeyChange::received(Some(Box::new(filter))))?;
     reply.simple("OK");
