@@ -2,8 +2,8 @@
 //! the arguments of BF.LOAD.
 
 use everbloom::bloom::{Filter, Format};
+use everbloom::format::contents::CHUNK_BYTES;
 use everbloom::format::filter::{from_blob, from_header, load};
-use everbloom::format::segments::CHUNK_BYTES;
 
 use super::exercise::exercise;
 use super::forge::{self, TableForm};

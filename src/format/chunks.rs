@@ -2,31 +2,31 @@
 //! such chunks too.
 //!
 //! Iterator 0 requests the first chunk, the header. Each chunk comes with the iterator that requests the next one, and
-//! with which the chunk itself is loaded. The iterators of a dump count the bytes of all layers, in order, and then the
-//! [positions](POSITIONS) of the table, from [`first_iterator`] on, which depends on the dump id. So an iterator of a
-//! dump that has ended is not one of a later dump, except with a probability of its positions in 2^51. Even then no
-//! client takes that dump for its own: the chunks have another dump id, and the reply that ends a dump needs the
-//! iterator of its very end.
+//! with which the chunk itself is loaded. The other iterators of a dump are its positions plus [`first_iterator`], which
+//! depends on the dump id. So an iterator of a dump that has ended is an error in a later dump, except with a
+//! probability of positions / 2^51. Even then the chunks show by their dump id that they are from different dumps.
 //!
-//! A chunk never spans two layers, or a layer and the table.
-//!
-//! Every chunk ends with a [trailer](super::trailer): the dump id, and a checksum of the bytes, their iterator and that
-//! id. A chunk that is damaged, or that belongs to another filter or dump, is refused before it changes anything.
+//! Every chunk ends with a trailer: the dump id, and a checksum of the bytes, their iterator and that id. A chunk that
+//! is damaged, or that belongs to another filter or dump, is refused before it changes anything.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
 use thiserror::Error;
 
-use super::parts::{append_parts, read_parts};
-use super::segments::{chunk_at, chunks, locate};
+use super::contents::{append_parts, bits_at, layer_chunks, locate, read_parts};
+use super::record;
 use super::stream::DecodeError;
-use super::trailer::{ChunkWriter, verify};
 use crate::bloom::hash::murmur3::hash128;
 use crate::bloom::table::{POSITIONS, PartsError};
-use crate::bloom::{ByteLimit, DumpId, Filter, Memory, OutOfMemory, ReserveError};
+use crate::bloom::{ByteLimit, DumpId, Filter, ItemHash, Memory, OutOfMemory, ReserveError};
 
-pub use super::trailer::TRAILER_BYTES;
+/// Bytes of the dump id at the end of a chunk.
+const ID_BYTES: usize = 8;
+/// Bytes of the checksum, which is last.
+const CHECKSUM_BYTES: usize = 16;
+/// Bytes of the trailer.
+pub const TRAILER_BYTES: usize = ID_BYTES + CHECKSUM_BYTES;
 
 /// The iterators of all dumps. They have 53 bits, which a number of JavaScript holds exactly.
 const ITERATORS: Range<u64> = 1 << 52..1 << 53;
@@ -70,22 +70,16 @@ impl From<OutOfMemory> for DumpError {
     }
 }
 
-/// Returns the chunk that `iterator` requests, or `None` at the end of the dump. `encode` writes the header. O(bytes
-/// of the chunk).
+/// Returns the chunk that `iterator` requests, or `None` at the end of the dump. O(bytes of the chunk).
 ///
 /// # Errors
 /// [`DumpError`].
-pub(super) fn chunk<'f>(
-    filter: &Filter,
-    iterator: u64,
-    encode: impl FnOnce() -> Vec<u8>,
-) -> Result<Option<Chunk<'f>>, DumpError> {
+pub(super) fn chunk(filter: &Filter, iterator: u64) -> Result<Option<Chunk<'_>>, DumpError> {
     let dump = filter.dump().ok_or(DumpError::Ended)?;
-    let mut writer = ChunkWriter::default();
-    let next_iterator = if iterator == 0 {
-        let next_iterator = first_iterator(dump.id);
-        writer.write(&encode(), next_iterator, dump.id)?;
-        next_iterator
+    let mut data = Vec::new();
+    let end = if iterator == 0 {
+        append_payload(&record::encode(filter), &mut data)?;
+        0
     } else {
         let position = iterator.checked_sub(first_iterator(dump.id));
         let position = position.filter(|position| *position <= dump.end).ok_or(DumpError::Ended)?;
@@ -93,21 +87,50 @@ pub(super) fn chunk<'f>(
         if position == dump.end {
             return Ok(None);
         }
-        let end = match chunk_at(filter, position) {
-            Some(chunk) => {
-                let payload = writer.payload();
-                let bytes = chunk.bytes.len().saturating_add(TRAILER_BYTES);
-                payload.try_reserve_exact(bytes).map_err(|_| OutOfMemory)?;
-                payload.extend_from_slice(chunk.bytes);
-                chunk.end()
+        match bits_at(filter, position) {
+            Some(bits) => {
+                append_payload(bits, &mut data)?;
+                position.saturating_add(bits.len() as u64)
             }
-            None => append_table(filter, position, writer.payload())?.ok_or(DumpError::Ended)?,
-        };
-        let next_iterator = iterator_at(end, dump.id);
-        writer.seal(next_iterator, dump.id)?;
-        next_iterator
+            None => append_table(filter, position, &mut data)?.ok_or(DumpError::Ended)?,
+        }
     };
-    Ok(Some(Chunk { next_iterator, data: Cow::Owned(writer.into_chunk()) }))
+    let next_iterator = iterator_at(end, dump.id);
+    append_trailer(next_iterator, dump.id, &mut data)?;
+    Ok(Some(Chunk { next_iterator, data: Cow::Owned(data) }))
+}
+
+/// Appends bytes to an empty chunk. Also allocates the memory for the trailer.
+fn append_payload(payload: &[u8], data: &mut Vec<u8>) -> Result<(), OutOfMemory> {
+    data.try_reserve_exact(payload.len().saturating_add(TRAILER_BYTES)).map_err(|_| OutOfMemory)?;
+    data.extend_from_slice(payload);
+    Ok(())
+}
+
+/// Appends the trailer to the payload of a chunk.
+fn append_trailer(iterator: u64, id: DumpId, data: &mut Vec<u8>) -> Result<(), OutOfMemory> {
+    data.try_reserve(TRAILER_BYTES).map_err(|_| OutOfMemory)?;
+    let checksum = checksum(data, iterator, id);
+    data.extend_from_slice(&id.to_le_bytes());
+    data.extend_from_slice(&checksum);
+    Ok(())
+}
+
+/// Returns the checksum of a chunk: a hash of the hash of its payload, of the iterator that it is loaded with, and of
+/// its dump id.
+fn checksum(payload: &[u8], iterator: u64, id: DumpId) -> [u8; CHECKSUM_BYTES] {
+    let ItemHash { h1, h2 } = hash128(payload);
+    let digest = hash128(bytemuck::cast_slice(&[h1, h2, iterator, id]));
+    bytemuck::cast([digest.h1, digest.h2])
+}
+
+/// Returns the payload of a chunk and the id of its dump, if its checksum is that of a chunk with the iterator that
+/// `iterator` returns for this id.
+fn verify(data: &[u8], iterator: impl FnOnce(DumpId) -> u64) -> Option<(&[u8], DumpId)> {
+    let (bytes, expected) = data.split_last_chunk::<CHECKSUM_BYTES>()?;
+    let (payload, id) = bytes.split_last_chunk::<ID_BYTES>()?;
+    let id = DumpId::from_le_bytes(*id);
+    (checksum(payload, iterator(id), id) == *expected).then_some((payload, id))
 }
 
 /// Appends the parts of the table from a position of a dump on. Returns the position after them; `None` without a
@@ -182,10 +205,8 @@ pub(super) fn load_chunk(
         return load_parts(filter, payload, end, limit);
     }
     let position = end.checked_sub(payload.len() as u64).ok_or(ChunkError::BadData)?;
-    let located = locate(filter, position).ok_or(ChunkError::BadData)?;
-    let (index, offset) = (located.index, located.offset_of(position).filter(|_| end <= located.range.end));
-    let is_added = offset.is_some_and(|offset| filter.add_bytes(index, offset, payload));
-    if is_added { Ok(()) } else { Err(ChunkError::BadData) }
+    let (layer, offset) = locate(filter, position).ok_or(ChunkError::BadData)?;
+    if filter.add_bytes(layer, offset, payload) { Ok(()) } else { Err(ChunkError::BadData) }
 }
 
 /// Adds the parts of the table that a chunk has, which ends at a position of the table.
@@ -233,29 +254,38 @@ pub enum Rewritten<'d> {
 /// # Errors
 /// [`OutOfMemory`] if a chunk cannot be allocated; `emit` may have been called then.
 pub(super) fn rewrite(
-    header: &[u8],
     filter: &Filter,
     memory: impl Memory,
     fresh: u64,
     emit: &mut dyn FnMut(Rewritten<'_>),
 ) -> Result<(), OutOfMemory> {
-    let mut writer = ChunkWriter::default();
+    let header = record::encode(filter);
     // A child of the server may draw the same random numbers as the server draws for its next dumps.
-    let id = hash128(header).h1.wrapping_add(hash128(&fresh.to_le_bytes()).h2);
-    let iterator = first_iterator(id);
-    emit(Rewritten::Chunk { iterator, data: writer.write(header, iterator, id)? });
-    for (chunk, is_clear) in chunks(filter, memory) {
-        if !is_clear {
-            let iterator = iterator_at(chunk.end(), id);
-            emit(Rewritten::Chunk { iterator, data: writer.write(chunk.bytes, iterator, id)? });
+    let id = hash128(&header).h1.wrapping_add(hash128(&fresh.to_le_bytes()).h2);
+    let mut emit_chunk = |end: u64, data: &mut Vec<u8>| {
+        let iterator = iterator_at(end, id);
+        append_trailer(iterator, id, data)?;
+        emit(Rewritten::Chunk { iterator, data });
+        data.clear();
+        Ok(())
+    };
+    let (mut data, mut position) = (Vec::new(), 0u64);
+    append_payload(&header, &mut data)?;
+    emit_chunk(position, &mut data)?;
+    for layer in filter.layers() {
+        for (bits, is_clear) in layer_chunks(layer, memory) {
+            position = position.saturating_add(bits.len() as u64);
+            if !is_clear {
+                append_payload(bits, &mut data)?;
+                emit_chunk(position, &mut data)?;
+            }
         }
     }
-    let (mut position, end) = (filter.layers_end(), filter.dump_end());
+    let end = filter.dump_end();
     while position < end
-        && let Some(next) = append_table(filter, position, writer.payload())?
+        && let Some(next) = append_table(filter, position, &mut data)?
     {
-        let iterator = iterator_at(next, id);
-        emit(Rewritten::Chunk { iterator, data: writer.seal(iterator, id)? });
+        emit_chunk(next, &mut data)?;
         position = next;
     }
     Ok(())

@@ -16,9 +16,7 @@ pub fn save(filter: &mut Filter, sink: &mut impl Sink, memory: impl Memory) {
             let policy = **policy;
             valkeybloom::save(&policy, filter.layers_mut(), sink);
         }
-        _ => {
-            snapshot::save(&record::encode(filter), filter, sink, memory);
-        }
+        _ => snapshot::save(filter, sink, memory),
     }
 }
 
@@ -32,8 +30,13 @@ pub fn load(
     source: &mut impl Source,
     limit: &dyn ByteLimit,
 ) -> Result<Filter, DecodeError> {
+    // The other modules began with encoding version 0.
+    let oldest_version = if format == Format::Everbloom { 1 } else { 0 };
+    if !(oldest_version..=DataType::of(format).encoding_version).contains(&encoding_version) {
+        return Err(DecodeError::unsupported("encoding version", encoding_version.unsigned_abs()));
+    }
     match format {
-        Format::Everbloom if encoding_version == DataType::of(format).encoding_version => {
+        Format::Everbloom => {
             let filter = snapshot::load(source, limit)?;
             // Filters of valkey-bloom have this record in dumps only.
             if filter.format() == Format::Everbloom {
@@ -41,10 +44,6 @@ pub fn load(
             } else {
                 Err(DecodeError::Invalid("policy"))
             }
-        }
-        Format::Everbloom => {
-            let got = encoding_version.unsigned_abs().into();
-            Err(DecodeError::Unsupported { what: "encoding version", got })
         }
         Format::RedisBloom => redisbloom::rdb::load(source, encoding_version, limit),
         Format::ValkeyBloom => valkeybloom::load(source, encoding_version, limit),
@@ -78,7 +77,7 @@ pub fn rewrite(
         }
         _ => {}
     }
-    chunks::rewrite(&record::encode(filter), filter, memory, fresh, emit)
+    chunks::rewrite(filter, memory, fresh, emit)
 }
 
 /// Returns the chunk that `iterator` requests, or `None` at the end of the dump. [`Filter::begin_dump`] must come
@@ -89,7 +88,7 @@ pub fn rewrite(
 pub fn chunk(filter: &Filter, iterator: u64) -> Result<Option<Chunk<'_>>, DumpError> {
     match filter.policy() {
         Policy::RedisBloom(policy) => Ok(redisbloom::chunk(policy, filter, iterator)),
-        _ => chunks::chunk(filter, iterator, || record::encode(filter)),
+        _ => chunks::chunk(filter, iterator),
     }
 }
 

@@ -7,14 +7,12 @@
 
 pub mod chunks;
 pub mod client;
+pub mod contents;
 pub mod filter;
-mod parts;
 pub mod record;
 pub mod redisbloom;
-pub mod segments;
 pub mod snapshot;
 mod stream;
-mod trailer;
 pub mod valkeybloom;
 
 pub use stream::{DecodeError, Sink, Source, UnsignedOrBytes};

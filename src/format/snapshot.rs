@@ -4,18 +4,17 @@
 //! The string of a piece whose bits are all clear is empty, and so is that of a segment without entries. So an empty
 //! filter of any size is saved and loaded without touching its memory.
 
-use super::parts::read_words;
+use super::contents::{CHUNK_BYTES, layer_chunks, read_words};
 use super::record::{self, Record};
-use super::segments::{CHUNK_BYTES, pieces};
 use super::stream::{DecodeError, Sink, Source};
 use crate::bloom::table::{EntryKind, Table};
 use crate::bloom::{ByteLimit, Filter, Layer, Memory, Room};
 
 /// Writes a filter. O(bytes that may be set).
-pub(super) fn save(header: &[u8], filter: &Filter, sink: &mut impl Sink, memory: impl Memory) {
-    sink.bytes(header);
+pub(super) fn save(filter: &Filter, sink: &mut impl Sink, memory: impl Memory) {
+    sink.bytes(&record::encode(filter));
     for layer in filter.layers() {
-        for (bytes, is_clear) in pieces(layer, memory) {
+        for (bytes, is_clear) in layer_chunks(layer, memory) {
             sink.bytes(if is_clear { &[] } else { bytes });
         }
     }

@@ -4,11 +4,13 @@
 use std::ops::Deref;
 
 use bincode::Options;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use thiserror::Error;
 
+use crate::bloom::limits::LAYERS_MAX;
 use crate::bloom::table::PartsError;
-use crate::bloom::{Limit, ReserveError};
+use crate::bloom::{Limit, OutOfMemory, ReserveError};
 
 /// Writes the fields of an encoding, in order.
 pub trait Sink {
@@ -106,6 +108,19 @@ pub enum DecodeError {
     OutOfMemory,
 }
 
+impl DecodeError {
+    /// Returns the error for a version or number that this release does not know.
+    pub(super) fn unsupported(what: &'static str, got: impl Into<u64>) -> Self {
+        Self::Unsupported { what, got: got.into() }
+    }
+}
+
+impl From<OutOfMemory> for DecodeError {
+    fn from(OutOfMemory: OutOfMemory) -> Self {
+        Self::OutOfMemory
+    }
+}
+
 impl From<ReserveError> for DecodeError {
     /// Converts the error of a filter whose number of layers was checked before.
     fn from(error: ReserveError) -> Self {
@@ -136,7 +151,7 @@ fn options() -> impl Options {
         .with_fixint_encoding()
         .with_little_endian()
         .with_limit(RECORD_MAX_BYTES)
-        .reject_trailing_bytes()
+        .allow_trailing_bytes()
 }
 
 /// Appends a record.
@@ -146,14 +161,13 @@ pub(super) fn append(bytes: &mut Vec<u8>, record: &impl Serialize) {
     debug_assert!(written.is_ok());
 }
 
-/// Reads a record that takes up all of `bytes`.
-pub(super) fn read<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, DecodeError> {
-    options().deserialize(bytes).map_err(|_| DecodeError::Truncated)
+/// Returns the record at the start of `rest`, and removes it from there.
+pub(super) fn read<T: DeserializeOwned>(rest: &mut &[u8]) -> Result<T, DecodeError> {
+    options().deserialize_from(rest).map_err(|_| DecodeError::Truncated)
 }
 
-/// Returns the first bytes and removes them from `rest`.
-pub(super) fn take<'b, const BYTES: usize>(rest: &mut &'b [u8]) -> Result<&'b [u8; BYTES], DecodeError> {
-    let (taken, after) = rest.split_first_chunk().ok_or(DecodeError::Truncated)?;
-    *rest = after;
-    Ok(taken)
+/// Returns a number of layers, if it is at least `least` and at most [`LAYERS_MAX`].
+pub(super) fn checked_layers(layers: u64, least: usize) -> Result<usize, DecodeError> {
+    let layers = usize::try_from(layers).ok().filter(|layers| (least..=LAYERS_MAX).contains(layers));
+    layers.ok_or(DecodeError::Invalid("layer count"))
 }

@@ -1,7 +1,5 @@
 //! A layer: bits, the hash and layout of their items, and the number of items. Its rules.
 
-use std::ops::Range;
-
 use super::array::BitArray;
 use super::layout::{LayerParameters, Layout, Placement};
 use super::sizing::LayerShape;
@@ -169,12 +167,6 @@ impl Layer {
     #[must_use]
     pub fn shape(&self) -> Option<LayerShape> {
         LayerShape::of(self.layout(), self.positions(), self.capacity_items)
-    }
-
-    /// Returns the byte range of the layer in a dump, after layers that end at `end`. O(1).
-    #[must_use]
-    pub fn dump_range(&self, end: u64) -> Range<u64> {
-        end..end.saturating_add(self.bits.size_bytes())
     }
 
     /// Returns whether the layer has no items and no set bits.

@@ -82,7 +82,7 @@ impl Filter {
     /// Returns the bytes of all layers, which is where the positions of the table begin in a dump. O(layers).
     #[must_use]
     pub fn layers_end(&self) -> u64 {
-        self.layers().iter().fold(0, |end, layer| layer.dump_range(end).end)
+        self.layers().iter().fold(0, |end, layer| end.saturating_add(layer.bits().size_bytes()))
     }
 
     /// Returns the end of a dump: the bytes of all layers, and [`POSITIONS`] of the table. O(layers).

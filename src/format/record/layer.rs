@@ -7,9 +7,9 @@ use crate::bloom::bits::layout::{LayerParameters, Prime, SchemeLayout};
 use crate::bloom::bits::sizing::LayerShape;
 use crate::bloom::hash::murmur2::Murmur2;
 use crate::bloom::hash::scheme::{ItemEncoding, Scheme, SchemeParameters};
-use crate::bloom::hash::siphash::{HashKey, KEY_BYTES, SEED_BYTES, Seed};
+use crate::bloom::hash::siphash::{HashKey, Seed};
 use crate::bloom::{Hash, Layer, LayerSpec, Layout, Placement};
-use crate::format::stream::{DecodeError, append, read, take};
+use crate::format::stream::{DecodeError, append, read};
 
 /// Bytes of the part of fixed size.
 pub const LAYER_BYTES: usize = 40;
@@ -102,38 +102,38 @@ impl LayerPart {
 
     /// Reads the part for a layer from the start of `rest`.
     pub(super) fn read(rest: &mut &[u8], has_head: bool) -> Result<PlannedLayer, DecodeError> {
-        let part: Self = read(take::<LAYER_BYTES>(rest)?)?;
+        let part: Self = read(rest)?;
         let hash = read_hash(part.hash, part.encoding, rest)?;
-        let spec = match part.layout {
-            SCATTERED | PAGED => part.own(hash)?,
-            MODULO => part.spec(hash, part.modulo(rest)?, has_head),
+        let layout = match part.layout {
+            SCATTERED | PAGED => part.own()?,
+            MODULO => part.modulo(rest)?,
             PRIME => {
-                let layout =
-                    Prime::new(part.probes.into(), part.size_bits).ok_or(DecodeError::Invalid("probes"))?;
-                part.spec(hash, Layout::Prime(layout), has_head)
+                let layout = Prime::new(part.probes.into(), part.size_bits);
+                Layout::Prime(layout.ok_or(DecodeError::Invalid("probes"))?)
             }
-            SCHEME => part.spec(hash, part.scheme(&hash, rest)?, has_head),
-            got => return Err(DecodeError::Unsupported { what: "layout", got: got.into() }),
+            SCHEME => part.scheme(&hash, rest)?,
+            got => return Err(DecodeError::unsupported("layout", got)),
         };
-        Ok(PlannedLayer { spec, items: part.items, set_bits: part.set_bits })
+        let Self { size_bits, capacity_items, items, set_bits, .. } = part;
+        if set_bits > size_bits {
+            return Err(DecodeError::Invalid("set bits"));
+        }
+        let placement = Placement::new(hash, layout);
+        let spec = LayerSpec { placement, size_bits, capacity_items, has_head };
+        Ok(PlannedLayer { spec, items, set_bits })
     }
 
-    fn spec(&self, hash: Hash, layout: Layout, has_head: bool) -> LayerSpec {
-        let (size_bits, capacity_items) = (self.size_bits, self.capacity_items);
-        LayerSpec { placement: Placement::new(hash, layout), size_bits, capacity_items, has_head }
-    }
-
-    /// Returns the spec of a layer with one of everbloom's own layouts.
-    fn own(&self, hash: Hash) -> Result<LayerSpec, DecodeError> {
+    /// Returns one of everbloom's own layouts.
+    fn own(&self) -> Result<Layout, DecodeError> {
         let lines = if self.layout == PAGED { self.detail.max(1) } else { 0 };
         let (positions, probes, capacity_items) = (self.size_bits, self.probes.into(), self.capacity_items);
         let shape = LayerShape { lines, probes, positions, capacity_items };
         shape.validate().map_err(DecodeError::Invalid)?;
-        Ok(LayerSpec::of_shape(shape, hash))
+        Ok(shape.layout())
     }
 
     fn modulo(&self, rest: &mut &[u8]) -> Result<Layout, DecodeError> {
-        let part: ModuloPart = read(take::<24>(rest)?)?;
+        let part: ModuloPart = read(rest)?;
         let parameters = LayerParameters {
             capacity_items: self.capacity_items,
             error_rate: f64::from_bits(part.error_rate),
@@ -149,7 +149,7 @@ impl LayerPart {
     }
 
     fn scheme(&self, hash: &Hash, rest: &mut &[u8]) -> Result<Layout, DecodeError> {
-        let size_bits = read(take::<8>(rest)?)?;
+        let size_bits = read(rest)?;
         let Hash::Client(scheme, encoding) = *hash else { return Err(DecodeError::Invalid("hash")) };
         let parameters =
             SchemeParameters { scheme, encoding, shift: self.detail, probes: self.probes.into(), size_bits };
@@ -183,22 +183,22 @@ pub(super) fn key_of(hash: &Hash) -> &[u8] {
 
 /// Reads the hash with these numbers. Takes its key from `rest`.
 pub(super) fn read_hash(number: u8, encoding: u8, rest: &mut &[u8]) -> Result<Hash, DecodeError> {
-    let unsupported = |what, got: u8| DecodeError::Unsupported { what, got: got.into() };
     Ok(match number {
         MURMUR3_X64_128 => Hash::Murmur3,
-        SIPHASH_1_3_128 => Hash::Keyed(HashKey::new(*take::<KEY_BYTES>(rest)?)),
+        SIPHASH_1_3_128 => Hash::Keyed(HashKey::new(read(rest)?)),
         REDISBLOOM_NARROW => Hash::RedisBloom(Murmur2::Narrow),
         REDISBLOOM_WIDE => Hash::RedisBloom(Murmur2::Wide),
         REDISBLOOM_WIDE_CUT_SEEDS => Hash::RedisBloom(Murmur2::WideCutSeeds),
         VALKEY_BLOOM_FIXED_SEED | VALKEY_BLOOM_RANDOM_SEED => {
-            let seed = Seed::marked(*take::<SEED_BYTES>(rest)?, number == VALKEY_BLOOM_RANDOM_SEED);
+            let seed = Seed::marked(read(rest)?, number == VALKEY_BLOOM_RANDOM_SEED);
             Hash::ValkeyBloom(seed.ok_or(DecodeError::Invalid("seed"))?)
         }
         CLIENT_SCHEME.. => {
-            let scheme = Scheme::from_id(number & !CLIENT_SCHEME)
-                .ok_or(unsupported("scheme", number & !CLIENT_SCHEME))?;
-            Hash::Client(scheme, ItemEncoding::from_id(encoding).ok_or(unsupported("encoding", encoding))?)
+            let id = number & !CLIENT_SCHEME;
+            let scheme = Scheme::from_id(id).ok_or(DecodeError::unsupported("scheme", id))?;
+            let unsupported = DecodeError::unsupported("encoding", encoding);
+            Hash::Client(scheme, ItemEncoding::from_id(encoding).ok_or(unsupported)?)
         }
-        _ => return Err(unsupported("hash", number)),
+        _ => return Err(DecodeError::unsupported("hash", number)),
     })
 }

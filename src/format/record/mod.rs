@@ -9,10 +9,10 @@ mod table;
 
 use layer::LayerPart;
 use policy::PolicyPart;
-use table::{PlannedTable, TableRecord, used_slots};
+use table::{PlannedTable, TableRecord};
 
 use super::client::GuavaHeader;
-use super::stream::DecodeError;
+use super::stream::{DecodeError, append, checked_layers};
 use crate::bloom::filter::policy::BitOrder;
 use crate::bloom::{ByteLimit, Filter, Footprint, Layer, LayerSpec, Room, Table};
 
@@ -23,13 +23,14 @@ pub use table::TABLE_BYTES;
 /// Returns the record of a filter. O(layers).
 #[must_use]
 pub fn encode(filter: &Filter) -> Vec<u8> {
-    encode_with(filter, |_, layer| layer.counts().set_bits, used_slots(filter.table()))
+    let used_slots = filter.table().map_or(0, Table::used_slots);
+    encode_with(filter, |_, layer| layer.counts().set_bits, used_slots)
 }
 
 /// Returns the record of a filter with the given numbers of set bits and used slots.
 fn encode_with(filter: &Filter, set_bits: impl Fn(usize, &Layer) -> u64, used_slots: u64) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(POLICY_BYTES + LAYER_BYTES * filter.layer_count() + TABLE_BYTES);
-    PolicyPart::of(filter).append(&mut bytes);
+    append(&mut bytes, &PolicyPart::of(filter));
     for (index, layer) in filter.layers().iter().enumerate() {
         LayerPart::append(layer, set_bits(index, layer), &mut bytes);
     }
@@ -64,12 +65,11 @@ struct PlannedLayer {
 pub fn decode(bytes: &[u8], limit: &dyn ByteLimit) -> Result<Record, DecodeError> {
     let mut rest = bytes;
     let part = PolicyPart::read(&mut rest)?;
-    let layer_count = part.layer_count()?;
+    let layer_count = checked_layers(part.layer_count.into(), if part.has_table() { 0 } else { 1 })?;
     let (mut planned, mut footprint) = (Vec::with_capacity(layer_count), Footprint::default());
     for _ in 0..layer_count {
         let layer = LayerPart::read(&mut rest, part.has_heads())?;
-        let LayerSpec { placement, size_bits, .. } = &layer.spec;
-        footprint = footprint.and_layer(size_bits.div_ceil(8), placement.layout().probes());
+        footprint = footprint.with_layer_spec(&layer.spec);
         footprint.check(limit)?;
         planned.push(layer);
     }
@@ -81,10 +81,7 @@ pub fn decode(bytes: &[u8], limit: &dyn ByteLimit) -> Result<Record, DecodeError
     }
     let (mut layers, mut set_bits) = (Vec::with_capacity(layer_count), Vec::new());
     for PlannedLayer { spec, items, set_bits: set } in planned {
-        if set > spec.size_bits {
-            return Err(DecodeError::Invalid("set bits"));
-        }
-        let mut layer = Layer::try_new(spec).map_err(|_| DecodeError::OutOfMemory)?;
+        let mut layer = Layer::try_new(spec)?;
         layer.set_items(items);
         layers.push(layer);
         set_bits.push(set);

@@ -4,9 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::bloom::filter::policy::{BitOrder, Imported, StringForm, ValkeyBloom};
 use crate::bloom::generation::Span;
-use crate::bloom::limits::LAYERS_MAX;
 use crate::bloom::{Filter, Growth, Policy, Promise, Window};
-use crate::format::stream::{DecodeError, append, read, take};
+use crate::format::stream::{DecodeError, read};
 
 /// The first bytes of every record.
 const MAGIC: [u8; 4] = *b"evbl";
@@ -44,7 +43,7 @@ pub(super) struct PolicyPart {
     /// Imported: the order of the bits in the client's string.
     order: u8,
     reserved: u8,
-    layer_count: u16,
+    pub(super) layer_count: u16,
     /// 0 for a fixed filter.
     expansion: u32,
     error_rate: f64,
@@ -106,31 +105,13 @@ impl PolicyPart {
         }
     }
 
-    /// Appends the part.
-    pub(super) fn append(&self, bytes: &mut Vec<u8>) {
-        append(bytes, self);
-    }
-
     /// Reads the part from the start of `rest`.
     pub(super) fn read(rest: &mut &[u8]) -> Result<Self, DecodeError> {
-        let part: Self = read(take::<POLICY_BYTES>(rest)?)?;
+        let part: Self = read(rest)?;
         match part {
             Self { magic: MAGIC, version: VERSION, .. } => Ok(part),
-            Self { magic: MAGIC, version: got, .. } => {
-                Err(DecodeError::Unsupported { what: "version", got: got.into() })
-            }
+            Self { magic: MAGIC, version, .. } => Err(DecodeError::unsupported("version", version)),
             _ => Err(DecodeError::Invalid("magic")),
-        }
-    }
-
-    /// Returns the number of layers, if it is within the limits.
-    pub(super) fn layer_count(&self) -> Result<usize, DecodeError> {
-        let layers = usize::from(self.layer_count);
-        let least = if self.has_table() { 0 } else { 1 };
-        if (least..=LAYERS_MAX).contains(&layers) {
-            Ok(layers)
-        } else {
-            Err(DecodeError::Invalid("layer count"))
         }
     }
 
@@ -163,7 +144,7 @@ impl PolicyPart {
                 Policy::Window(Box::new(window))
             }
             IMPORTED => {
-                let unsupported = DecodeError::Unsupported { what: "bit order", got: self.order.into() };
+                let unsupported = DecodeError::unsupported("bit order", self.order);
                 let order = BitOrder::from_id(self.order).ok_or(unsupported)?;
                 let form = StringForm { order, length_bytes: self.length };
                 Policy::Imported(Box::new(Imported {
@@ -182,7 +163,7 @@ impl PolicyPart {
                     growth,
                 }))
             }
-            got => return Err(DecodeError::Unsupported { what: "policy", got: got.into() }),
+            got => return Err(DecodeError::unsupported("policy", got)),
         })
     }
 }

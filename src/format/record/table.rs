@@ -4,9 +4,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::layer::{key_of, numbers_of, read_hash};
-use crate::bloom::table::{EntryKind, GENERATIONS, History, Loading, Schedule, Table, TableCounts};
+use crate::bloom::table::{EntryKind, GENERATIONS, History, Loading, Schedule, TableCounts};
 use crate::bloom::{Filter, Hash};
-use crate::format::stream::{DecodeError, append, read, take};
+use crate::format::stream::{DecodeError, append, read};
 
 /// Bytes of the part of fixed size.
 pub const TABLE_BYTES: usize = 48;
@@ -86,16 +86,16 @@ impl TableRecord {
 
     /// Reads the part for a table of entries of a kind from the start of `rest`.
     pub(super) fn read(rest: &mut &[u8], kind: EntryKind) -> Result<PlannedTable, DecodeError> {
-        let part: Self = read(take::<TABLE_BYTES>(rest)?)?;
+        let part: Self = read(rest)?;
         let Self { base_bits: base, blocks, segments_first, used_slots, items, entries, .. } = part;
         let hash = read_hash(part.hash, 0, rest)?;
         let schedule = match part.schedule {
             GROWING => Schedule::Growing { base, longer_from: blocks },
             LEVEL => Schedule::Level { base, blocks_log: blocks, segments: segments_first },
-            got => return Err(DecodeError::Unsupported { what: "schedule", got: got.into() }),
+            got => return Err(DecodeError::unsupported("schedule", got)),
         };
         let history = if kind == EntryKind::Timed {
-            let HistoryPart { newest, items } = read(take::<{ 8 + GENERATIONS * 8 }>(rest)?)?;
+            let HistoryPart { newest, items } = read(rest)?;
             History { newest, items }
         } else {
             History::default()
@@ -106,9 +106,4 @@ impl TableRecord {
         let counts = TableCounts { schedule, items, entries, history, segments, blocks_log, loading };
         Ok(PlannedTable { hash, counts, used_slots })
     }
-}
-
-/// Returns the slots that a table has in use; 0 without a table.
-pub(super) fn used_slots(table: Option<&Table>) -> u64 {
-    table.map_or(0, Table::used_slots)
 }

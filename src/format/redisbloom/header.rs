@@ -2,11 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Totals, checked_layers, checked_options, filter_of, layer_spec};
+use super::{Totals, checked_options, filter_of, layer_spec};
 use crate::bloom::bits::layout::LayerParameters;
 use crate::bloom::filter::policy::RedisBloom;
 use crate::bloom::{ByteLimit, Filter, Layer};
-use crate::format::stream::{DecodeError, append, read};
+use crate::format::stream::{DecodeError, append, checked_layers, read};
 
 /// Bytes of the part for the filter.
 pub const CHAIN_HEADER_BYTES: usize = 20;
@@ -62,8 +62,8 @@ pub fn encode(policy: &RedisBloom, filter: &Filter) -> Vec<u8> {
 /// The first wrong field, [`DecodeError::TooLarge`] if the filter exceeds the limit, or [`DecodeError::OutOfMemory`].
 pub fn decode(bytes: &[u8], limit: &dyn ByteLimit) -> Result<Filter, DecodeError> {
     let (head, rest) = bytes.split_at_checked(OLD_CHAIN_HEADER_BYTES).ok_or(DecodeError::Truncated)?;
-    let mut chain: ChainHeader = read(&[head, &RedisBloom::OLDEST_GROWTH.to_le_bytes()].concat())?;
-    let layer_count = checked_layers(chain.layer_count.into())?;
+    let mut chain: ChainHeader = read(&mut &*[head, &RedisBloom::OLDEST_GROWTH.to_le_bytes()].concat())?;
+    let layer_count = checked_layers(chain.layer_count.into(), 1)?;
     let (layers, layer_bytes) = if rest.len() == layer_count * OLD_LAYER_HEADER_BYTES {
         (rest, OLD_LAYER_HEADER_BYTES)
     } else {
@@ -74,17 +74,17 @@ pub fn decode(bytes: &[u8], limit: &dyn ByteLimit) -> Result<Filter, DecodeError
         (layers, shape.ok_or(DecodeError::Invalid("header length"))?)
     };
     let options = checked_options(chain.options.into())?;
-    let (mut totals, mut specs) = (Totals::default(), Vec::with_capacity(layer_count));
+    let (mut totals, mut specs) = (Totals::new(limit), Vec::with_capacity(layer_count));
     for layer in layers.chunks(layer_bytes) {
         let header = LayerHeader::read(layer)?;
         let spec = layer_spec(&header.parameters(), header.size_bytes, options)?;
-        let items = totals.add(header.size_bytes, spec.placement.layout().probes(), header.items, limit)?;
+        let items = totals.add(&spec, header.items)?;
         specs.push((spec, items));
     }
     totals.check_items(chain.items)?;
     let mut layers = Vec::with_capacity(layer_count);
     for (spec, items) in specs {
-        let mut layer = Layer::try_new(spec).map_err(|_| DecodeError::OutOfMemory)?;
+        let mut layer = Layer::try_new(spec)?;
         layer.set_items(items);
         layers.push(layer);
     }
@@ -95,8 +95,8 @@ impl LayerHeader {
     /// Reads a layer in either shape. The older shape has only the lower half of the capacity.
     fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
         match bytes.split_at_checked(OLD_LAYER_HEADER_BYTES - 1) {
-            Some((fields, exponent @ [_])) => read(&[fields, &[0; 4], exponent].concat()),
-            _ => read(bytes),
+            Some((fields, exponent @ [_])) => read(&mut &*[fields, &[0; 4], exponent].concat()),
+            _ => read(&mut &*bytes),
         }
     }
 

@@ -11,12 +11,11 @@ pub mod rdb;
 use std::borrow::Cow;
 
 use super::chunks::{Chunk, ChunkError, Rewritten};
-use super::segments::{chunk_at, locate};
+use super::contents::{bits_at, locate};
 use super::stream::DecodeError;
 use crate::bloom::bits::layout::{LayerParameters, Modulo};
 use crate::bloom::filter::policy::RedisBloom;
 use crate::bloom::filter::policy::redisbloom::RedisBloomOptions;
-use crate::bloom::limits::LAYERS_MAX;
 use crate::bloom::{ByteLimit, Filter, Footprint, Hash, Layer, LayerSpec, Layout, Placement, Policy};
 
 /// The iterator that goes with a header.
@@ -28,8 +27,9 @@ pub(super) fn chunk<'f>(policy: &RedisBloom, filter: &'f Filter, iterator: u64) 
         let data = Cow::Owned(header::encode(policy, filter));
         return Some(Chunk { next_iterator: HEADER_ITERATOR, data });
     };
-    let chunk = chunk_at(filter, position)?;
-    Some(Chunk { next_iterator: chunk.end().saturating_add(1), data: Cow::Borrowed(chunk.bytes) })
+    let bits = bits_at(filter, position)?;
+    let next_iterator = iterator.saturating_add(bits.len() as u64);
+    Some(Chunk { next_iterator, data: Cow::Borrowed(bits) })
 }
 
 /// Sets the bits of a chunk. RedisBloom overwrites them instead, and loses items that were added meanwhile.
@@ -44,9 +44,8 @@ pub(super) fn load_chunk(filter: &mut Filter, next_iterator: u64, data: &[u8]) -
         .filter(|_| next_iterator > 0)
         .ok_or(ChunkError::BadData)?;
     let position = start.checked_sub(1).ok_or(ChunkError::BeyondEnd)?;
-    let located = locate(filter, position).ok_or(ChunkError::BeyondEnd)?;
-    let offset = located.offset_of(position).ok_or(ChunkError::BeyondEnd)?;
-    if filter.add_bytes(located.index, offset, data) { Ok(()) } else { Err(ChunkError::TooBig) }
+    let (layer, offset) = locate(filter, position).ok_or(ChunkError::BeyondEnd)?;
+    if filter.add_bytes(layer, offset, data) { Ok(()) } else { Err(ChunkError::TooBig) }
 }
 
 /// Calls `emit` with the commands that recreate the filter. Clear chunks are not omitted, because RedisBloom before
@@ -59,53 +58,39 @@ pub(super) fn rewrite(policy: &RedisBloom, filter: &Filter, emit: &mut dyn FnMut
     }
 }
 
-/// Returns the number of layers, if it is within the limits.
-fn checked_layers(layers: u64) -> Result<usize, DecodeError> {
-    usize::try_from(layers)
-        .ok()
-        .filter(|layers| (1..=LAYERS_MAX).contains(layers))
-        .ok_or(DecodeError::Invalid("layer count"))
-}
-
 /// Returns the options, if all of their bits are known.
 fn checked_options(bits: u64) -> Result<RedisBloomOptions, DecodeError> {
-    RedisBloomOptions::from_bits(bits).ok_or(DecodeError::Unsupported { what: "options", got: bits })
+    RedisBloomOptions::from_bits(bits).ok_or(DecodeError::unsupported("options", bits))
 }
 
 /// The sums over the layers that were read so far.
-#[derive(Default)]
-struct Totals {
+struct Totals<'l> {
+    limit: &'l dyn ByteLimit,
     items: u64,
     footprint: Footprint,
 }
 
-impl Totals {
+impl<'l> Totals<'l> {
+    /// Returns the sums over no layers.
+    fn new(limit: &'l dyn ByteLimit) -> Self {
+        Self { limit, items: 0, footprint: Footprint::default() }
+    }
+
     /// Returns the footprint with one more layer, if the limits permit it.
-    fn with_layer(
-        &self,
-        size_bytes: u64,
-        probes: u32,
-        limit: &dyn ByteLimit,
-    ) -> Result<Footprint, DecodeError> {
+    fn with_layer(&self, size_bytes: u64, probes: u32) -> Result<Footprint, DecodeError> {
         let footprint = self.footprint.and_layer(size_bytes, probes);
-        footprint.check(limit)?;
+        footprint.check(self.limit)?;
         Ok(footprint)
     }
 
     /// Adds a layer with its items, if the limits permit it. Returns its items, at most as many as it can hold.
-    fn add(
-        &mut self,
-        size_bytes: u64,
-        probes: u32,
-        items: u64,
-        limit: &dyn ByteLimit,
-    ) -> Result<u64, DecodeError> {
-        self.footprint = self.with_layer(size_bytes, probes, limit)?;
+    fn add(&mut self, spec: &LayerSpec, items: u64) -> Result<u64, DecodeError> {
+        self.footprint = self.with_layer(spec.size_bits.div_ceil(8), spec.placement.layout().probes())?;
         let sum = self.items.checked_add(items).filter(|sum| *sum <= Modulo::ITEMS_MAX);
         self.items = sum.ok_or(DecodeError::Invalid("items of the layers"))?;
         // Each item has set a clear bit. RedisBloom does not check this, so its dumps and snapshots may have larger
         // counts.
-        Ok(items.min(size_bytes.saturating_mul(8)))
+        Ok(items.min(spec.size_bits))
     }
 
     /// Checks that the sum of the items of all layers is that of the filter.

@@ -1,13 +1,12 @@
 //! RedisBloom's snapshot of a filter: data type `MBbloom--`. Encodings 0 to 4 are read, 4 is written.
 
-use super::{Totals, checked_layers, checked_options, filter_of, layer_spec};
+use super::{Totals, checked_options, filter_of, layer_spec};
 use crate::bloom::bits::layout::LayerParameters;
 use crate::bloom::filter::policy::RedisBloom;
 use crate::bloom::filter::policy::redisbloom::RedisBloomOptions;
 use crate::bloom::filter::policy::redisbloom::sizing::unrounded_bits;
-use crate::bloom::{ByteLimit, Filter, Format, Layer};
-use crate::format::DataType;
-use crate::format::stream::{DecodeError, Sink, Source};
+use crate::bloom::{ByteLimit, Filter, Layer};
+use crate::format::stream::{DecodeError, Sink, Source, checked_layers};
 
 /// First encoding with the bits of a layer. Before it, they follow from the capacity.
 const WITH_BITS: i32 = 1;
@@ -35,74 +34,50 @@ pub fn save(policy: &RedisBloom, filter: &Filter, sink: &mut impl Sink) {
     }
 }
 
-/// Reads what any release wrote. O(bytes); takes the memory of the filter and of its largest layer.
+/// Reads a filter in encoding `version`, 0 to 4. O(bytes); takes the memory of the filter and of its largest layer.
 ///
 /// # Errors
 /// The first wrong field.
-pub fn load(
-    source: &mut impl Source,
-    encoding_version: i32,
-    limit: &dyn ByteLimit,
-) -> Result<Filter, DecodeError> {
-    if !(0..=DataType::of(Format::RedisBloom).encoding_version).contains(&encoding_version) {
-        let got = u64::from(encoding_version.unsigned_abs());
-        return Err(DecodeError::Unsupported { what: "encoding version", got });
-    }
+pub fn load(source: &mut impl Source, version: i32, limit: &dyn ByteLimit) -> Result<Filter, DecodeError> {
     let items = source.unsigned()?;
-    let layer_count = checked_layers(source.unsigned()?)?;
-    let options = match encoding_version {
+    let layer_count = checked_layers(source.unsigned()?, 1)?;
+    let options = match version {
         ..WITH_OPTIONS => RedisBloomOptions::OLDEST,
         _ => checked_options(source.unsigned()?)?,
     };
-    let growth = match encoding_version {
+    let growth = match version {
         ..WITH_GROWTH => RedisBloom::OLDEST_GROWTH,
         _ => u32::try_from(source.unsigned()?).map_err(|_| DecodeError::Invalid("growth"))?,
     };
-    let mut reader = LayerReader { encoding_version, options, limit, totals: Totals::default() };
-    let mut layers = Vec::with_capacity(layer_count);
+    let (mut totals, mut layers) = (Totals::new(limit), Vec::with_capacity(layer_count));
     for _ in 0..layer_count {
-        layers.push(reader.read(source)?);
-    }
-    reader.totals.check_items(items)?;
-    filter_of(options, growth, layers)
-}
-
-/// Reads the layers of one filter.
-struct LayerReader<'a> {
-    encoding_version: i32,
-    options: RedisBloomOptions,
-    limit: &'a dyn ByteLimit,
-    totals: Totals,
-}
-
-impl LayerReader<'_> {
-    fn read(&mut self, source: &mut impl Source) -> Result<Layer, DecodeError> {
-        let parameters = self.parameters(source)?;
+        let parameters = read_parameters(source, version)?;
         let least_bytes = parameters.least_bytes().map_err(DecodeError::Invalid)?;
-        let probes = u32::try_from(parameters.probes).unwrap_or(u32::MAX);
         // Checked before the array is read, because a host may allocate a string when it reads its length.
-        self.totals.with_layer(least_bytes, probes, self.limit)?;
+        totals.with_layer(least_bytes, u32::try_from(parameters.probes).unwrap_or(u32::MAX))?;
         let bytes = source.bytes()?;
-        let size_bytes = bytes.len() as u64;
-        let spec = layer_spec(&parameters, size_bytes, self.options)?;
-        let items = self.totals.add(size_bytes, probes, source.unsigned()?, self.limit)?;
-        let mut layer = Layer::try_new(spec).map_err(|_| DecodeError::OutOfMemory)?;
+        let spec = layer_spec(&parameters, bytes.len() as u64, options)?;
+        let items = totals.add(&spec, source.unsigned()?)?;
+        let mut layer = Layer::try_new(spec)?;
         if !layer.bits_mut().add_bytes(0, &bytes) {
             return Err(DecodeError::Invalid("size of the bit array"));
         }
         layer.set_items(items);
-        Ok(layer)
+        layers.push(layer);
     }
+    totals.check_items(items)?;
+    filter_of(options, growth, layers)
+}
 
-    fn parameters(&self, source: &mut impl Source) -> Result<LayerParameters, DecodeError> {
-        let capacity_items = source.unsigned()?;
-        let error_rate = source.double()?;
-        let probes = source.unsigned()?;
-        let bits_per_item = source.double()?;
-        let (size_bits, exponent) = match self.encoding_version {
-            ..WITH_BITS => (unrounded_bits(capacity_items, bits_per_item), 0),
-            _ => (source.unsigned()?, source.unsigned()?),
-        };
-        Ok(LayerParameters { capacity_items, error_rate, probes, bits_per_item, size_bits, exponent })
-    }
+/// Reads the fields of a layer before its bit array.
+fn read_parameters(source: &mut impl Source, version: i32) -> Result<LayerParameters, DecodeError> {
+    let capacity_items = source.unsigned()?;
+    let error_rate = source.double()?;
+    let probes = source.unsigned()?;
+    let bits_per_item = source.double()?;
+    let (size_bits, exponent) = match version {
+        ..WITH_BITS => (unrounded_bits(capacity_items, bits_per_item), 0),
+        _ => (source.unsigned()?, source.unsigned()?),
+    };
+    Ok(LayerParameters { capacity_items, error_rate, probes, bits_per_item, size_bits, exponent })
 }

@@ -3,11 +3,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Builder, FilterFields, SLICE_HEADER_BYTES, Slice, seed_of, slice_header};
+use super::{Builder, FilterFields, SLICE_HEAD_BYTES, Slice, SliceHead, fill, seed_of};
 use crate::bloom::filter::policy::ValkeyBloom;
-use crate::bloom::hash::siphash::Seed;
 use crate::bloom::{ByteLimit, Filter, Layer, OutOfMemory};
-use crate::format::stream::{self, DecodeError, append};
+use crate::format::stream::{DecodeError, append, read};
 
 /// First byte of a blob.
 const VERSION: u8 = 1;
@@ -38,23 +37,24 @@ struct Counts {
 /// # Errors
 /// [`OutOfMemory`].
 pub fn encode(policy: &ValkeyBloom, layers: &[Layer]) -> Result<Vec<u8>, OutOfMemory> {
-    let slice_bytes = |layer: &Layer| SLICE_HEADER_BYTES.saturating_add(layer.bits().bytes().len());
+    let slice_bytes = |layer: &Layer| SLICE_HEAD_BYTES.saturating_add(layer.bits().bytes().len());
     let layer_bytes = |layer| slice_bytes(layer).saturating_add(size_of::<u64>() + COUNTS_BYTES);
     let size_bytes = layers.iter().map(layer_bytes).fold(HEAD_BYTES, usize::saturating_add);
     let mut blob = Vec::new();
     blob.try_reserve_exact(size_bytes).map_err(|_| OutOfMemory)?;
+    let seed = seed_of(layers);
     let head = Head {
         version: VERSION,
         expansion: policy.growth.expansion(),
         error_rate: policy.error_rate,
         tightening_ratio: policy.tightening_ratio,
-        is_seed_random: seed_of(layers).is_random().into(),
+        is_seed_random: seed.is_random().into(),
         layers: layers.len() as u64,
     };
     append(&mut blob, &head);
     for layer in layers {
-        blob.extend_from_slice(&(slice_bytes(layer) as u64).to_le_bytes());
-        blob.extend_from_slice(&slice_header(layer, seed_of(layers).bytes()));
+        append(&mut blob, &(slice_bytes(layer) as u64));
+        SliceHead::append(layer, &seed, &mut blob);
         blob.extend_from_slice(layer.bits().bytes());
         let signed = |items| i64::try_from(items).unwrap_or(i64::MAX);
         let items = signed(layer.counts().items);
@@ -67,44 +67,24 @@ pub fn encode(policy: &ValkeyBloom, layers: &[Layer]) -> Result<Vec<u8>, OutOfMe
 ///
 /// # Errors
 /// The first wrong field.
-pub fn decode(blob: &[u8], limit: &dyn ByteLimit) -> Result<Filter, DecodeError> {
-    let (head, mut rest) = read::<Head>(blob, HEAD_BYTES)?;
-    if head.version != VERSION {
-        return Err(DecodeError::Unsupported { what: "version", got: head.version.into() });
+pub fn decode(mut blob: &[u8], limit: &dyn ByteLimit) -> Result<Filter, DecodeError> {
+    let Head { version, expansion, error_rate, tightening_ratio, is_seed_random, layers } = read(&mut blob)?;
+    if version != VERSION {
+        return Err(DecodeError::unsupported("version", version));
     }
-    let is_random = match head.is_seed_random {
-        0 => false,
-        1 => true,
-        _ => return Err(DecodeError::Invalid("seed mark")),
-    };
-    let fields = FilterFields {
-        layers: head.layers,
-        expansion: head.expansion.into(),
-        error_rate: head.error_rate,
-        tightening_ratio: head.tightening_ratio,
-    };
+    let (expansion, is_seed_random) = (expansion.into(), is_seed_random.into());
+    let fields = FilterFields { layers, expansion, error_rate, tightening_ratio, is_seed_random };
     let mut builder = Builder::new(fields, limit)?;
-    for _ in 0..head.layers {
-        let (slice_bytes, after) = rest.split_first_chunk().ok_or(DecodeError::Truncated)?;
-        let slice_bytes = usize::try_from(u64::from_le_bytes(*slice_bytes)).ok();
-        let (bytes, after) =
-            slice_bytes.and_then(|bytes| after.split_at_checked(bytes)).ok_or(DecodeError::Truncated)?;
-        let slice = Slice::decode(bytes)?;
-        let (counts, after) = read::<Counts>(after, COUNTS_BYTES)?;
-        let items = u64::try_from(counts.items).map_err(|_| DecodeError::Invalid("items"))?;
-        let capacity_items =
-            u64::try_from(counts.capacity_items).map_err(|_| DecodeError::Invalid("capacity"))?;
-        let seed = Seed::marked(slice.seed, is_random).ok_or(DecodeError::Invalid("seed"))?;
-        builder.push(slice.fields(capacity_items, items), seed, |layer| {
-            layer.bits_mut().add_bytes(0, slice.bits)
-        })?;
-        rest = after;
+    for _ in 0..layers {
+        let slice_bytes: u64 = read(&mut blob)?;
+        let slice = usize::try_from(slice_bytes).ok().and_then(|bytes| blob.split_at_checked(bytes));
+        let (slice, rest) = slice.ok_or(DecodeError::Truncated)?;
+        blob = rest;
+        let slice = Slice::decode(slice)?;
+        let Counts { items, capacity_items } = read(&mut blob)?;
+        let items = u64::try_from(items).map_err(|_| DecodeError::Invalid("items"))?;
+        let capacity_items = u64::try_from(capacity_items).map_err(|_| DecodeError::Invalid("capacity"))?;
+        builder.push(&slice, capacity_items, items, fill)?;
     }
-    if rest.is_empty() { builder.finish() } else { Err(DecodeError::Invalid("length")) }
-}
-
-/// Returns a record of `size_bytes` bytes and what comes after it.
-fn read<'a, T: Deserialize<'a>>(bytes: &'a [u8], size_bytes: usize) -> Result<(T, &'a [u8]), DecodeError> {
-    let (record, rest) = bytes.split_at_checked(size_bytes).ok_or(DecodeError::Truncated)?;
-    Ok((stream::read(record)?, rest))
+    if blob.is_empty() { builder.finish() } else { Err(DecodeError::Invalid("length")) }
 }

@@ -19,22 +19,41 @@
 mod blob;
 mod rdb;
 
-use super::stream::DecodeError;
+use serde::{Deserialize, Serialize};
+
+use super::stream::{DecodeError, append, checked_layers, read};
 use crate::bloom::bits::layout::Prime;
 use crate::bloom::filter::policy::ValkeyBloom;
 use crate::bloom::hash::siphash::{SEED_BYTES, Seed};
-use crate::bloom::limits::{LAYER_MAX_BYTES, LAYERS_MAX};
+use crate::bloom::limits::LAYER_MAX_BYTES;
 use crate::bloom::{ByteLimit, Filter, Footprint, Growth, Hash, Layer, LayerSpec, Layout, Placement, Policy};
 
 pub use blob::{decode as decode_blob, encode as encode_blob};
 pub use rdb::{load, save};
 
 /// Bytes of a slice before the bits.
-const SLICE_HEADER_BYTES: usize = 1 + 8 + 4 + SEED_BYTES;
-/// Version of the header of a slice.
+const SLICE_HEAD_BYTES: usize = 1 + 8 + 4 + SEED_BYTES;
+/// Version of the head of a slice.
 const SLICE_VERSION: u8 = 1;
 
-/// The fields of a slice. Its bits are not copied yet.
+/// What is before the bits of a slice.
+#[derive(Serialize, Deserialize)]
+struct SliceHead {
+    version: u8,
+    size_bytes: u64,
+    probes: u32,
+    seed: [u8; SEED_BYTES],
+}
+
+impl SliceHead {
+    /// Appends the head of the slice of a layer.
+    fn append(layer: &Layer, seed: &Seed, bytes: &mut Vec<u8>) {
+        let (size_bytes, probes) = (layer.bits().size_bytes(), layer.layout().probes());
+        append(bytes, &Self { version: SLICE_VERSION, size_bytes, probes, seed: *seed.bytes() });
+    }
+}
+
+/// A slice. Its bits are not copied yet.
 #[derive(Clone, Copy, Debug)]
 struct Slice<'a> {
     /// Probes per item; not checked yet.
@@ -46,28 +65,16 @@ struct Slice<'a> {
 }
 
 impl<'a> Slice<'a> {
-    /// Reads a slice. The length of the bits must be that of the header. Allocates nothing.
-    fn decode(bytes: &'a [u8]) -> Result<Self, DecodeError> {
-        let (version, rest) = bytes.split_first_chunk::<1>().ok_or(DecodeError::Truncated)?;
-        if *version != [SLICE_VERSION] {
-            return Err(DecodeError::Unsupported {
-                what: "version of a layer",
-                got: u8::from_le_bytes(*version).into(),
-            });
+    /// Reads a slice. The length of the bits must be that of the head. Allocates nothing.
+    fn decode(mut bytes: &'a [u8]) -> Result<Self, DecodeError> {
+        let SliceHead { version, size_bytes, probes, seed } = read(&mut bytes)?;
+        if version != SLICE_VERSION {
+            return Err(DecodeError::unsupported("version of a layer", version));
         }
-        let (size_bytes, rest) = rest.split_first_chunk().ok_or(DecodeError::Truncated)?;
-        let (probes, rest) = rest.split_first_chunk().ok_or(DecodeError::Truncated)?;
-        let (seed, bits) = rest.split_first_chunk().ok_or(DecodeError::Truncated)?;
-        if u64::from_le_bytes(*size_bytes) != bits.len() as u64 {
+        if size_bytes != bytes.len() as u64 {
             return Err(DecodeError::Invalid("length of a layer"));
         }
-        Ok(Self { probes: u32::from_le_bytes(*probes), seed: *seed, bits })
-    }
-
-    /// Returns the fields of the layer.
-    fn fields(&self, capacity_items: u64, items: u64) -> LayerFields {
-        let size_bytes = self.bits.len() as u64;
-        LayerFields { size_bytes, probes: self.probes, capacity_items, items }
+        Ok(Self { probes, seed, bits: bytes })
     }
 }
 
@@ -77,16 +84,6 @@ fn seed_of(layers: &[Layer]) -> Seed {
         Some(Hash::ValkeyBloom(seed)) => *seed,
         _ => Seed::FIXED,
     }
-}
-
-/// Returns the header of the slice of a layer.
-fn slice_header(layer: &Layer, seed: &[u8; SEED_BYTES]) -> [u8; SLICE_HEADER_BYTES] {
-    let size_bytes = layer.bits().size_bytes().to_le_bytes();
-    let probes = layer.layout().probes().to_le_bytes();
-    let mut header = [SLICE_VERSION; SLICE_HEADER_BYTES];
-    let fields = size_bytes.iter().chain(&probes).chain(seed);
-    header.iter_mut().skip(1).zip(fields).for_each(|(to, from)| *to = *from);
-    header
 }
 
 /// The fields of a filter that come before its layers.
@@ -100,22 +97,16 @@ struct FilterFields {
     error_rate: f64,
     /// Tightening ratio.
     tightening_ratio: f64,
-}
-
-/// The fields of a layer besides its bits and seed.
-#[derive(Clone, Copy, Debug)]
-struct LayerFields {
-    size_bytes: u64,
-    probes: u32,
-    capacity_items: u64,
-    items: u64,
+    /// 1 with a random seed, 0 with the fixed one.
+    is_seed_random: u64,
 }
 
 /// Builds a filter layer by layer. Checks every field before it is used, and all sizes before memory is allocated.
 struct Builder<'l> {
-    fields: FilterFields,
-    growth: Growth,
-    seed: Option<Seed>,
+    layer_count: usize,
+    /// The capacity is not known before the first layer.
+    policy: ValkeyBloom,
+    is_seed_random: bool,
     layers: Vec<Layer>,
     footprint: Footprint,
     limit: &'l dyn ByteLimit,
@@ -124,72 +115,70 @@ struct Builder<'l> {
 impl<'l> Builder<'l> {
     /// Checks the fields of the filter.
     fn new(fields: FilterFields, limit: &'l dyn ByteLimit) -> Result<Self, DecodeError> {
-        let layers = usize::try_from(fields.layers).ok().filter(|layers| (1..=LAYERS_MAX).contains(layers));
-        if layers.is_none() {
-            return Err(DecodeError::Invalid("layer count"));
+        let FilterFields { layers, expansion, error_rate, tightening_ratio, is_seed_random } = fields;
+        let layer_count = checked_layers(layers, 1)?;
+        let expansion = u32::try_from(expansion).map_err(|_| DecodeError::Invalid("expansion"))?;
+        let growth = Growth::from_expansion(expansion);
+        let policy = ValkeyBloom { error_rate, tightening_ratio, capacity_items: 1, growth };
+        policy.validate().map_err(DecodeError::Invalid)?;
+        if is_seed_random > 1 {
+            return Err(DecodeError::Invalid("seed mark"));
         }
-        let expansion = u32::try_from(fields.expansion).map_err(|_| DecodeError::Invalid("expansion"))?;
-        let builder = Self {
-            fields,
-            growth: Growth::from_expansion(expansion),
-            seed: None,
-            layers: Vec::new(),
+        Ok(Self {
+            layer_count,
+            policy,
+            is_seed_random: is_seed_random == 1,
+            layers: Vec::with_capacity(layer_count),
             footprint: Footprint::default(),
             limit,
-        };
-        builder.policy(1).validate().map_err(DecodeError::Invalid)?;
-        Ok(builder)
+        })
     }
 
     /// Returns whether the next layer is the last one, which is the only one that need not be full.
     fn is_at_last(&self) -> bool {
-        self.layers.len() as u64 == self.fields.layers.saturating_sub(1)
+        self.layers.len() == self.layer_count.saturating_sub(1)
     }
 
-    /// Adds a layer whose bits `fill` writes.
+    /// Adds a layer with the bits of a slice, which `fill` writes.
     fn push(
         &mut self,
-        fields: LayerFields,
-        seed: Seed,
-        fill: impl FnOnce(&mut Layer) -> bool,
+        slice: &Slice<'_>,
+        capacity_items: u64,
+        items: u64,
+        fill: fn(&mut Layer, &[u8]) -> bool,
     ) -> Result<(), DecodeError> {
-        if *self.seed.get_or_insert(seed) != seed {
-            return Err(DecodeError::Invalid("seed"));
-        }
-        let mut layer = Layer::try_new(self.check(fields, seed)?).map_err(|_| DecodeError::OutOfMemory)?;
-        if !fill(&mut layer) {
+        let seed = Seed::marked(slice.seed, self.is_seed_random)
+            .filter(|seed| self.layers.is_empty() || seed_of(&self.layers) == *seed);
+        let seed = seed.ok_or(DecodeError::Invalid("seed"))?;
+        let size_bytes = slice.bits.len() as u64;
+        if !(1..=LAYER_MAX_BYTES).contains(&size_bytes) {
             return Err(DecodeError::Invalid("length of a layer"));
         }
-        layer.set_items(fields.items);
-        self.layers.try_reserve(1).map_err(|_| DecodeError::OutOfMemory)?;
+        let size_bits = size_bytes.saturating_mul(8);
+        let layout = Prime::new(slice.probes, size_bits).ok_or(DecodeError::Invalid("probes"))?;
+        let placement = Placement::new(Hash::ValkeyBloom(seed), Layout::Prime(layout));
+        let spec = LayerSpec { placement, size_bits, capacity_items, has_head: true };
+        self.footprint = self.footprint.with_layer_spec(&spec);
+        self.footprint.check(self.limit)?;
+        let mut layer = Layer::try_new(spec)?;
+        if !fill(&mut layer, slice.bits) {
+            return Err(DecodeError::Invalid("length of a layer"));
+        }
+        layer.set_items(items);
         self.layers.push(layer);
         Ok(())
     }
 
-    /// Returns the filter, which must have all of its layers.
+    /// Returns the filter of the layers. It checks the other fields.
     fn finish(self) -> Result<Filter, DecodeError> {
         let first = self.layers.first().ok_or(DecodeError::Truncated)?;
-        if self.layers.len() as u64 != self.fields.layers {
-            return Err(DecodeError::Truncated);
-        }
-        let policy = Policy::ValkeyBloom(Box::new(self.policy(first.capacity_items())));
+        let policy = ValkeyBloom { capacity_items: first.capacity_items(), ..self.policy };
+        let policy = Policy::ValkeyBloom(Box::new(policy));
         Filter::from_parts(policy, self.layers, None).map_err(DecodeError::Invalid)
     }
+}
 
-    fn policy(&self, capacity_items: u64) -> ValkeyBloom {
-        let FilterFields { error_rate, tightening_ratio, .. } = self.fields;
-        ValkeyBloom { error_rate, tightening_ratio, capacity_items, growth: self.growth }
-    }
-
-    /// Checks the fields that determine the memory. The filter checks the others.
-    fn check(&mut self, fields: LayerFields, seed: Seed) -> Result<LayerSpec, DecodeError> {
-        let LayerFields { size_bytes, probes, capacity_items, .. } = fields;
-        let size_bits = size_bytes.checked_mul(8).filter(|_| (1..=LAYER_MAX_BYTES).contains(&size_bytes));
-        let size_bits = size_bits.ok_or(DecodeError::Invalid("length of a layer"))?;
-        let layout = Layout::Prime(Prime::new(probes, size_bits).ok_or(DecodeError::Invalid("probes"))?);
-        self.footprint = self.footprint.and_layer(size_bytes, probes);
-        self.footprint.check(self.limit)?;
-        let placement = Placement::new(Hash::ValkeyBloom(seed), layout);
-        Ok(LayerSpec { placement, size_bits, capacity_items, has_head: true })
-    }
+/// Sets the bits of a slice.
+fn fill(layer: &mut Layer, bits: &[u8]) -> bool {
+    layer.bits_mut().add_bytes(0, bits)
 }

@@ -13,9 +13,9 @@ use everbloom::bloom::hash::scheme::{ItemEncoding, Scheme, SchemeParameters};
 use everbloom::bloom::hash::siphash::HashKey;
 use everbloom::bloom::{Filter, FilterSpec, Growth, Hash, Policy, Promise, Table, UnknownMemory, Window};
 use everbloom::format::DecodeError;
+use everbloom::format::contents::CHUNK_BYTES;
 use everbloom::format::filter::{chunk, from_header};
 use everbloom::format::record::POLICY_BYTES;
-use everbloom::format::segments::CHUNK_BYTES;
 
 use crate::support::make::{
     ANY, KEY, START_MS, add, contains, counting, imported, keyed, keyed_window, own, plain, promise,

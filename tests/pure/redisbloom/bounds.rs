@@ -6,7 +6,7 @@ use everbloom::bloom::limits::{LAYERS_MAX, PROBES_TOTAL_MAX};
 use everbloom::bloom::{AddError, Added, Filter, Footprint, ReserveError};
 use everbloom::format::DecodeError;
 use everbloom::format::chunks::ChunkError;
-use everbloom::format::segments::CHUNK_BYTES;
+use everbloom::format::contents::CHUNK_BYTES;
 
 use super::hostile::{LIMIT_BYTES, bases};
 use super::{add, chunk, from_header, load, load_chunk, read};

@@ -1,0 +1,138 @@
+//! The bits of layers and the segments of tables, in strings of bounded size: those of a snapshot and the payloads of
+//! the chunks of a dump.
+//!
+//! A dump has the bytes of all layers, the oldest first, and then the [positions](POSITIONS) of the table. A chunk never
+//! spans two layers, or a layer and the table.
+
+use serde::{Deserialize, Serialize};
+
+use super::stream::{DecodeError, append, read};
+use crate::bloom::bits::is_clear;
+use crate::bloom::table::{POSITIONS, Table, TablePart};
+use crate::bloom::{Filter, Layer, Memory, OutOfMemory};
+
+/// Most bytes of a layer in one string of a snapshot or one chunk of a dump: 16 MiB. It bounds the memory that
+/// saving, dumping and loading take besides the filter. Snapshots are read in strings of this length, so it is part
+/// of the format and must not change.
+pub const CHUNK_BYTES: usize = 16 << 20;
+
+/// Returns the bits of a layer in strings of [`CHUNK_BYTES`], each with whether it is clear. Does not touch memory
+/// that was never written to. O(bytes that may be set).
+pub(super) fn layer_chunks<'f, M: Memory + 'f>(
+    layer: &'f Layer,
+    memory: M,
+) -> impl Iterator<Item = (&'f [u8], bool)> {
+    let occupancy = layer.bits().occupancy(memory);
+    layer.bits().bytes().chunks(CHUNK_BYTES).scan(0usize, move |start, bytes| {
+        let range = *start..start.saturating_add(bytes.len());
+        *start = range.end;
+        Some((bytes, occupancy.is_clear(range) || is_clear(bytes)))
+    })
+}
+
+/// Returns the number of the layer with a position of a dump, and the offset of the position in its bytes; `None` after
+/// the last layer. O(layers).
+pub(super) fn locate(filter: &Filter, position: u64) -> Option<(usize, usize)> {
+    let mut offset = position;
+    for (number, layer) in filter.layers().iter().enumerate() {
+        let Some(after) = offset.checked_sub(layer.bits().size_bytes()) else {
+            return Some((number, usize::try_from(offset).ok()?));
+        };
+        offset = after;
+    }
+    None
+}
+
+/// Returns the bits from a position of a dump on, at most [`CHUNK_BYTES`] of one layer; `None` after the last layer.
+/// O(layers).
+pub(super) fn bits_at(filter: &Filter, position: u64) -> Option<&[u8]> {
+    let (number, offset) = locate(filter, position)?;
+    filter.layers().get(number)?.bits().bytes_from(offset, CHUNK_BYTES)
+}
+
+/// Returns the words of a string of little-endian words. O(bytes).
+///
+/// # Errors
+/// [`DecodeError`].
+pub(super) fn read_words(bytes: &[u8]) -> Result<Box<[u64]>, DecodeError> {
+    if !bytes.len().is_multiple_of(8) {
+        return Err(DecodeError::Invalid("segment length"));
+    }
+    let words = bytemuck::try_zeroed_slice_box(bytes.len() / 8);
+    let mut words = words.map_err(|()| DecodeError::OutOfMemory)?;
+    bytemuck::cast_slice_mut(&mut words).copy_from_slice(bytes);
+    Ok(words)
+}
+
+/// What is before the words of a segment in a chunk. Unused fields are 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct PartHead {
+    number: u32,
+    words: u32,
+    depth: u8,
+    blocks_log: u8,
+    reserved: [u8; 6],
+    stamp: u64,
+}
+
+/// Bytes of a [`PartHead`].
+const PART_HEAD_BYTES: usize = 24;
+
+/// Bytes that a segment counts in a chunk at least, so that the time for a chunk of many empty segments is bounded.
+const COUNTED_MIN_BYTES: usize = 64;
+
+/// Appends the segments from a position of the table on, about [`CHUNK_BYTES`]. Returns the position after the last.
+///
+/// # Errors
+/// [`OutOfMemory`].
+pub(super) fn append_parts(table: &Table, position: u64, bytes: &mut Vec<u8>) -> Result<u64, OutOfMemory> {
+    let (mut position, mut counted_bytes) = (position, 0usize);
+    while counted_bytes < CHUNK_BYTES {
+        let Some((part, end)) = table.part_at(position)? else { break };
+        position = end;
+        let words: &[u8] = bytemuck::cast_slice(&part.words);
+        let part_bytes = PART_HEAD_BYTES.saturating_add(words.len());
+        counted_bytes = counted_bytes.saturating_add(part_bytes.max(COUNTED_MIN_BYTES));
+        if words.is_empty() && part.stamp == 0 {
+            continue;
+        }
+        bytes.try_reserve(part_bytes).map_err(|_| OutOfMemory)?;
+        let head = PartHead {
+            number: u32::try_from(part.number).unwrap_or(u32::MAX),
+            words: u32::try_from(part.words.len()).unwrap_or(u32::MAX),
+            depth: u8::try_from(part.depth).unwrap_or(u8::MAX),
+            blocks_log: u8::try_from(part.blocks_log).unwrap_or(u8::MAX),
+            stamp: part.stamp,
+            ..PartHead::default()
+        };
+        append(bytes, &head);
+        bytes.extend_from_slice(words);
+    }
+    Ok(position)
+}
+
+/// Returns the segments of a chunk that ends at a position of the table.
+///
+/// # Errors
+/// [`DecodeError`].
+pub(super) fn read_parts(mut bytes: &[u8], end: u64) -> Result<Vec<TablePart>, DecodeError> {
+    if end > POSITIONS {
+        return Err(DecodeError::Invalid("position"));
+    }
+    let mut parts = Vec::new();
+    while !bytes.is_empty() {
+        let PartHead { number, words, depth, blocks_log, reserved, stamp } = read(&mut bytes)?;
+        let length = (words as usize).checked_mul(8).ok_or(DecodeError::Truncated)?;
+        let (words, rest) = bytes.split_at_checked(length).ok_or(DecodeError::Truncated)?;
+        bytes = rest;
+        let first = u64::from(number.reverse_bits());
+        if reserved != [0; 6] || first >= end {
+            return Err(DecodeError::Invalid("part"));
+        }
+        let words = read_words(words)?;
+        parts.try_reserve(1).map_err(|_| DecodeError::OutOfMemory)?;
+        let number = number as usize;
+        parts.push(TablePart { number, depth: depth.into(), blocks_log: blocks_log.into(), stamp, words });
+    }
+    Ok(parts)
+}
