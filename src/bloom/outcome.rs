@@ -87,6 +87,12 @@ pub trait ByteLimit {
     }
 }
 
+impl ByteLimit for Limit {
+    fn limit(&self) -> Limit {
+        *self
+    }
+}
+
 impl ByteLimit for u64 {
     fn limit(&self) -> Limit {
         (*self).into()

@@ -113,7 +113,7 @@ impl CommandOptions {
     ) -> Result<bool, CommandError> {
         let options = arguments.command().spec().syntax;
         while let Some(word) = arguments.optional() {
-            if end.is_some_and(|end| word.eq_ignore_ascii_case(end.as_bytes())) {
+            if end.is_some_and(|end| is_named(end, word)) {
                 return Ok(true);
             }
             match find(options, word) {
@@ -175,14 +175,12 @@ impl CommandOptions {
 
 /// Returns the token of the option that `word` names, in any case.
 fn find(options: &[ArgumentSpec], word: &[u8]) -> Option<&'static str> {
-    options.iter().filter(|option| option.presence == Presence::Optional).find_map(|option| {
-        match option.kind {
-            ArgumentKind::OneOf(choices) if option.token.is_none() => {
-                choices.iter().find_map(|choice| choice.token.filter(|token| is_named(token, word)))
-            }
-            _ => option.token.filter(|token| is_named(token, word)),
-        }
-    })
+    let options = options.iter().filter(|option| option.presence == Presence::Optional);
+    let tokens = options.flat_map(|option| match option.kind {
+        ArgumentKind::OneOf(choices) if option.token.is_none() => choices,
+        _ => std::slice::from_ref(option),
+    });
+    tokens.filter_map(|option| option.token).find(|token| is_named(token, word))
 }
 
 /// Returns whether a word of the client is this name, in any case.

@@ -10,7 +10,7 @@ use super::options::{CommandOptions, CreationOptions};
 use super::replicated::Creation;
 use super::table::KeyAccess;
 use crate::bloom::limits::EXPANSION_MAX;
-use crate::bloom::{ByteLimit, Filter, Format, Limit};
+use crate::bloom::{Filter, Format, Limit};
 
 /// BF.RESERVE: `key error_rate capacity [EXPANSION n] [NONSCALING] [SATURATE] [KEYED] [FORMAT format]
 /// [COUNTING] [WINDOW s | PWINDOW ms] [NOREFRESH] [EX s | PX ms | EXAT s | PXAT ms] [IFNOTEXISTS]`. O(1).
@@ -111,27 +111,12 @@ pub(super) fn clear<'a>(
         reply.simple("OK");
         return Ok(Effects::default());
     }
-    let limit = LimitOrOwnSize { limit: keyspace, own_bytes: filter.size_bytes() };
+    // The size must be checked, because a filter from a crafted header can have a large first layer. The current size is
+    // allowed, because the limit may have been lowered since the filter was created.
+    let limit = keyspace.limit();
+    let limit = Limit { bytes: limit.bytes.max(filter.size_bytes()), ..limit };
     let emptied = filter.try_emptied(&limit).map_err(CommandError::Reserve)?;
     key.replace(emptied);
     reply.simple("OK");
     Ok(Effects { replication: Replication::Verbatim, cleared: true, ..Effects::default() })
-}
-
-/// A limit that also allows the current size of the filter. A setting may have become smaller than that. The size of
-/// the emptied filter must be checked, because a filter from a crafted header can have a large first layer.
-struct LimitOrOwnSize<'h, H> {
-    limit: &'h H,
-    own_bytes: u64,
-}
-
-impl<H: ByteLimit> ByteLimit for LimitOrOwnSize<'_, H> {
-    fn limit(&self) -> Limit {
-        let limit = self.limit.limit();
-        Limit { bytes: limit.bytes.max(self.own_bytes), ..limit }
-    }
-
-    fn permits(&self, needed_bytes: u64) -> Result<(), Limit> {
-        if needed_bytes <= self.own_bytes { Ok(()) } else { self.limit.permits(needed_bytes) }
-    }
 }

@@ -6,7 +6,7 @@ use everbloom::{BloomFilter, DecodeError, Format, Loader, Source, UnsignedOrByte
 use redis::{Value, from_redis_value};
 
 use super::failure::Failure;
-use super::server::{CallError, Connection};
+use super::server::{CallError, Connection, format_of};
 
 /// A chunk with its iterator for BF.LOADCHUNK, or why it could not be read.
 pub(crate) type ChunkResult = Result<(u64, Vec<u8>), Failure>;
@@ -76,14 +76,10 @@ pub(crate) fn of_dump(payload: &[u8]) -> Option<BloomFilter> {
 
 /// Returns the format and the encoding version that the number of a data type stands for.
 fn data_type_of(number: u64) -> Option<(Format, i32)> {
-    let letter =
-        |place: u64| NAME_LETTERS.get(usize::try_from(number >> (58 - 6 * place) & 63).ok()?).copied();
-    let format = match (0..9).map(letter).collect::<Option<Vec<u8>>>()?.as_slice() {
-        b"everbloom" => Format::Everbloom,
-        b"MBbloom--" => Format::RedisBloom,
-        b"bloomfltr" => Format::ValkeyBloom,
-        _ => return None,
-    };
+    let letter = |place: u64| NAME_LETTERS.get(usize::try_from(number >> (58 - 6 * place) & 63).ok()?);
+    let name: String =
+        (0..9).map(|place| letter(place).map(|letter| char::from(*letter))).collect::<Option<_>>()?;
+    let format = format_of(&name)?;
     Some((format, i32::try_from(number & 1023).ok()?))
 }
 

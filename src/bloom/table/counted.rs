@@ -152,7 +152,7 @@ impl Table {
     /// joins two segments.
     ///
     /// # Errors
-    /// [`OutOfMemory`]; nothing changed.
+    /// [`OutOfMemory`]. Nothing has changed.
     #[inline(always)]
     pub(super) fn remove_counted(
         &mut self,

@@ -177,7 +177,7 @@ impl Directory {
     /// Allocates memory for one more segment.
     ///
     /// # Errors
-    /// [`OutOfMemory`]; nothing changed.
+    /// [`OutOfMemory`]. Nothing has changed.
     fn try_reserve(&mut self) -> Result<(), OutOfMemory> {
         if let Self::One(first) = self {
             let (mut pieces, mut piece) = (try_with_capacity(1)?, try_with_capacity(PIECE_FIRST_SEGMENTS)?);
@@ -205,7 +205,7 @@ impl Directory {
     /// Appends a segment.
     ///
     /// # Errors
-    /// [`OutOfMemory`]; nothing changed.
+    /// [`OutOfMemory`]. Nothing has changed.
     pub(super) fn try_push(&mut self, segment: Segment) -> Result<(), OutOfMemory> {
         self.try_reserve()?;
         self.push(segment);
@@ -352,7 +352,7 @@ impl SegmentChanges {
     /// Makes the change.
     ///
     /// # Errors
-    /// [`OutOfMemory`]; nothing changed.
+    /// [`OutOfMemory`]. Nothing has changed.
     pub(super) fn commit(self, table: &mut Table) -> Result<(), OutOfMemory> {
         if self.pushed.is_some() {
             // The directory of one segment does not store the numbers of void entries, so they are taken over.

@@ -192,7 +192,7 @@ impl Table {
     /// segments, and the first of them would overfill segments of a table that is too small.
     ///
     /// # Errors
-    /// [`AddError`]; copies to other addresses may have been added.
+    /// [`AddError`]. Copies may have been added to some addresses.
     pub fn add_entry(
         &mut self,
         entry: Entry,

@@ -49,7 +49,7 @@ impl Table {
     /// segment afterwards. A segment of the largest size can still be full. O(slots of a segment).
     ///
     /// # Errors
-    /// [`ReserveError`]; nothing changed.
+    /// [`ReserveError`]. Nothing has changed.
     #[inline(never)]
     pub(super) fn make_room(&mut self, demand: SlotDemand, room: &Room<'_>) -> Result<(), ReserveError> {
         // After a refusal nothing grows in this command. But removing expired entries makes room without growth.
@@ -68,7 +68,7 @@ impl Table {
     /// cause a split, void entries would be copied again and again. O(slots of a segment).
     ///
     /// # Errors
-    /// [`ReserveError`]; nothing changed.
+    /// [`ReserveError`]. Nothing has changed.
     pub(super) fn enlarge(&mut self, demand: SlotDemand, room: &Room<'_>) -> Result<(), ReserveError> {
         Ok(self.plan_room(demand, false, room)?.commit(self)?)
     }
@@ -105,7 +105,7 @@ impl Table {
     /// they would have in a table of the final size. O(segments).
     ///
     /// # Errors
-    /// [`ReserveError`]; the table may have grown.
+    /// [`ReserveError`]. The table may have grown.
     pub fn grow_for(&mut self, slots: u64, now: Generation, room: &Room<'_>) -> Result<(), ReserveError> {
         // Splits copy void entries and so use more slots. The size is computed without these copies.
         let size = TableSize::for_slots(self.directory.used().saturating_add(slots));
@@ -118,7 +118,7 @@ impl Table {
     /// Doubles the only segment, or splits the next one.
     ///
     /// # Errors
-    /// [`ReserveError`]; nothing changed.
+    /// [`ReserveError`]. Nothing has changed.
     pub(super) fn grow(&mut self, now: Generation, room: &Room<'_>) -> Result<(), ReserveError> {
         let mut changes = SegmentChanges::new(self);
         self.plan_growth(&mut changes, SlotDemand { segment: 0, slots: 0, now }, room)?;
@@ -218,7 +218,7 @@ impl Table {
     /// them afterwards. Returns whether anything has changed. O(slots of a segment).
     ///
     /// # Errors
-    /// [`OutOfMemory`]; nothing changed.
+    /// [`OutOfMemory`]. Nothing has changed.
     pub(super) fn make_smaller(&mut self, number: usize, slots: usize) -> Result<bool, OutOfMemory> {
         let mut changes = SegmentChanges::new(self);
         if self.is_too_large(self.used_slots().saturating_sub(slots as u64)) {

@@ -27,14 +27,9 @@ impl CallError {
         ))
     }
 
-    /// Returns whether the server does not know the command.
-    pub(crate) fn is_unknown_command(&self) -> bool {
-        matches!(self, Self::Refused(text) if unknown_command(text).is_some())
-    }
-
     /// Returns whether the server does not know the command, or does not permit it to this user.
     pub(crate) fn lacks_command(&self) -> bool {
-        self.is_unknown_command() || matches!(self, Self::Refused(text) if text.starts_with("NOPERM"))
+        matches!(self, Self::Refused(text) if unknown_command(text).is_some() || text.starts_with("NOPERM"))
     }
 }
 
@@ -227,7 +222,7 @@ mod tests {
         ] {
             let error = CallError::Refused(text.to_owned());
             assert!(error.to_string().contains(shown), "{error}");
-            assert_eq!(error.is_unknown_command(), text.contains("unknown command"), "{error}");
+            assert_eq!(error.lacks_command(), text.contains("unknown command"), "{error}");
         }
     }
 

@@ -10,18 +10,20 @@ pub(crate) use site::{ConnectionArguments, NodeAddress, Site, sibling};
 
 use std::collections::BTreeMap;
 
+use everbloom::Format;
 use redis::from_redis_value;
 
 use super::failure::{Failure, check_interruption};
 
-/// The data types of filters in all modules.
-const FILTERS: [&str; 3] = ["everbloom", "MBbloom--", "bloomfltr"];
+/// The data types of filters, with their formats.
+const FILTERS: [(&str, Format); 3] =
+    [("everbloom", Format::Everbloom), ("MBbloom--", Format::RedisBloom), ("bloomfltr", Format::ValkeyBloom)];
 /// The other data types of RedisBloom, which everbloom cannot load.
 const OF_REDISBLOOM: [&str; 4] = ["MBbloomCF", "CMSk-TYPE", "TopK-TYPE", "TDIS-TYPE"];
 
-/// Returns whether a data type is that of filters.
-pub(crate) fn is_filter(data_type: &str) -> bool {
-    FILTERS.contains(&data_type)
+/// Returns the format of the filters of a data type; `None` if it is another data type.
+pub(crate) fn format_of(data_type: &str) -> Option<Format> {
+    FILTERS.iter().find(|(name, _)| *name == data_type).map(|(_, format)| *format)
 }
 
 /// The keys that were found, each with its data type. SCAN may return a key twice, so these are maps.
@@ -48,7 +50,7 @@ pub(crate) fn scan(router: &mut Router, pattern: Option<&str>) -> Result<FoundKe
             keys.iter().try_for_each(|key| connection.send(&[b"TYPE", key]))?;
             for key in keys {
                 let data_type = text(&connection.receive()?).unwrap_or_default();
-                if is_filter(&data_type) && !is_draft(&key) {
+                if format_of(&data_type).is_some() && !is_draft(&key) {
                     found.filters.insert(key, data_type);
                 } else if OF_REDISBLOOM.contains(&data_type.as_str()) {
                     found.others.insert(key, data_type);
