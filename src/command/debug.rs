@@ -69,8 +69,8 @@ fn fill(layer: &Layer) -> String {
     format!("capacity:{} size:{} set:{}", layer.capacity_items(), counts.items, counts.set_bits)
 }
 
-/// Returns the line about a layer of everbloom's own format. The ratio is the error rate that the layer was sized
-/// for; for a merged layer, its error rate when it is full.
+/// Returns the line about a layer of everbloom's own format. The ratio is the error rate for which the layer was
+/// sized. For a merged layer it is the error rate when the layer is full.
 fn own_line(filter: &Filter, index: usize, layer: &Layer) -> String {
     let Some(shape) = layer.shape() else { return plain(layer) };
     let rate = six_digits(

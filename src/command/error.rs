@@ -17,7 +17,7 @@ use crate::format::client::{ExportError, GuavaError, StringError};
 /// Why a command was refused.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum CommandError {
-    /// Too few or too many arguments; holds the command's name in lower case.
+    /// Too few or too many arguments. Holds the command's name in lower case.
     #[error("ERR wrong number of arguments for '{0}' command")]
     WrongArity(&'static str),
     /// The key holds another type.
@@ -59,7 +59,7 @@ pub enum CommandError {
     /// An unknown option. BF.INSERT has another text, and RedisBloom's BF.RESERVE ignores the word.
     #[error("ERR unknown argument '{0}'")]
     UnknownArgument(String),
-    /// An option that says what kind of filter is wanted, and the existing filter is of another kind; holds its word.
+    /// An option that says what kind of filter is wanted, and the existing filter is of another kind. Holds its word.
     #[error("ERR {0} differs from the existing filter: omit the option, or use another key")]
     OtherKind(&'static str),
     /// BF.INSERT: error rate is not a number or out of range.
@@ -95,7 +95,7 @@ pub enum CommandError {
     /// SEED or TIGHTENING for another format than valkey-bloom's.
     #[error("ERR SEED and TIGHTENING need FORMAT valkey-bloom")]
     NeedsValkeyBloom,
-    /// An option of everbloom's own format only; holds its word.
+    /// An option of everbloom's own format only. Holds its word.
     #[error("ERR {0} needs FORMAT everbloom")]
     NeedsEverbloom(&'static str),
     /// KEY does not have 16 bytes.
@@ -107,10 +107,10 @@ pub enum CommandError {
     /// SATURATE for a counting filter.
     #[error("ERR SATURATE cannot be combined with COUNTING: counted items have no fixed memory")]
     CountingAndSaturate,
-    /// WINDOW with an option that it excludes; holds the option.
+    /// WINDOW with an option that it excludes. Holds the option.
     #[error("ERR {0} cannot be combined with WINDOW")]
     WindowAnd(&'static str),
-    /// An option of sliding-window filters only; holds its word.
+    /// An option of sliding-window filters only. Holds its word.
     #[error("ERR {0} needs a filter created with WINDOW")]
     NeedsWindow(&'static str),
     /// WINDOW is no integer or out of range.
@@ -166,7 +166,7 @@ pub enum CommandError {
     /// A time to live that is not an integer.
     #[error("ERR value is not an integer or out of range")]
     NotAnInteger,
-    /// A time to live that is not positive or too far away; holds the command's name in lower case.
+    /// A time to live that is not positive or too far away. Holds the command's name in lower case.
     #[error("ERR invalid expire time in '{0}' command")]
     ExpireTime(&'static str),
     /// A packed batch: an unknown packing.
@@ -243,13 +243,13 @@ pub enum ImportError {
     /// The source key does not exist.
     #[error("there is no string at the source key: check its name, or use EMPTY to start without one")]
     NoSource,
-    /// A bad value of an option; holds the option and its valid values.
+    /// A bad value of an option. Holds the option and its valid values.
     #[error("bad value of {0}: use {1}")]
     BadValue(&'static str, String),
     /// An unknown scheme.
     #[error("unknown scheme '{0}': use guava, {list}", list = Scheme::listed())]
     UnknownScheme(String),
-    /// A required option is missing; holds the option.
+    /// A required option is missing. Holds the option.
     #[error("{0} is missing: add this option")]
     Missing(&'static str),
     /// An option that Guava's bytes already contain.

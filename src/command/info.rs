@@ -258,7 +258,7 @@ impl<'f> KeyStats<'f> {
         }
     }
 
-    /// Returns the word for the layout of a layer; in a union, the word for its hash.
+    /// Returns the word for the layout of a layer. In a union it is the word for its hash.
     fn placement(&self, layer: &Layer) -> &'static str {
         if self.filter.kind() == Kind::Union {
             return owner(layer);

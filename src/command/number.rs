@@ -70,7 +70,7 @@ pub(super) fn six_digits(number: f64) -> String {
     format!("{digits}e{sign}{:02}", exponent.unsigned_abs())
 }
 
-/// Returns the shortest decimal that parses to the same double; with an exponent if it is smaller than a millionth.
+/// Returns the shortest decimal that parses to the same double. It has an exponent if it is smaller than a millionth.
 #[must_use]
 pub fn shortest(number: f64) -> String {
     const PLAIN_MIN: f64 = 1e-6;

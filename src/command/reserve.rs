@@ -111,8 +111,8 @@ pub(super) fn clear<'a>(
         reply.simple("OK");
         return Ok(Effects::default());
     }
-    // The size must be checked, because a filter from a crafted header can have a large first layer. The current size is
-    // allowed, because the limit may have been lowered since the filter was created.
+    // The size must be checked, because a filter from a crafted header can have a large first layer. The current size
+    // is allowed, because the limit may have been lowered since the filter was created.
     let limit = keyspace.limit();
     let limit = Limit { bytes: limit.bytes.max(filter.size_bytes()), ..limit };
     let emptied = filter.try_emptied(&limit).map_err(CommandError::Reserve)?;

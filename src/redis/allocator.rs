@@ -86,7 +86,7 @@ unsafe impl GlobalAlloc for ServerAllocator {
             Some(Way::Shifted) => return noted(shifting::alloc(layout, try_alloc), layout.size()),
             None => return ptr::null_mut(),
         };
-        // SAFETY: allocating has no precondition; failure is null.
+        // SAFETY: allocating has no precondition. Failure is null.
         noted(unsafe { try_alloc(size_bytes) }.cast(), size_bytes)
     }
 
@@ -97,7 +97,7 @@ unsafe impl GlobalAlloc for ServerAllocator {
         };
         let way = shifting::of(layout, try_alloc);
         if let (Some(Way::Direct { size_bytes }), Some(try_calloc)) = (way, api!(RedisModule_TryCalloc)) {
-            // SAFETY: allocating has no precondition; failure is null.
+            // SAFETY: allocating has no precondition. Failure is null.
             return noted(unsafe { try_calloc(1, size_bytes) }.cast(), size_bytes);
         }
         // Redis 7.0 has no fallible calloc, and its calloc aborts the server when there is no memory. A shifted block
@@ -168,11 +168,11 @@ unsafe fn clear(block: *mut u8, size_bytes: usize) {
     let start = unsafe { block.add(pages.start) };
     // SAFETY: the pages are within the block, which nothing else uses.
     let pages = if !pages.is_empty() && unsafe { release(start, pages.len()) } { pages } else { 0..0 };
-    // SAFETY: within the block.
+    // SAFETY: the bytes before the pages are within the block, which nothing else uses.
     unsafe { ptr::write_bytes(block, 0, pages.start) };
-    // SAFETY: within the block.
+    // SAFETY: the pages are within the block, so their end is at most that of the block.
     let end = unsafe { block.add(pages.end) };
-    // SAFETY: within the block.
+    // SAFETY: the bytes after the pages are within the block, which nothing else uses.
     unsafe { ptr::write_bytes(end, 0, size_bytes.saturating_sub(pages.end)) };
 }
 
@@ -195,11 +195,11 @@ fn whole_pages(address: usize, size_bytes: usize) -> Range<usize> {
 /// `start` must be the start of a page, and nothing else use the `size_bytes` bytes from there on, at least one.
 unsafe fn release(start: *mut u8, size_bytes: usize) -> bool {
     const MARK: u8 = 0xA5;
-    // SAFETY: by the caller's contract.
+    // SAFETY: the byte is in a block that nothing else uses, by the caller's contract.
     unsafe { start.write_volatile(MARK) };
     // SAFETY: nothing else uses the bytes of these pages, by the caller's contract.
     let status = unsafe { libc::madvise(start.cast(), size_bytes, libc::MADV_DONTNEED) };
-    // SAFETY: by the caller's contract.
+    // SAFETY: the byte is in a block that nothing else uses, by the caller's contract.
     status == 0 && unsafe { start.read_volatile() } == 0
 }
 
@@ -224,7 +224,7 @@ mod shifting {
         Shifted,
     }
 
-    /// Whether the server's blocks are aligned; unknown until a block was examined.
+    /// Whether the server's blocks are aligned. It is unknown until a block was examined.
     static ALIGNMENT: AtomicU8 = AtomicU8::new(UNKNOWN);
     const UNKNOWN: u8 = 0;
     const ALIGNED: u8 = 1;
@@ -270,7 +270,7 @@ mod shifting {
     /// Returns a block that is aligned to `ALIGN_MAX_BYTES`; null if there is no memory.
     pub(super) fn alloc(layout: Layout, try_alloc: TryAlloc) -> *mut u8 {
         let Some(size_bytes) = layout.size().checked_add(ALIGN_MAX_BYTES) else { return ptr::null_mut() };
-        // SAFETY: allocating has no precondition; failure is null.
+        // SAFETY: allocating has no precondition. Failure is null.
         let start: *mut u8 = unsafe { try_alloc(size_bytes) }.cast();
         if start.is_null() {
             return start;
@@ -281,7 +281,8 @@ mod shifting {
         let block = unsafe { start.add(shift_bytes) };
         // SAFETY: `start` is aligned to 8 bytes, so there are 8 bytes before `block` within the server's block.
         let front = unsafe { block.sub(size_of::<*mut u8>()) };
-        // SAFETY: as above; both are aligned to 8 bytes.
+        // SAFETY: the 8 bytes are within the server's block. Their address is a multiple of 8, as those of both blocks
+        // are.
         unsafe { front.cast::<*mut u8>().write(start) };
         block
     }

@@ -83,7 +83,7 @@ pub(super) unsafe fn by_name<F: Copy>(name: &CStr) -> Option<F> {
 /// # Safety
 /// `context` must be that of the running command, or null.
 pub(super) unsafe fn context_flags(context: Context) -> u32 {
-    // SAFETY: by the caller's contract; a null context is allowed.
+    // SAFETY: the context is alive or null by the caller's contract, and the function allows null.
     api!(RedisModule_GetContextFlags).map_or(0, |flags| unsafe { flags(context) }.cast_unsigned())
 }
 
@@ -105,7 +105,8 @@ pub(super) fn succeeded(status: c_int) -> bool {
 pub(super) unsafe fn subscribe(context: Context, event_id: u64, callback: raw::RedisModuleEventCallback) {
     let Some(subscribe) = api!(RedisModule_SubscribeToServerEvent) else { return };
     let event = raw::RedisModuleEvent { id: event_id, dataver: 1 };
-    // SAFETY: by the caller's contract. The callback is a function of the module, which stays loaded.
+    // SAFETY: the context is OnLoad's and the callback fits the event, by the caller's contract. The callback is a
+    // function of the module, which stays loaded.
     unsafe { subscribe(context, event, callback) };
 }
 
@@ -137,7 +138,7 @@ impl CallReply {
         let string_ptr =
             api!(RedisModule_CallReplyStringPtr).filter(|_| self.is(raw::REDISMODULE_REPLY_STRING))?;
         let mut length = 0;
-        // SAFETY: the reply is alive, and a string; `length` is a place for its length.
+        // SAFETY: the reply is alive, and a string. `length` is a place for its length.
         let start = unsafe { string_ptr(self.0.as_ptr(), ptr::from_mut(&mut length)) };
         if start.is_null() {
             return None;

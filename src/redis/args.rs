@@ -93,7 +93,7 @@ impl<'a> Argv<'a> {
     }
 
     fn bytes_of(self, string: *mut raw::RedisModuleString) -> &'a [u8] {
-        // SAFETY: an element of the vector, so a living string that does not change for 'a.
+        // SAFETY: the string is an element of the vector, so it is alive and does not change for `'a`.
         unsafe { string_bytes(string) }
     }
 }

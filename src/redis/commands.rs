@@ -42,7 +42,7 @@ pub(super) unsafe fn register(context: Context) -> bool {
 unsafe fn add_category(context: Context) -> bool {
     let Some(add_category) = api!(RedisModule_AddACLCategory) else { return false };
     let name = log::c_text(CATEGORY);
-    // SAFETY: the context is OnLoad's by the caller's contract; the name is copied.
+    // SAFETY: the context is OnLoad's by the caller's contract. The name is copied.
     succeeded(unsafe { add_category(context, name.as_ptr()) })
 }
 

@@ -52,14 +52,15 @@ pub(super) unsafe fn carry_out(
 ) {
     stats::count_items(command, &effects);
     if let (Some(error), Some(name)) = (effects.refused, argv.string(0)) {
-        // SAFETY: by the caller's contract.
+        // SAFETY: context and name are those of the running command, by the caller's contract.
         unsafe { log_refusal(error, context, name) };
     }
     if effects.replication == Replication::None {
         return;
     }
     if let Some(name) = argv.string(0) {
-        // SAFETY: by the caller's contract.
+        // SAFETY: context and arguments are those of the running command, and the key is not open, by the caller's
+        // contract.
         unsafe { publish(command, effects, context, name, argv, strings) };
     }
 }
@@ -199,7 +200,7 @@ unsafe fn replicate(
             unsafe { retain(ptr::null_mut(), string) };
             return string;
         }
-        // SAFETY: no context is needed; the bytes are copied.
+        // SAFETY: no context is needed. The bytes are copied.
         unsafe { create(ptr::null_mut(), argument.as_ptr().cast(), argument.len()) }
     }));
     // SAFETY: the context is that of the running command. The format `v` stands for an array of strings and its length

@@ -101,7 +101,7 @@ impl<'k> Key<'k> {
             KeyAccess::ReadWrite => raw::REDISMODULE_READ | raw::REDISMODULE_WRITE,
         };
         let key = api!(RedisModule_OpenKey)
-            // SAFETY: context and name are alive by the caller's contract; the mode is one the API defines.
+            // SAFETY: context and name are alive by the caller's contract. The mode is one the API defines.
             .and_then(|open_key| NonNull::new(unsafe { open_key(context, name, mode.cast_signed()) }));
         let may_have_changed = Some(may_have_changed);
         Self { key, may_have_changed, stored: None, counts: FilterCounts::default(), context, access }
@@ -153,7 +153,7 @@ impl<'k> Key<'k> {
     /// Returns whether the value is a string that must be copied: see [`COPIED_MAX_BYTES`].
     pub(super) fn is_short_string(&self) -> bool {
         let (Some(key), Some(value_length)) = (self.key, api!(RedisModule_ValueLength)) else { return false };
-        // SAFETY: the key is open; measuring a string does not change how it is stored.
+        // SAFETY: the key is open. Measuring a string does not change how it is stored.
         self.key_type() == Some(raw::REDISMODULE_KEYTYPE_STRING)
             && unsafe { value_length(key.as_ptr()) } <= COPIED_MAX_BYTES
     }
@@ -173,7 +173,7 @@ impl<'k> Key<'k> {
     fn long_string(&self) -> Option<&[u8]> {
         let (key, string_dma) = (self.key?, api!(RedisModule_StringDMA)?);
         let mut length = 0;
-        // SAFETY: the key is open and holds a string; `length` is a place for its length.
+        // SAFETY: the key is open and holds a string. `length` is a place for its length.
         let start = unsafe { string_dma(key.as_ptr(), &raw mut length, raw::REDISMODULE_READ.cast_signed()) };
         if start.is_null() {
             return None;

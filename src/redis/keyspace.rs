@@ -140,7 +140,8 @@ impl Keyspace for ServerKeyspace<'_> {
 
     fn with_string<T>(&self, name: KeyName<'_>, read: impl FnOnce(KeyValue<&'_ [u8]>) -> T) -> T {
         let Some((string, claim)) = self.claim(name.position) else { return read(KeyValue::WrongType) };
-        // SAFETY: as in `open`; so nothing is written to the key while it is open.
+        // SAFETY: the context is that of the running command, and the name is one of its arguments. The claim ensures
+        // that no other key of that name is open. Nothing writes to the key while it is open.
         let key = unsafe { Key::open(self.context, string, KeyAccess::ReadOnly, claim) };
         let copy = if key.is_short_string() { self.copy_of(name) } else { None };
         read(key.string(copy.as_deref()))

@@ -165,7 +165,7 @@ unsafe extern "C" fn on_cron(
     let _ = catch_unwind(|| TOPICS.iter().for_each(|topic| topic.log_omitted(context)));
 }
 
-/// Sends the message of every panic to the server's log; a daemon has no standard error.
+/// Sends the message of every panic to the server's log, because a daemon has no standard error.
 pub(super) fn report_panics() {
     std::panic::set_hook(Box::new(|panic| {
         throttled(&PANICKING, ptr::null_mut(), &panic.to_string());

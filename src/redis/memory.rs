@@ -12,9 +12,9 @@ use super::args::string_bytes;
 use super::config;
 use crate::bloom::{ByteLimit, Limit, LimitSource};
 
-/// The memory of the machine in bytes; no limit before it is read.
+/// The memory of the machine in bytes. Before it is read, there is no limit.
 static SYSTEM_BYTES: AtomicU64 = AtomicU64::new(u64::MAX);
-/// The server's `maxmemory` in bytes; no limit if it is not set.
+/// The server's `maxmemory` in bytes. If it is not set, there is no limit.
 static MAXMEMORY_BYTES: AtomicU64 = AtomicU64::new(u64::MAX);
 /// Whether the server's configuration has changed since `MAXMEMORY_BYTES` was read. Reading it takes tens of
 /// microseconds, too much for every new filter.
@@ -109,7 +109,7 @@ pub(super) struct LoadLimit {
     io: *mut RedisModuleIO,
     /// Whether the value may come from a client: this is a primary that is not loading its own file.
     may_be_from_client: bool,
-    /// Whether this node serves the key of the value; determined on demand.
+    /// Whether this node serves the key of the value. It is determined when it is first needed.
     is_served: OnceCell<bool>,
 }
 
@@ -165,7 +165,7 @@ unsafe fn serves_key_of(io: *mut RedisModuleIO) -> Option<bool> {
     // A call needs a context with a client, which the context of `io` does not have.
     // SAFETY: null means that no client is blocked. This is the main thread, which holds the server's lock.
     let context = unsafe { get_context(ptr::null_mut()) };
-    // SAFETY: the context was just made; the format stands for a key with its length.
+    // SAFETY: the context was just made. The format stands for a key with its length.
     let reply = unsafe { call(context, c"EXISTS".as_ptr(), c"b".as_ptr(), key.as_ptr(), key.len()) };
     // SAFETY: the reply was just made, and its pointer is not used again.
     let is_served = unsafe { CallReply::new(reply) }.is_some();

@@ -58,7 +58,7 @@ pub(super) unsafe extern "C" fn RedisModule_OnLoad(
     } else {
         // Nothing may be allocated before this call fills in the API, because the allocator of the module is part of
         // it.
-        // SAFETY: the server's context; the name is a C string that lives forever.
+        // SAFETY: the context is the server's. The name is a C string that lives forever.
         unsafe {
             raw::Export_RedisModule_Init(
                 context,
@@ -73,7 +73,7 @@ pub(super) unsafe extern "C" fn RedisModule_OnLoad(
             log::warning(context, NAME_TAKEN);
             return false;
         }
-        // SAFETY: the server's own context and arguments, used until this function returns.
+        // SAFETY: context and arguments are the server's, and are not used after this function returns.
         unsafe { load(context, argv, argc) }
     };
     match catch_unwind(AssertUnwindSafe(load)) {
@@ -100,7 +100,7 @@ unsafe fn load(context: Context, argv: *mut *mut RedisModuleString, argc: c_int)
     log::report_panics();
     // The library may still have the settings of an earlier load that failed.
     config::reset();
-    // SAFETY: the server's arguments, alive until OnLoad returns.
+    // SAFETY: the arguments are the server's. They are alive and do not change until OnLoad returns.
     let arguments = unsafe { Argv::new(argv, argc) };
     match arguments.with_bytes(config::apply_arguments, || Err("out of memory".to_owned())) {
         Ok(warnings) => warnings.iter().for_each(|line| log::warning(context, line)),

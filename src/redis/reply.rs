@@ -48,7 +48,8 @@ impl Reply for ServerReply {
         self.written();
         let Some(reply) = api!(RedisModule_ReplyWithSimpleString) else { return };
         let text = terminated(text);
-        // SAFETY: the context is that of the running command. The text ends with its only NUL, and the server copies it.
+        // SAFETY: the context is that of the running command. The text ends with its only NUL, and the server copies
+        // it.
         unsafe { reply(self.context, text.as_ptr().cast()) };
     }
 
@@ -56,7 +57,8 @@ impl Reply for ServerReply {
         self.written();
         let Some(reply) = api!(RedisModule_ReplyWithError) else { return };
         let text = terminated(text);
-        // SAFETY: the context is that of the running command. The text ends with its only NUL, and the server copies it.
+        // SAFETY: the context is that of the running command. The text ends with its only NUL, and the server copies
+        // it.
         unsafe { reply(self.context, text.as_ptr().cast()) };
     }
 

@@ -50,7 +50,7 @@ pub(super) fn knows_option_of_valkey(option: u32) -> bool {
 /// `context` must be that of the running command.
 pub(super) unsafe fn is_replicated(context: Context) -> bool {
     type MustObeyClient = unsafe extern "C" fn(Context) -> c_int;
-    // SAFETY: by the caller's contract.
+    // SAFETY: the context is that of the running command, by the caller's contract.
     if is_from_primary_or_file(unsafe { api::context_flags(context) }) {
         return true;
     }
@@ -66,7 +66,7 @@ pub(super) unsafe fn is_replicated(context: Context) -> bool {
 /// # Safety
 /// `context` must be that of the running command.
 pub(super) unsafe fn must_succeed(context: Context) -> bool {
-    // SAFETY: by the caller's contract.
+    // SAFETY: the context is that of the running command, by the caller's contract.
     let flags = unsafe { api::context_flags(context) };
     is_from_primary_or_file(flags) && !is_importing_slot(flags)
 }
@@ -79,7 +79,7 @@ fn is_from_primary_or_file(flags: u32) -> bool {
 /// Returns whether the command is from the node that a slot migrates from. Only the receiving primary sees this. For
 /// its replicas and its append-only file the command is from the primary.
 fn is_importing_slot(flags: u32) -> bool {
-    // Only Valkey from 9.0 on has this flag; the bindings do not. In Redis from 8.0 on the bit means a debugging
+    // Only Valkey from 9.0 on has this flag, and the bindings lack it. In Redis from 8.0 on the bit means a debugging
     // build.
     const SLOT_IMPORT_CLIENT: u32 = 1 << 25;
     flags & SLOT_IMPORT_CLIENT != 0 && is_valkey()

@@ -177,7 +177,7 @@ const RELEASE: &CStr = match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_V
 /// `context` must be that of the running `RedisModule_OnLoad`.
 pub(super) unsafe fn register(context: Context) -> bool {
     let Some(register) = api!(RedisModule_RegisterInfoFunc) else { return false };
-    // SAFETY: the context is OnLoad's by the caller's contract; the function lives as long as the module.
+    // SAFETY: the context is OnLoad's by the caller's contract. The function lives as long as the module.
     let registered = succeeded(unsafe { register(context, Some(write_info)) });
     if !registered {
         log::warning(context, "the server refused the section of INFO");
@@ -201,7 +201,7 @@ unsafe extern "C" fn write_info(info: *mut raw::RedisModuleInfoCtx, _for_crash_r
     // SAFETY: the context is the server's. The name is copied.
     let begin = |name: &CStr| succeeded(unsafe { add_section(info, name.as_ptr()) });
     let write = |name: &CStr, value: u64| {
-        // SAFETY: as above, within the section that was begun last. The name is copied.
+        // SAFETY: the context is the server's, and a section was begun. The server copies the name.
         unsafe { add_field(info, name.as_ptr(), value) };
     };
     // All totals are read before the first field is written: other threads may free filters meanwhile, and the sums
@@ -210,7 +210,7 @@ unsafe extern "C" fn write_info(info: *mut raw::RedisModuleInfoCtx, _for_crash_r
     let [filters, bytes, layers, items, capacity_items] = totals.iter().fold([0; 5], sum);
     let (found, missed) = (CHECKS_FOUND.get(), CHECKS_MISSED.get());
     if begin(c"") {
-        // SAFETY: as above, within the section that was just begun. Both strings live forever.
+        // SAFETY: the context is the server's, and a section was begun. Both strings live forever.
         unsafe { add_text(info, c"release".as_ptr(), RELEASE.as_ptr()) };
         write(c"filters", filters);
         write(c"items", items);

@@ -52,7 +52,7 @@ pub(crate) fn print_page(printer: &Printer) -> Result<(), Failure> {
     }
     let exit_codes = sections(&whole, &[Man::render_extra_section])?;
     page.push_str(&exit_codes.replace("\n.SH EXTRA", "\n.SH \"EXIT STATUS\""));
-    // Every section was rendered with the same definitions; the page needs them once.
+    // Every section was rendered with the same definitions, which the page needs once.
     let definitions = page.split(".TH").next().unwrap_or_default().to_owned();
     let page = page.replace(&definitions, "").replacen(".TH", &format!("{definitions}.TH"), 1);
     printer.result(&page, &json!({"man": page}))

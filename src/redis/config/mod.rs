@@ -324,6 +324,6 @@ fn parse_bytes(text: &[u8]) -> Option<Option<u64>> {
 /// Returns a string of the server; null if there is no memory.
 fn new_string(text: &str) -> *mut RedisModuleString {
     let Some(create) = api!(RedisModule_CreateString) else { return ptr::null_mut() };
-    // SAFETY: no context is needed; the bytes are copied.
+    // SAFETY: no context is needed. The bytes are copied.
     unsafe { create(ptr::null_mut(), text.as_ptr().cast(), text.len()) }
 }

@@ -129,7 +129,7 @@ unsafe fn name_at(name: *mut c_void) -> &'static RegisteredName {
 /// # Safety
 /// Called by the server only, with the argument it was registered with.
 unsafe extern "C" fn get_number(_name: *const c_char, name: *mut c_void) -> c_longlong {
-    // SAFETY: the server passes on what it was registered with.
+    // SAFETY: the server passes the argument with which the callback was registered.
     let RegisteredName { setting, .. } = unsafe { name_at(name) };
     setting.value().cast_signed()
 }
@@ -142,7 +142,7 @@ unsafe extern "C" fn set_number(
     name: *mut c_void,
     _error: *mut *mut RedisModuleString,
 ) -> c_int {
-    // SAFETY: the server passes on what it was registered with.
+    // SAFETY: the server passes the argument with which the callback was registered.
     let RegisteredName { setting, .. } = unsafe { name_at(name) };
     setting.set(value.cast_unsigned());
     OK
@@ -151,7 +151,7 @@ unsafe extern "C" fn set_number(
 /// # Safety
 /// Called by the server only, with the argument it was registered with.
 unsafe extern "C" fn get_text(_name: *const c_char, name: *mut c_void) -> *mut RedisModuleString {
-    // SAFETY: the server passes on what it was registered with.
+    // SAFETY: the server passes the argument with which the callback was registered.
     let RegisteredName { setting, .. } = unsafe { name_at(name) };
     catch_unwind(AssertUnwindSafe(|| setting.text())).unwrap_or(ptr::null_mut())
 }
@@ -165,7 +165,7 @@ unsafe extern "C" fn set_text(
     name: *mut c_void,
     error: *mut *mut RedisModuleString,
 ) -> c_int {
-    // SAFETY: the server passes on what it was registered with.
+    // SAFETY: the server passes the argument with which the callback was registered.
     let RegisteredName { name, setting } = unsafe { name_at(name) };
     // SAFETY: the string is alive for this call.
     let text = unsafe { string_bytes(value) };

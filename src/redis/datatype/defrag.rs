@@ -39,7 +39,8 @@ pub(super) unsafe extern "C" fn defrag(
     value: *mut *mut c_void,
 ) -> c_int {
     or_abort("moving a filter", || {
-        // SAFETY: the server's context and its place of a value of the type, both used within this callback.
+        // SAFETY: the context is the server's, and the place holds a value of the type. Both are used within this
+        // callback.
         let mut run = unsafe { DefragStep::new(context, value) };
         run.execute()
     })

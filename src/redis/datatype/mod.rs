@@ -128,7 +128,7 @@ const LABORIOUS_UNITS: usize = 1_001;
 /// # Safety
 /// Called by the server only, with a value of the type.
 unsafe extern "C" fn free_effort(_key: *mut RedisModuleString, value: *const c_void) -> usize {
-    // SAFETY: a value of the type, which nothing changes during the callback.
+    // SAFETY: the value is one of the type, which nothing changes during the callback.
     let filter = unsafe { filter_at(value) };
     or_abort("computing the effort of a filter", || {
         let units = effort(filter);
@@ -151,7 +151,7 @@ unsafe extern "C" fn copy(
     _to: *mut RedisModuleString,
     value: *const c_void,
 ) -> *mut c_void {
-    // SAFETY: a value of the type, which nothing changes during the callback.
+    // SAFETY: the value is one of the type, which nothing changes during the callback.
     let filter = unsafe { filter_at(value) };
     match catch_unwind(AssertUnwindSafe(|| filter.try_clone(ProcessMemory))) {
         Ok(Ok(copy)) => Stored::into_value(copy),
@@ -172,7 +172,7 @@ unsafe extern "C" fn digest(digest: *mut RedisModuleDigest, value: *mut c_void) 
     else {
         return;
     };
-    // SAFETY: a value of the type, which nothing changes during the callback.
+    // SAFETY: the value is one of the type, which nothing changes during the callback.
     let filter = unsafe { filter_at(value) };
     or_abort("digesting a filter", || {
         format::filter::digest(filter, &mut |bytes| {

@@ -36,7 +36,7 @@ pub(super) unsafe extern "C" fn load<const PLACE: usize>(
     io: *mut RedisModuleIO,
     encoding_version: c_int,
 ) -> *mut c_void {
-    // SAFETY: the server's `io`, within this callback.
+    // SAFETY: `io` is the server's, and is not used after this callback.
     unsafe { load_as(nth_format::<PLACE>(), encoding_version, io) }
 }
 
@@ -45,9 +45,9 @@ pub(super) unsafe extern "C" fn load<const PLACE: usize>(
 /// # Safety
 /// `io` must be the server's, within the running callback.
 unsafe fn load_as(format: Format, encoding_version: c_int, io: *mut RedisModuleIO) -> *mut c_void {
-    // SAFETY: the server's `io`, used within this callback.
+    // SAFETY: `io` is the server's, and is not used after this callback.
     let mut source = unsafe { SnapshotIo::new(io) };
-    // SAFETY: the server's `io`, used within this callback.
+    // SAFETY: `io` is the server's, and is not used after this callback.
     let limit = unsafe { LoadLimit::new(io) };
     let read = || {
         let mut filter = format::filter::load(format, encoding_version, &mut source, &limit)
@@ -62,7 +62,7 @@ unsafe fn load_as(format: Format, encoding_version: c_int, io: *mut RedisModuleI
         Ok(filter) => Stored::into_value(filter),
         Err(error) => {
             stats::LOAD_ERRORS.add(1);
-            // SAFETY: the server's `io`, within this callback.
+            // SAFETY: `io` is the server's, within this callback.
             unsafe { log::unloadable(io, &error) };
             ptr::null_mut()
         }
@@ -74,9 +74,9 @@ unsafe fn load_as(format: Format, encoding_version: c_int, io: *mut RedisModuleI
 /// # Safety
 /// Called by the server only, with a value of the type.
 pub(super) unsafe extern "C" fn save(io: *mut RedisModuleIO, value: *mut c_void) {
-    // SAFETY: a value of the type, which nothing else reads or changes during the callback.
+    // SAFETY: the value is one of the type, which nothing else reads or changes during the callback.
     let Stored { filter, .. } = unsafe { &mut *value.cast::<Stored>() };
-    // SAFETY: the server's `io`, used within this callback.
+    // SAFETY: `io` is the server's, and is not used after this callback.
     let mut sink = unsafe { SnapshotIo::new(io) };
     or_abort("saving a filter", || format::filter::save(filter, &mut sink, ProcessMemory));
 }
@@ -90,7 +90,7 @@ pub(super) unsafe extern "C" fn rewrite(
     key: *mut RedisModuleString,
     value: *mut c_void,
 ) {
-    // SAFETY: a value of the type, which nothing changes during the callback.
+    // SAFETY: the value is one of the type, which nothing changes during the callback.
     let filter = unsafe { filter_at(value) };
     let Some(emit) = api!(RedisModule_EmitAOF) else { return };
     let outcome = or_abort("rewriting a filter", || {
@@ -107,7 +107,8 @@ pub(super) unsafe extern "C" fn rewrite(
             }
             Rewritten::Blob(blob) => {
                 let (name, format) = (c"BF.LOAD", c"sb");
-                // SAFETY: as above, with a string of the server and bytes.
+                // SAFETY: `aof` and the key are the server's, within this callback. The format stands for a string of
+                // the server, and bytes with their length. The server writes them before it returns.
                 unsafe { emit(aof, name.as_ptr(), format.as_ptr(), key, blob.as_ptr(), blob.len()) };
             }
         })
@@ -145,7 +146,7 @@ impl Sink for SnapshotIo {
 
     fn bytes(&mut self, bytes: &[u8]) {
         let Some(save) = api!(RedisModule_SaveStringBuffer) else { return };
-        // SAFETY: `self.0` is alive by the contract of `new`; the server reads the bytes before it returns. A
+        // SAFETY: `self.0` is alive by the contract of `new`. The server reads the bytes before it returns. A
         // failure to write is kept in `io`, and the server ends the snapshot with it.
         unsafe { save(self.0, bytes.as_ptr().cast(), bytes.len()) };
     }

@@ -162,7 +162,7 @@ struct Patience {
 }
 
 impl Patience {
-    /// Waits before a retry. The first retry is immediate; each later wait is longer.
+    /// Waits before a retry. The first retry is immediate. Each later wait is longer than the one before.
     fn wait(&mut self, text: &str) -> Result<(), Failure> {
         let Some(began) = self.began else {
             *self = Self { began: Some(Instant::now()), wait: WAIT_MIN };
