@@ -5,13 +5,13 @@ use std::ops::RangeInclusive;
 use clap::value_parser;
 
 /// Options of a new filter.
-#[derive(Clone, Debug, clap::Args)]
+#[derive(Clone, Debug, Default, clap::Args)]
 #[group(skip)]
 #[command(next_help_heading = "Filter")]
 pub(crate) struct FilterArguments {
     /// False-positive rate, between 0 and 1: 0.01 is 1 %
     #[arg(long, value_name = "RATE", default_value_t = 0.01, value_parser = error_rate)]
-    error: f64,
+    pub(crate) error: f64,
     /// Number of items: 5000, 500k, 5M or 5e6. Without it, the tool counts the items first
     #[arg(long, visible_alias = "items", value_name = "ITEMS", value_parser = items)]
     pub(crate) capacity: Option<u64>,
@@ -22,16 +22,16 @@ pub(crate) struct FilterArguments {
         value_parser = value_parser!(u32).range(1..=EXPANSION_MAX),
         conflicts_with = "nonscaling"
     )]
-    expansion: Option<u32>,
+    pub(crate) expansion: Option<u32>,
     /// Refuse items when the filter is full, instead of growing
     #[arg(long)]
-    nonscaling: bool,
+    pub(crate) nonscaling: bool,
     /// Hash items with a random secret key, against crafted inputs
     #[arg(long)]
-    keyed: bool,
+    pub(crate) keyed: bool,
     /// Count items, so that they can be deleted
     #[arg(long)]
-    counting: bool,
+    pub(crate) counting: bool,
     /// Sliding window: each item expires after this time (500ms, 30s, 15m, 12h, 7d, 2w)
     #[arg(long, value_name = "TIME", value_parser = window, group = "windowed")]
     pub(crate) window: Option<u64>,
@@ -97,28 +97,19 @@ pub(crate) fn milliseconds(text: &str) -> Result<u64, String> {
     number.checked_mul(unit_ms).filter(|ms| *ms > 0).ok_or_else(wrong)
 }
 
-/// Returns the arguments of BF.RESERVE for an expansion, none if there is no expansion.
-pub(crate) fn expansion_words(expansion: Option<u32>) -> Vec<String> {
-    expansion.map_or_else(Vec::new, |expansion| vec!["EXPANSION".to_owned(), expansion.to_string()])
-}
-
-/// Returns the arguments of BF.RESERVE for a window, none if there is no window.
-pub(crate) fn window_words(window_ms: Option<u64>) -> Vec<String> {
-    match window_ms {
-        Some(ms) if ms.is_multiple_of(1000) => vec!["WINDOW".to_owned(), (ms / 1000).to_string()],
-        Some(ms) => vec!["PWINDOW".to_owned(), ms.to_string()],
-        None => Vec::new(),
-    }
-}
-
 impl FilterArguments {
     /// Returns the arguments after `BF.RESERVE key`.
     pub(crate) fn words(&self, capacity_items: u64) -> Vec<String> {
         let mut words = vec![self.error.to_string(), capacity_items.to_string()];
-        words.extend(expansion_words(self.expansion));
+        words.extend(
+            self.expansion.into_iter().flat_map(|factor| ["EXPANSION".to_owned(), factor.to_string()]),
+        );
         let flags = [(self.nonscaling, "NONSCALING"), (self.keyed, "KEYED"), (self.counting, "COUNTING")];
         words.extend(flags.into_iter().filter(|(is_asked, _)| *is_asked).map(|(_, word)| word.to_owned()));
-        words.extend(window_words(self.window));
+        words.extend(self.window.into_iter().flat_map(|ms| match ms % 1000 {
+            0 => ["WINDOW".to_owned(), (ms / 1000).to_string()],
+            _ => ["PWINDOW".to_owned(), ms.to_string()],
+        }));
         words
     }
 }

@@ -5,7 +5,7 @@ use everbloom::{CreateError, FilterSize, Format, Growth, LayerSize, Options, fil
 use serde_json::{Value, json};
 
 use super::failure::Failure;
-use super::options::{self, expansion_words, window_words};
+use super::options::{self, FilterArguments};
 use super::output::{Printer, bytes, counted, table};
 use super::partitions;
 
@@ -209,16 +209,16 @@ impl SizeArguments {
             Some(_) => window_size(options, items),
             None => filter_size(format, options, items),
         };
-        let mut words = match growth {
-            Growth::Fixed => vec!["NONSCALING".to_owned()],
-            _ => expansion_words(Some(self.expansion).filter(|expansion| *expansion != 2)),
-        };
-        words.extend(window_words(self.window));
+        let nonscaling = growth == Growth::Fixed;
+        let expansion = Some(self.expansion).filter(|expansion| *expansion != 2 && !nonscaling);
         let key = self.key("key");
         let command = if filter == "grown" && self.window.is_none() {
             format!("BF.ADD {key} item")
         } else {
-            reserve(&key, self.error, capacity_items, &words)
+            let (error, window) = (self.error, self.window);
+            let options =
+                FilterArguments { error, expansion, nonscaling, window, ..FilterArguments::default() };
+            reserve(&key, &options, capacity_items)
         };
         FilterChoice { module, filter, keys: self.partitions.unwrap_or(1).into(), queried: 1, size, command }
     }
@@ -230,13 +230,14 @@ impl SizeArguments {
         let error_rate = self.error / filters as f64;
         let capacity_items = self.items_per_key().div_ceil(ROTATING);
         let options = Options { error_rate, capacity_items, growth: Growth::Fixed };
+        let arguments = FilterArguments { error: error_rate, nonscaling: true, ..FilterArguments::default() };
         FilterChoice {
             module,
             filter: "rotating",
             keys: filters * u64::from(self.partitions.unwrap_or(1)),
             queried: filters,
             size: filter_size(format, options, capacity_items),
-            command: reserve(&self.key("key:1"), error_rate, capacity_items, &["NONSCALING".to_owned()]),
+            command: reserve(&self.key("key:1"), &arguments, capacity_items),
         }
     }
 
@@ -246,9 +247,8 @@ impl SizeArguments {
     }
 }
 
-fn reserve(key: &str, error_rate: f64, capacity_items: u64, words: &[String]) -> String {
-    let words: String = words.iter().map(|word| format!(" {word}")).collect();
-    format!("BF.RESERVE {key} {error_rate} {capacity_items}{words}")
+fn reserve(key: &str, options: &FilterArguments, capacity_items: u64) -> String {
+    format!("BF.RESERVE {key} {}", options.words(capacity_items).join(" "))
 }
 
 /// Returns the size class of jemalloc 5: multiples of 16 bytes up to 128, then four classes per doubling.
