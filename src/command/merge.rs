@@ -44,7 +44,7 @@ struct MergeRequest<'a> {
     dest: KeyName<'a>,
     /// The sources without the destination, each once.
     sources: Vec<KeyName<'a>>,
-    /// Whether the destination is also a source, so that it must exist.
+    /// Whether the destination is also named as a source. Then it must exist.
     names_dest: bool,
     is_forced: bool,
 }

@@ -15,8 +15,8 @@ pub(super) struct Argv<'a>(&'a [*mut raw::RedisModuleString]);
 
 impl<'a> Argv<'a> {
     /// # Safety
-    /// `argv` must point to `argc` strings of the server that are alive and do not change for `'a`. The arguments of a
-    /// command handler are, until the handler returns.
+    /// `argv` must point to `argc` strings of the server that are alive and do not change for `'a`. This holds for the
+    /// arguments of a command handler until it returns.
     pub(super) unsafe fn new(argv: *mut *mut raw::RedisModuleString, argc: c_int) -> Self {
         let length = usize::try_from(argc).unwrap_or(0);
         if argv.is_null() || length == 0 {

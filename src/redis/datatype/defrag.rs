@@ -2,8 +2,8 @@
 //!
 //! # Duration of a step
 //!
-//! A call of the server has no limit, so the module asks the server after every layer or segment whether to stop.
-//! Before the first question it moves all structs. Between two questions it moves one block, of at most
+//! The server sets no time limit for a call, so the module asks the server after every layer or segment whether to
+//! stop. Before the first question it moves all structs. Between two questions it moves one block, of at most
 //! [`MOVABLE_MAX_BYTES`]. At a question, Redis 7.0 and Valkey check the clock. Redis from 8.0 on checks it only after
 //! 512 moved or 1024 unmoved blocks.
 //!
