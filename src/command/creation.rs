@@ -4,7 +4,7 @@
 use super::error::CommandError;
 use super::keyspace::{Host, Settings};
 use super::options::CreationOptions;
-use crate::bloom::filter::policy::redisbloom::{self, RedisBloomOptions};
+use crate::bloom::filter::policy::redisbloom;
 use crate::bloom::filter::policy::valkeybloom::TIGHTENING_RATIO_DEFAULT;
 use crate::bloom::filter::policy::{RedisBloom, ValkeyBloom};
 use crate::bloom::filter::size::validate_scale_to;
@@ -180,8 +180,7 @@ impl CreationOptions {
     }
 
     /// Returns whether nobody chose the capacity of the new filter, neither the command nor the operator. In a
-    /// replicated creation, UNRESERVED decides. Always false for a window, whose capacity is the number of items per
-    /// window.
+    /// replicated creation, UNRESERVED decides.
     fn is_unreserved(&self, settings: &Settings) -> bool {
         let is_default =
             self.capacity_items.is_none() && settings.initial_size_items == CAPACITY_DEFAULT_ITEMS;
@@ -225,10 +224,29 @@ impl CreationOptions {
 /// Options that cannot be combined, or a filter that cannot grow to VALIDATESCALETO.
 pub(super) fn spec(options: &CreationOptions, host: &dyn Host) -> Result<FilterSpec, CommandError> {
     options.validate(host)?;
-    let spec = match options.resolved_format(&host.settings()) {
-        Format::Everbloom => own_spec(options, host),
-        Format::RedisBloom => redisbloom_spec(options, host),
-        Format::ValkeyBloom => valkeybloom_spec(options, host),
+    let settings = host.settings();
+    let promise = Promise {
+        error_rate: options.error_rate.unwrap_or(settings.error_rate),
+        capacity_items: options.capacity_items.unwrap_or(settings.initial_size_items),
+        growth: options.growth(host),
+    };
+    let spec = match options.resolved_format(&settings) {
+        Format::Everbloom => FilterSpec {
+            policy: own_policy(options, &settings, promise),
+            hash: options.hash_key(host).map_or(Hash::Murmur3, Hash::Keyed),
+        },
+        Format::RedisBloom => {
+            let error_rate = promise.error_rate.min(redisbloom::COMMAND_ERROR_RATE_MAX);
+            let promise = Promise { error_rate, ..promise };
+            let policy = RedisBloom::of_promise(promise, written_growth(options, host));
+            FilterSpec { policy: policy.into(), hash: Hash::RedisBloom(policy.hash()) }
+        }
+        Format::ValkeyBloom => {
+            let tightening_ratio = options.tightening_ratio.unwrap_or(TIGHTENING_RATIO_DEFAULT);
+            let seed = options.seed.unwrap_or_else(|| host.random_seed());
+            let policy = ValkeyBloom::of_promise(promise, tightening_ratio).into();
+            FilterSpec { policy, hash: Hash::ValkeyBloom(Seed::new(seed)) }
+        }
     };
     if let Some(target_items) = options.scale_to_items {
         let outcome = validate_scale_to(&spec.policy, spec.hash, target_items, host.limit().bytes);
@@ -237,43 +255,18 @@ pub(super) fn spec(options: &CreationOptions, host: &dyn Host) -> Result<FilterS
     Ok(spec)
 }
 
-fn own_spec(options: &CreationOptions, host: &dyn Host) -> FilterSpec {
-    let settings = host.settings();
-    let (growth, is_unreserved) = (options.growth(host), options.is_unreserved(&settings));
-    // A replica may have another setting.
-    let default_items = if is_unreserved { CAPACITY_DEFAULT_ITEMS } else { settings.initial_size_items };
-    let promise = Promise {
-        error_rate: options.error_rate.unwrap_or(settings.error_rate),
-        capacity_items: options.capacity_items.unwrap_or(default_items),
-        growth: if is_unreserved { growth.unreserved() } else { growth },
-    };
-    let hash = options.hash_key(host).map_or(Hash::Murmur3, Hash::Keyed);
-    let policy = match options.window_ms {
-        Some(window_ms) => {
-            Policy::Window(Box::new(Window::new(promise, Span::new(window_ms), options.no_refresh)))
-        }
-        None if options.is_counting => Policy::Counting(Box::new(promise)),
-        None => Policy::Everbloom(promise),
-    };
-    FilterSpec { policy, hash }
-}
-
-fn redisbloom_spec(options: &CreationOptions, host: &dyn Host) -> FilterSpec {
-    let settings = host.settings();
-    let rules = if options.growth(host).is_fixed_size() {
-        RedisBloomOptions::FIXED
+fn own_policy(options: &CreationOptions, settings: &Settings, promise: Promise) -> Policy {
+    if let Some(window_ms) = options.window_ms {
+        return Policy::Window(Box::new(Window::new(promise, Span::new(window_ms), options.no_refresh)));
+    }
+    let promise = if options.is_unreserved(settings) {
+        // A replica may have another setting.
+        let capacity_items = options.capacity_items.unwrap_or(CAPACITY_DEFAULT_ITEMS);
+        Promise { capacity_items, growth: promise.growth.unreserved(), ..promise }
     } else {
-        RedisBloomOptions::SCALING
+        promise
     };
-    let error_rate = options.error_rate.unwrap_or(settings.error_rate);
-    let policy = RedisBloom::new(
-        error_rate.min(redisbloom::COMMAND_ERROR_RATE_MAX),
-        options.capacity_items.unwrap_or(settings.initial_size_items),
-        rules,
-        written_growth(options, host),
-    );
-    let hash = Hash::RedisBloom(policy.hash());
-    FilterSpec { policy: Policy::RedisBloom(Box::new(policy)), hash }
+    if options.is_counting { Policy::Counting(Box::new(promise)) } else { Policy::Everbloom(promise) }
 }
 
 /// Returns the growth factor that RedisBloom saves, even for a fixed filter, which never uses it: that of EXPANSION,
@@ -284,16 +277,4 @@ fn written_growth(options: &CreationOptions, host: &dyn Host) -> u32 {
         None if options.is_explicit() && host.is_replicated() => redisbloom::RESERVED_GROWTH,
         None => host.settings().expansion_factor,
     }
-}
-
-fn valkeybloom_spec(options: &CreationOptions, host: &dyn Host) -> FilterSpec {
-    let settings = host.settings();
-    let policy = ValkeyBloom {
-        error_rate: options.error_rate.unwrap_or(settings.error_rate),
-        tightening_ratio: options.tightening_ratio.unwrap_or(TIGHTENING_RATIO_DEFAULT),
-        capacity_items: options.capacity_items.unwrap_or(settings.initial_size_items),
-        growth: options.growth(host),
-    };
-    let hash = Hash::ValkeyBloom(options.seed.map_or_else(|| Seed::new(host.random_seed()), Seed::new));
-    FilterSpec { policy: Policy::ValkeyBloom(Box::new(policy)), hash }
 }

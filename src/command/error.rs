@@ -7,8 +7,9 @@ use thiserror::Error;
 
 use super::number::{rounded_up, six_digits};
 use super::words::Word;
+use crate::bloom::encoding::NotEncodable;
 use crate::bloom::filter::merge::MergeError;
-use crate::bloom::hash::scheme::{NotEncodable, Scheme, SchemeError};
+use crate::bloom::hash::scheme::{Scheme, SchemeError};
 use crate::bloom::limits::{CAPACITY_MIN_ITEMS, EXPANSION_MAX, WINDOW_MAX_MS, WINDOW_MIN_MS};
 use crate::bloom::table::COUNT_MAX;
 use crate::bloom::{AddError, ReserveError, ScaleError};

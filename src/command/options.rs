@@ -10,8 +10,9 @@ use super::number::{is_ratio, parse_double, parse_integer};
 use super::table::{ArgumentKind, ArgumentSpec, Command, Presence};
 use super::words::Word;
 use crate::bloom::Format;
+use crate::bloom::encoding::ItemEncoding;
 use crate::bloom::filter::policy::BitOrder;
-use crate::bloom::hash::scheme::{ItemEncoding, Scheme};
+use crate::bloom::hash::scheme::Scheme;
 use crate::bloom::hash::siphash::{KEY_BYTES, SEED_BYTES};
 use crate::bloom::limits::{CAPACITY_MAX_ITEMS, EXPANSION_MAX, WINDOW_MAX_MS, WINDOW_MIN_MS};
 

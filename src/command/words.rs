@@ -1,8 +1,9 @@
 //! The words for formats, schemes, encodings and orders in commands and settings. They are case-insensitive.
 
 use crate::bloom::Format;
+use crate::bloom::encoding::ItemEncoding;
 use crate::bloom::filter::policy::BitOrder;
-use crate::bloom::hash::scheme::{ItemEncoding, Scheme};
+use crate::bloom::hash::scheme::Scheme;
 
 /// A type whose values have words. The words never change: documents and logs contain them.
 pub trait Word: Copy + PartialEq + 'static {

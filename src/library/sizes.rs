@@ -1,7 +1,7 @@
 //! The sizes that filters of each format will have.
 
 use super::{CreateError, Options};
-use crate::bloom::filter::policy::redisbloom::{RESERVED_GROWTH, RedisBloomOptions};
+use crate::bloom::filter::policy::redisbloom::RESERVED_GROWTH;
 use crate::bloom::filter::policy::valkeybloom::TIGHTENING_RATIO_DEFAULT;
 use crate::bloom::filter::policy::{RedisBloom, ValkeyBloom};
 use crate::bloom::hash::siphash::Seed;
@@ -150,22 +150,17 @@ fn size_of(layer: &LayerSpec) -> LayerSize {
 
 /// Returns the policy of a filter of a format with this promise, and a hash of such filters.
 fn policy_of(format: Format, promise: Promise) -> (Policy, Hash) {
-    let Promise { error_rate, capacity_items, growth } = promise;
     match format {
         Format::Everbloom => (Policy::Everbloom(promise), Hash::Murmur3),
         Format::RedisBloom => {
-            let (options, expansion) = match growth.is_fixed_size() {
-                true => (RedisBloomOptions::FIXED, RESERVED_GROWTH),
-                false => (RedisBloomOptions::SCALING, growth.expansion()),
-            };
-            let policy = RedisBloom::new(error_rate, capacity_items, options, expansion);
-            (Policy::RedisBloom(Box::new(policy)), Hash::RedisBloom(options.hash()))
+            let is_fixed = promise.growth.is_fixed_size();
+            let growth = if is_fixed { RESERVED_GROWTH } else { promise.growth.expansion() };
+            let policy = RedisBloom::of_promise(promise, growth);
+            (policy.into(), Hash::RedisBloom(policy.hash()))
         }
         Format::ValkeyBloom => {
-            let tightening_ratio = TIGHTENING_RATIO_DEFAULT;
-            let growth = growth.reserved();
-            let policy = ValkeyBloom { error_rate, tightening_ratio, capacity_items, growth };
-            (Policy::ValkeyBloom(Box::new(policy)), Hash::ValkeyBloom(Seed::FIXED))
+            let policy = ValkeyBloom::of_promise(promise, TIGHTENING_RATIO_DEFAULT);
+            (policy.into(), Hash::ValkeyBloom(Seed::FIXED))
         }
     }
 }

@@ -1,7 +1,8 @@
 //! Statistics compared with the truth: the number of distinct items and the error rate.
 
+use everbloom::bloom::encoding::ItemEncoding;
 use everbloom::bloom::filter::policy::redisbloom::RedisBloomOptions;
-use everbloom::bloom::hash::scheme::{ItemEncoding, Scheme, SchemeParameters};
+use everbloom::bloom::hash::scheme::{Scheme, SchemeParameters};
 use everbloom::bloom::prefetch::NoPrefetch;
 use everbloom::bloom::{Added, Filter, Growth, UnknownMemory};
 

@@ -6,8 +6,7 @@
 
 use thiserror::Error;
 
-pub use crate::bloom::encoding::{ItemEncoding, NotEncodable};
-
+use crate::bloom::encoding::ItemEncoding;
 use crate::bloom::limits::LAYER_MAX_BYTES;
 
 /// How a client computes bit positions from the bytes of an item.

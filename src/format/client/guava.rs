@@ -14,8 +14,9 @@ use thiserror::Error;
 use super::{ExportError, StringError, zeroed};
 use crate::bloom::BitArray;
 use crate::bloom::bits::layout::SchemeLayout;
+use crate::bloom::encoding::ItemEncoding;
 use crate::bloom::filter::policy::{BitOrder, StringForm};
-use crate::bloom::hash::scheme::{ItemEncoding, Scheme, SchemeParameters};
+use crate::bloom::hash::scheme::{Scheme, SchemeParameters};
 
 /// Bytes before the longs.
 pub const GUAVA_HEADER_BYTES: usize = 6;

@@ -6,10 +6,11 @@ mod hostile;
 mod reader;
 
 use everbloom::bloom::bits::layout::SchemeLayout;
+use everbloom::bloom::encoding::ItemEncoding;
 use everbloom::bloom::filter::policy::redisbloom::RedisBloomOptions;
 use everbloom::bloom::filter::policy::{BitOrder, StringForm};
 use everbloom::bloom::generation::Span;
-use everbloom::bloom::hash::scheme::{ItemEncoding, Scheme, SchemeParameters};
+use everbloom::bloom::hash::scheme::{Scheme, SchemeParameters};
 use everbloom::bloom::hash::siphash::HashKey;
 use everbloom::bloom::{Filter, FilterSpec, Growth, Hash, Policy, Promise, Table, UnknownMemory, Window};
 use everbloom::format::DecodeError;

@@ -3,8 +3,9 @@
 use bitvec::prelude::{BitSlice, Lsb0};
 use everbloom::bloom::BitArray;
 use everbloom::bloom::bits::estimate::{clients_items, error_rate_now, fill};
+use everbloom::bloom::encoding::ItemEncoding;
 use everbloom::bloom::filter::policy::{BitOrder, StringForm};
-use everbloom::bloom::hash::scheme::{ItemEncoding, Scheme, SchemeParameters};
+use everbloom::bloom::hash::scheme::{Scheme, SchemeParameters};
 use everbloom::bloom::limits::STRING_MAX_BYTES;
 use everbloom::format::client::{ExportError, GuavaHeader};
 

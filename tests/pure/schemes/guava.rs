@@ -1,8 +1,9 @@
 //! The bytes of Guava's `writeTo`: read, written, and changed by hostile input.
 
 use everbloom::bloom::bits::layout::SchemeLayout;
+use everbloom::bloom::encoding::ItemEncoding;
 use everbloom::bloom::filter::policy::{BitOrder, StringForm};
-use everbloom::bloom::hash::scheme::{ItemEncoding, Scheme, SchemeParameters};
+use everbloom::bloom::hash::scheme::{Scheme, SchemeParameters};
 use everbloom::format::client::guava::{GUAVA_HEADER_BYTES, GuavaError, GuavaHeader};
 
 use super::vectors::{Array, system};

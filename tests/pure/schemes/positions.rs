@@ -2,7 +2,8 @@
 //! the same result as at once, only once, and without memory of their size.
 
 use everbloom::bloom::bits::layout::SchemeLayout;
-use everbloom::bloom::hash::scheme::{ItemEncoding, Scheme, SchemeParameters};
+use everbloom::bloom::encoding::ItemEncoding;
+use everbloom::bloom::hash::scheme::{Scheme, SchemeParameters};
 use everbloom::bloom::prefetch::NoPrefetch;
 use everbloom::bloom::{Filter, Growth};
 

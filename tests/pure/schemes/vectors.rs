@@ -4,8 +4,9 @@ use std::sync::LazyLock;
 
 use data_encoding::{BASE64, HEXLOWER};
 use everbloom::bloom::bits::layout::{Position, Probing, SchemeLayout};
+use everbloom::bloom::encoding::ItemEncoding;
 use everbloom::bloom::filter::policy::{BitOrder, StringForm};
-use everbloom::bloom::hash::scheme::{ItemEncoding, Scheme, SchemeParameters};
+use everbloom::bloom::hash::scheme::{Scheme, SchemeParameters};
 use everbloom::bloom::hash::scheme_hash::SchemeHash;
 use everbloom::bloom::limits::CAPACITY_MAX_ITEMS;
 use everbloom::bloom::prefetch::NoPrefetch;

@@ -1,7 +1,8 @@
 //! Measures the weaknesses that docs/migrating-from-setbit.md documents.
 
 use everbloom::bloom::bits::layout::SchemeLayout;
-use everbloom::bloom::hash::scheme::{ItemEncoding, Scheme, SchemeParameters};
+use everbloom::bloom::encoding::ItemEncoding;
+use everbloom::bloom::hash::scheme::{Scheme, SchemeParameters};
 use everbloom::command::words::Word;
 
 use super::vectors::Array;

@@ -69,7 +69,8 @@ impl Probing<SchemeHash> for SchemeLayout {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bloom::hash::scheme::{ItemEncoding, SHIFT_MAX};
+    use crate::bloom::encoding::ItemEncoding;
+    use crate::bloom::hash::scheme::SHIFT_MAX;
 
     fn made(scheme: Scheme, size_bits: u64, probes: u32, shift: u8) -> Result<SchemeLayout, SchemeError> {
         let encoding = ItemEncoding::Raw;

@@ -6,7 +6,8 @@
 
 use std::f64::consts::LN_2;
 
-use super::promise::Growth;
+use super::Policy;
+use super::promise::{Growth, Promise};
 use crate::bloom::bits::layout::Prime;
 use crate::bloom::bits::{Layer, LayerSpec, Layout, Placement};
 use crate::bloom::hash::Hash;
@@ -30,7 +31,20 @@ pub struct ValkeyBloom {
     pub growth: Growth,
 }
 
+impl From<ValkeyBloom> for Policy {
+    fn from(policy: ValkeyBloom) -> Self {
+        Self::ValkeyBloom(Box::new(policy))
+    }
+}
+
 impl ValkeyBloom {
+    /// Returns the filter that BF.RESERVE creates with these parameters.
+    #[must_use]
+    pub fn of_promise(promise: Promise, tightening_ratio: f64) -> Self {
+        let Promise { error_rate, capacity_items, growth } = promise;
+        Self { error_rate, tightening_ratio, capacity_items, growth: growth.reserved() }
+    }
+
     /// Checks every field.
     ///
     /// # Errors

@@ -6,7 +6,8 @@
 pub mod sizing;
 
 use self::sizing::layer_spec;
-use super::promise::Growth;
+use super::Policy;
+use super::promise::{Growth, Promise};
 use crate::bloom::bits::layout::{LayerParameters, Modulo};
 use crate::bloom::bits::{Layer, LayerSpec, Layout};
 use crate::bloom::hash::Hash;
@@ -32,6 +33,12 @@ pub struct RedisBloom {
     first_capacity_items: u64,
 }
 
+impl From<RedisBloom> for Policy {
+    fn from(policy: RedisBloom) -> Self {
+        Self::RedisBloom(Box::new(policy))
+    }
+}
+
 impl RedisBloom {
     /// Growth of filters whose payload has none (RedisBloom 2.0).
     pub const OLDEST_GROWTH: u32 = EXPANSION_DEFAULT;
@@ -42,6 +49,15 @@ impl RedisBloom {
     pub fn new(error_rate: f64, capacity_items: u64, options: RedisBloomOptions, growth: u32) -> Self {
         let first_error_rate = error_rate * options.first_share();
         Self { options, growth, first_error_rate, first_capacity_items: capacity_items }
+    }
+
+    /// Returns the filter that BF.RESERVE creates with these parameters. It saves `growth`, which a fixed filter never
+    /// uses.
+    #[must_use]
+    pub fn of_promise(promise: Promise, growth: u32) -> Self {
+        let is_fixed = promise.growth.is_fixed_size();
+        let options = if is_fixed { RedisBloomOptions::FIXED } else { RedisBloomOptions::SCALING };
+        Self::new(promise.error_rate, promise.capacity_items, options, growth)
     }
 
     /// Returns the parameters of a filter with this first layer; `None` for a layer of another format.
