@@ -1,6 +1,7 @@
 //! Bloom bits: layers of bits, and the positions of items in them.
 
 mod array;
+mod dispatch;
 pub(in crate::bloom) mod engine;
 pub mod layer;
 pub mod layout;

@@ -2,22 +2,22 @@
 //! a value with rules. It knows layers and tables, but no filter.
 
 pub mod imported;
+mod parts;
 mod promise;
 pub mod redisbloom;
+mod validate;
 pub mod valkeybloom;
 pub mod window;
 
 use super::kind::Kind;
-use crate::bloom::bits::{Layer, LayerSpec, Layout};
+use crate::bloom::bits::Layer;
 use crate::bloom::generation::Moment;
 use crate::bloom::hash::Hash;
 use crate::bloom::limits::{CAPACITY_MAX_ITEMS, EXPANSION_MAX};
 use crate::bloom::memory::{BlockMover, BlockVisitor};
-use crate::bloom::outcome::ReserveError;
-use crate::bloom::table::{EntryKind, TableSpec};
-use valkeybloom::ProbeRounding;
 
 pub use imported::{BitOrder, Imported, StringForm};
+pub use parts::PartSpec;
 pub use promise::{BITS_SHARE, Growth, Promise};
 pub use redisbloom::RedisBloom;
 pub use valkeybloom::ValkeyBloom;
@@ -44,15 +44,6 @@ pub enum Policy {
     ValkeyBloom(Box<ValkeyBloom>),
     /// A client's bits, and a promise over the table that follows them.
     Imported(Box<Imported>),
-}
-
-/// What a filter gets to take new items.
-#[derive(Clone, Debug, PartialEq)]
-pub enum PartSpec {
-    /// A layer of bits.
-    Layer(LayerSpec),
-    /// A table whose items have this hash.
-    Table(TableSpec, Hash),
 }
 
 /// Largest error rate of the promise of a filter whose format has higher ones.
@@ -240,168 +231,6 @@ impl Policy {
             Self::Union(_) | Self::Counting(_) | Self::Window(_) | Self::Imported(_) => None,
         }
     }
-}
-
-/// The parts of a filter.
-impl Policy {
-    /// Returns the first part of a filter.
-    ///
-    /// # Errors
-    /// [`ReserveError`] if there can be no such filter.
-    pub fn first_part(&self, hash: Hash) -> Result<PartSpec, ReserveError> {
-        let table = self.table();
-        if self.growth().is_unreserved() || table.kind != EntryKind::Plain {
-            return Ok(PartSpec::Table(table, hash));
-        }
-        let layer = match self.promise() {
-            Some(promise) => LayerSpec::sized(promise.capacity_items, promise.bits_error_rate(), hash),
-            None => self.layers(hash).next().ok_or(ReserveError::TooLong)??,
-        };
-        Ok(PartSpec::Layer(layer))
-    }
-
-    /// Returns the part that a filter of these layers gets next, all of which are full. It is not fixed.
-    ///
-    /// # Errors
-    /// [`ReserveError`] if it cannot grow.
-    pub(super) fn next_part(&self, layers: &[Layer]) -> Result<PartSpec, ReserveError> {
-        let hash = layers.first().map_or(Hash::Murmur3, |first| *first.hash());
-        match self {
-            Self::RedisBloom(policy) => policy.next_layer(layers).map(PartSpec::Layer),
-            Self::ValkeyBloom(policy) => policy.next_layer(layers, hash).map(PartSpec::Layer),
-            _ if self.has_several_hashes() => Ok(PartSpec::Table(self.table(), Hash::Murmur3)),
-            _ => Ok(PartSpec::Table(self.table(), hash)),
-        }
-    }
-
-    /// Returns the layers that a filter of another format gets while it grows, from the first one on, up to the first
-    /// one that is impossible; none for everbloom's own format.
-    pub fn layers(&self, hash: Hash) -> impl Iterator<Item = Result<LayerSpec, ReserveError>> {
-        let mut before = None;
-        (0usize..).map_while(move |index| {
-            let layer = match self {
-                Self::RedisBloom(policy) => policy.layer(index, before, hash),
-                Self::ValkeyBloom(policy) => policy.layer(index, before, ProbeRounding::Nearest, hash),
-                _ => return None,
-            };
-            before = layer.as_ref().ok().map(|layer| layer.capacity_items);
-            Some(layer)
-        })
-    }
-
-    /// Returns the table of a filter; of other formats, which have none, the one that a merge adds.
-    #[must_use]
-    pub fn table(&self) -> TableSpec {
-        let (error_rate, growth) = self.asked();
-        let (error_rate, kind, items) = match self {
-            Self::Counting(_) => (error_rate, EntryKind::Counted, 0),
-            Self::Window(window) => (error_rate, EntryKind::Timed, window.promise.capacity_items),
-            // The client's bits have no share.
-            Self::Imported(_) => (error_rate, EntryKind::Plain, 0),
-            _ => (growth.table_error_rate(error_rate), EntryKind::Plain, 0),
-        };
-        TableSpec { error_rate, kind, items }
-    }
-
-    /// Returns the error rate that layer `index` was sized for; 0 is the oldest. It is unknown for merged and imported
-    /// layers, which do not store it.
-    #[must_use]
-    pub fn sized_error_rate(&self, layers: &[Layer], index: usize) -> Option<f64> {
-        match self {
-            Self::Everbloom(promise) => Some(promise.bits_error_rate()),
-            Self::RedisBloom(_) => match layers.get(index)?.layout() {
-                Layout::Modulo(layout) => Some(layout.error_rate()),
-                _ => None,
-            },
-            Self::ValkeyBloom(policy) => policy.layer_error_rate(index),
-            _ => None,
-        }
-    }
-
-    /// Returns the size in bytes that another module shows for a filter of its format with these layers. O(layers).
-    #[must_use]
-    pub fn reported_size_bytes(&self, layers: &[Layer]) -> Option<u64> {
-        match self {
-            Self::RedisBloom(_) => Some(redisbloom::reported_size_bytes(layers)),
-            Self::ValkeyBloom(_) => {
-                Some(valkeybloom::size_bytes(layers.iter().map(|layer| layer.bits().size_bytes())))
-            }
-            _ => None,
-        }
-    }
-
-    /// Checks the parameters, and that a filter may have these layers, and a table with entries of this kind, whose
-    /// items have this hash.
-    ///
-    /// # Errors
-    /// The name of the part that breaks a rule.
-    pub(super) fn validate(
-        &self,
-        layers: &[Layer],
-        table: Option<(EntryKind, &Hash)>,
-    ) -> Result<(), &'static str> {
-        if let Some(promise) = self.promise() {
-            promise.validate()?;
-        }
-        self.window().map_or(Ok(()), Window::validate)?;
-        let (growth, hash) = (self.growth(), layers.first().map(Layer::hash));
-        let (kind, of_table) = (self.table().kind, table.map(|(_, hash)| hash));
-        if table.is_some_and(|(of_entries, hash)| of_entries != kind || !hash.is_own()) {
-            return Err("table");
-        }
-        if kind != EntryKind::Plain {
-            return match growth {
-                Growth::Saturating => Err("growth"),
-                _ if layers.is_empty() && table.is_some() => Ok(()),
-                _ => Err("table"),
-            };
-        }
-        if table.is_some() && growth.is_fixed_size() {
-            return Err("table");
-        }
-        if layers.is_empty() && !(growth.is_unreserved() && table.is_some()) {
-            return Err("layer count");
-        }
-        match self {
-            Self::Everbloom(_) | Self::Merged(_) => {
-                let is_own = |layer: &Layer| layer.shape().is_some() && Some(layer.hash()) == hash;
-                if !layers.iter().all(is_own) {
-                    return Err("layers");
-                }
-                if of_table.is_some_and(|of_table| hash.is_some_and(|hash| hash != of_table)) {
-                    return Err("table");
-                }
-                // Only a saturating filter counts beyond the capacity of a layer.
-                if growth == Growth::Saturating { Ok(()) } else { within_capacity(layers) }
-            }
-            // The part that takes new items must be able to hash all of them.
-            Self::Union(_) => {
-                let last = of_table.or(layers.last().map(Layer::hash));
-                if last.is_some_and(Hash::takes_all_items) { Ok(()) } else { Err("last layer") }
-            }
-            Self::Imported(policy) => {
-                policy.validate(layers)?;
-                if of_table.is_some_and(|hash| *hash != Hash::Murmur3) { Err("table") } else { Ok(()) }
-            }
-            Self::RedisBloom(_) if table.is_some() => Err("layers"),
-            Self::RedisBloom(_) => redisbloom::validate_layers(layers),
-            Self::ValkeyBloom(policy) => {
-                policy.validate()?;
-                if table.is_some() {
-                    return Err("layers");
-                }
-                policy.validate_layers(layers)?;
-                within_capacity(layers)
-            }
-            Self::Counting(_) | Self::Window(_) => Ok(()),
-        }
-    }
-}
-
-/// Checks that no layer has more items than its capacity.
-fn within_capacity(layers: &[Layer]) -> Result<(), &'static str> {
-    let is_within = |layer: &Layer| layer.counts().items <= layer.capacity_items();
-    if layers.iter().all(is_within) { Ok(()) } else { Err("items") }
 }
 
 /// The blocks of the allocator.

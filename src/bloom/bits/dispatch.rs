@@ -1,0 +1,192 @@
+//! What a layer does with items: it chooses its layout once per item or group of items, and calls the engine that is
+//! compiled for it.
+
+use super::Layer;
+use super::engine::{AddOutcome, AddRequest, Engine};
+use super::layout::{Layout, with_per_line};
+use crate::bloom::group::{ItemSet, in_steps};
+use crate::bloom::hash::{Digest, Digests};
+use crate::bloom::prefetch::{Part, Prefetch};
+
+/// The number of probes for which scattered layers have specialized code: that of 1 %.
+const SCATTERED_PROBES: u32 = 7;
+
+/// Compiles `$body` for each layout and the digests that it takes; gives `$none` for digests of another hash.
+macro_rules! with_layout {
+    ($layer:expr, $digest:expr, ($layout:ident, $item:ident) => $body:expr, $none:expr) => {
+        match ($layer.placement().probing(), $digest) {
+            (Layout::Scattered($layout), Digest::Pair($item)) => with_probes!($layout => $body),
+            (Layout::Paged(paged), Digest::Pair($item)) => with_per_line!(paged, $layout => $body),
+            (Layout::Modulo($layout), Digest::Pair($item)) => $body,
+            (Layout::Prime($layout), Digest::Pair($item)) => $body,
+            (Layout::Scheme($layout), Digest::Scheme($item)) => $body,
+            _ => $none,
+        }
+    };
+}
+
+/// Compiles `$body` for the layouts of most layers; `$other` is for all others.
+macro_rules! with_near_layout {
+    ($layer:expr, $digest:expr, ($layout:ident, $item:ident) => $body:expr, $other:expr) => {
+        match ($layer.placement().probing(), $digest) {
+            (Layout::Scattered($layout), Digest::Pair($item)) => with_probes!($layout => $body),
+            (Layout::Modulo($layout), Digest::Pair($item)) => $body,
+            _ => $other,
+        }
+    };
+}
+
+macro_rules! with_probes {
+    ($layout:ident => $body:expr) => {
+        match $layout.probes() {
+            SCATTERED_PROBES => {
+                let $layout = $layout.with::<SCATTERED_PROBES>();
+                $body
+            }
+            _ => $body,
+        }
+    };
+}
+
+/// One item. The layouts of most layers are inlined in the caller, the others are a function: otherwise the compiler
+/// would compute values for every layout before each loop over layers.
+impl Layer {
+    /// Does [`Engine::contains`]. O(probes).
+    #[inline(always)]
+    pub(in crate::bloom) fn contains(&self, item: Digest, prefetch: impl Prefetch) -> bool {
+        #[inline(never)]
+        fn other(layer: &Layer, item: Digest, prefetch: impl Prefetch) -> bool {
+            with_layout!(layer, item, (layout, item) => layout.contains(layer.words(), item, prefetch), false)
+        }
+        with_near_layout!(
+            self, item, (layout, item) => layout.contains(self.words(), item, prefetch),
+            other(self, item, prefetch)
+        )
+    }
+
+    /// Does [`Engine::may_contain`]. O(1).
+    #[inline(always)]
+    pub(in crate::bloom) fn may_contain(&self, item: Digest) -> bool {
+        #[inline(never)]
+        fn other(layer: &Layer, item: Digest) -> bool {
+            with_layout!(layer, item, (layout, item) => layout.may_contain(layer.words(), item), false)
+        }
+        with_near_layout!(
+            self, item, (layout, item) => layout.may_contain(self.words(), item), other(self, item)
+        )
+    }
+
+    /// Does [`Engine::contains_rest`]. O(probes).
+    #[inline(always)]
+    pub(in crate::bloom) fn contains_rest(&self, item: Digest) -> bool {
+        #[inline(never)]
+        fn other(layer: &Layer, item: Digest) -> bool {
+            with_layout!(layer, item, (layout, item) => layout.contains_rest(layer.words(), item), false)
+        }
+        with_near_layout!(
+            self, item, (layout, item) => layout.contains_rest(self.words(), item), other(self, item)
+        )
+    }
+
+    /// Does [`Engine::prefetch_first`]. O(1).
+    #[inline(always)]
+    pub(in crate::bloom) fn prefetch_first(&self, item: Digest, prefetch: impl Prefetch) {
+        #[inline(never)]
+        fn other(layer: &Layer, item: Digest, prefetch: impl Prefetch) {
+            with_layout!(
+                layer, item, (layout, item) => layout.prefetch_first(layer.words(), item, prefetch), ()
+            );
+        }
+        with_near_layout!(
+            self, item, (layout, item) => layout.prefetch_first(self.words(), item, prefetch),
+            other(self, item, prefetch)
+        );
+    }
+
+    /// Adds an item. Returns whether it was new to the layer. O(probes).
+    #[inline(always)]
+    pub(in crate::bloom) fn insert(&mut self, item: Digest, prefetch: impl Prefetch) -> bool {
+        #[inline(never)]
+        fn other(layer: &mut Layer, item: Digest, prefetch: impl Prefetch) -> u32 {
+            with_layout!(layer, item, (layout, item) => layout.insert(layer.words_mut(), item, prefetch), 0)
+        }
+        let new_bits = with_near_layout!(
+            self, item, (layout, item) => layout.insert(self.words_mut(), item, prefetch),
+            other(self, item, prefetch)
+        );
+        self.bits_mut().count_set(new_bits.into());
+        new_bits != 0
+    }
+}
+
+/// Groups of items.
+impl Layer {
+    /// Does [`Engine::contains_each`].
+    #[inline(never)]
+    pub(in crate::bloom) fn contains_each(&self, items: Digests<'_>, wanted: ItemSet, part: Part) -> ItemSet {
+        with_layout!(
+            self, items, (layout, items) => layout.contains_each(self.words(), items, wanted, part), 0
+        )
+    }
+
+    /// Does [`Engine::contains_each`] in steps of `items_per_step`. Each step is prefetched while the one before it
+    /// is looked up.
+    #[inline(never)]
+    pub(in crate::bloom) fn contains_in_steps(
+        &self,
+        items: Digests<'_>,
+        wanted: ItemSet,
+        part: Part,
+        items_per_step: usize,
+        prefetch: impl Prefetch,
+    ) -> ItemSet {
+        let (words, mut found) = (self.words(), 0);
+        with_layout!(
+            self, items, (layout, items) => {
+                let ask = |(): &mut (), step| layout.prefetch_each(words, items, step, part, prefetch);
+                in_steps(&mut (), wanted, items_per_step, ask, |(), step| {
+                    found |= layout.contains_each(words, items, step, part);
+                    true
+                });
+                found
+            },
+            0
+        )
+    }
+
+    /// Adds items one after another, as long as the layer takes them. O(items * probes).
+    #[inline(never)]
+    pub(in crate::bloom) fn insert_each(&mut self, items: Digests<'_>, request: AddRequest) -> AddOutcome {
+        let outcome = with_layout!(
+            self, items, (layout, items) => layout.insert_each(self.words_mut(), items, request),
+            AddOutcome::default()
+        );
+        self.bits_mut().count_set(outcome.new_bits);
+        outcome
+    }
+
+    /// Does [`Engine::prefetch_each`].
+    #[inline(never)]
+    pub(in crate::bloom) fn prefetch_each(
+        &self,
+        items: Digests<'_>,
+        wanted: ItemSet,
+        part: Part,
+        prefetch: impl Prefetch,
+    ) {
+        with_layout!(
+            self, items,
+            (layout, items) => layout.prefetch_each(self.words(), items, wanted, part, prefetch), ()
+        );
+    }
+
+    #[inline(always)]
+    fn words(&self) -> &[u64] {
+        self.bits().words()
+    }
+
+    #[inline(always)]
+    fn words_mut(&mut self) -> &mut [u64] {
+        self.bits_mut().words_mut()
+    }
+}

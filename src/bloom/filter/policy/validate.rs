@@ -1,0 +1,81 @@
+//! The rules that the layers and the table of a filter keep under its policy.
+
+use super::{Growth, Policy, Window, redisbloom};
+use crate::bloom::bits::Layer;
+use crate::bloom::hash::Hash;
+use crate::bloom::table::EntryKind;
+
+impl Policy {
+    /// Checks the parameters, and that a filter may have these layers, and a table with entries of this kind, whose
+    /// items have this hash.
+    ///
+    /// # Errors
+    /// The name of the part that breaks a rule.
+    pub(in crate::bloom::filter) fn validate(
+        &self,
+        layers: &[Layer],
+        table: Option<(EntryKind, &Hash)>,
+    ) -> Result<(), &'static str> {
+        if let Some(promise) = self.promise() {
+            promise.validate()?;
+        }
+        self.window().map_or(Ok(()), Window::validate)?;
+        let (growth, hash) = (self.growth(), layers.first().map(Layer::hash));
+        let (kind, of_table) = (self.table().kind, table.map(|(_, hash)| hash));
+        if table.is_some_and(|(of_entries, hash)| of_entries != kind || !hash.is_own()) {
+            return Err("table");
+        }
+        if kind != EntryKind::Plain {
+            return match growth {
+                Growth::Saturating => Err("growth"),
+                _ if layers.is_empty() && table.is_some() => Ok(()),
+                _ => Err("table"),
+            };
+        }
+        if table.is_some() && growth.is_fixed_size() {
+            return Err("table");
+        }
+        if layers.is_empty() && !(growth.is_unreserved() && table.is_some()) {
+            return Err("layer count");
+        }
+        match self {
+            Self::Everbloom(_) | Self::Merged(_) => {
+                let is_own = |layer: &Layer| layer.shape().is_some() && Some(layer.hash()) == hash;
+                if !layers.iter().all(is_own) {
+                    return Err("layers");
+                }
+                if of_table.is_some_and(|of_table| hash.is_some_and(|hash| hash != of_table)) {
+                    return Err("table");
+                }
+                // Only a saturating filter counts beyond the capacity of a layer.
+                if growth == Growth::Saturating { Ok(()) } else { within_capacity(layers) }
+            }
+            // The part that takes new items must be able to hash all of them.
+            Self::Union(_) => {
+                let last = of_table.or(layers.last().map(Layer::hash));
+                if last.is_some_and(Hash::takes_all_items) { Ok(()) } else { Err("last layer") }
+            }
+            Self::Imported(policy) => {
+                policy.validate(layers)?;
+                if of_table.is_some_and(|hash| *hash != Hash::Murmur3) { Err("table") } else { Ok(()) }
+            }
+            Self::RedisBloom(_) if table.is_some() => Err("layers"),
+            Self::RedisBloom(_) => redisbloom::validate_layers(layers),
+            Self::ValkeyBloom(policy) => {
+                policy.validate()?;
+                if table.is_some() {
+                    return Err("layers");
+                }
+                policy.validate_layers(layers)?;
+                within_capacity(layers)
+            }
+            Self::Counting(_) | Self::Window(_) => Ok(()),
+        }
+    }
+}
+
+/// Checks that no layer has more items than its capacity.
+fn within_capacity(layers: &[Layer]) -> Result<(), &'static str> {
+    let is_within = |layer: &Layer| layer.counts().items <= layer.capacity_items();
+    if layers.iter().all(is_within) { Ok(()) } else { Err("items") }
+}
