@@ -111,21 +111,19 @@ impl ItemEncoding {
         Some(encoded)
     }
 
-    /// Returns whether a character that begins with this byte in UTF-8 has other bytes in this encoding.
+    /// Returns whether a character that begins with this byte in UTF-8 has other bytes in Kryo's or JSON's text.
     fn is_special(self, first: u8) -> bool {
         match self {
-            Self::Utf16Le => true,
             Self::JsonString => first < b' ' || first == b'"' || first == b'\\' || first >= SURROGATES_FROM,
             _ => first >= SURROGATES_FROM,
         }
     }
 
-    /// Returns the bytes of a special character.
+    /// Returns the bytes of a special character in Kryo's or JSON's text.
     fn special_bytes(self, character: char) -> Bytes {
         let mut units = [0; 2];
         let units = character.encode_utf16(&mut units).iter();
         match self {
-            Self::Utf16Le => units.flat_map(|unit| unit.to_le_bytes()).collect(),
             Self::JsonString => match character {
                 '"' | '\\' => smallvec![b'\\', character as u8],
                 '\u{8}' => smallvec![b'\\', b'b'],
@@ -140,11 +138,11 @@ impl ItemEncoding {
     }
 }
 
-/// The smallest first byte, in UTF-8, of characters that are two units (surrogates) in UTF-16. They are special in all
-/// encodings of text: CESU-8, Kryo's, writes each unit like a character, JSON escapes each.
+/// The smallest first byte, in UTF-8, of characters that are two units (surrogates) in UTF-16. Kryo's CESU-8 writes
+/// each unit as three bytes, and JSON escapes each.
 const SURROGATES_FROM: u8 = 0xF0;
 
-/// A few bytes: a prefix, or those of one character.
+/// A few bytes: a prefix, or those of some characters.
 type Bytes = SmallVec<[u8; 16]>;
 
 /// A reader of an encoded item: a prefix, text, and optionally one more byte.
@@ -152,7 +150,7 @@ pub(super) struct EncodedItem<'i> {
     encoding: ItemEncoding,
     /// The next bytes, which are those of the item.
     run: &'i [u8],
-    /// The bytes after the run: the prefix or a special character.
+    /// The bytes after the run: the prefix, a special character, or some characters in UTF-16.
     special: Cursor<Bytes>,
     /// The text after these.
     text: &'i str,
@@ -162,13 +160,8 @@ pub(super) struct EncodedItem<'i> {
 impl EncodedItem<'_> {
     /// Takes the next run from the text, and what comes after it. Returns false at the end.
     fn step(&mut self) -> bool {
-        if self.encoding == ItemEncoding::Utf16Le
-            && let Some((ascii, rest)) = self.text.split_at_checked(ASCII_BYTES)
-            && ascii.is_ascii()
-        {
-            self.special = Cursor::new(ascii.bytes().flat_map(|byte| [byte, 0]).collect());
-            self.text = rest;
-            return true;
+        if self.encoding == ItemEncoding::Utf16Le {
+            return self.step_in_utf16();
         }
         let (run, rest) = self.text.split_at_checked(self.run_bytes()).unwrap_or_default();
         let mut rest = rest.chars();
@@ -178,6 +171,31 @@ impl EncodedItem<'_> {
         };
         let is_end = run.is_empty() && special.is_empty();
         (self.run, self.special, self.text) = (run.as_bytes(), Cursor::new(special), rest.as_str());
+        !is_end
+    }
+
+    /// Takes some characters from the text, as many as fill [`Bytes`]: eight of ASCII, or four of any, which have up to
+    /// four bytes. Returns false at the end.
+    // Inlined, it would make the steps of other encodings slower.
+    #[inline(never)]
+    fn step_in_utf16(&mut self) -> bool {
+        let mut special = Bytes::new();
+        if let Some((ascii, rest)) = self.text.split_at_checked(8)
+            && ascii.is_ascii()
+        {
+            special.extend(ascii.bytes().flat_map(|byte| [byte, 0]));
+            self.text = rest;
+        } else {
+            let mut characters = self.text.chars();
+            for character in characters.by_ref().take(4) {
+                for unit in character.encode_utf16(&mut [0; 2]) {
+                    special.extend_from_slice(&unit.to_le_bytes());
+                }
+            }
+            self.text = characters.as_str();
+        }
+        let is_end = special.is_empty();
+        self.special = Cursor::new(special);
         !is_end
     }
 
@@ -192,9 +210,6 @@ impl EncodedItem<'_> {
         plain_bytes + rest.iter().position(is_special).unwrap_or(rest.len())
     }
 }
-
-/// Characters of ASCII text that are converted to UTF-16 at once: as many as [`Bytes`] holds.
-const ASCII_BYTES: usize = 8;
 
 impl Read for EncodedItem<'_> {
     /// Fills the buffer except at the end.
