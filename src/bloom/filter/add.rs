@@ -192,7 +192,7 @@ impl Filter {
 
     /// Returns the items that can be in the filter: the encoding of an imported filter may not be able to express all.
     #[inline(always)]
-    pub(super) fn possible(&self, items: &mut impl HashedItems) -> ItemSet {
+    fn possible(&self, items: &mut impl HashedItems) -> ItemSet {
         if self.policy.imported().is_some() { items.hashable(&self.hash()) } else { group::all(items.len()) }
     }
 

@@ -11,7 +11,7 @@ use super::hashed::{
 };
 use super::parts::Parts;
 use crate::bloom::generation::Generation;
-use crate::bloom::group::{GROUP_ITEMS, ItemSet};
+use crate::bloom::group::{self, GROUP_ITEMS, ItemSet};
 use crate::bloom::hash::{Digest, murmur3};
 use crate::bloom::prefetch::{NoPrefetch, Prefetch};
 
@@ -133,7 +133,8 @@ impl Filter {
         now: Generation,
         prefetch: impl Prefetch,
     ) -> ItemSet {
-        let (wanted, mut found) = (self.possible(items), 0);
+        // The table may have items that the encoding of an imported filter cannot express: a merge adds such items.
+        let (wanted, mut found) = (group::all(items.len()), 0);
         items.prefetch(self.layers(), prefetch);
         if let Some((table, hash)) = self.parts.table() {
             found = items.found_in_table(table, hash, wanted, now, prefetch);

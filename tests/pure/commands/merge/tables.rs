@@ -147,6 +147,19 @@ fn a_reserved_filter_takes_a_table_within_its_promise() {
 }
 
 #[test]
+fn merged_items_that_the_encoding_of_an_import_cannot_express_are_found() {
+    let mut server = Server::new();
+    server.must("BF.IMPORT into EMPTY SCHEME redisson BITS 64 HASHES 3 ENCODING json-string CAPACITY 1");
+    server.add("into", "", 0..10);
+    assert_eq!(server.call(&[b"BF.MADD", b"from", b"\xff", b"b"]), "*2 #t #t");
+    assert_eq!(server.run("BF.MERGE into from FORCE"), "+OK");
+    for command in [&b"BF.EXISTS"[..], b"BF.MEXISTS"] {
+        assert!(server.call(&[command, b"into", b"\xff"]).contains("#t"));
+    }
+    assert_eq!(server.call(&[b"BF.MEXISTS", b"into", b"\xff", b"b", b"\xfe"]), "*3 #t #t #f");
+}
+
+#[test]
 fn the_table_after_merged_layers_has_their_hash() {
     const KEY: &str = "KEY 0123456789abcdef";
     let mut server = Server::new();
