@@ -224,7 +224,7 @@ impl Table {
                 let zero = self.add_copies(zero, counting, now, room)?;
                 let one = self.add_copies(one, counting, now, room)?;
                 return Ok(AddedEntry {
-                    is_new: zero.is_new || one.is_new,
+                    new_entries: zero.new_entries.max(one.new_entries),
                     times: zero.times.max(one.times),
                     moved_from: zero.moved_from.or(one.moved_from),
                 });
@@ -240,8 +240,17 @@ impl Table {
                 return Ok(AddedEntry::default());
             };
             let more = slots.len().saturating_sub(before);
-            if is_counted && (slots.len() > RUN_MAX || segment.is_overfull(more)) {
+            // A join may have made the run longer.
+            let is_too_long = more > 0 && slots.len() > RUN_MAX;
+            if is_counted
+                && counting == Counting::Sum
+                && (is_too_long || more > 0 && segment.is_overfull(more))
+            {
                 return Err(AddError::TooOften);
+            }
+            if is_counted && more > 0 && segment.is_overfull(more) {
+                // Only crafted parts of a dump have so many entries for one segment. The rest is left out.
+                return Ok(AddedEntry::default());
             }
             let is_full = segment.used().saturating_add(more) > segment.used_max();
             // `grow_for` does not know how many slots counts will take. So only counted entries can cause a split here.
@@ -253,7 +262,7 @@ impl Table {
                 is_room_made = true;
                 continue;
             }
-            if slots.len() > RUN_MAX {
+            if is_too_long && !is_counted {
                 let newest = slots.iter().map(|slot| segment.generation(*slot)).max().unwrap_or(0);
                 self.saturate_bucket(&address, kind.code(newest));
             } else if more > 0 && segment.used() >= segment.used_max() {
@@ -264,9 +273,7 @@ impl Table {
             } else {
                 let own = value & low_bits(self.entry_bits(segment));
                 self.replace_run(&address, run, before, &slots);
-                if added.is_new {
-                    self.apply(EntrySums::of(address.address_bits, own));
-                }
+                (0..added.new_entries).for_each(|_| self.apply(EntrySums::of(address.address_bits, own)));
             }
             return Ok(added);
         }
@@ -311,21 +318,28 @@ fn count_entry(
     // Joins shorten entries, so several may be equal.
     let equal = || CountedEntry::all(slots).filter(|found| found.entry == value);
     let total = equal().fold(0u64, |sum, found| sum.saturating_add(found.count));
-    let present = equal().next();
-    let times = match counting {
+    let mut found = equal().next();
+    let mut rest = match counting {
         Counting::Sum => count,
         Counting::Larger => count.saturating_sub(total),
     };
-    let total = present.map_or(count, |found| found.count.saturating_add(times));
-    if total > COUNT_MAX {
+    let mut added = AddedEntry { times: rest, ..AddedEntry::default() };
+    if counting == Counting::Sum && found.map_or(0, |found| found.count).saturating_add(rest) > COUNT_MAX {
         return Err(AddError::TooOften);
     }
-    let found = present.unwrap_or_else(|| {
-        slots.insert(0, value);
-        CountedEntry { index: 0, entry: value, count: 1 }
-    });
-    found.set_count(slots, total);
-    Ok(AddedEntry { is_new: present.is_none(), times, moved_from: None })
+    // Equal entries of a dump may have a larger count together, which takes several entries.
+    while rest > 0 {
+        let entry = found.take().unwrap_or_else(|| {
+            slots.insert(0, value);
+            added.new_entries = added.new_entries.saturating_add(1);
+            rest = rest.saturating_sub(1);
+            CountedEntry { index: 0, entry: value, count: 1 }
+        });
+        let more = rest.min(COUNT_MAX.saturating_sub(entry.count));
+        entry.set_count(slots, entry.count.saturating_add(more));
+        rest = rest.saturating_sub(more);
+    }
+    Ok(added)
 }
 
 /// Adds an entry to the slots of its run, or replaces the entry that matches the same items.
@@ -333,8 +347,8 @@ fn insert_or_refresh(slots: &mut RunSlots, value: u64, segment: &Segment, entry_
     let is_equal = |slot: &&mut u64| (**slot ^ value) & low_bits(entry_bits) == 0;
     if let Some(present) = slots.iter_mut().find(is_equal) {
         let before = std::mem::replace(present, value);
-        return AddedEntry { is_new: false, times: 1, moved_from: Some(segment.generation(before)) };
+        return AddedEntry { new_entries: 0, times: 1, moved_from: Some(segment.generation(before)) };
     }
     slots.insert(0, value);
-    AddedEntry { is_new: true, times: 1, moved_from: None }
+    AddedEntry { new_entries: 1, times: 1, moved_from: None }
 }

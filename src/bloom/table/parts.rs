@@ -315,7 +315,7 @@ impl Table {
             self.visit_segment(number, |entry| {
                 // The counts have the 16 newest generations only.
                 if entry.generation.saturating_add(CODES) > newest {
-                    let added = AddedEntry { is_new: true, times: entry.count, moved_from: None };
+                    let added = AddedEntry { new_entries: 1, times: entry.count, moved_from: None };
                     counts.add(added, entry.generation);
                 }
             });

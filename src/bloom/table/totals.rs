@@ -110,7 +110,8 @@ pub(super) enum ItemCounts {
 /// The outcome of adding an entry of another table.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct AddedEntry {
-    pub(super) is_new: bool,
+    /// The number of entries that the table did not have.
+    pub(super) new_entries: u64,
     /// By how much the number of items grows; 0 if nothing has changed.
     pub(super) times: u64,
     /// The former generation of an existing entry that got a later one.
@@ -137,7 +138,7 @@ impl ItemCounts {
             Self::Plain { items, .. } => *items = items.saturating_add(added.times),
             Self::Counted { items, entries, .. } => {
                 *items = items.saturating_add(added.times);
-                *entries = entries.saturating_add(added.is_new.into());
+                *entries = entries.saturating_add(added.new_entries);
             }
             Self::Timed { history, .. } if added.times > 0 => {
                 history.take(added.moved_from);

@@ -5,7 +5,8 @@ use everbloom::bloom::table::merge::{Counting, Entry};
 use everbloom::bloom::table::{Addition, EntryKind, Table};
 use everbloom::bloom::{AddError, Added, ItemHash};
 
-use super::{add, add_kind, addition, any, has, has_at, of_kind, plain};
+use super::segments::{parts, target};
+use super::{add, add_kind, addition, any, counted, has, has_at, of_kind, plain, remove};
 use crate::support::Random;
 
 /// Crafts hashes: `bits` low bits of the first word are those of `like`, and the bucket too if `same_bucket`.
@@ -83,4 +84,35 @@ fn a_table_of_void_entries_is_not_merged_into_a_large_one() {
     }
     // Their copies would take more memory than the table, and seconds.
     assert!(!table.can_take(&source));
+}
+
+/// A join unites the runs of two buckets and shortens entries. So a run may be longer than adds make one, and equal
+/// entries may have a larger count than one entry has.
+#[test]
+fn a_part_of_a_dump_of_a_joined_table_arrives_twice() {
+    const TIMES: u64 = 3000;
+    let mut table = counted(0.01);
+    // While the table is large, the two halves of these items are in different blocks.
+    let items = |bit: u64| (0..25u64).map(move |item| ItemHash { h1: bit << 9 | item << 10, h2: 7 << 58 });
+    (0..200_000).for_each(|item| _ = add(&mut table, item));
+    for hash in items(0).chain(items(1)) {
+        table.add(Addition { hash, ..addition(0) }, &any(), NoPrefetch).unwrap();
+    }
+    let often = [0, 1 << 20].map(|h1| ItemHash { h1, h2: 9 << 58 });
+    for hash in (0..TIMES).flat_map(|_| often) {
+        table.add(Addition { hash, ..addition(0) }, &any(), NoPrefetch).unwrap();
+    }
+    (0..200_000).for_each(|item| assert_eq!(remove(&mut table, item, NoPrefetch), Ok(true)));
+    let mut copy = target(&table);
+    for (part, _) in parts(&table) {
+        copy.add_parts(vec![part.clone()], &any()).unwrap();
+        copy.add_parts(vec![part], &any()).unwrap();
+    }
+    copy.end_loading();
+    assert_eq!(copy.internal_validate(), Ok(()));
+    assert!(items(0).chain(items(1)).all(|hash| copy.contains(hash, 0, NoPrefetch)));
+    assert_eq!(copy.counts(), table.counts());
+    for hash in (0..TIMES).flat_map(|_| often) {
+        copy.remove_each(&[hash], NoPrefetch, |removed| removed == Ok(true) || panic!("{removed:?}"));
+    }
 }

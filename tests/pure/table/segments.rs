@@ -13,14 +13,14 @@ use crate::support::Random;
 const KINDS: [EntryKind; 3] = [EntryKind::Plain, EntryKind::Counted, EntryKind::Timed];
 
 /// Returns an empty table into which a dump of this one is loaded.
-fn target(table: &Table) -> Table {
+pub(super) fn target(table: &Table) -> Table {
     let mut target = Table::try_of_counts(table.kind(), table.counts(), &any()).unwrap();
     target.begin_loading(table.used_slots());
     target
 }
 
 /// Returns the parts of a table at rest, with the positions after them.
-fn parts(table: &Table) -> Vec<(TablePart, u64)> {
+pub(super) fn parts(table: &Table) -> Vec<(TablePart, u64)> {
     let (mut position, mut parts) = (0, Vec::new());
     while position < POSITIONS {
         let (part, end) = table.part_at(position).unwrap().unwrap();
