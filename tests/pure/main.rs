@@ -41,7 +41,6 @@ mod stats;
 #[path = "../support/mod.rs"]
 mod support;
 mod table;
-mod troubleshooting;
 mod valkeybloom;
 mod window;
 

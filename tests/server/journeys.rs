@@ -1,7 +1,4 @@
-//! What a server does with its filters, each for filters of every kind at once: they are unchanged afterwards, and the
-//! totals of INFO are theirs.
-
-use std::collections::BTreeMap;
+//! What a server does with its filters, each for filters of every kind at once: they are unchanged afterwards.
 
 use crate::dump::{self, travel};
 use crate::foreign;
@@ -20,7 +17,6 @@ pub(crate) const TESTS: &[Test] = tests![
     replicas_that_join_later,
     migration,
     clearing,
-    totals_are_the_sums_over_all_filters,
 ];
 
 /// Sets options that differ from the defaults as much as possible. Loaded and replicated filters do not depend on
@@ -325,97 +321,5 @@ fn clearing(site: &Site) {
         assert_eq!(client.say(&format!("BF.CLEAR {name}")), "+OK");
         assert_eq!(state(&mut client), made, "{name}");
         assert_eq!(client.int(&format!("PEXPIRETIME {name}")), 4_102_444_800_000, "{name}");
-    }
-}
-
-/// The numbers of filters, layers, items, capacity and bytes of each kind.
-type Totals = BTreeMap<String, [u64; 5]>;
-
-const TOTALS: [&str; 5] = ["filters", "layers", "items", "capacity", "bytes"];
-
-/// Returns the totals in INFO, without kinds that no filter has.
-fn shown_totals(client: &mut Client) -> Totals {
-    let text = String::from_utf8(client.bytes(&["INFO", "everything"])).unwrap();
-    let field = |name: String| -> Option<u64> {
-        text.lines().find_map(|line| line.strip_prefix(&name)?.strip_prefix(':')?.parse().ok())
-    };
-    let kinds = [
-        "",
-        "everbloom_",
-        "keyed_",
-        "counting_",
-        "window_",
-        "redisbloom_",
-        "valkey_bloom_",
-        "imported_",
-        "union_",
-    ];
-    let totals = kinds
-        .map(|kind| (kind.to_owned(), TOTALS.map(|name| field(format!("bf_{kind}{name}")).unwrap_or(7))));
-    // Valkey-bloom's names.
-    let theirs =
-        ["objects", "filters_across_objects", "items_across_objects"].map(|name| format!("num_{name}"));
-    let theirs =
-        theirs.into_iter().chain(["capacity_across_objects", "total_memory_bytes"].map(str::to_owned));
-    let theirs: Vec<_> = theirs.map(|name| field(format!("bf_bloom_{name}")).unwrap()).collect();
-    assert_eq!(theirs, totals[0].1);
-    totals.into_iter().filter(|(_, totals)| *totals != [0; 5]).collect()
-}
-
-/// Returns the sums of BF.INFO over all filters. INFO counts no items of windows, which expire at any time.
-fn summed_totals(client: &mut Client) -> Totals {
-    let mut sums = Totals::new();
-    for key in client.array(&["KEYS", "*"]) {
-        let redis::Value::BulkString(key) = key else { panic!("{key:?}") };
-        let key = String::from_utf8(key).unwrap();
-        if client.say(&format!("TYPE {key}")) == "+string" {
-            continue;
-        }
-        let kind = client.say(&format!("BF.INFO {key} KIND")).replace('-', "_");
-        let kind = format!("{}_", kind.trim_matches(['[', ']', '"']));
-        let fields = ["FILTERS", "ITEMS", "CAPACITY", "BYTES"].map(|name| client.field(&key, name));
-        let items = if kind == "window_" { 0 } else { fields[1] };
-        for kind in [&kind, ""] {
-            let sum = sums.entry(kind.to_owned()).or_default();
-            for (sum, number) in sum.iter_mut().zip([1, fields[0], items, fields[2], fields[3]]) {
-                *sum += number;
-            }
-        }
-    }
-    sums
-}
-
-fn totals_are_the_sums_over_all_filters(site: &Site) {
-    let server = site.start();
-    let mut client = server.client();
-    let filters = fill(&mut client);
-    let check = |client: &mut Client, step: &str| {
-        let summed = summed_totals(client);
-        assert_eq!(summed.is_empty(), step == "FLUSHALL", "{step}");
-        // Earlier filters may be freed in the background.
-        let mut shown = Totals::new();
-        let mut is_equal = || {
-            shown = shown_totals(client);
-            shown == summed
-        };
-        if !(0..50).any(|_| {
-            is_equal() || {
-                std::thread::sleep(std::time::Duration::from_millis(20));
-                false
-            }
-        }) {
-            assert_eq!(shown, summed, "{step}");
-        }
-    };
-    check(&mut client, "filled");
-    for step in ["COPY $ copy-$", "BF.MERGE merged-$ $ FORCE", "DEL copy-$", "BF.ADD $ more", "BF.CLEAR $"] {
-        for filter in &filters {
-            client.say(&step.replace('$', &filter.key));
-        }
-        check(&mut client, step);
-    }
-    for step in ["DEBUG RELOAD", "FLUSHALL"] {
-        assert_eq!(client.say(step), "+OK");
-        check(&mut client, step);
     }
 }

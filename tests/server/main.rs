@@ -47,6 +47,7 @@ mod replication;
 mod scripting;
 mod statistics;
 mod surface;
+mod totals;
 #[path = "../pure/schemes/vectors.rs"]
 #[allow(dead_code, reason = "shared with the tests of the schemes")]
 mod vectors;
@@ -74,6 +75,7 @@ const SUBJECTS: &[(&str, &[Test])] = &[
     ("pages", pages::TESTS),
     ("statistics", statistics::TESTS),
     ("monitoring", monitoring::TESTS),
+    ("totals", totals::TESTS),
     ("dump", dump::TESTS),
     ("partitions", partitions::TESTS),
     ("journeys", journeys::TESTS),

@@ -3,6 +3,7 @@
 
 pub(crate) mod dialogues;
 pub mod fixtures;
+pub(crate) mod keyspace;
 pub mod make;
 pub mod rdb;
 pub mod saved;

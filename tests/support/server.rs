@@ -5,110 +5,21 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use everbloom::bloom::prefetch::NoPrefetch;
-
-use everbloom::bloom::{ByteLimit, Filter, ItemHash, Limit, Memory, Prefetch, UnknownMemory, Validation};
-use everbloom::command::table::KeyAccess;
+use everbloom::bloom::{Filter, ItemHash, UnknownMemory, Validation};
 use everbloom::command::{
-    COMMANDS, Command, CommandError, Effects, Host, KeyName, KeyValue, Keyspace, OpenKey, Protocol, Refusals,
-    ReplicatedCommand, Replication, Reply, Settings, end_after_panic, execute, growth_line,
+    COMMANDS, Command, Effects, Protocol, Refusals, ReplicatedCommand, Replication, Settings,
+    end_after_panic, execute, growth_line,
 };
 
+use super::keyspace::{CALLS_LEFT, Collected, Database};
 use super::saved::{digested, fingerprint};
-use super::{Random, slices};
+use super::slices;
 
 /// The initial time of the clock.
 pub(crate) const NOW_MS: u64 = 1_000_000;
 
-/// Longer bulk replies are shown by their length, since their text would take three times the memory.
-const LONGEST_SHOWN_BYTES: usize = 1 << 20;
-
 /// Filters up to this size are fully validated after every command, larger ones without their contents.
 const VALIDATED_MAX_BYTES: u64 = 4 << 20;
-
-thread_local! {
-    /// The number of calls of commands into this server until one panics; `None` if none does.
-    static CALLS_LEFT: Cell<Option<u64>> = const { Cell::new(None) };
-}
-
-/// Makes a call of the next command into this server panic: the one with this number, from 0.
-pub(crate) fn panic_at(call: u64) {
-    CALLS_LEFT.set(Some(call));
-}
-
-/// Counts a call of a command into this server.
-fn step() {
-    let left = CALLS_LEFT.get();
-    CALLS_LEFT.set(left.and_then(|left| left.checked_sub(1)));
-    assert!(left != Some(0), "a panic that a test has requested");
-}
-
-/// A reply as a line of text, such as `*2 :1 -ERR no`.
-struct Collected {
-    protocol: Protocol,
-    words: Vec<String>,
-    /// The last bulk reply, byte for byte.
-    bulk: Vec<u8>,
-    /// Number of replies that are announced but not written yet.
-    outstanding: usize,
-    watch: fn(bool),
-}
-
-impl Collected {
-    fn push(&mut self, word: impl Into<String>) {
-        step();
-        (self.watch)(false);
-        self.words.push(word.into());
-        (self.watch)(true);
-        self.outstanding = self.outstanding.checked_sub(1).expect("a place for the reply");
-    }
-}
-
-impl Reply for Collected {
-    fn protocol(&self) -> Protocol {
-        self.protocol
-    }
-    fn simple(&mut self, text: &'static str) {
-        self.push(format!("+{text}"));
-    }
-    fn error(&mut self, text: &str) {
-        self.push(format!("-{text}"));
-    }
-    fn integer(&mut self, number: u64) {
-        self.push(format!(":{number}"));
-    }
-    fn boolean(&mut self, value: bool) {
-        self.push(if value { "#t" } else { "#f" });
-    }
-    fn double(&mut self, number: f64) {
-        self.push(format!(",{number}"));
-    }
-    fn null(&mut self) {
-        self.push("_");
-    }
-    fn bulk(&mut self, bytes: &[u8]) {
-        (self.watch)(false);
-        let text = match bytes.len() {
-            0..=LONGEST_SHOWN_BYTES => String::from_utf8_lossy(bytes).into_owned(),
-            length_bytes => format!("{length_bytes} bytes"),
-        };
-        self.bulk = bytes.to_vec();
-        self.push(format!("${text}"));
-    }
-    fn array(&mut self, length: usize) {
-        self.push(format!("*{length}"));
-        self.outstanding += length;
-    }
-    fn map(&mut self, pairs: usize) {
-        self.push(format!("%{pairs}"));
-        self.outstanding += 2 * pairs;
-    }
-    fn error_for_the_rest(&mut self, text: &str) {
-        while self.outstanding > 0 {
-            self.error(text);
-        }
-    }
-}
 
 /// A server with one database. It has filters only, and a value of another type under the key `string`.
 pub(crate) struct Server {
@@ -146,218 +57,6 @@ pub(crate) struct Server {
     pub(crate) has_panicked: bool,
     /// Whether the server has ended: it has aborted or exited.
     pub(crate) has_ended: bool,
-}
-
-/// The database during one command.
-struct Database<'s> {
-    expiries: RefCell<Vec<(String, u64)>>,
-    settings: Settings,
-    is_replicated: bool,
-    now_ms: u64,
-    /// The number of random numbers that were drawn so far.
-    drawn: Cell<u64>,
-    limit_asked: Cell<usize>,
-    filters: RefCell<HashMap<Vec<u8>, Filter>>,
-    strings: &'s HashMap<Vec<u8>, Vec<u8>>,
-    /// Whether a filter was open for writing, or was published.
-    may_have_changed: Cell<bool>,
-    has_ended: Cell<bool>,
-    /// Whether the value of a key was looked up.
-    has_looked_up: Cell<bool>,
-}
-
-impl ByteLimit for Database<'_> {
-    fn limit(&self) -> Limit {
-        step();
-        self.limit_asked.set(self.limit_asked.get() + 1);
-        if self.is_replicated { u64::MAX.into() } else { self.settings.max_filter_bytes.into() }
-    }
-}
-
-impl Host for Database<'_> {
-    fn settings(&self) -> Settings {
-        step();
-        self.settings
-    }
-    fn is_replicated(&self) -> bool {
-        self.is_replicated
-    }
-    fn must_succeed(&self) -> bool {
-        self.is_replicated
-    }
-    fn now_ms(&self) -> u64 {
-        self.now_ms
-    }
-    fn random_seed(&self) -> [u8; 32] {
-        std::array::from_fn(|index| if index < 16 { 7 } else { 8 })
-    }
-    fn random_number(&self) -> u64 {
-        self.drawn.set(self.drawn.get() + 1);
-        Random(self.drawn.get()).next()
-    }
-}
-
-/// A key whose filter is taken out of the database while the key is open.
-struct TestKey<'k> {
-    expiries: &'k RefCell<Vec<(String, u64)>>,
-    filters: &'k RefCell<HashMap<Vec<u8>, Filter>>,
-    may_have_changed: &'k Cell<bool>,
-    has_looked_up: &'k Cell<bool>,
-    name: Vec<u8>,
-    filter: Option<Filter>,
-    parts: usize,
-    access: KeyAccess,
-    now_ms: u64,
-    is_replicated: bool,
-}
-
-impl OpenKey for TestKey<'_> {
-    fn slot(&mut self) -> KeyValue<&mut Filter> {
-        step();
-        self.has_looked_up.set(true);
-        let is_writable = self.access == KeyAccess::ReadWrite && self.filter.is_some();
-        self.may_have_changed.set(self.may_have_changed.get() || is_writable);
-        self.parts = self.filter.as_ref().map_or(0, Filter::part_count);
-        let (now_ms, is_replayed) = (self.now_ms, self.is_replicated && self.access == KeyAccess::ReadWrite);
-        if let Some(filter) = &mut self.filter {
-            filter.set_time(|| now_ms, || is_replayed);
-        }
-        match &mut self.filter {
-            // `string` has another type.
-            _ if self.name == b"string" => KeyValue::WrongType,
-            Some(filter) => KeyValue::Present(filter),
-            None => KeyValue::Vacant,
-        }
-    }
-
-    fn allocated_bytes(&mut self) -> u64 {
-        self.filter.as_ref().map_or(0, |filter| filter.size_bytes() + 9)
-    }
-
-    fn changed(&mut self, _items_added: u64) -> u32 {
-        step();
-        assert!(self.access == KeyAccess::ReadWrite && self.filter.is_some());
-        (self.filter.as_ref().map_or(0, Filter::part_count) - self.parts) as u32
-    }
-
-    fn altered(&mut self, _items_before: u64, _capacity_before_items: u64) {
-        step();
-        assert!(self.access == KeyAccess::ReadWrite && self.filter.is_some());
-    }
-
-    fn expire_at(&mut self, at_ms: u64) {
-        step();
-        assert!(self.access == KeyAccess::ReadWrite && self.filter.is_some());
-        self.expiries.borrow_mut().push((String::from_utf8_lossy(&self.name).into_owned(), at_ms));
-    }
-
-    fn replace(&mut self, filter: Filter) {
-        step();
-        assert!(self.access == KeyAccess::ReadWrite && self.filter.is_some());
-        self.filter = Some(filter);
-    }
-
-    fn publish(&mut self, filter: Box<Filter>) -> Result<(), CommandError> {
-        step();
-        assert_eq!(self.access, KeyAccess::ReadWrite);
-        self.may_have_changed.set(true);
-        self.filter = Some(*filter);
-        Ok(())
-    }
-}
-
-impl Drop for TestKey<'_> {
-    fn drop(&mut self) {
-        if let Some(filter) = self.filter.take() {
-            self.filters.borrow_mut().insert(std::mem::take(&mut self.name), filter);
-        }
-    }
-}
-
-impl Keyspace for Database<'_> {
-    type Key<'k>
-        = TestKey<'k>
-    where
-        Self: 'k;
-
-    fn open(&self, name: KeyName<'_>, access: KeyAccess) -> TestKey<'_> {
-        step();
-        // Other modules are notified of a key that expires when it is opened, and may free a value.
-        assert!(!self.has_looked_up.get(), "a key is opened after the value of another one was looked up");
-        let filter = self.filters.borrow_mut().remove(name.bytes);
-        TestKey {
-            expiries: &self.expiries,
-            filters: &self.filters,
-            may_have_changed: &self.may_have_changed,
-            has_looked_up: &self.has_looked_up,
-            name: name.bytes.to_vec(),
-            filter,
-            parts: 0,
-            access,
-            now_ms: self.now_ms,
-            is_replicated: self.is_replicated,
-        }
-    }
-
-    /// Returns an error for the key `secret`, which no client may read.
-    fn may_read(&self, source: KeyName<'_>, _first: KeyName<'_>) -> Result<(), CommandError> {
-        if source.bytes == b"secret" { Err(CommandError::SourceDenied) } else { Ok(()) }
-    }
-
-    /// Returns whether the key begins with `migrating`. Such keys are on another node.
-    fn may_be_migrating(&self, key: &[u8], _first: KeyName<'_>) -> bool {
-        key.starts_with(b"migrating") || key.starts_with(b"{migrating")
-    }
-
-    /// Passes the string of a key to `read`. Two keys have the string `4`, in which the bits 2, 3 and 5 are set.
-    fn with_string<T>(&self, name: KeyName<'_>, read: impl FnOnce(KeyValue<&'_ [u8]>) -> T) -> T {
-        step();
-        read(match name.bytes {
-            b"string" | b"users" => KeyValue::Present(b"4"),
-            b"list" => KeyValue::WrongType,
-            key => self.strings.get(key).map_or(KeyValue::Vacant, |bytes| KeyValue::Present(bytes)),
-        })
-    }
-
-    /// The settings of `users`.
-    fn field(&self, key: &[u8], field: &str) -> Option<Vec<u8>> {
-        if key != b"{users}:config" {
-            return None;
-        }
-        let fields = [("size", "700"), ("hashIterations", "5"), ("expectedInsertions", "50")];
-        fields.iter().find(|(name, _)| *name == field).map(|(_, value)| value.as_bytes().to_vec())
-    }
-
-    fn prefetch(&self) -> impl Prefetch {
-        NoPrefetch
-    }
-
-    fn memory(&self) -> impl Memory {
-        StepMemory
-    }
-
-    fn lost(&self, _command: Command, _error: &CommandError) {
-        self.has_ended.set(true);
-    }
-
-    fn may_have_changed(&self) -> bool {
-        self.may_have_changed.get()
-    }
-
-    fn abort(&self) {
-        self.has_ended.set(true);
-    }
-}
-
-/// No information about memory; counts the calls.
-#[derive(Clone, Copy)]
-struct StepMemory;
-
-impl Memory for StepMemory {
-    fn written_parts(self, words: &[u64], visit: &mut dyn FnMut(Range<usize>)) {
-        step();
-        UnknownMemory.written_parts(words, visit);
-    }
 }
 
 impl Server {
@@ -470,8 +169,7 @@ impl Server {
 
     /// Runs a command like [`Self::run`]. Its arguments may be empty, binary or contain spaces.
     pub(crate) fn call(&mut self, argv: &[&[u8]]) -> String {
-        let words: Vec<_> = argv.iter().map(|word| String::from_utf8_lossy(word)).collect();
-        let line = words.join(" ");
+        let line = line_of(argv);
         let mut keyspace = Database {
             expiries: RefCell::default(),
             settings: self.settings,
@@ -518,13 +216,18 @@ impl Server {
             assert_eq!(filter.internal_validate(depth), Ok(()), "{} after {line}", key.escape_ascii());
         }
         self.expiries.extend(keyspace.expiries.into_inner());
-        self.carry_out(effects, &line, argv);
+        self.carry_out(effects, argv);
         self.reply = reply.words;
         self.bulk = reply.bulk;
         self.reply.join(" ")
     }
 
-    fn carry_out(&mut self, effects: Effects<'_>, line: &str, argv: &[&[u8]]) {
+    fn replicate(&mut self, call: Vec<Vec<u8>>) {
+        self.replicated.push(line_of(&call));
+        self.replicated_calls.push(call);
+    }
+
+    fn carry_out(&mut self, effects: Effects<'_>, argv: &[&[u8]]) {
         let Effects {
             replication,
             created,
@@ -545,18 +248,11 @@ impl Server {
             Replication::None => {
                 assert_eq!((created, cleared, items_added, items_deleted), (false, false, 0, 0));
             }
-            Replication::Verbatim => {
-                self.replicated.push(line.to_owned());
-                self.replicated_calls.push(argv.iter().map(|word| word.to_vec()).collect());
-            }
+            Replication::Verbatim => self.replicate(argv.iter().map(|word| word.to_vec()).collect()),
             Replication::Rewritten(lines) => {
                 for ReplicatedCommand { command, arguments } in lines {
                     let words = arguments.iter().map(|word| word.to_vec());
-                    let call = std::iter::once(command.as_bytes().to_vec()).chain(words).collect();
-                    self.replicated_calls.push(call);
-                    let words = arguments.iter().map(|word| String::from_utf8_lossy(word).into_owned());
-                    let line = std::iter::once(command.to_owned()).chain(words).collect::<Vec<_>>().join(" ");
-                    self.replicated.push(line);
+                    self.replicate(std::iter::once(command.as_bytes().to_vec()).chain(words).collect());
                 }
             }
         }
@@ -572,6 +268,11 @@ impl Server {
             self.log.extend(growth_line(key, &self.keys[key], layers_added));
         }
     }
+}
+
+/// Returns the words of a command as a line of text.
+fn line_of<W: AsRef<[u8]>>(words: &[W]) -> String {
+    words.iter().map(|word| String::from_utf8_lossy(word.as_ref())).collect::<Vec<_>>().join(" ")
 }
 
 fn named(name: &[u8]) -> Command {

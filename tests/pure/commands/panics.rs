@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use everbloom::command::COMMANDS;
 use everbloom::command::error::INTERNAL_ERROR;
 
-use crate::support::server::{Server, panic_at};
+use crate::support::keyspace::panic_at;
+use crate::support::server::Server;
 
 /// Commands that create filters of several kinds under `k`, with the items 0 to 299.
 const MAKERS: [&str; 9] = [

@@ -1,0 +1,301 @@
+//! The simulated server as a command sees it: the reply that is collected and the keys that are opened.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::ops::Range;
+
+use everbloom::bloom::prefetch::NoPrefetch;
+use everbloom::bloom::{ByteLimit, Filter, Limit, Memory, Prefetch, UnknownMemory};
+use everbloom::command::table::KeyAccess;
+use everbloom::command::{
+    Command, CommandError, Host, KeyName, KeyValue, Keyspace, OpenKey, Protocol, Reply, Settings,
+};
+
+use super::Random;
+
+/// Longer bulk replies are shown by their length, since their text would take three times the memory.
+const LONGEST_SHOWN_BYTES: usize = 1 << 20;
+
+thread_local! {
+    /// The number of calls of commands into this server until one panics; `None` if none does.
+    pub(super) static CALLS_LEFT: Cell<Option<u64>> = const { Cell::new(None) };
+}
+
+/// Makes a call of the next command into this server panic: the one with this number, from 0.
+pub(crate) fn panic_at(call: u64) {
+    CALLS_LEFT.set(Some(call));
+}
+
+/// Counts a call of a command into this server.
+fn step() {
+    let left = CALLS_LEFT.get();
+    CALLS_LEFT.set(left.and_then(|left| left.checked_sub(1)));
+    assert!(left != Some(0), "a panic that a test has requested");
+}
+
+/// A reply as a line of text, such as `*2 :1 -ERR no`.
+pub(super) struct Collected {
+    pub(super) protocol: Protocol,
+    pub(super) words: Vec<String>,
+    /// The last bulk reply, byte for byte.
+    pub(super) bulk: Vec<u8>,
+    /// Number of replies that are announced but not written yet.
+    pub(super) outstanding: usize,
+    pub(super) watch: fn(bool),
+}
+
+impl Collected {
+    fn push(&mut self, word: impl Into<String>) {
+        step();
+        (self.watch)(false);
+        self.words.push(word.into());
+        (self.watch)(true);
+        self.outstanding = self.outstanding.checked_sub(1).expect("a place for the reply");
+    }
+}
+
+impl Reply for Collected {
+    fn protocol(&self) -> Protocol {
+        self.protocol
+    }
+    fn simple(&mut self, text: &'static str) {
+        self.push(format!("+{text}"));
+    }
+    fn error(&mut self, text: &str) {
+        self.push(format!("-{text}"));
+    }
+    fn integer(&mut self, number: u64) {
+        self.push(format!(":{number}"));
+    }
+    fn boolean(&mut self, value: bool) {
+        self.push(if value { "#t" } else { "#f" });
+    }
+    fn double(&mut self, number: f64) {
+        self.push(format!(",{number}"));
+    }
+    fn null(&mut self) {
+        self.push("_");
+    }
+    fn bulk(&mut self, bytes: &[u8]) {
+        (self.watch)(false);
+        let text = match bytes.len() {
+            0..=LONGEST_SHOWN_BYTES => String::from_utf8_lossy(bytes).into_owned(),
+            length_bytes => format!("{length_bytes} bytes"),
+        };
+        self.bulk = bytes.to_vec();
+        self.push(format!("${text}"));
+    }
+    fn array(&mut self, length: usize) {
+        self.push(format!("*{length}"));
+        self.outstanding += length;
+    }
+    fn map(&mut self, pairs: usize) {
+        self.push(format!("%{pairs}"));
+        self.outstanding += 2 * pairs;
+    }
+    fn error_for_the_rest(&mut self, text: &str) {
+        while self.outstanding > 0 {
+            self.error(text);
+        }
+    }
+}
+
+/// The database during one command.
+pub(super) struct Database<'s> {
+    pub(super) expiries: RefCell<Vec<(String, u64)>>,
+    pub(super) settings: Settings,
+    pub(super) is_replicated: bool,
+    pub(super) now_ms: u64,
+    /// The number of random numbers that were drawn so far.
+    pub(super) drawn: Cell<u64>,
+    pub(super) limit_asked: Cell<usize>,
+    pub(super) filters: RefCell<HashMap<Vec<u8>, Filter>>,
+    pub(super) strings: &'s HashMap<Vec<u8>, Vec<u8>>,
+    /// Whether a filter was open for writing, or was published.
+    pub(super) may_have_changed: Cell<bool>,
+    pub(super) has_ended: Cell<bool>,
+    /// Whether the value of a key was looked up.
+    pub(super) has_looked_up: Cell<bool>,
+}
+
+impl ByteLimit for Database<'_> {
+    fn limit(&self) -> Limit {
+        step();
+        self.limit_asked.set(self.limit_asked.get() + 1);
+        if self.is_replicated { u64::MAX.into() } else { self.settings.max_filter_bytes.into() }
+    }
+}
+
+impl Host for Database<'_> {
+    fn settings(&self) -> Settings {
+        step();
+        self.settings
+    }
+    fn is_replicated(&self) -> bool {
+        self.is_replicated
+    }
+    fn must_succeed(&self) -> bool {
+        self.is_replicated
+    }
+    fn now_ms(&self) -> u64 {
+        self.now_ms
+    }
+    fn random_seed(&self) -> [u8; 32] {
+        std::array::from_fn(|index| if index < 16 { 7 } else { 8 })
+    }
+    fn random_number(&self) -> u64 {
+        self.drawn.set(self.drawn.get() + 1);
+        Random(self.drawn.get()).next()
+    }
+}
+
+/// A key whose filter is taken out of the database while the key is open.
+pub(super) struct TestKey<'k> {
+    database: &'k Database<'k>,
+    name: Vec<u8>,
+    filter: Option<Filter>,
+    parts: usize,
+    access: KeyAccess,
+}
+
+impl TestKey<'_> {
+    /// Asserts that a command may change the filter, which is there.
+    fn assert_changeable(&self) {
+        step();
+        assert!(self.access == KeyAccess::ReadWrite && self.filter.is_some());
+    }
+}
+
+impl OpenKey for TestKey<'_> {
+    fn slot(&mut self) -> KeyValue<&mut Filter> {
+        step();
+        let (database, is_write) = (self.database, self.access == KeyAccess::ReadWrite);
+        database.has_looked_up.set(true);
+        let is_writable = is_write && self.filter.is_some();
+        database.may_have_changed.set(database.may_have_changed.get() || is_writable);
+        self.parts = self.filter.as_ref().map_or(0, Filter::part_count);
+        if let Some(filter) = &mut self.filter {
+            filter.set_time(|| database.now_ms, || database.is_replicated && is_write);
+        }
+        match &mut self.filter {
+            // `string` has another type.
+            _ if self.name == b"string" => KeyValue::WrongType,
+            Some(filter) => KeyValue::Present(filter),
+            None => KeyValue::Vacant,
+        }
+    }
+
+    fn allocated_bytes(&mut self) -> u64 {
+        self.filter.as_ref().map_or(0, |filter| filter.size_bytes() + 9)
+    }
+
+    fn changed(&mut self, _items_added: u64) -> u32 {
+        self.assert_changeable();
+        (self.filter.as_ref().map_or(0, Filter::part_count) - self.parts) as u32
+    }
+
+    fn altered(&mut self, _items_before: u64, _capacity_before_items: u64) {
+        self.assert_changeable();
+    }
+
+    fn expire_at(&mut self, at_ms: u64) {
+        self.assert_changeable();
+        self.database.expiries.borrow_mut().push((String::from_utf8_lossy(&self.name).into_owned(), at_ms));
+    }
+
+    fn replace(&mut self, filter: Filter) {
+        self.assert_changeable();
+        self.filter = Some(filter);
+    }
+
+    fn publish(&mut self, filter: Box<Filter>) -> Result<(), CommandError> {
+        step();
+        assert_eq!(self.access, KeyAccess::ReadWrite);
+        self.database.may_have_changed.set(true);
+        self.filter = Some(*filter);
+        Ok(())
+    }
+}
+
+impl Drop for TestKey<'_> {
+    fn drop(&mut self) {
+        if let Some(filter) = self.filter.take() {
+            self.database.filters.borrow_mut().insert(std::mem::take(&mut self.name), filter);
+        }
+    }
+}
+
+impl Keyspace for Database<'_> {
+    type Key<'k>
+        = TestKey<'k>
+    where
+        Self: 'k;
+
+    fn open(&self, name: KeyName<'_>, access: KeyAccess) -> TestKey<'_> {
+        step();
+        // Other modules are notified of a key that expires when it is opened, and may free a value.
+        assert!(!self.has_looked_up.get(), "a key is opened after the value of another one was looked up");
+        let filter = self.filters.borrow_mut().remove(name.bytes);
+        TestKey { database: self, name: name.bytes.to_vec(), filter, parts: 0, access }
+    }
+
+    /// Returns an error for the key `secret`, which no client may read.
+    fn may_read(&self, source: KeyName<'_>, _first: KeyName<'_>) -> Result<(), CommandError> {
+        if source.bytes == b"secret" { Err(CommandError::SourceDenied) } else { Ok(()) }
+    }
+
+    /// Returns whether the key begins with `migrating`. Such keys are on another node.
+    fn may_be_migrating(&self, key: &[u8], _first: KeyName<'_>) -> bool {
+        key.starts_with(b"migrating") || key.starts_with(b"{migrating")
+    }
+
+    /// Passes the string of a key to `read`. Two keys have the string `4`, in which the bits 2, 3 and 5 are set.
+    fn with_string<T>(&self, name: KeyName<'_>, read: impl FnOnce(KeyValue<&'_ [u8]>) -> T) -> T {
+        step();
+        read(match name.bytes {
+            b"string" | b"users" => KeyValue::Present(b"4"),
+            b"list" => KeyValue::WrongType,
+            key => self.strings.get(key).map_or(KeyValue::Vacant, |bytes| KeyValue::Present(bytes)),
+        })
+    }
+
+    /// The settings of `users`.
+    fn field(&self, key: &[u8], field: &str) -> Option<Vec<u8>> {
+        if key != b"{users}:config" {
+            return None;
+        }
+        let fields = [("size", "700"), ("hashIterations", "5"), ("expectedInsertions", "50")];
+        fields.iter().find(|(name, _)| *name == field).map(|(_, value)| value.as_bytes().to_vec())
+    }
+
+    fn prefetch(&self) -> impl Prefetch {
+        NoPrefetch
+    }
+
+    fn memory(&self) -> impl Memory {
+        StepMemory
+    }
+
+    fn lost(&self, _command: Command, _error: &CommandError) {
+        self.has_ended.set(true);
+    }
+
+    fn may_have_changed(&self) -> bool {
+        self.may_have_changed.get()
+    }
+
+    fn abort(&self) {
+        self.has_ended.set(true);
+    }
+}
+
+/// No information about memory; counts the calls.
+#[derive(Clone, Copy)]
+struct StepMemory;
+
+impl Memory for StepMemory {
+    fn written_parts(self, words: &[u64], visit: &mut dyn FnMut(Range<usize>)) {
+        step();
+        UnknownMemory.written_parts(words, visit);
+    }
+}
