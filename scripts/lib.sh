@@ -47,7 +47,8 @@ have() { command -v "$1" >/dev/null 2>&1; }
 # Prints the failed and skipped tests in a log of tests, then their numbers. Fails if a test failed or none passed.
 print_total() {
   local passed wrong skipped
-  grep -E '^test .* \.\.\. (FAILED|ignored)' "$1" || true
+  # The list of `make test` may be in the log too.
+  grep -E '^test .* \.\.\. (FAILED|ignored)' "$1" | sort -u || true
   read -r passed wrong skipped < <(awk '
     /^test result:/ { passed += $4; wrong += $6; skipped += $8 }
     END { print passed + 0, wrong + 0, skipped + 0 }' "$1")
