@@ -135,7 +135,7 @@ pub enum CommandError {
     #[error("ERR AT is older than the window of the filter: the items have expired")]
     AtTooOld,
     /// AT is too far in the future.
-    #[error("ERR AT is in the future by more than a fourteenth of the window: check the clocks")]
+    #[error("ERR AT is too far in the future, by more than 1/14 of the window: check the clocks")]
     AtAhead,
     /// The client may not read a source. The codes of this and the next two texts are the server's own.
     #[error("NOPERM this user needs the permission to run BF.CARD on every source")]

@@ -43,7 +43,7 @@ impl Times {
             ItemTime::Live { generation } => Ok(Some(BatchTime { generation, at_ms })),
             ItemTime::Expired => Ok(None),
             ItemTime::Ahead => Err(format!(
-                "the time {} is more than a fourteenth of the window ahead of the server's clock",
+                "the time {} is too far ahead of the server's clock, by more than 1/14 of the window",
                 rfc3339(at_ms)
             )),
         }
