@@ -280,9 +280,7 @@ pub enum ImportError {
     #[error("BF.EXPORT needs a filter created with BF.IMPORT")]
     NotImported,
     /// The filter has grown, but a client's string has no place for more.
-    #[error(
-        "the filter has more items than its capacity, and a client's string can only hold the first of them"
-    )]
+    #[error("the filter has grown or was merged, and a client's string cannot hold all of its items")]
     Grown,
     /// The filter's string is too long, or there is no memory for it.
     #[error("{0}")]

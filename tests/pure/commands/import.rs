@@ -20,7 +20,7 @@ fn an_import_is_replicated_with_explicit_defaults_and_builds_the_same_filter() {
         ("BF.INFO e FILTERS", "*1 :2"),
         (
             "BF.EXPORT e",
-            "-ERR the filter has more items than its capacity, and a client's string can only hold the first of them",
+            "-ERR the filter has grown or was merged, and a client's string cannot hold all of its items",
         ),
     ];
     assert_dialogue(&mut primary, &dialogue);
