@@ -52,7 +52,7 @@ fn every_filter_replies_as_recorded() {
 fn every_filter_grows_without_a_false_negative() {
     for (case, mut payload, mut filter) in recorded("") {
         let layers = filter.layer_count();
-        filter.set_to_newest(0);
+        filter.set_now(0);
         let mut members = case.members.clone();
         for number in 0.. {
             let item = format!("more:{number}").into_bytes();

@@ -1,4 +1,5 @@
-//! Adds items to a filter: one, or many in groups. The rules are those of [`Filter::add_hashed`].
+//! Adds items to a filter: one, or many in groups. The rules are those of [`Filter::add_hashed`]. Deletes items from a
+//! counting filter.
 
 use super::Filter;
 use super::hashed::{GroupHashes, HashedGroup, HashedItems, PARTS_IN_CHAIN, is_cached};
@@ -10,10 +11,11 @@ use crate::bloom::bits::engine::AddRequest;
 use crate::bloom::generation::{Moment, is_live};
 use crate::bloom::group::{self, GROUP_ITEMS, ItemSet, first_of, from};
 use crate::bloom::hash::{Digest, Hash, ItemHash, murmur3};
+use crate::bloom::memory::OutOfMemory;
 use crate::bloom::outcome::{AddError, AddOutcomes, Added, ByteLimit};
 use crate::bloom::prefetch::{NoPrefetch, Prefetch};
 use crate::bloom::room::Room;
-use crate::bloom::table::{Addition, GroupOutcomes};
+use crate::bloom::table::{Addition, EntryKind, GroupOutcomes};
 
 impl Filter {
     /// Adds an item. An item that a full layer has is not added again; counting filters and windows have no layers.
@@ -59,7 +61,8 @@ impl Filter {
         self.add_to_parts(item, &room, prefetch)
     }
 
-    /// Does [`add`](Self::add) for a filter of any parts. Not inlined: its registers would cost instructions in others.
+    /// Does [`add`](Self::add) for a filter of any parts. Not inlined: it needs registers, which would cost
+    /// instructions in the shorter paths.
     #[inline(never)]
     fn add_to_parts(
         &mut self,
@@ -129,8 +132,8 @@ impl Filter {
     /// refused. An item that a full layer has is not added. The others go to the table, if there is one, or to the last
     /// layer. A full layer makes the filter grow.
     ///
-    /// Passes the outcomes to `reply`. The first item that is refused for a new reason is the last one of its call, so
-    /// that `reply` can return false there: then no more items are added. Returns whether to continue.
+    /// Passes the outcomes to `reply`. The first item that is refused for a new reason ends a call: if `reply` then
+    /// returns false, no more items are added. Returns whether to continue.
     #[inline(always)]
     fn add_hashed(
         &mut self,
@@ -272,8 +275,7 @@ impl Filter {
         }
     }
 
-    /// Returns what the adds of a command to the table have in common; `None` if items of its time have expired
-    /// already.
+    /// Returns what all adds of a command to the table have in common; `None` if the items would have expired already.
     #[inline(always)]
     fn addition(&self, room: &Room<'_>) -> Option<Addition> {
         room.set_other_bytes(self.bytes_besides_table());
@@ -306,5 +308,45 @@ impl Filter {
             room.refuse(error);
             AddError::CannotGrow(error)
         })
+    }
+}
+
+/// Deletion.
+impl Filter {
+    /// Deletes one occurrence of each item. Passes to `reply` in order whether there was one, until it returns false.
+    /// For an item that was not added this is true with the error rate of the filter, and then other items may be
+    /// lost. Always false if items are not counted. O(items).
+    ///
+    /// The result of an item is [`OutOfMemory`] if memory for it cannot be allocated; its deletion has changed nothing.
+    pub fn remove_many(
+        &mut self,
+        items: &[&[u8]],
+        prefetch: impl Prefetch,
+        mut reply: impl FnMut(Result<bool, OutOfMemory>) -> bool,
+    ) {
+        let mut digests = GroupHashes::default();
+        for items in items.chunks(GROUP_ITEMS) {
+            let mut group = HashedGroup::new(items, &mut digests, true, PARTS_IN_CHAIN);
+            let (mut is_changed, mut goes_on) = (false, true);
+            let mut note = |removed| {
+                is_changed |= removed == Ok(true);
+                goes_on = reply(removed);
+                goes_on
+            };
+            match self.parts.table_mut() {
+                Some((table, hash)) if table.kind() == EntryKind::Counted => {
+                    table.remove_each(group.pairs(hash), prefetch, note);
+                }
+                _ => {
+                    items.iter().all(|_| note(Ok(false)));
+                }
+            }
+            if is_changed {
+                self.note_change();
+            }
+            if !goes_on {
+                return;
+            }
+        }
     }
 }

@@ -91,8 +91,8 @@ impl Filter {
         self.layers_end().saturating_add(if self.table().is_some() { POSITIONS } else { 0 })
     }
 
-    /// Sets the bits of layer `number`, 0 being the oldest, that are set in `bytes`, which begin at byte `offset`.
-    /// Returns false, and changes nothing, if there are no such bits. O(bytes).
+    /// Sets the bits of layer `number`, 0 being the oldest, that are set in `bytes`: the bytes of the layer from
+    /// `offset` on. Returns false, and sets nothing, if some of them are outside the layer. O(bytes).
     #[must_use]
     pub fn add_bytes(&mut self, number: usize, offset: usize, bytes: &[u8]) -> bool {
         self.note_change();

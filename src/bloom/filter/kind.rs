@@ -21,7 +21,7 @@ impl Format {
     /// Every format.
     pub const ALL: [Self; 3] = [Self::Everbloom, Self::RedisBloom, Self::ValkeyBloom];
 
-    /// Returns the row of filters that are reserved in this format without other options. The first rows are theirs.
+    /// Returns the row of filters that are reserved in this format without other options. [`KINDS`] begins with these.
     #[must_use]
     #[expect(clippy::indexing_slicing, reason = "there are more kinds than formats")]
     pub fn plain_kind(self) -> &'static KindRow {

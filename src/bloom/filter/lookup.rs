@@ -68,7 +68,8 @@ impl Filter {
         }
     }
 
-    /// Not inlined: its registers would cost instructions in filters of one part.
+    /// Does [`contains`](Self::contains) for a filter of any parts. Not inlined: it needs registers, which would cost
+    /// instructions in the shorter paths.
     #[inline(never)]
     fn parts_contain(&self, item: &[u8], now: Generation, prefetch: impl Prefetch) -> bool {
         if !self.policy.has_several_hashes()

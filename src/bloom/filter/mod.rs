@@ -5,10 +5,10 @@
 //! * Every command: [`parts`] has the layers and the table; [`hashed`] hashes the items once for all of them; [`size`]
 //!   checks limits. The [`policy`] says which parts a filter gets and when it refuses items, and knows no filter.
 //! * An add: [`add`] has the rules, for one item and for groups. In a sliding window, [`window`] sets the time first.
-//! * A lookup: [`lookup`]. A deletion: [`remove`].
+//! * A lookup: [`lookup`]. A deletion: [`add`] too.
 //! * BF.MERGE: [`merge`] plans for all sources, then changes the filter.
-//! * A save or a dump: `format` reads the parts; [`dumps`] says which chunks belong together. [`memory`] visits the
-//!   blocks of the allocator, to copy or move them.
+//! * A save or a dump: `format` reads the parts; [`dumps`] says which chunks belong together.
+//! * Defragmentation and MEMORY USAGE: [`parts`] moves or visits the blocks of the allocator.
 //! * BF.INFO, BF.STATS: [`kind`] names what the filter is, [`stats`] computes the numbers.
 
 mod add;
@@ -16,11 +16,9 @@ pub mod dumps;
 mod hashed;
 pub mod kind;
 pub mod lookup;
-mod memory;
 pub mod merge;
 mod parts;
 pub mod policy;
-mod remove;
 pub mod size;
 pub mod stats;
 mod window;
@@ -28,7 +26,6 @@ mod window;
 use super::bits::estimate::clients_items;
 use super::bits::layout::SchemeLayout;
 use super::bits::{BitArray, Layer, Layout};
-use super::generation::Generation;
 use super::hash::Hash;
 use super::hash::murmur2::Murmur2;
 use super::memory::{Memory, OutOfMemory};
@@ -38,7 +35,7 @@ use dumps::Dumps;
 use kind::{Format, Kind};
 use parts::Parts;
 use policy::imported::clients_layer;
-use policy::{Growth, Imported, PartSpec, Policy, Promise, RedisBloom, Window};
+use policy::{Growth, Imported, PartSpec, Policy, Promise, RedisBloom};
 use size::Footprint;
 
 /// A filter: layers of [bits](super::bits), at most one [table](super::table), and a policy.
@@ -255,12 +252,12 @@ impl Filter {
     /// command. O(layers).
     #[must_use]
     pub fn counted_items(&self) -> u64 {
-        if self.window().is_some() { 0 } else { self.items() }
+        self.counts_since(0).items
     }
 
-    /// Returns what adds can have changed since the filter had `parts` parts: the counts of the last layer of then, of
-    /// newer layers, and of the table. A larger `parts` than the current number means the current number. O(1) if no
-    /// layer was added since.
+    /// Returns the counts of the parts that adds can have changed since the filter had `parts` parts: the layer that
+    /// was the last one then, newer layers, and the table. A `parts` above the current number counts as that number.
+    /// O(1) if no layer was added since.
     #[must_use]
     #[inline(always)]
     pub fn counts_since(&self, parts: usize) -> FilterCounts {
@@ -288,13 +285,11 @@ impl Filter {
         self.layers().iter().fold(of_table, |sum, layer| sum.saturating_add(layer.counts().items))
     }
 
-    /// Returns the capacity: that of the layers, and the items of a table beside them; of a filter that nobody
-    /// reserved, its default or its items if they are more; otherwise the reserved number. O(layers).
+    /// Returns the capacity: that of the layers, and the items of a table after them. Without layers it is the reserved
+    /// number, or the default if nobody reserved the filter; then its items count if they are more. O(layers).
     #[must_use]
     pub fn capacity_items(&self) -> u64 {
-        let of_layers =
-            self.layers().iter().fold(0, |sum: u64, layer| sum.saturating_add(layer.capacity_items()));
-        self.table().map_or(of_layers, |table| of_layers.saturating_add(self.table_capacity_items(table)))
+        self.counts_since(0).capacity_items
     }
 
     /// Returns the part of the capacity that the table adds. O(1).
@@ -367,26 +362,6 @@ impl Filter {
     /// [`OutOfMemory`] if an allocation fails.
     pub fn try_clone(&self, memory: impl Memory) -> Result<Self, OutOfMemory> {
         Ok(Self { parts: self.parts.try_clone(memory)?, policy: self.policy.clone(), dumps: None })
-    }
-
-    /// Returns the window of a sliding-window filter, with its current time.
-    #[must_use]
-    #[inline(always)]
-    pub fn window(&self) -> Option<&Window> {
-        self.policy.window()
-    }
-
-    /// Returns the mutable window of a sliding-window filter.
-    #[inline(always)]
-    pub fn window_mut(&mut self) -> Option<&mut Window> {
-        self.policy.window_mut()
-    }
-
-    /// Returns the generation at which items are looked up; 0 if none expires.
-    #[must_use]
-    #[inline(always)]
-    pub fn now(&self) -> Generation {
-        self.policy.moment().now
     }
 
     /// Sets the hash of RedisBloom 1.1 if that release may have written the filter, which the bytes do not show.

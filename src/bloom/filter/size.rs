@@ -117,7 +117,7 @@ impl From<ReserveError> for ScaleError {
     }
 }
 
-/// The part of its expected size by which a table may be larger than expected.
+/// A table may be larger than expected by one part in this many.
 const TABLE_SPARE: u64 = 16;
 
 /// Checks whether a filter can grow to `target_items` within `limit_bytes`. The layers of other formats are those of

@@ -1,11 +1,32 @@
 //! The time of a sliding-window filter.
 
 use super::Filter;
+use super::policy::Window;
 use super::policy::window::MomentError;
 use crate::bloom::generation::Generation;
 use crate::bloom::table::Table;
 
 impl Filter {
+    /// Returns the window of a sliding-window filter, with its current time.
+    #[must_use]
+    #[inline(always)]
+    pub fn window(&self) -> Option<&Window> {
+        self.policy.window()
+    }
+
+    /// Returns the mutable window of a sliding-window filter.
+    #[inline(always)]
+    fn window_mut(&mut self) -> Option<&mut Window> {
+        self.policy.window_mut()
+    }
+
+    /// Returns the generation at which items are looked up; 0 if none expires.
+    #[must_use]
+    #[inline(always)]
+    pub fn now(&self) -> Generation {
+        self.policy.moment().now
+    }
+
     /// Returns the newest generation in which an item was added to a window; 0 before the first. The filter's time is
     /// never before it.
     #[must_use]
@@ -23,9 +44,9 @@ impl Filter {
         }
         self.set_now(now_ms());
         let newest = self.newest_generation();
-        // Within the newest generation both give the same, and the call takes longer than an add.
+        // Within the newest generation both times are the same. `is_replayed` takes longer than an add.
         if newest > 0 && self.now() > newest && is_replayed() {
-            self.set_to_newest(0);
+            self.set_now(0);
         }
     }
 
@@ -37,12 +58,6 @@ impl Filter {
         if let Some(window) = self.window_mut() {
             window.set_now(now_ms, newest);
         }
-    }
-
-    /// Sets the time of a window to its newest generation, for replayed adds. Before the first add, sets it to
-    /// `now_ms`. O(1).
-    pub fn set_to_newest(&mut self, now_ms: u64) {
-        self.set_now(if self.newest_generation() == 0 { now_ms } else { 0 });
     }
 
     /// Sets the time of the items that are added next, in milliseconds of UNIX time. It may be before that of other

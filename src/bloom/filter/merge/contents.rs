@@ -8,12 +8,13 @@ use std::hash::{Hash as HashBy, Hasher};
 use crate::bloom::bits::estimate::{added_anywhere, clients_items, deviation, full_rate_anywhere};
 use crate::bloom::bits::{BitArray, Layer, Layout};
 use crate::bloom::hash::Hash;
+use crate::bloom::memory::Memory;
 use crate::bloom::number::whole;
 
 /// The contents of a layer, now or after the planned unions.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Contents<'f> {
-    /// A layer of the same shape.
+    /// The layer; for a layer that this merge appends, a source's layer of the same shape.
     pub(super) shape: &'f Layer,
     /// Set bits.
     pub(super) set_bits: u64,
@@ -29,8 +30,8 @@ impl<'f> Contents<'f> {
     pub(super) fn of(layer: &'f Layer) -> Self {
         let counts = layer.counts();
         let contents = Self { shape: layer, set_bits: counts.set_bits, items: counts.items };
-        // The count is exact unless a merge or chunks have set bits without counting items. Then the fill is not
-        // that of the counted items and of the false positives among them.
+        // A merge or chunks set bits without counting items. So the count is exact if it explains the fill, together
+        // with the items that were false positives when they were added, and so were not counted.
         let by_fill = contents.items_by_fill(counts.set_bits);
         let (positions, probes) = (layer.positions(), layer.layout().probes());
         let noise = 1.0 + DEVIATIONS * deviation(by_fill as f64, positions, probes);
@@ -41,11 +42,6 @@ impl<'f> Contents<'f> {
     /// Returns the same contents of another layer of the same shape.
     pub(super) const fn of_shape<'s>(&self, shape: &'s Layer) -> Contents<'s> {
         Contents { shape, set_bits: self.set_bits, items: self.items }
-    }
-
-    /// Returns the capacity of the layer.
-    pub(super) fn capacity_items(&self) -> u64 {
-        self.shape.capacity_items()
     }
 
     /// Returns the estimated number of distinct items that have set `set_bits` bits. O(1).
@@ -61,7 +57,7 @@ impl<'f> Contents<'f> {
         let (mut fewest, mut most) = (0, self.shape.positions());
         while fewest < most {
             let middle = fewest + (most - fewest).div_ceil(2);
-            if self.items_by_fill(middle) <= self.capacity_items() {
+            if self.items_by_fill(middle) <= self.shape.capacity_items() {
                 fewest = middle;
             } else {
                 most = middle - 1;
@@ -81,34 +77,24 @@ impl<'f> Contents<'f> {
             Some(shape) => shape.full_rate(),
             None => {
                 let (positions, probes) = (self.shape.positions(), self.shape.layout().probes());
-                full_rate_anywhere(self.capacity_items(), positions, probes)
+                full_rate_anywhere(self.shape.capacity_items(), positions, probes)
             }
         };
         full.max(self.error_rate())
     }
 
-    /// Returns whether the layer has more items than its capacity.
-    pub(super) fn is_overfull(&self) -> bool {
-        self.items > self.capacity_items()
-    }
-
     /// Returns whether the items of both are within the capacity, by the sum of their counts or by the expected fill.
     pub(super) fn fits_with(&self, other: &Self) -> bool {
-        self.items.saturating_add(other.items) <= self.capacity_items()
-            || self.items_by_fill(self.set_bits_with(other)) <= self.capacity_items()
+        self.items.saturating_add(other.items) <= self.shape.capacity_items()
+            || self.items_by_fill(self.expected_set_bits_with(other)) <= self.shape.capacity_items()
     }
 
     /// Returns the expected set bits of both together if they have no items in common. With common items there are
     /// fewer.
-    pub(super) fn set_bits_with(&self, other: &Self) -> u64 {
+    pub(super) fn expected_set_bits_with(&self, other: &Self) -> u64 {
         let positions = self.shape.positions().max(1) as f64;
         let clear = (1.0 - self.set_bits as f64 / positions) * (1.0 - other.set_bits as f64 / positions);
         whole(((1.0 - clear) * positions).ceil())
-    }
-
-    /// Returns the contents of both together, with `set_bits` set bits.
-    pub(super) fn with(&self, other: &Self, set_bits: u64) -> Self {
-        Self { set_bits, items: self.items_with(other, set_bits), ..*self }
     }
 
     /// Returns the items of both together, with `set_bits` set bits: the estimate from the fill, at least the
@@ -120,13 +106,17 @@ impl<'f> Contents<'f> {
     }
 }
 
-/// Returns the sum of the error rates of layers: the rate when full of layer `open`, the current rate of the others.
-/// O(layers).
-pub(super) fn spent(layers: &[Contents<'_>], open: Option<usize>) -> f64 {
-    let rate = |(number, layer): (usize, &Contents<'_>)| {
-        if Some(number) == open { layer.full_error_rate() } else { layer.error_rate() }
-    };
-    layers.iter().enumerate().map(rate).sum()
+impl Layer {
+    /// Merges a layer of the same shape into this one. The item count becomes the estimate from the fill. O(bytes).
+    pub(super) fn unite(&mut self, from: &Self, memory: impl Memory) {
+        let (before, other) = (Contents::of(self).of_shape(from), Contents::of(from));
+        self.bits_mut().unite(from.bits(), memory);
+        let items = before.items_with(&other, self.counts().set_bits);
+        let counted = self.counts().items;
+        // A decoder accepts at most the capacity, or the initial count of a client's layer if that is higher.
+        let most = self.capacity_items().min(self.bits().size_bits()).max(counted);
+        self.set_items(items.min(most).max(counted));
+    }
 }
 
 /// A layer, compared by its shape: layers of one shape can be united.
@@ -198,11 +188,6 @@ impl<'f> ShapeIndex<'f> {
         {
             *word |= first_word(from);
         }
-    }
-
-    /// Returns whether layer `number` has the shape of another layer. O(log layers).
-    pub(super) fn has_shape(&self, number: usize, layer: &Contents<'f>, other: &Contents<'f>) -> bool {
-        self.group(other).is_some_and(|group| group.by_set_bits.contains(&(layer.set_bits, number)))
     }
 
     /// Returns the layers of the same shape, those with the fewest set bits first.

@@ -2,24 +2,23 @@
 //!
 //! A source's layer is merged bit by bit into a layer of the same shape if that layer stays within its capacity. Any
 //! other layer is appended. Tables are merged by their entries, into a copy. The plan depends only on the filters, so
-//! a replica with the same filters gets the same bytes. It is part of the format: a release with another plan would
-//! differ from its primary.
+//! a replica with the same filters gets the same bytes. So a release must not change the plan: its filters would differ
+//! from those of a primary of an older release.
 //!
-//! The destination promises an error rate over its whole life. So the promise must suffice for what the filters have,
-//! and for the items that the destination takes later.
+//! The destination promises an error rate over its whole life. So [`budget`] counts what its layers have spent of the
+//! promise, and what the items need that are added later.
 
+mod budget;
 mod contents;
 mod plan;
 mod tables;
 
 use thiserror::Error;
 
-use self::contents::{Contents, spent};
-use self::plan::{Appends, Budget, Planner, TOLERANCE};
+use self::plan::{Appends, LastLayer, Planner};
 use super::Filter;
 use super::kind::Format;
 use super::parts::Parts;
-use super::policy::Growth;
 use crate::bloom::bits::Layer;
 use crate::bloom::memory::{Memory, OutOfMemory};
 use crate::bloom::outcome::{AddError, ByteLimit, ReserveError};
@@ -68,37 +67,6 @@ impl From<OutOfMemory> for MergeError {
     }
 }
 
-/// A layer of a source that is merged into one of the destination.
-#[derive(Clone, Copy, Debug)]
-struct Union<'s> {
-    from: &'s Layer,
-    /// The layer of the destination, 0 being the oldest.
-    layer: usize,
-}
-
-/// The last layer of the destination after layers were added.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum LastLayer {
-    /// It is still the last one and takes new items.
-    #[default]
-    Kept,
-    /// The added layers follow it; it takes no more items.
-    Closed,
-    /// It was empty and was replaced by the added layers.
-    Replaced,
-}
-
-/// The plan of a merge.
-#[derive(Debug, Default)]
-struct MergePlan<'s> {
-    /// The layers to merge.
-    unions: Vec<Union<'s>>,
-    /// The layers to add to the destination.
-    added: Vec<Layer>,
-    /// The last layer of the destination.
-    last: LastLayer,
-}
-
 impl Filter {
     /// Merges filters into this one, which then contains the items of all. Returns whether anything has changed. With
     /// `is_forced` the result may exceed the promised error rate. O(bytes of all).
@@ -142,9 +110,7 @@ impl Filter {
             made.merge_with(Appends::Any, sources, is_forced, limit, memory)?;
             return Ok(made);
         }
-        let needed_bytes = first.size_bytes();
-        let too_large = |limit| ReserveError::TooLarge { needed_bytes, limit };
-        limit.permits(needed_bytes).map_err(too_large)?;
+        first.footprint().check(limit)?;
         let mut made = first.try_clone(memory)?;
         made.merge_with(Appends::Any, others, is_forced, limit, memory)?;
         Ok(made)
@@ -176,9 +142,9 @@ impl Filter {
             .try_reserve_exact(self.layer_count().saturating_add(plan.added.len()))
             .map_err(|_| OutOfMemory)?;
         // From here on nothing can fail.
-        for Union { from, layer } in plan.unions {
+        for (number, from) in plan.unions {
             self.note_change();
-            self.layers_mut().get_mut(layer).into_iter().for_each(|layer| layer.unite(from, memory));
+            self.layers_mut().get_mut(number).into_iter().for_each(|layer| layer.unite(from, memory));
         }
         if !plan.added.is_empty() {
             self.insert_layers(plan.added, plan.last, layers);
@@ -188,36 +154,6 @@ impl Filter {
             self.set_table(table);
         }
         Ok(true)
-    }
-
-    /// Returns the highest error rate over the whole life of the filter: the promised one, unless a merge was forced;
-    /// `None` if there is no bound. O(layers).
-    #[must_use]
-    pub fn error_rate_max(&self) -> Option<f64> {
-        let promise = *self.policy.promise()?;
-        if promise.growth == Growth::Saturating {
-            return None;
-        }
-        let layers: Vec<Contents<'_>> = self.layers().iter().map(Contents::of).collect();
-        let of_bits = if self.policy.has_merged_layers() {
-            let last = if self.table().is_none() { layers.len().checked_sub(1) } else { None };
-            spent(&layers, last)
-        } else {
-            let sized = promise.bits_error_rate();
-            let of_layer = |layer: &Contents<'_>| match layer.error_rate() {
-                rate if layer.is_overfull() => rate.max(sized),
-                // A layer before a table takes no more items.
-                rate if self.table().is_some() => rate.min(sized),
-                _ => sized,
-            };
-            layers.iter().map(of_layer).sum()
-        };
-        let rate = match self.table() {
-            Some(table) => of_bits + table.error_rate_max(),
-            None => Budget { promise }.most(of_bits),
-        };
-        let is_kept = rate <= promise.error_rate * TOLERANCE;
-        Some(if is_kept { promise.error_rate } else { rate })
     }
 
     /// Adds layers before, after or in place of the last one. The filter becomes a union unless all layers have its
@@ -239,18 +175,5 @@ impl Filter {
         layers.extend(open);
         self.parts = Parts::of(layers, table.or(next_table));
         self.end_dumps();
-    }
-}
-
-impl Layer {
-    /// Merges a layer of the same shape into this one. The item count becomes the estimate from the fill. O(bytes).
-    fn unite(&mut self, from: &Self, memory: impl Memory) {
-        let (before, other) = (Contents::of(self).of_shape(from), Contents::of(from));
-        self.bits_mut().unite(from.bits(), memory);
-        let items = before.items_with(&other, self.counts().set_bits);
-        let counted = self.counts().items;
-        // A decoder accepts at most the capacity, or the initial count of a client's layer if that is higher.
-        let most = self.capacity_items().min(self.bits().size_bits()).max(counted);
-        self.set_items(items.min(most).max(counted));
     }
 }

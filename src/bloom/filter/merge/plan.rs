@@ -1,10 +1,11 @@
 //! The plan of a merge of bits.
 
-use super::contents::{Contents, ShapeIndex, spent};
-use super::{LastLayer, MergeError, MergePlan, Union};
+use super::MergeError;
+use super::budget::spent;
+use super::contents::{Contents, ShapeIndex};
 use crate::bloom::bits::{BitArray, Layer, LayerSpec};
 use crate::bloom::filter::Filter;
-use crate::bloom::filter::policy::{BITS_SHARE, Promise};
+use crate::bloom::filter::policy::BITS_SHARE;
 use crate::bloom::filter::size::Footprint;
 use crate::bloom::hash::Hash;
 use crate::bloom::limits::CAPACITY_MAX_ITEMS;
@@ -12,15 +13,15 @@ use crate::bloom::memory::Memory;
 use crate::bloom::outcome::{ByteLimit, ReserveError};
 use crate::bloom::table::Table;
 
-/// Largest layers that are always compared first: 4 MiB are read in less than a millisecond. The bits of a larger
-/// layer that certainly fits are counted while they are set, in one pass.
+/// Largest layer, in bits, that is compared with a source's layer although both certainly fit: reading 4 MiB takes less
+/// than a millisecond. A larger one is read only when it is merged, and its set bits are estimated until then.
 const COMPARED_MAX_BITS: u64 = 32 << 20;
 
 /// Most words that are compared to find a layer with many common items. The first two layers are compared whatever
 /// their size.
 const SEARCHED_WORDS: usize = 256;
 
-/// Which layers are appended if the destination has no layer of their shape.
+/// Which layers are appended if no layer of the destination can be united with them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Appends {
     /// None: the format has no other layers.
@@ -29,6 +30,29 @@ pub(super) enum Appends {
     OfHash(Hash),
     /// All.
     Any,
+}
+
+/// What becomes of the destination's last layer when others are appended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum LastLayer {
+    /// It stays the last one and takes the new items.
+    #[default]
+    Kept,
+    /// The appended layers follow it. Another part takes the new items.
+    Closed,
+    /// It is empty, and the appended layers replace it. Another part takes the new items.
+    Replaced,
+}
+
+/// The plan of a merge.
+#[derive(Debug, Default)]
+pub(super) struct MergePlan<'s> {
+    /// The layers of sources to merge, each with the number of the destination's layer, 0 being the oldest.
+    pub(super) unions: Vec<(usize, &'s Layer)>,
+    /// The layers to add to the destination.
+    pub(super) added: Vec<Layer>,
+    /// The last layer of the destination.
+    pub(super) last: LastLayer,
 }
 
 /// A plan under construction.
@@ -102,62 +126,51 @@ impl<'f, 's: 'f> Planner<'f, 's> {
         limit: &dyn ByteLimit,
         memory: impl Memory,
     ) -> Result<(), MergeError> {
-        for (number, from) in
-            source.layers().iter().enumerate().filter(|(_, from)| from.counts().set_bits > 0)
-        {
+        let layers = source.layers().iter().enumerate();
+        for (number, from) in layers.filter(|(_, from)| from.counts().set_bits > 0) {
             let contents = Contents::of(from);
             if self.index.is_covered(&contents, |number| self.bits(number)) {
                 continue;
             }
             match self.target_of(&contents, number)? {
-                Some((layer, then)) if layer < self.layer_count() => {
-                    self.set_contents(layer, then, from.bits());
-                    self.plan.unions.push(Union { from, layer });
-                }
-                Some((layer, _)) => self.unite_with_added(layer, &contents, memory),
+                Some((target, set_bits)) => self.unite(target, set_bits, &contents, memory),
                 None => self.append(&contents, limit, memory)?,
             }
         }
         Ok(())
     }
 
-    /// Returns the layer that a source's layer is merged into, if any, and its contents after that. It is the layer
-    /// with the same index, because equal filters grow alike; otherwise the one with the fewest set bits. If neither
-    /// fits, it is one with many common items.
-    fn target_of(
-        &self,
-        from: &Contents<'f>,
-        number: usize,
-    ) -> Result<Option<(usize, Contents<'f>)>, MergeError> {
-        let of_same_number = self.layers.get(number).filter(|_| number < self.layer_count());
-        let has_shape = of_same_number.is_some_and(|layer| self.index.has_shape(number, layer, from));
-        let candidates = || has_shape.then_some(number).into_iter().chain(self.index.emptiest(from));
-        let layers = || candidates().filter_map(|number| Some((number, self.layers.get(number)?)));
+    /// Returns the number of the layer that a source's layer is merged into, and its set bits after that; `None` if
+    /// the source's layer is appended. It is the layer with the same number, because equal filters grow alike;
+    /// otherwise the one with the fewest set bits. If neither fits, it is one with many common items.
+    fn target_of(&self, from: &Contents<'f>, number: usize) -> Result<Option<(usize, u64)>, MergeError> {
+        let same_number = self.filter.layers().get(number).filter(|layer| layer.has_shape_of(from.shape));
+        let numbers = || same_number.map(|_| number).into_iter().chain(self.index.emptiest(from));
+        let layers = || numbers().filter_map(|number| Some((number, self.layers.get(number)?)));
         if let Some((number, layer)) = layers().take(2).find(|(_, layer)| layer.fits_with(from)) {
             let is_compared = from.shape.bits().size_bits() <= COMPARED_MAX_BITS;
-            let set_bits =
-                if is_compared { self.set_bits_with(number, from) } else { layer.set_bits_with(from) };
-            return Ok(Some((number, layer.with(from, set_bits))));
+            let set_bits = if is_compared {
+                self.set_bits_with(number, from)
+            } else {
+                layer.expected_set_bits_with(from)
+            };
+            return Ok(Some((number, set_bits)));
         }
         let most_set_bits = self.index.most_set_bits(from);
-        let searched = SEARCHED_WORDS / from.shape.bits().words().len().max(1);
-        for (number, layer) in layers().take(searched.max(2)) {
-            let set_bits = self.set_bits_with(number, from);
-            if set_bits <= most_set_bits {
-                return Ok(Some((number, layer.with(from, set_bits))));
-            }
+        let searched = (SEARCHED_WORDS / from.shape.bits().words().len().max(1)).max(2);
+        let mut compared = numbers().take(searched).map(|number| (number, self.set_bits_with(number, from)));
+        if let Some(target) = compared.find(|(_, set_bits)| *set_bits <= most_set_bits) {
+            return Ok(Some(target));
         }
         let is_appended = match &self.appends {
             Appends::Nothing => false,
             Appends::OfHash(hash) => from.shape.hash() == hash,
             Appends::Any => true,
         };
-        match layers().next() {
+        match numbers().next() {
             _ if is_appended => Ok(None),
             None => Err(MergeError::Mismatch),
-            Some((number, layer)) if self.is_forced => {
-                Ok(Some((number, layer.with(from, self.set_bits_with(number, from)))))
-            }
+            Some(number) if self.is_forced => Ok(Some((number, self.set_bits_with(number, from)))),
             Some(_) => Err(MergeError::TooFull),
         }
     }
@@ -169,36 +182,37 @@ impl<'f, 's: 'f> Planner<'f, 's> {
         layer.set_bits.saturating_add(bits.count_beyond(from.shape.bits())).min(from.shape.bits().size_bits())
     }
 
-    /// Replaces the contents of a layer after a merge with `from`.
-    fn set_contents(&mut self, number: usize, then: Contents<'f>, from: &BitArray) {
-        if let Some(layer) = self.layers.get_mut(number) {
-            self.index.update(number, layer, &then, from);
-            *layer = then;
-        }
+    /// Plans to merge a source's layer into layer `number`, which then has `set_bits` set bits. If that layer was
+    /// appended by this merge, they are merged at once.
+    fn unite(&mut self, number: usize, set_bits: u64, from: &Contents<'s>, memory: impl Memory) {
+        let Some(layer) = self.layers.get_mut(number) else { return };
+        let then = match number.checked_sub(self.filter.layer_count()) {
+            None => {
+                self.plan.unions.push((number, from.shape));
+                Contents { set_bits, items: layer.items_with(from, set_bits), ..*layer }
+            }
+            Some(index) => {
+                let Some(added) = self.plan.added.get_mut(index) else { return };
+                added.unite(from.shape, memory);
+                Contents::of(added).of_shape(from.shape)
+            }
+        };
+        self.index.update(number, layer, &then, from.shape.bits());
+        *layer = then;
     }
 
-    /// Merges a source's layer into one that was appended before.
-    fn unite_with_added(&mut self, number: usize, from: &Contents<'f>, memory: impl Memory) {
-        let index = number.saturating_sub(self.layer_count());
-        if let Some(layer) = self.plan.added.get_mut(index) {
-            layer.unite(from.shape, memory);
-            let then = Contents::of(layer).of_shape(from.shape);
-            self.set_contents(number, then, from.shape.bits());
-        }
-    }
-
+    /// Appends a copy of a source's layer.
     fn append(
         &mut self,
         from: &Contents<'f>,
         limit: &dyn ByteLimit,
         memory: impl Memory,
     ) -> Result<(), MergeError> {
-        let counted = from.shape.counts().items;
         self.extend(self.footprint.with_layer(from.shape), limit)?;
         let mut layer = from.shape.try_clone(memory)?;
         // A saturating layer may have a higher count, which the format permits only in a saturating filter.
-        let counted = if from.shape.shape().is_some() { 0 } else { counted };
-        let most = from.capacity_items().min(layer.bits().size_bits()).max(counted);
+        let counted = if from.shape.shape().is_some() { 0 } else { from.shape.counts().items };
+        let most = from.shape.capacity_items().min(layer.bits().size_bits()).max(counted);
         layer.set_items(from.items.min(most));
         let number = self.layers.len();
         let contents = Contents::of(&layer).of_shape(from.shape);
@@ -229,47 +243,44 @@ impl<'f, 's: 'f> Planner<'f, 's> {
         table_rate: Option<f64>,
         limit: &dyn ByteLimit,
     ) -> Result<MergePlan<'s>, MergeError> {
-        let (promise, is_forced) = (self.filter.promise(), self.is_forced);
-        let budget = Budget { promise };
-        let takes_items =
-            table_rate.is_none() && self.last().is_some_and(|last| last.shape.hash().takes_all_items());
-        let last = if takes_items { self.layer_count().checked_sub(1) } else { None };
-        let closed = spent(&self.layers, None);
-        if let Some(table_rate) = table_rate {
-            // An imported filter promises nothing of the client's bits.
-            let is_import = self.plan.added.is_empty() && self.filter.policy().promise().is_none();
-            let closed = if is_import { 0.0 } else { closed };
-            return self.check(&promise, closed + table_rate, (closed + table_rate) / BITS_SHARE);
-        }
-        let open = spent(&self.layers, last);
-        if self.plan.added.is_empty() {
-            if !self.filter.policy().has_merged_layers() {
-                return Ok(self.plan);
-            }
-            let rate = budget.most(open);
-            return self.check(&promise, rate, (closed / BITS_SHARE).max(rate));
-        }
-        let is_replaceable = self.is_last_replaceable();
-        let next = budget.most_with_next_part(closed);
-        // The lowest rate that the merge can have.
-        let rate = if takes_items { budget.most(open).min(next) } else { next };
-        self.plan.last =
-            if takes_items && (budget.permits(budget.most(open)) || is_forced && !budget.permits(next)) {
-                LastLayer::Kept
-            } else if !budget.permits(next) && !is_forced {
-                let needed = (closed / BITS_SHARE).max(rate);
-                return Err(MergeError::ErrorRate { rate, promised: promise.error_rate, needed });
-            } else if is_replaceable {
-                LastLayer::Replaced
-            } else {
-                LastLayer::Closed
+        let promise = self.filter.promise();
+        let (has_added, closed) = (!self.plan.added.is_empty(), spent(&self.layers, None));
+        let last = self.layer_count().checked_sub(1);
+        let last = last.filter(|_| self.last().is_some_and(|last| last.shape.hash().takes_all_items()));
+        let kept = promise.rate_with_growth(spent(&self.layers, last));
+        if table_rate.is_some() || !has_added {
+            let (rate, needed) = match table_rate {
+                Some(of_table) => {
+                    // An imported filter promises nothing of the client's bits.
+                    let is_import = !has_added && self.filter.policy().promise().is_none();
+                    let rate = if is_import { of_table } else { closed + of_table };
+                    (rate, rate / BITS_SHARE)
+                }
+                None if !self.filter.policy().has_merged_layers() => return Ok(self.plan),
+                None => (kept, kept.max(closed / BITS_SHARE)),
             };
+            let is_permitted = self.is_forced || promise.permits(rate) || !self.filter.is_worse_with(rate);
+            return if is_permitted { Ok(self.plan) } else { Err(promise.refusal(rate, needed)) };
+        }
+        let replaced = promise.rate_with_next_part(closed);
+        // The lowest rate that the merge can have.
+        let rate = if last.is_some() { kept.min(replaced) } else { replaced };
+        if !self.is_forced && !promise.permits(rate) {
+            return Err(promise.refusal(rate, rate.max(closed / BITS_SHARE)));
+        }
+        self.plan.last = if last.is_some() && (promise.permits(kept) || !promise.permits(replaced)) {
+            LastLayer::Kept
+        } else if self.is_last_replaceable() {
+            LastLayer::Replaced
+        } else {
+            LastLayer::Closed
+        };
         if self.plan.last != LastLayer::Kept && promise.growth.is_fixed_size() {
             // What is left of the promise is for a new last layer.
             let capacity_items =
-                self.last().map_or(1, |last| last.capacity_items().clamp(1, CAPACITY_MAX_ITEMS));
-            let spec =
-                LayerSpec::sized(capacity_items, budget.next_layer_error_rate(closed), self.next_hash());
+                self.last().map_or(1, |last| last.shape.capacity_items().clamp(1, CAPACITY_MAX_ITEMS));
+            let error_rate = promise.next_layer_error_rate(closed);
+            let spec = LayerSpec::sized(capacity_items, error_rate, self.next_hash());
             self.extend(self.footprint.with_layer_spec(&spec), limit)?;
             self.plan.added.push(Layer::try_new(spec)?);
         }
@@ -277,15 +288,6 @@ impl<'f, 's: 'f> Planner<'f, 's> {
             self.extend(self.footprint_with_last(), limit)?;
         }
         Ok(self.plan)
-    }
-
-    /// Returns the plan if the filter keeps its promise with this error rate, or does not become worse.
-    fn check(self, promise: &Promise, rate: f64, needed: f64) -> Result<MergePlan<'s>, MergeError> {
-        let is_worse = self.filter.error_rate_max().is_none_or(|before| rate > before * TOLERANCE);
-        if self.is_forced || rate <= promise.error_rate * TOLERANCE || !is_worse {
-            return Ok(self.plan);
-        }
-        Err(MergeError::ErrorRate { rate, promised: promise.error_rate, needed })
     }
 
     /// Returns the footprint with a last layer that can be replaced.
@@ -302,37 +304,5 @@ impl<'f, 's: 'f> Planner<'f, 's> {
         let first = self.filter.layers().first();
         let own = first.filter(|first| first.shape().is_some()).map(|first| *first.hash());
         own.filter(|hash| self.layers.iter().all(|layer| layer.shape.hash() == hash)).unwrap_or(Hash::Murmur3)
-    }
-}
-
-/// The factor by which a computed error rate may exceed the promise: expected numbers of entries and rounding.
-pub(super) const TOLERANCE: f64 = 1.0 + 1.0 / 64.0;
-
-/// The division of a promise between the bits of a filter and the part that follows them.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Budget {
-    pub(super) promise: Promise,
-}
-
-impl Budget {
-    /// Returns the highest error rate over the whole life of a filter whose layers have `spent`: with the table that
-    /// follows if the filter grows.
-    pub(super) fn most(&self, spent: f64) -> f64 {
-        if self.promise.growth.is_fixed_size() { spent } else { spent + self.promise.table_error_rate() }
-    }
-
-    /// Returns the same with another part that takes all new items: a table, or a layer of a quarter of the promise.
-    pub(super) fn most_with_next_part(&self, spent: f64) -> f64 {
-        spent + self.promise.error_rate * (1.0 - BITS_SHARE)
-    }
-
-    pub(super) fn permits(&self, rate: f64) -> bool {
-        rate <= self.promise.error_rate * TOLERANCE
-    }
-
-    /// Returns the error rate of a new last layer.
-    pub(super) fn next_layer_error_rate(&self, spent: f64) -> f64 {
-        let promised = self.promise.error_rate;
-        (promised - spent).max(promised * (1.0 - BITS_SHARE))
     }
 }

@@ -17,8 +17,8 @@ use crate::bloom::table::merge::Counting;
 const TABLES_ERROR_RATE_MAX: f64 = 0.25;
 
 impl Filter {
-    /// Returns whether the entries of a source can be added to this filter: they must have the hash of its table, and
-    /// as much besides a remainder. A filter that is fixed has no table, unless its items are counted or expire.
+    /// Returns whether the entries of a source can be added to this filter: they must have the hash of its table and be
+    /// of the same kind. A filter that is fixed has no table, unless its items are counted or expire.
     pub(super) fn has_entries_for(&self, source: &Self, appends: Appends) -> bool {
         if !self.policy.has_entries_of(&source.policy) {
             return false;
@@ -51,8 +51,7 @@ impl Filter {
             let is_table = source.layers().is_empty() && first.has_entries_for(source, Appends::Any);
             source.policy.promise().filter(|_| is_table)
         });
-        let promises: Option<Vec<&Promise>> = promises.collect();
-        let promises = promises?;
+        let promises: Vec<&Promise> = promises.collect::<Option<_>>()?;
         let error_rate = promises.iter().map(|promise| promise.error_rate).sum::<f64>();
         let capacity_items =
             promises.iter().fold(0u64, |sum, promise| sum.saturating_add(promise.capacity_items));
