@@ -155,6 +155,18 @@ fn counts_stay_within_what_a_decoder_accepts() {
     }
 }
 
+/// No chunks follow the header of an empty table, so nothing would correct its counts.
+#[test]
+fn the_header_of_an_empty_table_has_no_entries() {
+    let mut server = reserved(&["BF.RESERVE f 0.1 5 COUNTING"]);
+    let mut header = header(server.filter("f"));
+    let entries_at = forge::table_start(&header).unwrap() + 40;
+    header[entries_at] = 1;
+    let reply = server.call(&[b"BF.LOADCHUNK", b"g", b"1", &forge::header_chunk(&header, 1)]);
+    assert!(reply.starts_with("-ERR"), "{reply}");
+    assert!(!server.keys.contains_key(&b"g"[..]));
+}
+
 /// Returns a record of everbloom's own format: the policy, then a layer of 1024 positions for 77 items.
 fn header_of(reserved_items: u64) -> Vec<u8> {
     let rate = 0.01f64.to_le_bytes();
