@@ -86,7 +86,7 @@ def memory(own, peers, folder):
     lines(axes, [row for row in peers if is_wanted(row) and row["filter"] == "unreserved"
                  and not row["module"].startswith("everbloom")], "o")
     axes.set_xlim(left=1000)
-    axes.set_ylim(0, 60)
+    axes.set_ylim(0, 70)
     over_items(axes, "Memory at an error rate of 1 %", "bits per item")
     save(figure, folder, "memory.svg")
 
