@@ -22,7 +22,8 @@ use crate::bloom::words::{Select, low_bits};
 /// The number of items whose memory is prefetched before the first of them is looked up.
 pub(super) const STEP_ITEMS: usize = 32;
 
-/// The largest number of slots of a bucket. One more makes the bucket saturated, or is refused if entries are counted.
+/// The largest number of slots that an add leaves in a bucket. One more makes the bucket saturated, or is refused if
+/// entries are counted. A join may unite two buckets with more.
 /// Unless items are crafted, fewer than one bucket in 10^20 has so many.
 pub(super) const RUN_MAX: usize = 31;
 /// Bits of a slot for the generation of a timed entry.
