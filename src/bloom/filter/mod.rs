@@ -380,9 +380,8 @@ impl Filter {
                 self.parts.try_push_layer(Layer::try_new(spec)?)?;
             }
             PartSpec::Table(spec, hash) => {
-                let table = Table::try_new(spec)?;
-                self.footprint().with_table(table.size_bytes()).check(limit)?;
-                self.parts.set_table(Some((table, hash)));
+                self.footprint().with_table(spec.empty_bytes()).check(limit)?;
+                self.parts.set_table(Some((Table::try_new(spec)?, hash)));
             }
         }
         Ok(())

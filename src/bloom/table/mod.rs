@@ -71,6 +71,13 @@ pub enum EntryKind {
     Timed,
 }
 
+impl EntryKind {
+    /// Returns the bytes of the items of each generation.
+    const fn history_bytes(self) -> u64 {
+        if let Self::Timed = self { size_of::<History>() as u64 } else { 0 }
+    }
+}
+
 /// The parameters of a table.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TableSpec {
@@ -83,14 +90,21 @@ pub struct TableSpec {
 }
 
 impl TableSpec {
+    /// Returns the bytes of an empty table: [`Table::size_bytes`] after [`Table::try_new`]. O(1).
+    #[must_use]
+    pub fn empty_bytes(&self) -> u64 {
+        let initial = TableCounts::initial(Schedule::new(self.kind, self.error_rate, self.items));
+        Directory::bytes_of(initial.segments).saturating_add(self.kind.history_bytes())
+    }
+
     /// Returns the expected bytes of a table that has grown to `items` items. If entries are timed, `items` are live,
     /// and the expected number of expired entries takes memory too. O(log items).
     #[must_use]
     pub fn expected_bytes(&self, items: u64) -> u64 {
         let schedule = Schedule::new(self.kind, self.error_rate, self.items);
         let (size, segment_bytes) = schedule.expected(self.kind, items, self.items);
-        let history = if self.kind == EntryKind::Timed { size_of::<History>() } else { 0 };
-        segment_bytes.saturating_add(Directory::bytes_of(size.segments)).saturating_add(history as u64)
+        let directory_bytes = Directory::bytes_of(size.segments);
+        segment_bytes.saturating_add(directory_bytes).saturating_add(self.kind.history_bytes())
     }
 }
 
@@ -241,8 +255,7 @@ impl Table {
     /// Returns the memory of the segments and their directory in bytes.
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
-        let history = if self.kind() == EntryKind::Timed { size_of::<History>() } else { 0 };
-        self.directory.bytes().saturating_add(history as u64)
+        self.directory.bytes().saturating_add(self.kind().history_bytes())
     }
 
     /// Returns an upper bound of the error rate at `now`: the sum over all entries, multiplied by the live share if

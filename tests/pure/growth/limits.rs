@@ -4,12 +4,15 @@ use everbloom::bloom::bits::sizing::LayerShape;
 use everbloom::bloom::limits::{
     CAPACITY_MAX_ITEMS, LAYER_MAX_BYTES, LAYERS_MAX, PROBES_MAX, PROBES_TOTAL_MAX,
 };
+use everbloom::bloom::table::{EntryKind, TableSpec};
 use everbloom::bloom::{
     Filter, Footprint, Hash, Layer, Limit, Policy, Promise, ReserveError, ScaleError, Table,
 };
 
 use super::{reserve, validate};
+use crate::allocations::largest_allocation;
 use crate::support::make::{ANY, plain, promise, unreserved};
+use crate::support::server::Server;
 
 #[test]
 fn a_filter_above_a_limit_is_refused_before_an_allocation() {
@@ -100,5 +103,25 @@ fn a_filter_without_layers_is_a_table() {
         let table = Table::try_new(Policy::Everbloom(promise).table()).unwrap();
         let made = Filter::from_parts(Policy::Everbloom(promise), Vec::new(), Some((table, Hash::Murmur3)));
         assert_eq!(made.is_ok(), is_valid, "{promise:?}");
+    }
+}
+
+#[test]
+fn a_large_window_is_refused_before_its_directory_is_allocated() {
+    let mut server = Server::new();
+    server.settings.max_filter_bytes = 1 << 20;
+    let reserve = || server.run("BF.RESERVE k 0.01 1000000000 WINDOW 60");
+    let (reply, allocated_bytes) = largest_allocation(reserve);
+    assert!(reply.starts_with("-ERR filter would take "), "{reply}");
+    assert!(allocated_bytes < 1 << 12, "{allocated_bytes}");
+}
+
+#[test]
+fn the_size_of_an_empty_table_is_known_before_it_is_made() {
+    for kind in [EntryKind::Plain, EntryKind::Counted, EntryKind::Timed] {
+        for items in (0..32).flat_map(|log| [1 << log, (1 << log) + (1 << log) / 3]) {
+            let spec = TableSpec { error_rate: 0.01, kind, items };
+            assert_eq!(Table::try_new(spec).unwrap().size_bytes(), spec.empty_bytes(), "{spec:?}");
+        }
     }
 }
