@@ -67,8 +67,8 @@ impl CreationOptions {
         self.seed.is_some() || self.tightening_ratio.is_some()
     }
 
-    /// Checks that an existing filter is of the kind that the options describe. An option that repeats what the filter
-    /// is never is an error, whatever the settings are. All other options are ignored. A replicated command is always
+    /// Checks that an existing filter is of the kind that the options describe. An option with the filter's own value is
+    /// accepted, whatever the settings are. All other options are ignored. A replicated command is always
     /// accepted.
     ///
     /// # Errors

@@ -22,11 +22,11 @@ use crate::bloom::{BitArray, Filter, Layer};
 
 /// The smallest array that is collapsed. It contains a whole huge page, wherever it begins.
 const ARRAY_MIN_BYTES: usize = 4 << 20;
-/// An array is collapsed if it has at least one set bit per so many bytes, which is 64 set bits per page of 4 KiB. With
-/// up to 20 bits per item, 95 % of the pages have been written to then.
+/// The most bytes per set bit of an array that is collapsed: 64 set bits per page of 4 KiB. With up to 20 bits per item,
+/// 95 % of the pages have been written to then.
 const BYTES_PER_SET_BIT: u64 = 64;
-/// The next request is due after at least one new item per so many bytes of large arrays, which is three items per page
-/// of 4 KiB.
+/// The next request is due after one new item for this number of bytes of large arrays, which is three items per page of
+/// 4 KiB.
 const BYTES_PER_ITEM: u64 = 4096 / 3;
 
 /// The state of a filter with large arrays; `None` for other filters.

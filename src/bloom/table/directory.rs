@@ -355,7 +355,7 @@ impl SegmentChanges {
     /// [`OutOfMemory`]. Nothing has changed.
     pub(super) fn commit(self, table: &mut Table) -> Result<(), OutOfMemory> {
         if self.pushed.is_some() {
-            // The directory of one segment does not store the numbers of void entries, so they are taken over.
+            // The directory of one segment does not store the numbers of void entries, so they are copied.
             let before = table.leftovers();
             let is_first = table.directory.leftovers().is_none();
             table.directory.try_reserve()?;

@@ -24,7 +24,7 @@ pub(super) const STEP_ITEMS: usize = 32;
 
 /// The largest number of slots that an add leaves in a bucket. One more makes the bucket saturated, or is refused if
 /// entries are counted. A join may unite two buckets with more.
-/// Unless items are crafted, fewer than one bucket in 10^20 has so many.
+/// Unless items are crafted, fewer than one bucket in 10^20 reaches it.
 pub(super) const RUN_MAX: usize = 31;
 /// Bits of a slot for the generation of a timed entry.
 pub(super) const GENERATION_BITS: u32 = CODES.ilog2();

@@ -242,15 +242,14 @@ impl Table {
             let more = slots.len().saturating_sub(before);
             // A join may have made the run longer.
             let is_too_long = more > 0 && slots.len() > RUN_MAX;
-            if is_counted
-                && counting == Counting::Sum
-                && (is_too_long || more > 0 && segment.is_overfull(more))
-            {
-                return Err(AddError::TooOften);
-            }
-            if is_counted && more > 0 && segment.is_overfull(more) {
-                // Only crafted parts of a dump have so many entries for one segment. The rest is left out.
-                return Ok(AddedEntry::default());
+            if is_counted && more > 0 {
+                let is_overfull = segment.is_overfull(more);
+                match counting {
+                    Counting::Sum if is_too_long || is_overfull => return Err(AddError::TooOften),
+                    // Only crafted parts of a dump exceed a segment of the largest size. What does not fit is left out.
+                    Counting::Larger if is_overfull => return Ok(AddedEntry::default()),
+                    _ => {}
+                }
             }
             let is_full = segment.used().saturating_add(more) > segment.used_max();
             // `grow_for` does not know how many slots counts will take. So only counted entries can cause a split here.

@@ -91,7 +91,7 @@ impl Table {
         if grown != Some(number)
             && let Some(segment) = changes.segment(self, number)
             && segment.used().saturating_add(slots) > segment.used_max()
-            // If there is no shape for so many slots, the segment has the largest one.
+            // If the segment has the largest shape, there is no larger one.
             && let Some(shape) = segment.shape().resized_for(segment.used().saturating_add(slots))
         {
             room.check(changes.bytes_with(segment, &[shape]))?;

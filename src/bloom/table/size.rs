@@ -9,7 +9,7 @@ use crate::bloom::words::low_bits;
 pub(super) const BUCKETS: u32 = 64;
 /// The bits of the hash that choose a bucket in a block.
 pub(super) const BUCKET_BITS: u32 = BUCKETS.ilog2();
-/// The most slots of a block. The run ends of so many slots still fit the first three words.
+/// The most slots of a block: as many as have their run ends in the first three words.
 pub(super) const SLOTS_MAX: u32 = 112;
 /// Logarithm of the most blocks of a segment.
 pub(super) const BLOCKS_LOG_MAX: u32 = 6;

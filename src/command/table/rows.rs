@@ -20,7 +20,7 @@ const CHANGES: CommandSpec = CommandSpec {
 const READS: CommandSpec =
     CommandSpec { flags: "readonly fast", categories: "read", key_access: KeyAccess::ReadOnly, ..CHANGES };
 
-/// The maximum for commands with any number of arguments. No client can send so many.
+/// The maximum number of arguments of commands without a limit. It is more than a client can send.
 const MANY: usize = usize::MAX;
 /// The tip for clients not to cache the reply, because it can change without a write to the key.
 const DONT_CACHE: Option<&str> = Some("dont_cache");

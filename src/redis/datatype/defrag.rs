@@ -9,7 +9,7 @@
 //!
 //! The server lets the module stop only for values with a large [`free_effort`](super::free_effort). So that function
 //! returns a large effort for filters with more than [`BLOCKS_AT_ONCE_MAX`] layers and segments. If the server still
-//! wants such a filter done in one call, only so many blocks are moved.
+//! does not let the module stop, that number of blocks is moved, and the others stay where they are.
 
 use std::ffi::{c_int, c_ulong, c_void};
 use std::mem::ManuallyDrop;
@@ -61,6 +61,8 @@ struct DefragStep {
 }
 
 impl DefragStep {
+    /// Returns a call by the server for the value at this place.
+    ///
     /// # Safety
     /// The context must be alive, and the place hold a value of the type that nothing else uses, while this
     /// lives.
