@@ -84,7 +84,7 @@ soak: build ## run random commands with crashes, cut links and slot migrations f
 
 mutants: ## test N random mutants of the pure modules: each must make a test fail
 	@scripts/setup build mutants
-	@scripts/mutants $(or $(N),200) $(or $(SEED),$(shell date +%s))
+	@scripts/mutants $(or $(N),200) $(or $(SEED),$(shell date +%s)) '$(FILES)'
 
 sanitize: build ## run every command and callback in a server under valgrind's memcheck
 	@scripts/sanitize
@@ -140,6 +140,7 @@ clean: ## remove everything that was built
 #: BEFORE=path      our module of an earlier version, which `make bench` also measures
 #: CARGO_TARGET_DIR=path  directory of everything that is built (default: target)
 #: DESTDIR=path     root directory for `make install` and `make install-tool` (default: none)
+#: FILES=regex      files of `make mutants` (default: all of the pure modules)
 #: FILTER=word      run only the server tests with this word in their name in `make test-dist`
 #: GOALS="..."      targets and variables of `make test-clone` (default: dist TARGETS=x86_64-unknown-linux-gnu)
 #: IMAGES="..."     images of `make container`: valkey, redis (default: both)
