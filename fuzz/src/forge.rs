@@ -13,8 +13,8 @@ pub(crate) const POLICY_BYTES: usize = 48;
 pub(crate) const LAYER_BYTES: usize = 40;
 /// Bytes of the fixed part that describes a table.
 pub(crate) const TABLE_BYTES: usize = 48;
-/// Most slots of a block of a segment.
-const SLOTS_MAX: u32 = 112;
+/// The largest number of slots in a block of a segment.
+const SLOTS_MAX: usize = 112;
 
 /// The numbers of the policies, and one that no policy has.
 const POLICIES: [u8; 8] = [1, 2, 3, 4, 5, 6, 7, 9];
@@ -137,8 +137,8 @@ impl TableForm {
     }
 }
 
-/// Returns the bytes of a segment with some slots, each with its block, bucket and value. Slots of one bucket keep
-/// their order. `None` if blocks of `words` words have fewer slots.
+/// Returns the bytes of a segment with these slots. Each slot is given by its block, bucket and value. Slots of one
+/// bucket keep their order. Returns `None` if the slots do not fit into blocks of `words` words.
 pub(crate) fn segment(
     blocks_log: u32,
     width: u32,
@@ -147,9 +147,11 @@ pub(crate) fn segment(
 ) -> Option<Vec<u8>> {
     let blocks = 1usize << blocks_log;
     let words = words.max(3);
-    let capacity = ((words * 64 - 80) / (width as usize + 1)).min(SLOTS_MAX as usize - 1);
-    let mut bits = vec![0u64; words * blocks];
+    let capacity = ((words * 64 - 80) / (width as usize + 1)).min(SLOTS_MAX);
     let block_words = (80 + capacity * (width as usize + 1)).div_ceil(64).max(3);
+    let all_words =
+        if capacity == SLOTS_MAX { rounded_up(block_words * blocks, blocks_log) } else { words * blocks };
+    let mut bits = vec![0u64; all_words];
     let mut set = |block: usize, bit: usize, value: u64, width: usize| {
         for at in (0..width).filter(|at| value >> at & 1 == 1) {
             bits[block % blocks * block_words + (bit + at) / 64] |= 1 << ((bit + at) % 64);
@@ -181,6 +183,14 @@ pub(crate) fn segment(
         }
     }
     Some(bits.iter().flat_map(|word| word.to_le_bytes()).collect())
+}
+
+/// Returns the number of words of an allocation that has at least `words` words. docs/formats.md has the rule.
+fn rounded_up(words: usize, blocks_log: u32) -> usize {
+    let steps_log = if blocks_log < 5 { 1 } else { 2 };
+    let class = words.next_power_of_two();
+    let step = if class <= 16 { 2 } else { class >> (steps_log + 1) };
+    words.next_multiple_of(step)
 }
 
 /// Returns the bytes of a segment and the number of its used slots. The input chooses its entries: any length, void
@@ -228,7 +238,7 @@ pub(crate) fn header_chunk(header: &[u8], id: DumpId) -> Vec<u8> {
     with_trailer(header, iterator_at(0, id), id)
 }
 
-/// Returns the iterator of a chunk that ends before `position`. For 0 it is that of the header.
+/// Returns the iterator of a chunk that ends before `position`. Position 0 gives the iterator of the header.
 pub(crate) fn iterator_at(position: u64, id: DumpId) -> u64 {
     ((1u64 << 52) + id % (1 << 51)).saturating_add(position)
 }
