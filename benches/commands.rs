@@ -9,8 +9,8 @@ use super::record::{Case, Progress, Record};
 use super::server::Server;
 use super::{Failure, Plan};
 
-/// Of a small filter, several copies are measured, which have this many items together. The server measures the time of
-/// a command in microseconds, which is too coarse for one small filter.
+/// The number of items that all copies of a small filter have together. Several copies of it are measured, because the
+/// server measures the time of a command in microseconds, which is too coarse for one small filter.
 const ITEMS_TOGETHER: u64 = 100_000;
 /// Only filters of up to this number of items are merged and filled with one item per command.
 const ITEMS_MAX_FILLED_ONE_BY_ONE: u64 = 1_000_000;
@@ -20,9 +20,10 @@ const OTHER_COPY: u64 = 1 << 32;
 const SINGLE_ITEMS: u64 = 20_000;
 /// The number of items in a measurement of batches.
 const BATCH_ITEMS: u64 = 100_000;
-/// The smallest filters whose memory the module collapses into huge pages in the background.
+/// The size above which this program waits for the module to collapse the memory of a filter into huge pages in the
+/// background.
 const LARGE_PAGES_MIN_BYTES: f64 = 4e6;
-/// The wait for the background thread to collapse them.
+/// How long this program waits for the background thread to collapse the memory.
 const LARGE_PAGES_TIME: Duration = Duration::from_secs(2);
 
 pub(crate) fn measure(
@@ -93,8 +94,8 @@ impl Bench<'_> {
         self.record.push(Case::new(self.server, self.filter.name, self.items, case, measure), value);
     }
 
-    /// Sends a command with `count` items, distributed over the copies. `number` returns the number of the item at a
-    /// place among the items of its copy. Returns how many items were new, found or deleted.
+    /// Sends commands with `count` items in total, distributed over the copies. `number` returns the number of the item
+    /// at a place among the items of its copy. Returns how many items were new, found or deleted.
     fn send(
         &mut self,
         command: &str,
@@ -130,8 +131,8 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Creates and fills the copies. A tenth of the items comes in packed batches, the last tenth with single adds, and
-    /// the others in batches.
+    /// Creates and fills the copies. Most items are added in batches, then up to a tenth in packed batches, and at last
+    /// up to a tenth one by one.
     fn fill(&mut self) -> Result<(), Failure> {
         self.server.say("FLUSHALL")?;
         for copy in 0..self.copies {
@@ -200,7 +201,7 @@ impl Bench<'_> {
             self.server.send(&commands)?;
         }
         self.server.say("CONFIG RESETSTAT")?;
-        // A merge exceeds the capacity of a reserved filter only with FORCE.
+        // Only with FORCE may a merge exceed the capacity of a reserved filter.
         self.server.say("BF.MERGE merged filter:0 other FORCE")?;
         let usec = self.server.stat("commandstats", "cmdstat_BF.MERGE", "usec")?;
         self.push("BF.MERGE of two", "ms", usec / 1000.0);
@@ -208,7 +209,7 @@ impl Bench<'_> {
     }
 }
 
-/// Checks that the replies are those of a Bloom filter.
+/// Returns an error if the condition does not hold: then the replies cannot be those of a Bloom filter.
 fn require(holds: bool, what: &str, hits: u64, count: u64) -> Result<(), Failure> {
     if holds { Ok(()) } else { Err(format!("{hits} of {count} items were {what}").into()) }
 }

@@ -7,7 +7,7 @@ use super::server::Server;
 
 /// The error rate of all filters: the default of all modules.
 pub(crate) const ERROR_RATE: f64 = 0.01;
-/// First number of items that are never added.
+/// The number of the first item that is looked up as an absent one.
 pub(crate) const ABSENT: u64 = 1 << 40;
 /// The format of our own filters, a value of the setting `bf.format`.
 const OWN_FORMAT: &str = "everbloom";
@@ -23,7 +23,7 @@ pub(crate) struct Filter {
     pub(crate) name: &'static str,
     /// The setting `bf.format` for it, if the module has this setting.
     format: Option<&'static str>,
-    /// Whether it is reserved for its number of items, and the options of BF.RESERVE.
+    /// The options of BF.RESERVE; `None` if the filter is not reserved.
     options: Option<&'static str>,
 }
 
@@ -49,7 +49,7 @@ impl Filter {
         filters
             .map(|(name, format, options)| Self { server, name, format, options })
             .filter(|filter| {
-                // The server of an earlier version may lack a kind.
+                // An earlier version of our module may lack a kind.
                 let is_made = filter.make(module, "probe", 100).is_ok();
                 is_made && module.say("FLUSHALL").is_ok()
             })
@@ -67,7 +67,7 @@ impl Filter {
         self.options == Some("")
     }
 
-    /// Returns whether it has the commands that other modules lack.
+    /// Returns whether it is a filter of our module, which has commands that other modules lack.
     pub(crate) fn is_own(&self) -> bool {
         self.format.is_some()
     }

@@ -7,14 +7,16 @@ use super::{Failure, Plan};
 
 /// The default capacity of all modules: the number of items with which the curves begin.
 const FIRST_ITEMS: f64 = 100.0;
-/// How often the memory is measured while the number of items doubles. The error rate is measured once.
+/// How often the memory is measured while the number of items doubles. The error rate is measured once per doubling.
 const STEPS_PER_DOUBLING: i32 = 4;
 
 /// The extent of the measurement.
 struct Extent {
     /// The largest number of items.
     items_max: u64,
-    /// The same for all filters but the first, which are for the error rate only. It is the mean of several filters.
+    /// The largest number of items for which an error rate is measured. The error rate is the mean of several filters,
+    /// of which only the first gets more items. Reserved filters that must be filled have at most this number of items
+    /// too.
     others_items_max: u64,
     filters: u64,
     /// The number of absent items that are looked up for an error rate.
@@ -60,7 +62,7 @@ pub(crate) fn measure(
     Ok(())
 }
 
-/// Returns the numbers of items at which something is measured.
+/// Returns the numbers of items at which filters are measured.
 fn steps(items_max: u64) -> impl Iterator<Item = u64> {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most 10^8")]
     let items = |step| (FIRST_ITEMS * 2f64.powf(f64::from(step) / f64::from(STEPS_PER_DOUBLING))) as u64;

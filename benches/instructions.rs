@@ -23,12 +23,13 @@ const COMMANDS: [(&str, u64, &str, u64); 7] = [
     ("BF.DEL", 100, "present", 0),
 ];
 
-/// Servers of each module that are measured.
+/// The largest number of servers that are measured for each module.
 const SERVERS_MAX: usize = 3;
 
 pub(crate) fn measure(plan: &Plan, modules: &[Module], record: &mut Record) -> Result<(), Failure> {
     let (items, counted) = if plan.is_quick { (10_000, 500) } else { (100_000, 2000) };
-    // The number varies a little between processes, because each has a hash table of commands with another seed.
+    // The number of instructions varies a little between processes, because the hash table of commands has another seed
+    // in each.
     let servers = plan.rounds.min(SERVERS_MAX);
     let mut progress = Progress::new("instructions", servers * modules.len());
     for _ in 0..servers {

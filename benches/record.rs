@@ -97,7 +97,7 @@ impl Record {
 
     /// Returns a table of the medians for each number of items, with a column for each kind of filter of each module.
     pub(crate) fn table(&self) -> String {
-        // Other numbers of items are points of curves, which the table leaves out.
+        // The other cases are points of curves, which the table leaves out.
         let values: Vec<_> = self.values.iter().filter(|(case, _)| case.case.starts_with("BF.")).collect();
         let filters = distinct(values.iter().map(|(case, _)| (&case.module, &case.server, case.filter)));
         let mut text = String::new();
@@ -140,7 +140,7 @@ fn distinct<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
     found
 }
 
-/// Returns the value below which that share of the values is, between the two nearest ones.
+/// Returns the quantile of the values for this share, interpolated between the two nearest values.
 fn quantile(values: &[f64], share: f64) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

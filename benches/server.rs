@@ -75,7 +75,7 @@ impl Server {
             Ok(release) => format!("everbloom {release}{suffix}"),
             Err(_) => format!("{} {}{suffix}", file.trim_end_matches(".so"), server.module_version()?),
         };
-        // The server has the second processor, and the client the others.
+        // The server runs on the second processor only, so that the client can run on another one.
         if std::thread::available_parallelism().is_ok_and(|count| count.get() > 1) && on_path("taskset") {
             let id = server.process().to_string();
             Command::new("taskset").args(["-acp", "1", &id]).stdout(Stdio::null()).status()?;
@@ -83,7 +83,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Returns the version of the module, as its name in the results has it.
+    /// Returns the version of the module, for its name in the results.
     fn module_version(&mut self) -> Result<String, Failure> {
         let modules: Vec<Vec<Value>> = self.query("MODULE LIST")?;
         let fields = modules.first().ok_or("no module")?;
@@ -110,7 +110,8 @@ impl Server {
         self.query::<Value>(line).map(drop)
     }
 
-    /// Returns a field of INFO. Names of commands are in the case that their module registers.
+    /// Returns a field of INFO. Ignores the case of the name, because modules register the names of commands in
+    /// different cases.
     pub(crate) fn info(&mut self, section: &str, field: &str) -> Result<String, Failure> {
         let text: String = self.query(&format!("INFO {section}"))?;
         let mut fields = text.lines().filter_map(|line| line.split_once(':'));

@@ -58,7 +58,7 @@ impl LocalFilter {
         loop {
             let (next, chunk) = self.chunk(iterator, server)?;
             match loader.load(next, &chunk) {
-                // This is the end. In the format redisbloom, a layer that was added after the header follows it.
+                // The copy is complete. In the format redisbloom, a layer that is newer than the header may follow.
                 _ if next == 0 => break,
                 Err(ChunkError::BeyondEnd) => break,
                 outcome => outcome?,

@@ -16,7 +16,7 @@ pub(crate) fn run(url: &str) -> RedisResult<()> {
     let added: Vec<bool> = cmd("BF.MADD").arg("seen").arg(&items).query(&mut connection)?;
     assert_eq!(added, [false, true, true]);
 
-    // An error of one item fails the whole batch, although the items before it were added. A lookup shows which.
+    // An error of one item fails the whole batch, although the items before it were added. Look them up.
     cmd("BF.RESERVE").arg("tickets").arg(0.01).arg(2).arg("NONSCALING").exec(&mut connection)?;
     let replies: RedisResult<Vec<bool>> =
         cmd("BF.MADD").arg("tickets").arg(&[1, 2, 3]).query(&mut connection);

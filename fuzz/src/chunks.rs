@@ -26,7 +26,7 @@ pub fn run(data: &[u8]) {
     let length = input.u16().into();
     let bytes = input.bytes(length);
     let first = match form >> 1 & 3 {
-        // Uses an unchanged header: RedisBloom's, or one of a release.
+        // Uses the bytes unchanged. They may be a header of RedisBloom or of a release.
         0 | 1 => bytes.to_vec(),
         2 => forge::header_chunk(bytes, id),
         _ => forge::header_chunk(&forge::header(kind, bytes), id),
@@ -99,8 +99,7 @@ fn parts(filter: &mut Filter, input: &mut Input<'_>, form: &TableForm, id: u64) 
     load(filter, iterator, &forge::with_trailer(&bytes, iterator, id), Trust::Sender);
 }
 
-/// Loads a chunk. A refused one must have changed nothing, an accepted one must have cleared no bit and removed no
-/// entry.
+/// Loads a chunk. A refused chunk must change nothing. An accepted chunk must clear no bit and remove no entry.
 fn load(filter: &mut Filter, iterator: u64, data: &[u8], trust: Trust) {
     let before = filter.try_clone(UnknownMemory).unwrap();
     let result = load_chunk(filter, iterator, data, trust, &ANY);

@@ -1,4 +1,4 @@
-//! Imports, uses and exports strings of other clients, of every scheme, order and encoding, and the blobs of Guava.
+//! Imports, uses and exports clients' bitmaps of every scheme, order and encoding, and blobs of Guava.
 
 use everbloom::bloom::Policy;
 use everbloom::bloom::filter::policy::BitOrder;
@@ -73,8 +73,8 @@ pub fn run(data: &[u8]) {
     exercise(pair.primary.keys.remove(&b"k"[..]).unwrap(), &mut Input::new(data), limit);
 }
 
-/// Returns a string that a client could have written: the rest of the input unchanged, as the longs of Guava, or
-/// between clear bytes.
+/// Returns the rest of the input as a string that a client could have written: unchanged, after a preamble of Guava, or
+/// after clear bytes.
 fn string(input: &mut Input<'_>, mode: u8) -> Vec<u8> {
     if mode & 3 == 1 {
         return input.rest().to_vec();

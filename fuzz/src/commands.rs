@@ -118,7 +118,8 @@ impl World {
         }
     }
 
-    /// Returns the expected state of a key whose filter was not made by adds.
+    /// Returns the expected state of a filter that was not made by adds: these items, and the number of items that the
+    /// filter itself reports.
     fn found(&self, key: &[u8], items: HashMap<Vec<u8>, u64>) -> Known {
         Known { items, cardinality: self.pair.filter(key).map(Filter::items) }
     }

@@ -14,10 +14,10 @@ use crate::support::slices;
 /// Longest string that is exported here: a target may allocate at most 160 MiB at once.
 const EXPORTED_MAX_BYTES: u64 = 64 << 20;
 
-/// Checks and adds items, copies, writes and reads the filter again, and runs commands on it.
+/// Looks up and adds items; copies, saves and loads the filter; and runs commands on it.
 pub(crate) fn exercise(mut filter: Filter, input: &mut Input<'_>, limit_bytes: u64) {
     let items = input.items(24);
-    // The time of a window is set before each command.
+    // Every command first sets the time of a sliding-window filter, so this function does too.
     filter.set_now(if filter.newest_generation() == 0 { 1 << 40 } else { 0 });
     filter = validated(filter);
     ask(&filter, &items);
@@ -46,7 +46,8 @@ fn ask(filter: &Filter, items: &[Vec<u8>]) {
 }
 
 /// Adds the items one at a time and in one batch. Both must give the same filter, and added items must be found. The
-/// batch may size one layer more than the filter gets, however many items are refused.
+/// batch may ask for the limit at most once more than the filter gains layers and tables, even if many items are
+/// refused.
 fn grow(filter: &mut Filter, items: &[Vec<u8>], limit_bytes: u64) {
     let mut other = filter.try_clone(UnknownMemory).unwrap();
     let (before, layers) = (filter.items(), filter.part_count());
@@ -95,7 +96,7 @@ fn command(filter: &Filter, input: &mut Input<'_>, items: &[Vec<u8>], limit_byte
         }
         pair.run(line);
     }
-    // The initial size in a header may be larger than the filter.
+    // BF.CLEAR restores the initial size. A forged header can state an initial size that is larger than the filter.
     let before = pair.filter(b"f").unwrap().size_bytes();
     if pair.run("BF.CLEAR f") == "+OK" {
         assert_eq!(pair.run("BF.CARD f"), ":0");

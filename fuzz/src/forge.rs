@@ -122,7 +122,7 @@ impl TableForm {
         depth + u32::from(number % (1 << depth) < self.segments - (1 << depth))
     }
 
-    /// Returns the bits of a slot in a segment of this depth.
+    /// Returns the number of bits per slot in a segment of this depth.
     pub(crate) fn width(&self, depth: u32, blocks_log: u32) -> u32 {
         let size_log = depth + blocks_log;
         let bits = if self.is_level {

@@ -1,6 +1,6 @@
 //! Reads the bytes of an input as choices. After the end, every byte is zero, so every input is valid.
 
-/// The bytes that were not read yet.
+/// The bytes that have not been read yet.
 pub(crate) struct Input<'d>(&'d [u8]);
 
 impl<'d> Input<'d> {
@@ -61,7 +61,8 @@ impl<'d> Input<'d> {
         &choices[self.below(choices.len())]
     }
 
-    /// Returns an item. Mostly it is one of a few that are repeated, otherwise any bytes.
+    /// Returns an item. Most of the time it is one of 60 names, so items are repeated. Otherwise it is a number or any
+    /// bytes.
     pub(crate) fn item(&mut self) -> Vec<u8> {
         match self.byte() {
             number @ 0..0xe0 => format!("i{}", number % 60).into_bytes(),
@@ -82,7 +83,7 @@ impl<'d> Input<'d> {
     /// Returns a limit that the next layers of a filter of this size may or may not exceed.
     pub(crate) fn tight_limit_bytes(&mut self, size_bytes: u64) -> u64 {
         let sizes = [0, size_bytes, size_bytes + 200, size_bytes * 3 / 2, size_bytes * 4, 1 << 20];
-        // The setting has no lower value.
+        // The setting allows no lower value.
         (*self.choose(&sizes)).max(1 << 10)
     }
 

@@ -56,7 +56,7 @@ const FILL_MAX_ITEMS: u64 = 4000;
 /// Adds twice as many items as the filter's capacity. Asserts that the error rate is at most the promised one. After a
 /// forced merge, the limit is the highest error rate that BF.STATS reports.
 fn fill(pair: &mut Pair, key: &[u8], is_forced: bool) {
-    // Adds the items of a sliding-window filter at an even pace.
+    // Skips sliding-window filters, since this function adds all items at the same time.
     let Some(filter) = pair.filter(key).filter(|filter| filter.window().is_none()) else { return };
     let items = filter.capacity_items().saturating_mul(2);
     let mut rate =

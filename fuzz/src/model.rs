@@ -84,15 +84,15 @@ impl Pair {
         self.call(&[front, &slices(items)].concat())
     }
 
-    /// Runs a command on the primary and the replicated commands on the replica. The written key must then be the same
-    /// on both. If nothing was replicated, no filter may have changed.
+    /// Runs a command on the primary and the replicated commands on the replica. If something was replicated, the
+    /// filter of its key must then be the same on both. Otherwise the filter must be unchanged.
     pub(crate) fn call(&mut self, argv: &[&[u8]]) -> String {
         let shown = || {
             argv.iter().map(|word| word[..word.len().min(60)].escape_ascii().to_string()).collect::<Vec<_>>()
         };
         self.primary.replicated_calls.clear();
         let reply = self.primary.call(argv);
-        // A command sizes at most one layer more than the filter gets, however many items it adds.
+        // An add asks for the limit at most once more than the filter gains layers, even if many items are refused.
         let is_add = [&b"BF.ADD"[..], b"BF.MADD", b"BF.INSERT", b"BF.BULKADD"].contains(&argv[0]);
         let (asked, gained) = (self.primary.limit_asked, self.primary.layers_gained);
         assert!(!is_add || asked <= gained + 1, "asked for {asked} layers, got {gained}: {:?}", shown());
@@ -130,8 +130,8 @@ impl Pair {
         Some(print)
     }
 
-    /// Asserts that every filter is the same on both and has not changed since its key was last written to, and that
-    /// its saved bytes can be loaded.
+    /// Asserts that every filter is the same on both servers, that it has not changed since the last command on its
+    /// key, and that its saved bytes can be loaded.
     pub(crate) fn assert_in_step(&self) {
         assert_eq!(self.primary.keys.len(), self.replica.keys.len());
         for (key, filter) in &self.primary.keys {
@@ -153,7 +153,7 @@ pub(crate) struct Known {
 }
 
 impl Known {
-    /// Asserts that the filter contains the expected items.
+    /// Asserts that the filter contains the expected items and reports the expected cardinality.
     pub(crate) fn check(&self, filter: &Filter) {
         for item in self.items.keys() {
             assert!(filter.contains(item, NoPrefetch), "lost {}", item.escape_ascii());

@@ -25,7 +25,7 @@ pub fn run(data: &[u8]) {
             0 => {}
             1 => {
                 let name = String::from_utf8_lossy(key);
-                // Some items are not numbers.
+                // Some generated items are not numbers, which this encoding cannot represent.
                 let scheme = "EMPTY SCHEME go-zero BITS 2000 CAPACITY 50 ENCODING int64le";
                 pair.run(&format!("BF.IMPORT {name} {scheme}"));
             }
@@ -45,7 +45,8 @@ pub fn run(data: &[u8]) {
     pair.assert_in_step();
 }
 
-/// Returns a batch, which is complete most of the time, and the words before it.
+/// Returns the packing and the data of a batch as arguments, and the items in the data; `None` if the data is invalid.
+/// Most batches are complete.
 fn packed(input: &mut Input<'_>) -> (Vec<Vec<u8>>, Option<Vec<Vec<u8>>>) {
     let flags = input.byte();
     let items = if flags & 1 == 0 { input.items(80) } else { Vec::new() };

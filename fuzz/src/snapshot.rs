@@ -58,8 +58,8 @@ pub(super) fn run(data: &[u8]) {
     exercise(filter, &mut Input::new(data), limit);
 }
 
-/// Returns a header with a valid start, and bits and segments of the sizes and counts that the header states. The rest
-/// of the input fills them.
+/// Returns the fields of a snapshot: a header with a valid start, and bits and segments of the sizes that the header
+/// states. The rest of the input fills the bits and segments, and the header states their counts.
 fn forged(input: &mut Input<'_>, limit: u64) -> Record {
     let kind = input.byte();
     let length = input.u16().into();
@@ -113,8 +113,9 @@ fn forged(input: &mut Input<'_>, limit: u64) -> Record {
     Record(fields)
 }
 
-/// Reads fields to the end of the input. For a string, the input has all bytes, or a length and the bytes that are
-/// repeated. With a length, the string may be a bit array whose set bits an earlier field counts.
+/// Reads fields to the end of the input. For a string, the input has either a length and all bytes, or a few bytes that
+/// are surrounded by zero bytes. In the second case, the input has the length in bytes, or an earlier field has it in
+/// bits.
 fn read(input: &mut Input<'_>) -> Record {
     let mut fields = Vec::new();
     let mut total_bytes = 0;

@@ -1,6 +1,6 @@
 //! Drives an expandable table alone: adds, removals, time, limits, splits and joins, unions, dumps, and crafted items
-//! and entries. Checks every rule after each step, that no item is missing, and that the same bytes make the same
-//! table.
+//! and entries. After each step, checks every rule and that no item is missing. Checks that a table that was saved and
+//! loaded is the same.
 
 use std::collections::HashMap;
 
@@ -54,7 +54,7 @@ pub fn run(data: &[u8]) {
     world.reload();
 }
 
-/// Returns the hash of an item: an honest one, or one that was crafted to fall into few buckets.
+/// Returns the hash of an item. It is a real hash, or it is crafted so that items fall into few buckets.
 fn hash(input: &mut Input<'_>) -> ItemHash {
     let choice = input.byte();
     let number = u64::from(input.u16());
@@ -107,14 +107,14 @@ impl World {
         }
     }
 
-    /// Returns the generation of the newest entry, or the current one if there is none.
+    /// Returns the generation of the newest entry, at least 1; 0 if entries are not timed.
     fn newest(&self) -> u64 {
         self.table.history().map_or(0, |history| history.newest.max(1))
     }
 
     fn addition(&self, hash: ItemHash, flags: u8) -> Addition {
         let added = self.now.saturating_sub(u64::from(flags >> 4).min(14));
-        // The time of a late item is that of the newest one.
+        // For an item that is added late, the current generation is that of the newest entry.
         let now = added.max(self.newest());
         let added = if is_live(added, now) { added } else { now };
         Addition { hash, generation: added, now, keeps_generation: flags & 1 == 1, most_items: u64::MAX }
@@ -189,7 +189,7 @@ impl World {
                 match self.table.add_entry(entry, Counting::Sum, now, &any) {
                     Ok(_) => {}
                     Err(AddError::TooOften) => {
-                        // The items of this entry are unknown.
+                        // The table has refused this entry, and it is unknown which items have it.
                         other.known.clear();
                         self.is_exact = false;
                     }
@@ -204,11 +204,11 @@ impl World {
         }
     }
 
-    /// Adds entries of every length, which no table of these items would have.
+    /// Adds entries of every length. Adds of items would not make most of them.
     fn craft(&mut self, input: &mut Input<'_>) {
         self.is_exact = false;
         for _ in 0..=input.byte() & 15 {
-            // An entry with fewer bits of the hash would be copied very often.
+            // An entry that knows fewer bits of the hash would be copied to very many buckets.
             let address_bits = self.table.segment_count().ilog2() + self.table.counts().blocks_log;
             let known_bits = (u32::from(input.byte()) % 70).max(address_bits.saturating_sub(8));
             let known = (u128::from(input.u64()) << 8 | u128::from(input.byte())) & ((1 << known_bits) - 1);

@@ -14,7 +14,7 @@ use super::model::Pair;
 use crate::support::saved::assert_survives;
 
 const KEY: &[u8] = b"k";
-/// The key of the copy that is made of the filter, chunk by chunk.
+/// The key into which the chunks of the filter are loaded.
 const COPY: &[u8] = b"copy";
 /// Initial time of the clock.
 const START_MS: u64 = 1 << 40;
@@ -27,7 +27,7 @@ struct World {
     now_ms: u64,
     window_ms: u64,
     no_refresh: bool,
-    /// Whether the filter must keep its error rate.
+    /// Whether the error rate is too low for half of the expired items to be found by chance.
     is_exact: bool,
     items: Times,
     copy: Option<Copy>,
@@ -54,11 +54,12 @@ impl Times {
 struct Copy {
     /// The iterator of the next chunk; `None` after the last one.
     iterator: Option<u64>,
-    /// The moment at which the window of each item in the filter had begun when the dump began.
+    /// `from_ms` of the filter's items when the dump began.
     dumped_ms: HashMap<Vec<u8>, u64>,
     /// The items that were added to the copy.
     items: Times,
-    /// The newest moment in the filter up to the last chunk. Items that had expired by then may be in no chunk.
+    /// `newest_ms` of the filter's items when the last chunk was made. Items that had expired by then may be in no
+    /// chunk.
     source_ms: u64,
 }
 
@@ -220,11 +221,13 @@ impl World {
         self.copy = Some(copy);
     }
 
-    /// Asserts that the copy has its own items and, when complete, all items of the filter from when the dump began.
+    /// Asserts that the copy has the items that were added to it and, once it is complete, the items that the filter
+    /// had when the dump began. Most expired items must not be in the copy.
     fn check_copy(&mut self) {
         let Some(copy) = self.copy.take() else { return };
         self.pair.call(&[b"BF.CARD", COPY]);
-        // The time of a filter is never before that of its newest item. A chunk may have this item or not.
+        // The time of a filter is never before that of its newest item. A chunk may or may not have the newest item of
+        // the filter.
         let now_min_ms = self.now_ms.max(copy.items.newest_ms);
         let now_ms = now_min_ms.max(copy.source_ms);
         let filter = self.pair.filter(COPY).unwrap();
@@ -241,7 +244,7 @@ impl World {
         // anywhere in its generation.
         let longest_ms = self.window_ms + self.window_ms / 14 * 2 + 2;
         let has_expired = |from_ms: u64| now_min_ms.saturating_sub(from_ms) > longest_ms;
-        // A chunk also has items that were added after the header.
+        // Chunks may also have items that were added after the header was made.
         let latest_ms = |item: &Vec<u8>, from_ms: u64| {
             self.items.from_ms.get(item).map_or(from_ms, |again_ms| from_ms.max(*again_ms))
         };

@@ -30,7 +30,7 @@ const NUMBERS: [&str; 48] = [
     "-0.5", "nan", "inf", "-inf", "1e400", ".5", "5.", "1e", "", "0x1p-3",
 ];
 
-/// Returns a number that may be too large by one.
+/// Returns a number as text. It may be near a limit, out of range, or not a number at all.
 pub(crate) fn number(input: &mut Input<'_>) -> Vec<u8> {
     match input.byte() {
         byte @ 0..0x30 => NUMBERS[usize::from(byte)].as_bytes().to_vec(),

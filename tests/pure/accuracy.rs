@@ -1,14 +1,14 @@
 //! Filters that hold as many items as they were reserved for keep their error rate.
 //!
 //! The rate is measured, not computed: filters are filled through the same calls as in a server, then queried for
-//! absent items. Seven of eight items are 128 random bits; every eighth is the next of consecutive numbers. A rate
-//! passes up to the promised one plus three standard deviations of its mean, the larger of the binomial one and of
-//! the spread between filters.
+//! absent items. Seven of eight items are 128 random bits; every eighth is the next of consecutive numbers. A measured
+//! rate passes if it is at most the promised one plus three standard deviations. The standard deviation is the larger
+//! of that of the binomial distribution and that of the mean over the filters.
 //!
-//! The default run takes less than a minute of processor time. It finds gross faults at the lowest rates and small
-//! ones at higher rates. `EVERBLOOM_ACCURACY=full cargo test --no-default-features --test pure accuracy --
-//! --nocapture` makes ten to forty times as many probes, takes about 25 minutes of processor time and prints the same
-//! table. tests/pure/sizing.rs computes rates from the fill of the arrays, which is far more precise than probes.
+//! The default run takes less than a minute of processor time. It finds gross faults at the lowest rates and small ones
+//! at higher rates. `EVERBLOOM_ACCURACY=full cargo test --no-default-features --test pure accuracy -- --nocapture`
+//! measures large tables too, makes 10 to 200 times as many probes per case and takes about 25 minutes of processor
+//! time. tests/pure/sizing.rs computes rates from the fill of the arrays, which is far more precise than probes.
 
 use everbloom::bloom::Filter;
 
@@ -64,14 +64,14 @@ fn item(seed: u64, index: u64) -> [u8; 16] {
     (u128::from(mix(start)) << 64 | u128::from(mix(start ^ 0x5851_f42d_4c95_7f2d))).to_le_bytes()
 }
 
-/// Returns the finalizer of splitmix64 (Steele, Lea and Flood, 2014).
+/// Returns the word after the finalizer of splitmix64 (Steele, Lea and Flood, 2014).
 fn mix(mut word: u64) -> u64 {
     word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     word ^ (word >> 31)
 }
 
-/// Returns a filter that has counted as many items as it was reserved for, or has grown.
+/// Returns a filter of this shape that has counted the total of [`Shape::reserved_and_total`].
 fn full_filter(rate: f64, items: u64, shape: Shape, seed: u64) -> Filter {
     let (capacity_items, total) = shape.reserved_and_total(items);
     let mut filter = plain(match shape {
@@ -103,7 +103,7 @@ fn keeps(rate: f64) {
     let mut broken = Vec::new();
     for shape in [Shape::Fixed, Shape::Outgrown, Shape::Unreserved] {
         for (items, filters) in SIZES {
-            // The two largest of the others take as much time as all others together.
+            // Outgrown filters and tables of the two largest sizes take as much time as all other cases together.
             if !full_run && shape != Shape::Fixed && items > 10_000 {
                 continue;
             }

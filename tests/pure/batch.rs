@@ -1,6 +1,6 @@
-//! Many items in one command give the same replies and bytes as the same items one by one: for every kind of filter, in
-//! parts that fit the caches and in parts that are prefetched, in bits, in tables and in both. A command asks for the
-//! limit once, and after a refusal the filter grows no more for its other items.
+//! A batch gives the same replies and bytes as its items one by one: in filters of every kind, in bits, in tables and
+//! in both, with and without prefetching. A command asks for the limit once. After a refusal, the filter grows no more
+//! for the other items of the command.
 
 use crate::support::make::{
     ANY, CountedLimit, START_MS, add, contains, counting, keyed, keyed_counting, keyed_window, plain,
@@ -33,8 +33,9 @@ const KINDS: [(&str, Make); 10] = [
     ("keyed window", |rate, items, expansion| keyed_window(promise(rate, items, expansion), WINDOW_MS)),
 ];
 
-/// Returns filters of every kind: name, kind, error rate, capacity, items to add. Layers of up to 1 MiB are not
-/// prefetched; those of everbloom are paged from 2 MiB on; at 1e-6 an item has six lines.
+/// Returns cases for every kind of filter: name, what creates the filter, error rate, capacity, and number of items to
+/// add. Layers of up to 1 MiB are not prefetched. Everbloom's own layers are paged from 2 MiB on. At 1e-6 an item has
+/// six lines.
 fn filters() -> impl Iterator<Item = (String, Make, f64, u64, u64)> {
     let sizes =
         [(100, 0.01, 3000), (900_000, 0.01, 40_000), (2_000_000, 0.01, 40_000), (700_000, 1e-6, 40_000)];
@@ -43,7 +44,7 @@ fn filters() -> impl Iterator<Item = (String, Make, f64, u64, u64)> {
     })
 }
 
-/// Returns different items of 1 to 40 bytes.
+/// Returns different items of 2 to 36 bytes.
 fn items(kind: u8, count: u64) -> Vec<Vec<u8>> {
     (0..count)
         .map(|number| {
@@ -56,7 +57,8 @@ fn items(kind: u8, count: u64) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// Returns slices of 1, 2, ... up to 100 items, repeatedly: every size of a group and of its rest.
+/// Splits items into slices of 1, 2, ... up to 100 items, repeatedly. So groups of every size occur, and full groups of
+/// 64 with a rest.
 pub(crate) fn commands<'s, 'i>(items: &'s [&'i [u8]]) -> impl Iterator<Item = &'s [&'i [u8]]> {
     let mut rest = items;
     (1..=100).cycle().map_while(move |size| {
@@ -125,7 +127,7 @@ fn adding_many_makes_the_same_filter_as_adding_one_by_one() {
 fn every_item_is_found_in_chains_of_any_length() {
     for (name, make) in KINDS {
         let added = items(b'a', 400);
-        // Layers of one item, with so few probes that they are tested in one part.
+        // Layers of one item. The first layers have so few probes that these are tested in one part.
         let mut filter = make(0.3, 1, 1);
         set_time(&mut filter, START_MS);
         for (index, item) in added.iter().enumerate() {
@@ -192,7 +194,7 @@ fn no_refresh() -> Filter {
     windowed(Window::new(promise(0.001, 100, 2), Span::new(14_000), true))
 }
 
-/// Returns a filter with layers of several kinds, or of one hash if `is_alike`.
+/// Returns a merged filter. Its layers have the same hash if `is_alike`, and different hashes otherwise.
 fn merged(is_alike: bool) -> Filter {
     let mut into = plain(promise(0.01, 100, 2));
     let mut from = if is_alike { plain(promise(0.001, 50, 2)) } else { valkey(promise(0.001, 100, 2)) };
@@ -221,7 +223,7 @@ fn growing() -> Vec<(&'static str, Filter)> {
     ]
 }
 
-/// Returns items: new ones, repeated ones, and ones that were added at `START_MS`.
+/// Returns random items, some of them repeatedly. One in three is new, and the others were offered at `START_MS`.
 fn known_items(random: &mut Random, known: u64, count: usize) -> Vec<Vec<u8>> {
     (0..count)
         .map(|_| match random.below(3) {
@@ -247,7 +249,7 @@ fn a_command_asks_for_the_limit_once_and_grows_no_more_after_a_refusal() {
         let mut fill =
             (0..).map(|item| filter.add(format!("fill-{item}").as_bytes(), &size_bytes, NoPrefetch));
         assert!(fill.any(|outcome| outcome.is_err()));
-        // No growth, some, or much.
+        // The limit permits no growth, some growth, or much growth.
         for bytes in [size_bytes, size_bytes * 3 / 2, size_bytes * 5] {
             let (mut single, mut batched) =
                 (filter.try_clone(UnknownMemory).unwrap(), filter.try_clone(UnknownMemory).unwrap());
@@ -266,7 +268,8 @@ fn a_command_asks_for_the_limit_once_and_grows_no_more_after_a_refusal() {
             let expected: Vec<_> =
                 items.iter().take(accepted + 1).map(|item| single.add(item, &bytes, NoPrefetch)).collect();
             assert_eq!(outcomes[..expected.len()], expected, "{name}, seed {seed}");
-            // Then present items are found, and others are refused unless there is a free slot for them.
+            // After it, an item that is present is accepted unless its add must be stored. Any other item goes to a
+            // free slot or gets the same refusal.
             for (item, outcome) in items.iter().zip(&outcomes).skip(accepted) {
                 let changes_present = matches!(single.kind(), Kind::Counting | Kind::Window);
                 assert!(!contains(&single, item) || outcome.is_ok() || changes_present, "{name}");

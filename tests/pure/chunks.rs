@@ -29,7 +29,7 @@ fn grown() -> Filter {
     filter
 }
 
-/// Returns an empty filter that gets further layers.
+/// Returns an empty filter that grows by layers.
 fn chain() -> Filter {
     valkey(promise(0.001, 10, 2))
 }
@@ -39,14 +39,15 @@ fn outgrown() -> Filter {
     filter(0.001, 10, 2, "outgrown", 100)
 }
 
-/// Returns a filter of a table.
+/// Returns a filter with only a table.
 fn table() -> Filter {
     let mut filter = plain(unreserved(0.01, 100, 2));
     add(&mut filter, "table", 20_000);
     filter
 }
 
-/// Returns all chunks of a dump, the header first. The dump has this id if the filter has changed since the last one.
+/// Returns all chunks of a dump, the header first. The dump gets this id if the filter has changed since its last dump
+/// began.
 fn dumped(filter: &mut Filter, id: DumpId) -> Vec<(u64, Vec<u8>)> {
     filter.begin_dump(id);
     chunks(filter)
@@ -117,7 +118,7 @@ fn assert_refuses_damaged_chunks(source: &mut Filter) {
     assert!(digested(&target) == before);
 }
 
-/// Chunks of all dumps have the same text in the error, also where they are longer than the target or begin behind it.
+/// Every chunk of another dump gives the same error, even if it is longer than the target or begins after its end.
 #[test]
 fn a_chunk_of_another_dump_is_refused_as_such_at_every_place() {
     let mut sources = [
@@ -142,7 +143,8 @@ fn a_chunk_of_another_dump_is_refused_as_such_at_every_place() {
     }
 }
 
-/// A primary and an append-only file have checked the dump id, which the filter may not know.
+/// A primary or an append-only file has verified the dump id of a chunk, so [`Trust::Sender`] does not compare it with
+/// that of the filter. The chunk must still fit.
 #[test]
 fn a_chunk_that_does_not_fit_is_refused_from_a_trusted_sender_too() {
     let dump = dumped(&mut filter(0.01, 1000, 0, "a", 500), 5);
@@ -172,7 +174,7 @@ fn set_bits(filter: &Filter) -> Vec<u64> {
     filter.layers().iter().map(|layer| layer.counts().set_bits).collect()
 }
 
-/// Returns the chunks and blobs of an append-only file.
+/// Returns the chunks or the blob that a rewritten append-only file has for the filter. A blob has the iterator 0.
 fn rewritten(filter: &Filter, fresh: u64) -> Vec<(u64, Vec<u8>)> {
     let mut chunks = Vec::new();
     rewrite(filter, UnknownMemory, fresh, &mut |command| match command {
@@ -242,7 +244,7 @@ fn the_checksum_is_as_documented() {
 fn a_header_without_a_trailer_is_read_as_redisblooms() {
     let magic = u64::from_le_bytes(*b"evbl\x01\0\x01\0");
     assert_eq!(magic, 281_481_090_070_117);
-    // One layer of 4 bytes with a rate close to 1.
+    // One layer of 8 bytes with a capacity of 2^50. The items of the filter and of the layer are the number `magic`.
     let mut bytes = magic.to_le_bytes().to_vec();
     for field in [1u32, 5, 2] {
         bytes.extend(field.to_le_bytes());
@@ -253,12 +255,13 @@ fn a_header_without_a_trailer_is_read_as_redisblooms() {
     bytes.extend(8u32.to_le_bytes());
     bytes.extend((1u64 << 50).to_le_bytes());
     bytes.push(0);
-    // It is read as RedisBloom's header, whose array cannot have taken that many items.
+    // The header is read as RedisBloom's. The layer counts as many items as it has bits, because its array cannot have
+    // taken more.
     let filter = from_header(&bytes, &ANY).unwrap();
     assert_eq!((filter.format(), filter.items()), (Format::RedisBloom, 64));
 }
 
-/// A chunk of a table has only what is before its end.
+/// The iterator of a table's chunk is the end of the chunk, and every segment in the chunk begins before it.
 #[test]
 fn a_chunk_of_a_table_that_does_not_fit_its_iterator_is_refused() {
     let mut source = table();

@@ -1,5 +1,5 @@
-//! docs/commands.md agrees with the table of commands and the error texts, and docs/sizing.md with the sizes of filters.
-//! docs/troubleshooting.md has every error text of the code. Links have targets.
+//! docs/commands.md agrees with the table of commands and the error texts, and docs/sizing.md with the sizes of
+//! filters. docs/troubleshooting.md has every error text of the code. Links have targets.
 
 use std::path::{Path, PathBuf};
 
@@ -219,7 +219,7 @@ fn the_table_of_sizes_is_right() {
     }
 }
 
-/// The examples that pages print, each of which a test of the server runs.
+/// The tests in tests/server run these examples, so the pages must print them unchanged.
 #[test]
 fn pages_list_the_examples_that_are_tested() {
     for (page, script) in [
@@ -278,7 +278,7 @@ fn literals(source: &str) -> Vec<(String, String)> {
     while let Some(character) = characters.next() {
         match character {
             '/' if characters.peek() == Some(&'/') => drop(characters.find(|next| *next == '\n')),
-            // The character `'"'`.
+            // The quote is a character literal: `'"'`.
             '"' if code.ends_with('\'') && characters.peek() == Some(&'\'') => code.push('"'),
             '"' => {
                 let mut text = String::new();

@@ -1,5 +1,5 @@
-//! Hashes and positions: bits are where docs/formats.md specifies, by an independent implementation for every layout of
-//! everbloom's own; and without the key of a keyed filter nobody can craft items that collide.
+//! Hashes and positions. An independent implementation of docs/formats.md checks which bits are set in every layout of
+//! everbloom's own. Items that are crafted without the key of a keyed filter do not collide in it.
 
 use std::collections::HashSet;
 
@@ -37,7 +37,7 @@ fn contents(filter: &Filter) -> Vec<Vec<u8>> {
     layers.chain(table).collect()
 }
 
-/// Returns the item of 16 bytes with this MurmurHash3 x64_128 with seed 0: it inverts every step of the hash.
+/// Returns the item of 16 bytes whose MurmurHash3 x64_128 with seed 0 is `hash`. Inverts every step of the hash.
 fn preimage(hash: ItemHash) -> [u8; 16] {
     const C1: u64 = 0x87c3_7b91_1142_53d5;
     const C2: u64 = 0x4cf5_ad43_2745_937f;
@@ -134,7 +134,7 @@ fn high(a: u64, b: u64) -> u64 {
     ((u128::from(a) * u128::from(b)) >> 64) as u64
 }
 
-/// Returns the positions of an item as the document specifies them.
+/// Returns the positions of an item as docs/formats.md specifies them.
 fn positions(shape: &LayerShape, item: &[u8]) -> Vec<u64> {
     let hash = hash128(item);
     let probes = u64::from(shape.probes);

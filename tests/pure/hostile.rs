@@ -1,5 +1,5 @@
-//! Helpers for the tests of changed bytes in all formats: the values that a field may get, and what a filter of such
-//! bytes must still do.
+//! Helpers for the tests of changed bytes in all formats: the values that a field may get, and the checks of a filter
+//! that was loaded from such bytes.
 
 use everbloom::bloom::limits::LAYERS_MAX;
 use everbloom::bloom::prefetch::NoPrefetch;

@@ -12,12 +12,12 @@ use crate::support::make::{START_MS, add, counting, set_time, window};
 use crate::support::saved::chunks;
 use crate::support::slices;
 
-/// Returns items, each of them twice, in random order.
+/// Returns `count` items, each of them twice, in scattered order.
 fn items(count: u64) -> Vec<[u8; 8]> {
-    (0..2 * count).map(|number| (number.wrapping_mul(0x9E37_79B9) % count).to_le_bytes()).collect()
+    (0..2 * count).map(|number| (number.wrapping_mul(0x9E37_79B1) % count).to_le_bytes()).collect()
 }
 
-/// Asserts that an expected size is a real one, within a part of it.
+/// Asserts that the expected size differs from the real one by at most the share `part` of the real one.
 fn assert_close(expected: u64, real: u64, part: f64, what: &str) {
     let off = expected as f64 / real as f64 - 1.0;
     assert!(off.abs() <= part, "{what}: {expected} bytes expected, {real} taken");
@@ -42,7 +42,7 @@ fn computed_sizes_are_those_of_the_filter() {
         let bits: Vec<u64> = filter.layers().iter().map(|layer| layer.size_bits).collect();
         assert_eq!(size.layers.iter().map(|layer| layer.size_bits).collect::<Vec<_>>(), bits);
         assert!(size.layers.iter().all(|LayerSize { probes, lines, .. }| 0 < *lines && lines <= probes));
-        // The structs are not counted.
+        // The computed sizes do not count the struct of the filter, which has 112 bytes.
         let of_bits = bits.iter().sum::<u64>();
         let of_table = filter.size_bytes() - of_bits / 8 - 112;
         assert!((size.table_bytes == 0) == (of_table == 0), "{options:?}: {size:?}");
@@ -91,8 +91,8 @@ fn computed_sizes_of_tables_are_within_a_few_percent() {
 
 #[test]
 fn sizes_of_the_other_formats_are_as_those_modules_show_them() {
-    // Bytes of RedisBloom's layers and of valkey-bloom's, as servers show them; the first one is of a filter that
-    // grows.
+    // Returns the bytes and the probes of the only layer. The expected numbers are those that servers with RedisBloom
+    // and valkey-bloom show.
     let one = |format, error_rate, capacity_items, growth| {
         let options = Options { error_rate, capacity_items, growth };
         let size = filter_size(format, options, capacity_items).unwrap();
@@ -116,7 +116,7 @@ fn sizes_of_the_other_formats_are_as_those_modules_show_them() {
         }
         let one_by_one =
             Options { error_rate: 0.01, capacity_items: 1, growth: Growth::Scaling { expansion: 1 } };
-        // Chains end; a table does not.
+        // Only everbloom's filter can grow to that many items: it gets a table, and chains end.
         assert_eq!(filter_size(format, one_by_one, 1 << 40).is_ok(), format == Format::Everbloom);
         assert!(filter_size(format, one_by_one, u64::MAX).is_ok() == (format == Format::Everbloom));
     }
@@ -147,7 +147,7 @@ fn computed_sizes_of_windows_are_those_of_a_full_window() {
         }
         let options = Options { error_rate, capacity_items, growth };
         let expected = window_size(options, items).unwrap().size_bits() / 8;
-        // Between the mean and somewhat above the most.
+        // The expected size is roughly between the mean and the largest size.
         let mean = (sum / count) as u64;
         let what =
             format!("{error_rate}, {capacity_items}, {items}: {expected} bytes, mean {mean}, at most {most}");

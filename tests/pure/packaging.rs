@@ -81,7 +81,7 @@ fn the_image_takes_options_from_its_environment() {
         assert!(words.contains(pair), "{pair} is not in: {words}");
     }
     assert!(!words.contains("bf.format"), "an empty variable sets nothing: {words}");
-    // The server uses the last one.
+    // The server uses the last of repeated options.
     assert!(words.find("--maxmemory\n2gb\n").unwrap() < words.find("--maxmemory\n3gb\n").unwrap(), "{words}");
 }
 

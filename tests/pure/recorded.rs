@@ -29,7 +29,7 @@ pub fn recorded(prefix: &str) -> Vec<(Case, Payload, Filter)> {
         .collect()
 }
 
-/// Returns the filter of a record that the producer, or this module, wrote of a recorded filter.
+/// Returns the filter from a record of it, which the producer of the case or this module wrote.
 fn load(case: &Case, payload: &Payload, version: Option<i32>) -> Filter {
     let format = Format::ALL.into_iter().find(|format| DataType::of(*format).name == payload.type_name);
     let mut filter = loaded_as(format.unwrap(), version, &payload.record, ANY).unwrap();

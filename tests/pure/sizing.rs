@@ -50,8 +50,8 @@ fn a_full_layer_has_exactly_the_rate_it_was_sized_for() {
 
 #[test]
 fn paged_layers_are_little_larger_than_scattered_ones() {
-    // Also for rates between those of the table of lines, down to 1e-6. Compared with the bits of an unlimited array
-    // without pages, for the same number of distinct items.
+    // The rates go down to 1e-6, and most are between those of the table of lines. The size is compared with that of an
+    // unlimited array without pages for the same number of distinct items.
     let mut rate = 0.5;
     while rate >= 1e-6 {
         let paged = LayerShape::sized(CAPACITY_MAX_ITEMS, rate).positions as f64;

@@ -81,7 +81,7 @@ fn the_items_of_a_filter_that_grows_are_estimated_over_its_bits_and_its_table() 
                 items = target;
                 let name = format!("{kind} at {error_rate}: {items} items");
                 let (_, table, whole) = filter.stats();
-                // A table counts its items; false positives of it are not added.
+                // A table counts the items that it stores. It does not store false positives.
                 let of_table = table.map_or(0, |table| table.distinct_items);
                 let of_bits: u64 = filter.layers().iter().map(|layer| layer.counts().items).sum();
                 assert!(of_table == new_items - of_bits || kind == "counting", "{name}: {of_table}");
@@ -129,7 +129,8 @@ fn the_stats_of_a_window_are_those_of_its_live_items() {
     }
 }
 
-/// A small filter may deviate by this number of standard deviations, which are those of the documentation.
+/// The estimate of a small filter may be off by five standard deviations. The formula of the standard deviation is in
+/// docs/command-details.md.
 #[test]
 fn small_filters_are_estimated_within_their_statistical_error() {
     for (capacity, rounds) in [(10u64, 300u64), (100, 200), (1000, 50)] {
@@ -152,8 +153,8 @@ fn small_filters_are_estimated_within_their_statistical_error() {
     }
 }
 
-/// Compares the reported error rate with the measured one if that is possible. The number of lookups gives ten
-/// thousand false positives.
+/// Compares the reported error rate with the measured one, unless lookups would find fewer than 4,000 false positives.
+/// The number of lookups aims at ten thousand.
 fn assert_rate(name: &str, filter: &Filter) {
     let (_, _, whole) = filter.stats();
     let asked = ((1e4 / whole.error_rate) as u64).clamp(100_000, 3_000_000);
@@ -197,7 +198,7 @@ fn the_stats_of_layers_merged_bit_by_bit_give_their_items_and_error_rate() {
         let mut into = plain(saturating(0.01, capacity));
         for source in 0..4u64 {
             let mut other = plain(saturating(0.01, capacity));
-            // A tenth of the items of the last filter are also in this one.
+            // A tenth of the items of the previous filter are also in this one.
             let first = source * capacity * 9 / 10;
             force(&mut other, first..first + capacity);
             assert!(into.add_bytes(0, 0, other.layers()[0].bits().bytes()));

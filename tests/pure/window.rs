@@ -34,7 +34,7 @@ fn measured_rate(filter: &mut Filter, at_ms: u64, asked: u64) -> f64 {
     found as f64 / asked as f64
 }
 
-/// A filter that gets items at the even pace of its capacity.
+/// A filter that gets items at an even pace: as many in a day as its capacity.
 struct Pace {
     filter: Filter,
     capacity: u64,
@@ -60,7 +60,7 @@ impl Pace {
     fn look(&mut self, at_ms: u64, error_rate: f64) -> f64 {
         let asked = 1_000_000;
         let rate = measured_rate(&mut self.filter, at_ms, asked);
-        // Only the sample is random: the pace is even, and there are thousands of pages.
+        // Only the sample is random: the pace is even, and the table has thousands of blocks.
         let sigma = (error_rate / asked as f64).sqrt();
         assert!(rate <= error_rate + 4.0 * sigma, "{rate} for {error_rate} of {}, at {at_ms}", self.capacity);
         let first = (at_ms - DAY_MS - START_MS) * self.capacity / DAY_MS + 1;
@@ -96,7 +96,8 @@ fn assert_an_even_pace_keeps(error_rate: f64, most_bits: f64, capacity: u64, gen
     assert!(bits <= most_bits, "{bits}");
 }
 
-// Fourteen full generations are before the current one; after two more, the code of the first one is reused.
+// In generation 14 after the first, fourteen full generations are before the current one. In generation 16, the code of
+// the first one is reused.
 
 #[test]
 fn an_even_pace_of_three_million_items_keeps_one_per_cent_at_every_phase() {
@@ -108,8 +109,8 @@ fn an_even_pace_of_three_million_items_keeps_one_in_a_thousand_at_every_phase() 
     assert_an_even_pace_keeps(0.001, 23.9, 3_000_000, &[14]);
 }
 
-/// Three faults that windows once had: a window whose limit is close refused every add for ever while it was empty, a
-/// batch that fitted before was refused after it had expired, and the limit was asked for each item.
+/// Two faults that windows once had. A window near its limit refused every add forever, although all its items had
+/// expired. And a batch was refused after an earlier batch of the same size had fitted and expired.
 #[test]
 fn expired_items_take_no_room_from_new_ones() {
     let (window_ms, capacity) = (1400, 20_000u64);
@@ -122,7 +123,8 @@ fn expired_items_take_no_room_from_new_ones() {
         *next += items;
         (first..*next).filter(|item| filter.add(&item.to_le_bytes(), &limit, NoPrefetch).is_err()).count()
     };
-    // Two and a half times the pace for four windows, at 1.2 times the bytes of the reserved number of items.
+    // For four windows, items come at two and a half times the pace of the capacity. The limit is 1.2 times the bytes
+    // of a filter with the reserved number of items.
     let mut reserved = filter.try_clone(UnknownMemory).unwrap();
     assert_eq!(fill(&mut reserved, capacity, start, make::ANY, &mut next), 0);
     let limit = reserved.size_bytes() * 6 / 5;
@@ -135,7 +137,7 @@ fn expired_items_take_no_room_from_new_ones() {
     // After a pause of one window and a generation nothing is refused.
     let later = start + 56 * 100 + window_ms + 100;
     assert_eq!(fill(&mut filter, capacity, later, limit, &mut next), 0);
-    // The same batch fits again in every window, at exactly the bytes that it takes.
+    // A batch of the same size fits again in every window, with a limit of 1/32 more than the bytes that it takes.
     let mut batches = self::filter(0.01, capacity, 2, window_ms);
     assert_eq!(fill(&mut batches, capacity, start, make::ANY, &mut next), 0);
     let limit = batches.size_bytes() + batches.size_bytes() / 32;

@@ -1,5 +1,5 @@
-//! docs/clients.md: every listing is a file of examples/ and works. So do the programs of docs/window.md and the
-//! migrations of docs/migrating-from-setbit.md.
+//! Runs the listings of docs/clients.md, the programs of docs/window.md and the migrations of
+//! docs/migrating-from-setbit.md, which are files of examples/.
 //!
 //! `scripts/setup-examples` installs the libraries in the target directory, and no others are used, because this
 //! machine may have other versions. A test whose runtime or library is missing is skipped with a message, so that the
@@ -40,7 +40,8 @@ fn libraries() -> PathBuf {
     target.join("examples-clients")
 }
 
-/// Returns the runtime of a script with the libraries of the examples, or with the older library of a directory.
+/// Returns a command that starts Python or Node with the libraries of the examples. A library in the directory `older`
+/// takes precedence.
 fn runtime(is_python: bool, older: Option<&PathBuf>) -> Command {
     if is_python {
         let mut python = Command::new(libraries().join("venv/bin/python3"));
@@ -62,9 +63,9 @@ fn older(is_python: bool, library: &str) -> Vec<PathBuf> {
     paths
 }
 
-/// A script of examples/ with the libraries that it runs with.
+/// A command that runs a script of examples/ with one version of its library.
 pub(crate) struct Program {
-    /// The script, and the older library if it runs with one.
+    /// The script, and the directory of the library if that is an older version.
     pub(crate) name: String,
     pub(crate) command: Command,
 }
@@ -155,7 +156,7 @@ fn redis_rs_is_used_as_its_page_says(site: &Site) {
     }
 }
 
-/// More lines than fit a batch, and some duplicates.
+/// Loads a file that has more lines than fit a batch, and some duplicates.
 fn loads_packed_batches(site: &Site, script: &str) {
     for program in Program::find(script, "redis") {
         let (name, server) = (program.name.clone(), site.start());

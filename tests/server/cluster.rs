@@ -14,7 +14,7 @@ pub(crate) const TESTS: &[Test] = tests![
     keys_in_several_slots_are_refused,
 ];
 
-/// Starts two connected nodes. The first one owns every slot.
+/// Starts two connected nodes. The first node owns every slot.
 fn start(site: &Site) -> Cluster {
     Cluster::start([site.launch(), site.launch()], 1)
 }
@@ -53,7 +53,7 @@ fn move_slot(cluster: &Cluster) {
     let slot = from.int("CLUSTER KEYSLOT k");
     from.say("BF.ADD {k}source x");
     cluster.begin_move(slot, 0, 1);
-    // Halfway the key is still on the first node. A key that is not there is redirected to the other node.
+    // Both keys are still on the first node, which serves them while the slot is moving.
     assert_eq!(from.say("BF.EXISTS k item-0"), "1");
     assert_eq!(from.say("BF.ADD k item-0"), "0");
     let keys = from.say(&format!("CLUSTER GETKEYSINSLOT {slot} 10"));
@@ -89,7 +89,7 @@ fn a_source_in_a_migrating_slot_returns_tryagain(site: &Site) {
     cluster.begin_move(slot, 0, 1);
     assert_eq!(to.say("ASKING"), "+OK");
     assert!(to.say("PFMERGE {k}q {k}p").starts_with(TRY_AGAIN));
-    // By a command of the client and by a script.
+    // Sends a command after ASKING, directly and in a script. Both ways must give the same kind of reply.
     let mut asked = |line: &str| {
         assert_eq!(to.say("ASKING"), "+OK");
         let reply = to.say(line);
@@ -106,7 +106,7 @@ fn a_source_in_a_migrating_slot_returns_tryagain(site: &Site) {
         let reply = asked(line);
         assert!(reply.starts_with(TRY_AGAIN), "{line}: {reply}");
     }
-    // Some keys are on this node; commands that need others have to wait.
+    // Two keys are on the new node now. Commands that need other keys still reply TRYAGAIN.
     for key in ["{k}a", "k"] {
         cluster.migrate(key, 0, 1);
     }
@@ -134,7 +134,7 @@ fn a_filter_moves_in_an_atomic_slot_migration(site: &Site) {
     let cluster = start(site);
     let mut from = cluster.client(0);
     let known = migrates_slots_at_once(&mut from);
-    // Only Valkey from 9.0 has it. If another server gets it, this assertion fails.
+    // Only Valkey from 9.0 on has CLUSTER MIGRATESLOTS. If another server gets it, this assertion fails.
     assert!(known == site.from(None, Some((9, 0))) || site.is_in_development(), "CLUSTER MIGRATESLOTS");
     if !known {
         return skip("this server has no CLUSTER MIGRATESLOTS");
@@ -169,7 +169,7 @@ fn a_failed_slot_migration_leaves_the_filter_at_its_source(site: &Site) {
     let cluster = Cluster::start([site.launch(), cramped], 1);
     let (mut from, mut to) = (cluster.client(0), cluster.client(1));
     assert_eq!(to.int("DBSIZE"), 0);
-    // Takes about 800 MB of address space, and no memory.
+    // Takes about 800 MB of address space, but no memory until it is used.
     assert_eq!(from.say("BF.RESERVE k 0.01 600000000"), "+OK");
     assert_eq!(from.say("BF.MADD k a b"), "[1, 1]");
     let digest = from.digest("k");
@@ -188,7 +188,7 @@ fn a_failed_slot_migration_leaves_the_filter_at_its_source(site: &Site) {
         "{log}"
     );
     assert!(!log.contains("so it ends here"), "{log}");
-    // The source node keeps its filter and can use it, and the other node serves everything else.
+    // The source node keeps its filter and can use it. The target node keeps running and redirects to the source.
     assert_eq!(from.digest("k"), digest);
     assert_eq!(from.say("BF.MADD k a c"), "[0, 1]");
     assert!(to.say("BF.CARD k").starts_with(&format!("-MOVED {slot} ")));
@@ -210,7 +210,7 @@ fn slot_migration_ignores_the_byte_limit_and_clients_do_not(site: &Site) {
         for client in [&mut from, &mut to] {
             assert_eq!(client.say("CONFIG SET bf.max-filter-bytes 1024"), "+OK");
         }
-        // In a slot that the node owns, and in another slot of it.
+        // The first node owns all slots. The limit applies in the slot that will move and in another slot.
         for key in ["{k}2", "other"] {
             let reply = from.ask(&[b"RESTORE", key.as_bytes(), b"0", &payload]);
             assert_eq!(reply, "-ERR Bad data format", "{key}");
@@ -219,7 +219,7 @@ fn slot_migration_ignores_the_byte_limit_and_clients_do_not(site: &Site) {
         let slot = to.int("CLUSTER KEYSLOT k");
         assert_eq!(to.digest("k"), digest);
         assert!(from.say("BF.CARD k").starts_with(&format!("-MOVED {slot} ")));
-        // The other node owns the slot now, and applies the limit to its clients.
+        // The second node owns the slot now, and applies the limit to its clients.
         let reply = to.ask(&[b"RESTORE", b"{k}2".as_slice(), b"0", &payload]);
         assert_eq!(reply, "-ERR Bad data format");
         assert!(cluster.nodes[1].log().contains("more than bf.max-filter-bytes (1024)"));
@@ -250,8 +250,8 @@ fn a_node_redirects_commands_by_their_key(site: &Site) {
     }
 }
 
-/// In a cluster, Valkey 8 and later find a command's keys in I/O threads. For commands with `getkeys-api` they call
-/// the module there, beside the main thread: the server crashed within a second.
+/// In a cluster, Valkey from 8 on finds the keys of commands in I/O threads. For a command with the flag `getkeys-api`
+/// it calls the module there, concurrently with the main thread. With such commands the server crashed within a second.
 fn io_threads_never_call_the_module(site: &Site) {
     let launch = site.launch().with("io-threads 4").with("appendonly yes");
     let server = Cluster::start([launch], 1).nodes.remove(0);
@@ -291,12 +291,12 @@ fn keys_in_several_slots_are_refused(site: &Site) {
         let reply = client.say(line);
         assert!(reply.starts_with("-CROSSSLOT"), "{line}: {reply}");
     }
-    // The option has no slot.
+    // FORCE is an option after two sources, not a key, so its slot does not matter.
     assert_eq!(client.say("BF.MERGE {a}d {a}1 {a}2 FORCE"), "+OK");
     assert_eq!(client.say("BF.MEXISTS {a}d {a}1 {a}2 {b}1"), "[1, 1, 0]");
     assert_eq!(client.say("BF.IMPORT {a} SOURCE {a}s SCHEME go-zero BITS 900"), "+OK");
     assert_eq!(client.say("BF.IMPORT {b}:bf SOURCE {b}users SCHEME redisson"), "+OK");
-    // A node that does not serve the slot redirects, for every origin.
+    // BF.IMPORT with any origin is refused if no node serves the slot of its key.
     let slot = client.int("CLUSTER KEYSLOT {d}");
     assert_eq!(client.say(&format!("CLUSTER DELSLOTS {slot}")), "+OK");
     client.say("CONFIG SET cluster-require-full-coverage no");

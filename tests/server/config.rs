@@ -153,7 +153,7 @@ fn options_survive_a_config_rewrite(site: &Site) {
     assert_eq!(client.say("CONFIG SET bf.initial-size 321 bf.expansion-factor 6"), "+OK");
     assert_eq!(client.say("CONFIG REWRITE"), "+OK");
     let rewritten = std::fs::read_to_string(server.dir().join("server.conf")).unwrap();
-    // The same file starts a server with the same settings.
+    // The rewritten lines start a server with the same settings.
     let kept: Vec<&str> = rewritten.lines().filter(|line| line.starts_with("bf")).collect();
     assert!(kept.len() >= 4, "{rewritten}");
     let second = kept.iter().fold(site.launch(), |launch, line| launch.with_option(*line)).start();
@@ -163,7 +163,7 @@ fn options_survive_a_config_rewrite(site: &Site) {
     assert_eq!(client.say("CONFIG REWRITE"), "+OK");
 }
 
-/// RedisBloom 8's names, without a prefix.
+/// RedisBloom 8's names of settings, the module's names for the same settings, and a value to set.
 const UNPREFIXED: [(&str, &str, &str); 3] = [
     ("bf-error-rate", "bf.error-rate", "0.004"),
     ("bf-initial-size", "bf.initial-size", "44"),
@@ -204,7 +204,7 @@ fn the_example_configuration_starts_a_server(site: &Site) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("redis.conf.example");
     let example =
         std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    // The file as it is, except for the module, which this test loads.
+    // Starts a server with lines of the file, but not with `loadmodule`: the test loads its own module file.
     let start = |lines: Vec<String>| -> Server {
         lines.iter().fold(site.launch(), |launch, line| launch.with_option(line)).start()
     };

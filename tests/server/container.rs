@@ -1,4 +1,4 @@
-//! compose.yaml: the health check fails if the server does not serve filters to its clients.
+//! Tests the health check of compose.yaml: it fails if the server does not serve filters to its clients.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -13,7 +13,7 @@ pub(crate) const TESTS: &[Test] = tests![the_health_check_fails_without_the_modu
 fn health_check() -> String {
     let file = include_str!("../../compose.yaml");
     let line = file.lines().find_map(|line| line.trim().strip_prefix("test: ")).unwrap();
-    // A list in YAML that is also one in JSON.
+    // This list in YAML is also valid JSON.
     let test: Vec<String> = serde_json::from_str(line).unwrap();
     assert_eq!(test[0], "CMD-SHELL");
     // Compose replaces $VARIABLE in the file, and $$ by a dollar sign.
@@ -22,15 +22,15 @@ fn health_check() -> String {
     command.replace('\0', "$")
 }
 
-/// The clients in an image of Valkey and of Redis.
+/// The command-line clients in the images of Valkey and Redis.
 const CLIENTS: [&str; 2] = ["valkey-cli", "redis-cli"];
 
-/// Runs the health check in a container with this client and these variables. Returns whether it succeeds, and its
-/// output.
+/// Runs the health check as in a container that has only the client `name`, and `password` in REQUIREPASS. Returns
+/// whether it succeeds, and its output.
 fn run_check(cli: &Path, name: &str, server: &Server, password: Option<&str>) -> (bool, String) {
     let dir = tempfile::tempdir().unwrap();
     let wrapper = dir.path().join(name);
-    // The server of a container has the default port.
+    // The health check uses the default port, so the wrapper adds the port of this server.
     let script = format!("#!/bin/sh\nexec {} -p {} \"$@\"\n", cli.display(), server.port());
     fs::write(&wrapper, script).unwrap();
     fs::set_permissions(&wrapper, fs::Permissions::from_mode(0o755)).unwrap();
@@ -40,7 +40,8 @@ fn run_check(cli: &Path, name: &str, server: &Server, password: Option<&str>) ->
     (output.status.success(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
 }
 
-/// Runs the health check in an image of each server. Returns whether it succeeds, and its output.
+/// Runs the health check with each client, which must not make a difference. Returns whether it succeeds, and its
+/// output.
 fn health(cli: &Path, server: &Server, password: Option<&str>) -> (bool, String) {
     let [valkey, redis] = CLIENTS.map(|name| run_check(cli, name, server, password));
     assert_eq!(valkey, redis);

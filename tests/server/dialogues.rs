@@ -1,4 +1,5 @@
-//! The dialogues with a real server in RESP2 and RESP3, byte for byte, and bytes that no dialogue can contain.
+//! Runs the dialogues on a real server in RESP2 and RESP3, and tests items, keys and chunks that no dialogue can
+//! contain.
 
 use crate::harness::{Raw, Server, Site, Test, tests};
 use crate::support::dialogues::errors::wrong_arity;
@@ -20,7 +21,7 @@ const KEYS: &[&str] = &[
     "HSET {users}:config size 700 hashIterations 5 expectedInsertions 50",
 ];
 
-/// Returns two clients, one per protocol. The second one uses RESP3.
+/// Returns a client in RESP2 and a client in RESP3.
 fn clients(server: &Server) -> [Raw; 2] {
     [server.raw(), server.raw3()]
 }
@@ -108,7 +109,7 @@ fn in_resp2(reply: &str) -> String {
     reply.split(' ').map(word).collect::<Vec<_>>().join(" ")
 }
 
-/// Returns a reply of a dialogue in RESP3, where a field of BF.INFO has its name.
+/// Returns a reply of a dialogue in RESP3, where the reply to one field of BF.INFO is a map with the field's name.
 fn in_resp3(line: &str, reply: &str) -> String {
     let Some(value) = reply.strip_prefix("*1 ").filter(|_| line.to_uppercase().starts_with("BF.INFO "))
     else {

@@ -1,5 +1,5 @@
-//! BF.SCANDUMP and BF.LOADCHUNK: helpers that copy filters in chunks, and what ends a dump on a server. The chunks
-//! themselves are in the pure tests.
+//! BF.SCANDUMP and BF.LOADCHUNK: helpers that copy filters in chunks, and tests of iterators on a server. The pure
+//! tests check the chunks themselves.
 
 use redis::Value;
 
@@ -15,7 +15,7 @@ pub(crate) const TESTS: &[Test] = tests![
 const ENDED: &str =
     "-ERR the dump of this iterator has ended: delete the copy and start again with iterator 0";
 
-/// Returns the chunk for an iterator, and the iterator with which it is loaded; `None` at the end.
+/// Returns the reply of BF.SCANDUMP: the iterator with which the chunk is loaded, and the chunk. `None` at the end.
 pub(crate) fn chunk(client: &mut Client, key: &str, iterator: i64) -> Option<(i64, Vec<u8>)> {
     let reply = client.array(&["BF.SCANDUMP", key, &iterator.to_string()]);
     match <[Value; 2]>::try_from(reply) {
@@ -64,7 +64,7 @@ pub(crate) fn travel(client: &mut Client, from: &str, to: &str) {
     assert_eq!(try_travel(client, from.as_bytes(), to.as_bytes()), Ok(Value::Okay), "{from}");
 }
 
-/// Creates a filter of bits and a table; in other formats, of several layers.
+/// Creates a filter that has outgrown its capacity: it has bits and a table, or several layers in other formats.
 fn grown(client: &mut Client, key: &str) {
     client.say(&format!("BF.RESERVE {key} 0.001 10"));
     client.many(&format!("BF.MADD {key}"), &numbered("item", 0..300));
@@ -77,7 +77,7 @@ fn a_dump_may_start_at_any_byte(site: &Site) {
     let dump = chunks(&mut client, "k");
     let (first, end) = (dump[0].0, dump.last().unwrap().0);
     travel(&mut client, "k", "copy");
-    // All bytes of the bits, and some of the 2^32 positions in the table.
+    // The iterators of all bytes of the bits, and of some of the 2^32 positions in the table.
     for iterator in (first..first + 100).chain((first..end).step_by(12_345_678)).chain([end - 1]) {
         let (next, data) = chunk(&mut client, "k", iterator).unwrap();
         assert!(next > iterator && next <= end, "{iterator} -> {next}");
@@ -106,7 +106,7 @@ fn a_dump_that_has_ended_is_an_error(site: &Site) {
                 assert_eq!(client.say(&format!("BF.SCANDUMP k {}", dump[1].0)), "-ERR not found");
                 client.say("BF.RESERVE k 0.3 1");
             }
-            // Without another dump, and after one.
+            // First without another dump, then after another dump.
             for _ in 0..2 {
                 for (iterator, _) in &dump {
                     let reply = client.say(&format!("BF.SCANDUMP k {iterator}"));
@@ -116,7 +116,8 @@ fn a_dump_that_has_ended_is_an_error(site: &Site) {
             }
         }
     }
-    // RedisBloom's iterators are positions, and its dumps have no end but that of the filter.
+    // In RedisBloom's format an iterator is only a position, so a change of the filter does not end a dump. A position
+    // beyond the filter gets the reply for the end, not an error.
     client.say("FLUSHALL");
     client.say("CONFIG SET bf.format redisbloom");
     grown(&mut client, "k");
@@ -135,7 +136,7 @@ fn a_header_over_a_filter_is_refused(site: &Site) {
     let chunks = chunks(&mut client, "k");
     client.say("BF.RESERVE copy 0.3 7 NONSCALING");
     client.say("EXPIRE copy 1000");
-    // A load cannot be restarted halfway either.
+    // A filter of which only some chunks are loaded refuses a header too: a load cannot be restarted.
     for (iterator, data) in &chunks[..2] {
         assert_eq!(load(&mut client, "half", *iterator, data), "+OK");
     }

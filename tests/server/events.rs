@@ -1,5 +1,5 @@
 //! Changes are announced to watchers, subscribers to keyspace events and clients with a cache. Commands that change
-//! nothing are not.
+//! nothing are not announced.
 
 use crate::harness::{Raw, Server, Site, Test, tests};
 use crate::support::dialogues::REPLICATED;
@@ -20,13 +20,13 @@ fn subscribe(server: &Server, classes: &str) -> Raw {
     raw
 }
 
-/// Returns the events of `commands`, as `event key`, without the server's own `new`.
+/// Returns the events of `commands`, as `event key`, without the server's own event `new`.
 fn events(server: &Server, subscriber: &mut Raw, commands: &[&str]) -> Vec<String> {
     let mut client = server.client();
     for command in commands {
         client.say(command);
     }
-    // The marker raises an event in every class: that of a string command, and that of DEL in `g`.
+    // The marker ends the loop below. It raises `set` in the class of strings, and `del` in the generic class.
     client.say("SET marker x");
     client.say("DEL marker");
     let mut seen = Vec::new();
@@ -85,7 +85,7 @@ fn events_are_of_the_generic_class(site: &Site) {
     let server = site.start();
     let mut subscriber = subscribe(&server, "Eg");
     assert_eq!(events(&server, &mut subscriber, &["BF.ADD k a"]), ["bloom.reserve k", "bloom.add k"]);
-    // Subscribed to the events of strings and modules. Of generic events only a DEL in another database is seen.
+    // An add raises no event while only those of strings and modules are enabled.
     let mut client = server.client();
     client.say("CONFIG SET notify-keyspace-events E$d");
     client.say("BF.ADD k b");

@@ -1,4 +1,5 @@
-//! Malicious payloads: RESTORE replies with an error, never with an abort, a hang or a huge allocation.
+//! Malicious payloads: RESTORE replies with an error or accepts a valid filter. It never aborts, hangs or allocates
+//! much memory.
 
 use crate::dump::{chunk, load};
 use crate::foreign::restore;
@@ -20,7 +21,7 @@ pub(crate) const TESTS: &[Test] = tests![
 
 /// Bytes after the value: RDB version and checksum.
 const TRAILER_BYTES: usize = 10;
-/// Type byte, length byte and id of the module type.
+/// Bytes before the fields: type byte, length byte and id of the module type.
 const PREFIX_BYTES: usize = 10;
 
 fn uncompressed(site: &Site) -> Server {
@@ -34,17 +35,17 @@ fn small_payload(client: &mut Client) -> Vec<u8> {
     client.bytes(&["DUMP", "k"])
 }
 
-/// A former bug: the text was truncated after a number of bytes, within a character.
+/// A former bug: the text of the error was truncated in the middle of a character.
 fn an_unknown_word_cannot_inject_a_reply(site: &Site) {
     let server = site.start();
     let (mut raw, mut client) = (server.raw(), server.client());
     let long = vec![b'x'; 1 << 20];
-    // Each byte that is not text is shown as a character of three bytes.
+    // The error shows each byte that is not UTF-8 as U+FFFD, which has three bytes.
     let cut = [0, 1, 2, 3].map(|letters| [vec![b'x'; letters], vec![0xff; 200]].concat());
     let words: [&[u8]; 5] = [b"a\r\n+PWNED", b"\n", b"nul\0nul", b"\xff\xfe", &long];
     for word in words.into_iter().chain(cut.iter().map(Vec::as_slice)) {
         let command: [&[u8]; 5] = [b"BF.RESERVE", b"k", b"0.01", b"100", word];
-        // This client refuses an error that is not valid text.
+        // This client fails if an error reply is not UTF-8.
         assert!(client.ask(&command).starts_with("-ERR unknown argument '"));
         let reply = raw.ask(&command);
         assert_eq!(reply.matches("\r\n").count(), 1, "{reply:.100}");
@@ -73,7 +74,7 @@ fn a_truncated_payload_is_bad_data(site: &Site) {
         let mut cut = [&value[..length], trailer].concat();
         reseal(&mut cut);
         assert_eq!(restore(&mut client, "new", &cut), "-ERR Bad data format", "cut to {length}");
-        // Without a matching checksum the server refuses it earlier.
+        // Without a matching checksum the server refuses the payload before the module sees it.
         let torn = &payload[..length];
         assert_eq!(restore(&mut client, "new", torn), "-ERR DUMP payload version or checksum are wrong");
     }
@@ -124,7 +125,8 @@ fn a_payload_with_a_changed_byte_is_refused_or_valid(site: &Site) {
         client.say(&format!("BF.RESERVE {key} 0.01 {} {options}", if key == "grown" { 3 } else { 4 }));
         client.say(&format!("BF.MADD {key} a b c d{}", if key == "counts" { " a a" } else { "" }));
         let payload = client.bytes(&["DUMP", key]);
-        // The count of set bits detects a flipped bit in an array, which is the last string of the payload.
+        // The array of a fixed filter is the last string of its payload. The stored count of set bits detects one
+        // flipped bit in it.
         let debug = client.say(&format!("BF.DEBUG {key}"));
         let array_bytes: usize = if key == "fixed" {
             debug.split("bytes:").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap()
@@ -223,7 +225,8 @@ fn a_payload_with_missing_or_extra_fields_is_bad_data(site: &Site) {
     }
 }
 
-/// Returns a payload of a filter of RedisBloom with one layer of 64 bits, from one that the server dumped.
+/// Returns a payload of a RedisBloom filter with one layer of 64 set bits. Its prefix and trailer are those of
+/// `dumped`.
 #[expect(clippy::big_endian_bytes, reason = "numbers in an RDB file are big-endian")]
 fn redisbloom_payload(dumped: &[u8], items: u64, layer_items: u64) -> Vec<u8> {
     let (value, trailer) = dumped.split_at(dumped.len() - TRAILER_BYTES);
@@ -250,7 +253,7 @@ fn an_impossible_count_is_limited_to_the_possible_one(site: &Site) {
     let mut client = server.client();
     client.say("BF.RESERVE k 0.01 3 FORMAT redisbloom");
     let dumped = client.bytes(&["DUMP", "k"]);
-    // More than the bits of the layer, and a number with the first bytes of everbloom's own header.
+    // Counts of 64 items, the bits of the layer, and more. One of them has the first bytes of everbloom's own header.
     let magic = u64::from_le_bytes(*b"evbl\x01\x00\x01\x00");
     for items in [64, 65, 1 << 40, magic, i64::MAX.unsigned_abs()] {
         let payload = redisbloom_payload(&dumped, items, items);
@@ -356,7 +359,7 @@ fn refused_payloads_do_not_fill_the_log(site: &Site) {
     for _ in 0..MANY {
         assert_eq!(restore(&mut client, "new", &payload), "-ERR Bad data format");
     }
-    // The numbers of written and omitted lines add up. The latter is logged after the flood.
+    // Every refusal is a written or an omitted line. The number of omitted lines is logged after the flood.
     let counts = || {
         let log = server.log();
         let lines = log.lines().filter_map(|line| line.split_once("a filter cannot be loaded: "));

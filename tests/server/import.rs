@@ -1,4 +1,5 @@
-//! BF.IMPORT and BF.EXPORT: what needs a server. The filters that clients recorded are in `kinds`, so journeys have them.
+//! Tests of BF.IMPORT and BF.EXPORT that need a server. `kinds` also has the filters of clients, so `journeys` tests
+//! them.
 
 use redis::Value;
 
@@ -33,7 +34,7 @@ fn description(system: &System) -> String {
     )
 }
 
-/// Puts the recorded string under `{x}:string` and imports it under `{x}`.
+/// Sets the recorded string under `NAME:string`, with the system's name, and imports it under `NAME`.
 pub(crate) fn import(client: &mut Client, system: &System) {
     let name = system.name;
     client.ask(&[b"SET", format!("{name}:string").as_bytes(), system.string(STRING).as_slice()]);
@@ -71,7 +72,7 @@ fn a_string_is_imported_and_exported_as_its_client_made_it(site: &Site) {
         assert_replies(&mut client, &system, name);
         assert_eq!(client.bytes(&["BF.EXPORT", name]), string, "{name}");
         assert_eq!(client.bytes(&["GET", &format!("{name}:string")]), string, "{name}");
-        // Made from its items.
+        // A filter that is made from the items exports the same string.
         let empty = format!("BF.IMPORT made EMPTY {} CAPACITY 1100 REPLACE", description(&system));
         assert_eq!(client.say(&empty), "+OK");
         client.many("BF.MADD made", &system.items("members"));
@@ -126,7 +127,8 @@ fn importing_does_not_change_how_the_source_is_stored(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     let long = "x".repeat(5000);
-    // A number, one that servers share, text stored with its object, and plain arrays, short and long.
+    // A number, a small number whose object the server shares, text that is stored with its object, and text that is
+    // stored on its own, short and long.
     let sources =
         ["12345678901234", "7", "short", &long[..44], &long[..100], &long[..4096], &long[..4097], &long];
     for source in sources {
@@ -178,7 +180,7 @@ fn a_long_item_takes_no_additional_memory(site: &Site) {
     assert_lives(&mut client);
 }
 
-/// Returns the error for a string of this length, or for a filter that could have it.
+/// Returns the error for a filter whose exported string could have this length.
 fn too_long(bytes: u64) -> String {
     format!("-ERR the exported string could have {bytes} bytes, more than a server's limit of 536870912")
 }

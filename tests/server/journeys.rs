@@ -1,4 +1,5 @@
-//! What a server does with its filters, each for filters of every kind at once: they are unchanged afterwards.
+//! Tests that filters of every kind are unchanged after snapshots, append-only files, copies, replication and
+//! migration, and that BF.CLEAR restores the state that a filter was created with.
 
 use crate::dump::{self, travel};
 use crate::foreign;
@@ -61,7 +62,7 @@ pub(crate) fn append_only_base(server: &Server) -> Vec<u8> {
     std::fs::read(append_only_file(server.dir(), ".base.")).unwrap()
 }
 
-/// Two sets of filters. Only the second one needs the setting for the hash of RedisBloom 1.1.
+/// Two sets of filters. Only [`Set::Ambiguous`] needs the setting for the hash of RedisBloom 1.1.
 #[derive(Clone, Copy)]
 enum Set {
     Every,
@@ -78,7 +79,7 @@ impl Set {
         }
     }
 
-    /// Creates the filters of the set, and one with a time to live.
+    /// Creates the filters of the set, and the filter `long-lived` with a time to live. Returns the filters of the set.
     fn fill(self, client: &mut Client) -> Vec<Filter> {
         client.say("BF.ADD long-lived a");
         assert_eq!(client.int("EXPIRE long-lived 100000"), 1);
@@ -89,7 +90,7 @@ impl Set {
     }
 }
 
-/// Checks that the server has the filters and can use them, now without a limit.
+/// Checks that the filters are unchanged. Then raises the byte limit and checks that they accept further items.
 fn assert_kept(client: &mut Client, filters: &[Filter], way: &str) {
     assert_same(client, filters, way);
     assert!(client.int("TTL long-lived") > 0, "{way}");
@@ -103,7 +104,7 @@ fn assert_same(client: &mut Client, filters: &[Filter], way: &str) {
     filters.iter().for_each(|filter| filter.assert_same(client, &filter.key, way));
 }
 
-/// Fills a server, saves, kills it, and compares the filters of the next one.
+/// Fills a server, saves, kills it, restarts it with other options, and checks that it has kept its filters.
 fn survive(
     site: &Site,
     way: &str,
@@ -202,7 +203,7 @@ fn a_rewritten_append_only_file_sent_by_a_client(site: &Site) {
 /// A way to copy the filter `from` to the vacant key `to`.
 type Copy = fn(client: &mut Client, from: &str, to: &str);
 
-/// The ways whose copy is equal. The last one removes the original.
+/// The ways to copy a filter whose copy is equal to the original. The last way, RENAME, removes the original.
 const COPIES: &[(&str, Copy)] = &[
     ("COPY", |client, from, to| assert_eq!(client.int(&format!("COPY {from} {to}")), 1)),
     ("COPY and MOVE", |client, from, to| {
@@ -217,7 +218,7 @@ const COPIES: &[(&str, Copy)] = &[
         assert_eq!(foreign::restore(client, to, &payload), "+OK", "{from}");
         assert_eq!(client.bytes(&["DUMP", to]), payload, "{from}");
         assert_eq!(foreign::restore(client, to, &payload), "-BUSYKEY Target key name already exists.");
-        // Replaces an existing filter, with a time to live.
+        // RESTORE also replaces an existing filter, and sets a time to live.
         assert_eq!(client.ask(&[b"RESTORE", to.as_bytes(), b"50000", &payload, b"REPLACE"]), "+OK");
         assert_eq!(client.int(&format!("PERSIST {to}")), 1);
     }),
@@ -240,7 +241,7 @@ fn copies_are_equal_on_a_server_and_its_replica(site: &Site) {
             let key = &filter.key;
             client.say(&format!("BF.MERGE merged {key} FORCE"));
             filter.assert_members(&mut client, "merged", "BF.MERGE");
-            // A dump that is only partly loaded.
+            // Loads only the first two chunks of a dump.
             for (iterator, data) in dump::chunks(&mut client, key).into_iter().take(2) {
                 assert_eq!(dump::load(&mut client, "half", iterator, &data), "+OK", "{key}");
             }

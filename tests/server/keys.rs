@@ -15,7 +15,7 @@ pub(crate) const TESTS: &[Test] = tests![
     writes_that_need_memory_are_refused_above_maxmemory,
 ];
 
-/// The keys of every other type are refused, and those of filters by the commands of other types.
+/// Commands of filters refuse keys of other types, and commands of other types refuse filters.
 fn a_filter_has_a_type_of_its_own(site: &Site) {
     let server = site.start();
     let mut client = server.client();
@@ -47,7 +47,7 @@ fn a_filter_has_a_type_of_its_own(site: &Site) {
     }
 }
 
-/// Commands that create a filter with a time to live, except for the option and what follows it.
+/// Commands that create a filter, and their options before the time to live.
 const MAKERS: [(&str, &str); 4] = [
     ("BF.RESERVE", "0.01 100"),
     ("BF.RESERVE", "0.01 100 FORMAT redisbloom"),
@@ -69,7 +69,7 @@ fn a_filter_expires_at_its_time_everywhere(site: &Site) {
     let times = |client: &mut Client| -> Vec<i64> {
         (0..MAKERS.len()).map(|index| client.int(&format!("PEXPIRETIME k{index}"))).collect()
     };
-    // Neither an add, nor a lookup, nor a merge changes it.
+    // Neither an add nor a merge changes the time to live.
     let expected = times(&mut client);
     client.say("BF.MADD k0 b c");
     client.say("BF.ADD source a");
@@ -77,7 +77,7 @@ fn a_filter_expires_at_its_time_everywhere(site: &Site) {
     // A time in the past leaves no filter.
     assert_eq!(client.say("BF.RESERVE past 0.01 100 EXAT 1000"), "+OK");
     assert_eq!(client.int("EXISTS past"), 0);
-    // A filter that has expired does not exist, and is made anew.
+    // An expired filter does not exist. An add creates a new one.
     assert_eq!((client.say("BF.INFO gone0"), client.int("BF.ADD gone0 a")), ("-ERR not found".to_owned(), 1));
     assert_eq!((client.int("TTL gone0"), client.int("WAIT 1 60000")), (-1, 1));
     assert_eq!(times(&mut replica.client()), expected);
@@ -109,7 +109,7 @@ fn filters_that_are_removed_or_cleared_free_their_memory(site: &Site) {
         for line in lines {
             let reply = client.say(line);
             assert!(!reply.starts_with('-'), "{line}: {reply}");
-            // A cleared filter keeps its array, whose pages are given back.
+            // A cleared filter keeps its array, but gives the array's pages back.
             assert_eq!(client.int("BF.EXISTS a item-0"), 0);
         }
         wait_until("memory given back", || client.info_number("used_memory") < before + 2_000_000);
@@ -117,7 +117,7 @@ fn filters_that_are_removed_or_cleared_free_their_memory(site: &Site) {
     }
 }
 
-/// Below and above the size that is freed in the background.
+/// One filter is below, and one above the size from which filters are freed in the background.
 fn a_cleared_filter_takes_no_memory_until_it_is_used(site: &Site) {
     if site.hides_memory() {
         return;
@@ -184,7 +184,8 @@ fn table_of_segments(client: &mut Client, key: &str, least: u64) {
     }
 }
 
-/// Creates a filter of this many layers under a key: the union of filters with different keys of the hash.
+/// Creates a filter of this many layers under a key: a union of keyed filters, whose layers cannot be united because
+/// their keys differ.
 pub(crate) fn union_of_layers(client: &mut Client, key: &str, layers: u64) {
     let mut line = format!("BF.MERGE {key}");
     for number in 1..=layers {
@@ -200,13 +201,13 @@ fn a_default_filter_takes_at_most_330_bytes(site: &Site) {
     let mut client = server.client();
     client.say("BF.ADD k a");
     let usage = client.int("MEMORY USAGE k");
-    // jemalloc's sizes. With the C library's malloc the server also counts its bytes before each block.
+    // 330 bytes hold for jemalloc. With the C library's malloc the server also counts the bytes before each block.
     let most = if client.info("mem_allocator").as_deref() == Some("libc") { 360 } else { 330 };
     assert!((150..=most).contains(&usage), "{usage} bytes");
 }
 
-/// Creates a filter with the key `0`, adds copies of it up to `filters` filters, limits the memory to about half of
-/// them, and asserts that the server evicts no more than needed.
+/// Creates a filter with the key `0` and copies of it, `filters` in all. Limits the memory to about half of them, and
+/// asserts that the server evicts no more than needed.
 fn evicts_no_more_than_needed(site: &Site, filters: u64, create: impl Fn(&mut Client)) {
     // The default of Valkey from 8.0 on: evicted filters may be freed in the background.
     let server =
@@ -233,12 +234,13 @@ fn evicts_no_more_than_needed(site: &Site, filters: u64, create: impl Fn(&mut Cl
 }
 
 fn eviction_removes_no_more_filters_than_needed(site: &Site) {
-    // 5 MB, 125 MB, and 250 MB, which is otherwise freed in the background. None of their pages is ever written to.
+    // Filters of 5, 125 and 250 MB, whose pages are never written to. Those of 250 MB are freed in the background,
+    // except by eviction.
     for (capacity, filters) in [(4_000_000, 50), (100_000_000, 40), (200_000_000, 40)] {
         let line = format!("BF.RESERVE 0 0.01 {capacity} NONSCALING");
         evicts_no_more_than_needed(site, filters, |client| assert_eq!(client.say(&line), "+OK"));
     }
-    // Tables that are otherwise freed in the background.
+    // These tables are freed in the background, except by eviction.
     evicts_no_more_than_needed(site, 30, |client| table_of_segments(client, "0", 1001));
 }
 

@@ -19,7 +19,7 @@ pub(crate) const KINDS: &[(&str, &[&str])] = &[
     ("keyed", &["BF.RESERVE $ 0.01 # KEYED"]),
     ("keyed-fixed", &["BF.RESERVE $ 0.01 # KEYED NONSCALING"]),
     ("counting", &["BF.RESERVE $ 0.001 # COUNTING", "BF.MADD $ twice twice gone gone", "BF.DEL $ gone gone"]),
-    // Five distinct items, each of which takes capacity once, however often it was added.
+    // Five distinct items take five items of the capacity, however often each is added.
     ("counting-fixed", &["BF.RESERVE $ 0.0001 # COUNTING NONSCALING", "BF.MADD $ a a a a a b c d e"]),
     (
         "counting-often",
@@ -42,8 +42,8 @@ pub(crate) const KINDS: &[(&str, &[&str])] = &[
     ("united-windows", &["BF.MERGE $ window-@ FORCE"]),
 ];
 
-/// The shapes of the filters of every kind: a name, a capacity, the number of added items. A filter whose name begins
-/// with `cleared` is then cleared and gets one item.
+/// The shapes of the filters of every kind: a name, a capacity, the number of added items. Filters of the shape
+/// `cleared` are then cleared, and get one item.
 const SHAPES: [(&str, &str, usize); 5] = [
     ("empty", "1000", 0),
     ("grown", "10", 300),
@@ -106,13 +106,13 @@ impl Filter {
         self.members.extend(items.into_iter().take(taken));
     }
 
-    /// Adds items, which fill or grow the filter, to the filter under a key. Returns the replies.
+    /// Adds items to the filter under a key, which fill or grow it. Returns the replies.
     fn add_more(&self, client: &mut Client, key: &str) -> Vec<String> {
         let items: Vec<Vec<u8>> = (0..100).map(|number| format!("more-{number}").into_bytes()).collect();
         add(client, key, self.at_ms, &items)
     }
 
-    /// Records the state, and that of a copy with more items.
+    /// Records the state of the filter, and the replies and the digest of a copy that gets more items.
     fn record_state(mut self, client: &mut Client) -> Self {
         self.state = State::of(client, &self.key);
         assert_eq!(client.int(&format!("COPY {} more", self.key)), 1);
@@ -144,7 +144,7 @@ impl Filter {
     }
 }
 
-/// Adds items, the second half of them as a packed batch where no time is given. Returns the replies.
+/// Adds items and returns the replies. Without a time, the second half of the items is one packed batch.
 fn add(client: &mut Client, key: &str, at_ms: Option<u64>, items: &[Vec<u8>]) -> Vec<String> {
     let line = at_ms.map(|at_ms| format!("BF.INSERT {key} NOCREATE AT {at_ms} ITEMS"));
     let (items, packed) = items.split_at(if line.is_some() { items.len() } else { items.len().div_ceil(2) });
@@ -167,8 +167,8 @@ fn items(count: usize) -> Vec<Vec<u8>> {
     special.into_iter().chain(numbered).take(count).collect()
 }
 
-/// Creates filters of every kind in every shape, one of every client's scheme, and the recorded ones whose bytes
-/// determine their hash.
+/// Creates filters of every kind in every shape, a filter of every client's scheme, and the recorded filters whose
+/// bytes determine their hash.
 pub(crate) fn fill(client: &mut Client) -> Vec<Filter> {
     let now_ms = now_ms();
     let mut filters = Vec::new();
@@ -180,7 +180,7 @@ pub(crate) fn fill(client: &mut Client) -> Vec<Filter> {
             let mut filter = Filter::new(format!("{name}-{shape}"));
             make(client, kind, &filter.key, capacity, shape);
             if count > 0 && name.contains("window") {
-                // The items are in all generations but the oldest ones, which may expire meanwhile.
+                // The items are spread over the window, except its oldest tenth, which may expire during the test.
                 for (part, items) in (0..).zip(items(count).chunks(count.div_ceil(10))) {
                     filter.at_ms = Some(now_ms - part * 7919 % 9000 * 1000);
                     filter.add(client, items.to_vec());
@@ -218,7 +218,7 @@ fn restore(client: &mut Client, is_chosen: fn(&Case) -> bool) -> Vec<Filter> {
     let cases = foreign::cases().into_iter().filter(is_chosen);
     let restored = cases.map(|case| {
         let mut payload = case.payload.clone();
-        // The oldest version of snapshots with these types, which every server accepts.
+        // Version 10 is that of Redis 7.0, so every server accepts it.
         foreign::set_snapshot_version(&mut payload, 10);
         assert_eq!(foreign::restore(client, &case.key, &payload), "+OK", "{}", case.key);
         Filter { recorded: Some(case), ..Filter::new(String::new()) }

@@ -63,7 +63,8 @@ fn a_filter_beyond_a_limit_is_refused(site: &Site) {
     assert!(client.field("k", "SIZE") <= 100_000);
 }
 
-/// Asserts that a filter was refused because of one of these limits, with its name and its bytes.
+/// Asserts that a filter was refused because of one of these limits, and that the error shows the limit's name and
+/// bytes.
 fn assert_too_large(reply: &str, limits: &[&str]) {
     assert!(reply.starts_with("-ERR filter would take "), "{reply}");
     let is_named =
@@ -74,13 +75,14 @@ fn assert_too_large(reply: &str, limits: &[&str]) {
     assert_eq!(setting.is_some_and(is_raised), setting != Some("the"), "{reply}");
 }
 
-/// Every kind with a table is refused new items at its limit and not long before, and accepts them when it is raised.
+/// Every kind of filter with a table refuses new items at the byte limit, not long before it, and accepts them after
+/// the limit is raised.
 fn items_beyond_the_byte_limit_are_refused_and_logged(site: &Site) {
     const REFUSED: &str = "-ERR problem inserting into filter";
     let server = site.launch().with_option("bf.max-filter-bytes 50000").start();
     let replica = server.replica(site.launch().with("propagation-error-behavior panic"));
     let mut client = server.client();
-    // A filter, and one of the same name in another database.
+    // Filters with the same name in two databases.
     client.say("BF.RESERVE fixed 0.0001 2 NONSCALING");
     (0..100).for_each(|number| drop(client.say(&format!("BF.MADD fixed a b c-{number}"))));
     client.say("SELECT 1");
@@ -101,7 +103,7 @@ fn items_beyond_the_byte_limit_are_refused_and_logged(site: &Site) {
         assert!((0..100_000).step_by(500).any(is_full), "{key}");
         let (size, items) = (client.field(key, "SIZE"), client.field(key, "ITEMS"));
         assert!(size <= 50_000 && items * most_bits > 45_000 * 8, "{key}: {items} items in {size} bytes");
-        // Existing items are still found, and each refusal is an element.
+        // Existing items are still found, and the reply has an error for each refused item.
         let refused = numbered("new", 0..1000);
         let refused =
             refused.iter().find(|item| client.say(&format!("BF.ADD {key} {item}")) == REFUSED).unwrap();
@@ -148,7 +150,7 @@ fn a_command_may_carry_many_items(site: &Site) {
     assert_eq!(client.ones("BF.MEXISTS k", &items), items.len());
 }
 
-/// 64 MiB of newlines are one item per byte. The memory is bounded by the size of the batch.
+/// A batch of 64 MiB of newlines has an item per byte. The size of the batch bounds the memory.
 fn a_large_batch_has_a_complete_reply(site: &Site) {
     const BYTES: usize = 64 << 20;
     let server = site.start();
@@ -161,7 +163,7 @@ fn a_large_batch_has_a_complete_reply(site: &Site) {
         BYTES.to_string()
     );
     assert_eq!(client.int("BF.CARD k"), 1);
-    // The batch, its reply, the copy of the reply for the client, and the replicated command.
+    // Memory at the peak: the batch, its reply, the copy of the reply for the client, and the replicated command.
     let peak = client.info_number("used_memory_peak");
     assert!(peak < 6 * BYTES as u64, "{peak} bytes at the peak");
 }
@@ -215,7 +217,7 @@ fn the_byte_limit_applies_to_restore_by_a_client(site: &Site) {
     let script = "return redis.call('RESTORE', KEYS[1], 0, ARGV[1])";
     let reply = client.ask(&[b"EVAL", script.as_bytes(), b"1", b"new", &payload]);
     assert!(reply.contains("Bad data format"), "{reply}");
-    // As for new filters, the server's own limit applies too.
+    // `maxmemory` applies too, as it does to new filters.
     client.say("CONFIG SET bf.max-filter-bytes 64gb");
     client.say("CONFIG SET maxmemory 1gb");
     assert_eq!(restore(&mut client, "new", &payload), BAD_PAYLOAD);
@@ -235,7 +237,7 @@ fn the_limit_of_restore_is_exact_for_each_format(site: &Site) {
         let payload = client.bytes(&["DUMP", format]);
         let (_, header) = dump::chunk(&mut client, format, 0).unwrap();
         client.say("DEL chunks");
-        // The error contains the number of bytes that it would need.
+        // The error contains the number of bytes that the filter would need.
         client.say("CONFIG SET bf.max-filter-bytes 1024");
         let refusal = dump::load(&mut client, "chunks", 1, &header);
         assert_too_large(&refusal, &["bf.max-filter-bytes (1024)"]);
@@ -245,7 +247,7 @@ fn the_limit_of_restore_is_exact_for_each_format(site: &Site) {
             client.say(&format!("DEL new chunks {format}"));
             client.say(&format!("CONFIG SET bf.max-filter-bytes {limit_bytes}"));
             assert_eq!(restore(&mut client, "new", &payload), outcome, "{format}");
-            // The same rule holds for all ways of loading.
+            // BF.LOADCHUNK and BF.RESERVE have the same limit as RESTORE.
             let loaded = dump::load(&mut client, "chunks", 1, &header);
             let made = client.say(&make);
             assert_eq!(
@@ -265,7 +267,7 @@ fn the_byte_limit_does_not_apply_to_primaries_and_files(site: &Site) {
         assert_eq!(client.say(&format!("BF.RESERVE {format} 0.01 10000 FORMAT {format}")), "+OK");
         client.say(&format!("BF.MADD {format} a b c"));
     }
-    // By full synchronisation, then by the stream. The replica applies no limit.
+    // The replica gets filters by full synchronisation, then by the stream. It applies no limit to them.
     let replica = server.replica(site.launch().with_option(SMALL));
     let mut follower = replica.client();
     for format in ["everbloom", "redisbloom", "valkey-bloom"] {
@@ -281,7 +283,8 @@ fn the_byte_limit_does_not_apply_to_primaries_and_files(site: &Site) {
     assert_eq!(follower.say("REPLICAOF NO ONE"), "+OK");
     let payload = follower.bytes(&["DUMP", "everbloom"]);
     assert_eq!(restore(&mut follower, "late", &payload), BAD_PAYLOAD);
-    // At the start from a file of commands, including RESTORE, then from a snapshot, and in DEBUG RELOAD.
+    // The limit does not apply when the server loads a file of commands, which include RESTORE, in DEBUG RELOAD, or
+    // when it loads a snapshot.
     let digest = client.digest("restored-redisbloom");
     let server = server.restart_as(|launch| launch.with_option(SMALL));
     let mut client = server.client();

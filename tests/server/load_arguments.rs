@@ -46,7 +46,7 @@ fn load_arguments_work_in_every_spelling(site: &Site) {
 }
 
 fn arguments_of_cuckoo_filters_are_ignored(site: &Site) {
-    // These are arguments in the configurations of RedisBloom's users.
+    // Users of RedisBloom have such arguments in their configurations.
     let arguments =
         ["CF_MAX_EXPANSIONS", "16", "INITIAL_SIZE", "400", "cf-bucket-size", "abc", "Cf-x%s", "%n"];
     let server = site.launch().with_module_args(&arguments).start();
@@ -66,7 +66,7 @@ fn a_second_module_of_that_name_is_refused_and_explained(site: &Site) {
     assert_eq!(client.say("CONFIG SET bf.initial-size 55"), "+OK");
     let copy = server.dir().join("copy.so");
     std::fs::copy(&site.module, &copy).unwrap();
-    // Another file, and the same file again, which the server does not load twice.
+    // First a copy of the module file, then the file that is already loaded.
     for (path, lines) in [(&copy, 1), (&site.module, 2)] {
         let reply = client.ask(&["MODULE", "LOAD", path.to_str().unwrap(), "INITIAL_SIZE", "66"]);
         assert!(reply.starts_with("-ERR Error loading the extension"), "{reply}");
@@ -90,7 +90,7 @@ fn an_included_file_may_have_settings_but_not_the_loadmodule_line(site: &Site) {
     assert_eq!(server.client().say("CONFIG REWRITE"), "+OK");
     let own = std::fs::read_to_string(server.dir().join("server.conf")).unwrap();
     assert!(own.contains("\nloadmodule "), "{own}");
-    // The server has both lines from then on.
+    // After the rewrite, both files load the module. A server with two such lines does not start.
     let log = site.launch().with(&include).expect_dead_at_start();
     assert!(log.contains("a module named bf is loaded already"), "{log}");
     std::fs::write(&included, "bf.initial-size 77\n").unwrap();
@@ -118,7 +118,7 @@ const BAD_ARGUMENTS: &[&[&str]] = &[
     &["%s%n%s%n", "1"],
 ];
 
-/// Asserts that the last warning of the module in a log contains these words.
+/// Asserts that a line of the log names the module and one of these words.
 fn assert_log_names(log: &str, words: &[&str]) {
     let named = log.lines().any(|line| {
         let lower = line.to_lowercase();

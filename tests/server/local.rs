@@ -1,4 +1,4 @@
-//! docs/local-copies.md: a copy of a filter in the client, with the example of that page.
+//! Tests docs/local-copies.md: a copy of a filter in the client, with the example of that page.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -26,7 +26,7 @@ pub(crate) const TESTS: &[Test] = tests![
     a_kept_copy_follows_the_server,
 ];
 
-/// Longer than any test.
+/// A maximum age that no copy reaches in a test.
 const EVER: Duration = Duration::from_secs(3600);
 
 fn connect(server: &Server) -> Connection {
@@ -38,7 +38,8 @@ fn add(client: &mut Client, key: &str, items: std::ops::Range<u32>) {
     client.ask(&["BF.BULKADD", key, "COUNT", "LINES", &lines]);
 }
 
-/// The digest of each kind, shape and client's scheme. A filter is loaded again when it has more items.
+/// Compares the lookups of filters of every kind, shape and client's scheme. A copy is loaded again only if the filter
+/// has more items.
 fn a_copy_of_every_kind_finds_what_the_server_finds(site: &Site) {
     let server = site.start();
     let (mut client, mut connection) = (server.client(), connect(&server));
@@ -64,7 +65,7 @@ fn a_copy_of_every_kind_finds_what_the_server_finds(site: &Site) {
 fn only_what_changed_is_loaded_again(site: &Site) {
     let server = site.start();
     let (mut client, mut connection) = (server.client(), connect(&server));
-    // Another filter under the key, with the same number of items.
+    // Another filter under the same key is loaded, even if it has the same number of items.
     let copy = LocalFilter::new("k", EVER);
     client.say("BF.ADD k alice");
     assert!(copy.refresh(&mut connection).expect("k"));
@@ -72,7 +73,7 @@ fn only_what_changed_is_loaded_again(site: &Site) {
     client.say("BF.ADD k bob");
     assert!(copy.refresh(&mut connection).expect("another k"));
     assert_eq!((copy.check(b"alice"), copy.check(b"bob")), (Some(false), Some(true)));
-    // A filter that is being loaded: from the header on, BF.CARD counts all items.
+    // Each chunk that is loaded on the server counts as a change, although BF.CARD counts all items from the header on.
     let chunks = chunks(&mut client, "k");
     let copy = LocalFilter::new("loading", EVER);
     for (iterator, data) in chunks {
@@ -114,7 +115,7 @@ fn the_server_is_queried_where_the_copy_is_missing_or_old(site: &Site) {
     assert_eq!(copy.check(b"alice"), None);
     assert!(copy.contains(b"alice", &mut connection).expect("a reply"));
     assert_eq!(client.info_number("bf_checks"), checks + 1);
-    // A value without chunks.
+    // A value of another type has no chunks.
     client.say("SET k text");
     assert!(copy.refresh(&mut connection).is_err());
 }

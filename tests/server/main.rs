@@ -1,10 +1,10 @@
 //! Black-box tests: real servers with the module loaded, tested over the wire.
 //!
-//! Every test is a function that runs once per server, with a name like `redis-7.0.15::persistence::...`. It starts
-//! the servers that it needs, each in a separate directory on a free port. After each test the servers must be
-//! running and their logs free of crash reports. A test that lacks what it needs prints that and is ignored. Tests
-//! named `fake-host::...` run once: they need no server but only the module file, see `fake_host`. `harness::Site`
-//! describes which servers and which module file are used, and servers that run through an emulator.
+//! Every test is a function that runs once per server, with a name like `redis-7.0.15::persistence::...`. It starts the
+//! servers that it needs, each in a separate directory on a free port. After each test the servers must be running and
+//! their logs free of crash reports. A test that cannot run on the server prints the reason and is ignored. Tests named
+//! `fake-host::...` run once: they need no server but only the module file, see `fake_host`. `harness::Site` describes
+//! which servers and which module file are used, and servers that run through an emulator.
 
 #![expect(
     clippy::unwrap_used,
@@ -68,7 +68,7 @@ use libtest_mimic::Arguments;
 #[cfg(target_os = "linux")]
 use libtest_mimic::Trial;
 
-/// Every file of tests.
+/// The tests of each file, except those of `foreign`, `drills` and `fake_host`.
 const SUBJECTS: &[(&str, &[Test])] = &[
     ("dialogues", dialogues::TESTS),
     #[cfg(target_os = "linux")]

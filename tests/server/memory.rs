@@ -16,7 +16,7 @@ fn cramped(site: &Site) -> Server {
     site.launch().with_address_space_mib(1600).start()
 }
 
-/// Takes about 960 MB of address space, and no memory.
+/// Takes about 960 MB of address space, but no memory until it is used.
 const GIGABYTE: &str = "0.01 800000000 NONSCALING";
 
 fn assert_lives(client: &mut Client) {
@@ -101,7 +101,7 @@ fn a_filter_is_saved_without_a_copy_of_it(site: &Site) {
         return;
     }
     for format in ["everbloom", "redisbloom", "valkey-bloom"] {
-        // A child that is out of memory exits in the server's own way, which may include a test of all memory.
+        // A child that is out of memory ends with the server's crash report. The report's memory test is disabled.
         let launch =
             site.launch().expecting("BUG REPORT").expecting("=== ").with("crash-memcheck-enabled no");
         let cramped = launch.with_address_space_mib(900).with("rdbcompression no");

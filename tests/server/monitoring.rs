@@ -1,5 +1,5 @@
-//! docs/monitoring.md documents the fields of INFO, the dashboard and the alerts use only these, and the script of the
-//! exporter reports them.
+//! Tests that docs/monitoring.md documents the fields of INFO, that the dashboard and the alerts use only documented
+//! names, and that the exporter's script reports the fields.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,24 +16,23 @@ const SCRIPT: &str = include_str!("../../docs/redis-exporter.lua");
 /// The line with the limits of the script. Tests change it: they must not depend on the load of the machine.
 const LIMITS: &str = "local filters_max, keys_max, ms_max = 100, 10000, 10\n";
 
-/// The page.
 const PAGE: &str = include_str!("../../docs/monitoring.md");
 
-/// Returns the texts in backquotes, in the order of the page.
+/// Returns the texts in backquotes outside of code blocks, in the order of the page.
 fn quoted() -> impl Iterator<Item = &'static str> {
     let prose = PAGE.split("```").step_by(2);
     prose.flat_map(|text| text.split('`').skip(1).step_by(2))
 }
 
-/// Returns the kinds of filters, by the first part of their fields.
+/// Returns the prefix of the fields of each kind of filter, such as `bf_window`.
 pub(crate) fn kinds() -> BTreeSet<&'static str> {
     quoted().filter_map(|word| word.strip_suffix("_...")).collect()
 }
 
-/// How names begin that the script for the exporter adds for single filters.
+/// The prefix of the names under which the exporter's script reports single filters.
 const OF_FILTERS: &str = "bf_filter_";
 
-/// Returns the names that the script adds, without keys.
+/// Returns the documented names with this prefix, without the keys of filters.
 fn of_filters() -> BTreeSet<&'static str> {
     let names = quoted().filter(|word| word.starts_with(OF_FILTERS));
     names.map(|word| word.split(':').next().unwrap_or(word)).collect()
@@ -72,7 +71,8 @@ fn the_dashboard_and_the_alerts_use_documented_names(_: &Site) {
         for query in text.split("redis_script_values{").skip(1) {
             let (matcher, value) = query.split_once('"').unwrap();
             let value = value.split('"').next().unwrap();
-            // A pattern is that of a value of each filter, or of a field of each kind.
+            // A pattern `NAME:.+` matches a value of each filter. A pattern with `(` and `|` matches a field of each
+            // kind.
             let is_documented = if let Some(name) = value.strip_suffix(":.+") {
                 of_filters().contains(name)
             } else if let Some((before, rest)) = value.split_once('(') {
@@ -91,7 +91,7 @@ fn the_dashboard_and_the_alerts_use_documented_names(_: &Site) {
     }
 }
 
-/// Runs the script with other limits. Returns what it reports of filters, by name.
+/// Runs the script with other limits. Returns the values that it reports of single filters, by name.
 fn reported(client: &mut Client, limits: &str) -> BTreeMap<String, f64> {
     assert!(SCRIPT.contains(LIMITS));
     let script = SCRIPT.replace(LIMITS, limits);
@@ -104,7 +104,7 @@ fn reported(client: &mut Client, limits: &str) -> BTreeMap<String, f64> {
         .collect()
 }
 
-/// Limits without one of time.
+/// Limits with a time that no run exceeds.
 const PATIENT: &str = "local filters_max, keys_max, ms_max = 100, 10000, 100000\n";
 
 /// Makes filters of several kinds: full, grown and nearly empty ones.
@@ -121,7 +121,7 @@ fn make_filters(client: &mut Client) {
     ] {
         assert_eq!(client.say(line), "+OK");
     }
-    // Some items seem to be present.
+    // More items than are counted: some are false positives.
     for (key, count) in
         [("full", 130), ("beyond", 400), ("grown", 2600), ("unreserved", 2600), ("window", 10), ("quiet", 10)]
     {

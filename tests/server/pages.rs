@@ -15,7 +15,7 @@ pub(crate) const TESTS: &[Test] = tests![
 
 const MIB: u64 = 1 << 20;
 
-/// Returns the bytes of this process in huge pages.
+/// Returns the bytes of the server's process in huge pages.
 fn large_page_bytes(server: &Server) -> u64 {
     let rollup = fs::read_to_string(format!("/proc/{}/smaps_rollup", server.pid())).unwrap();
     let line = rollup.lines().find_map(|line| line.strip_prefix("AnonHugePages:")).unwrap();
@@ -97,7 +97,7 @@ fn filled_filters_get_huge_pages_again_after_a_save(site: &Site) {
     let mut client = server.client();
     make_filled(&mut client, "k");
     wait_for_large_pages(&server, &mut client, "k", 40 * MIB);
-    // A page that is written to during a save is shared with the child for a while, and then split into small pages.
+    // During a save the child shares the pages. The system splits a huge page that is written to meanwhile.
     assert!(client.say("BGSAVE").starts_with('+'));
     fill(&mut client, "k", 200_000, 300_000);
     wait_until("the save ends", || client.info_number("rdb_bgsave_in_progress") == 0);
@@ -121,7 +121,7 @@ fn loaded_filters_get_huge_pages(site: &Site) {
     wait_for_large_pages(&server, &mut client, "k", 40 * MIB);
 }
 
-/// The server raises an event when this child starts, and none when it ends.
+/// The server raises an event when the child of a script debugger starts, but none when it ends.
 fn a_script_debugger_does_not_prevent_huge_pages(site: &Site) {
     if !can_collapse(site) {
         return;

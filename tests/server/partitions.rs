@@ -1,5 +1,5 @@
-//! docs/clusters.md: one filter over three primaries, with the helpers of examples/ and the cluster clients of their
-//! languages.
+//! Tests the partitions of docs/clusters.md: one filter over three primaries, with the helpers of examples/ and the
+//! cluster clients of Python and Node.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
@@ -17,18 +17,18 @@ pub(crate) const TESTS: &[Test] = tests![
 /// Time limit for a line of an example. Exceeding it means a hang.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Starts three primaries with a third of the slots each, and a replica of the first one.
+/// Starts three primaries with a third of the slots each, and a replica of the first primary.
 fn start(site: &Site) -> Cluster {
     let cluster = Cluster::start([(); 4].map(|()| site.launch()), 3);
     let (mut first, mut replica) = (cluster.client(0), cluster.client(3));
     assert_eq!(replica.say(&format!("CLUSTER REPLICATE {}", cluster.id(0))), "+OK");
     wait_until("the replica", || replica.info("master_link_status").as_deref() == Some("up"));
-    // The replica's request for a failover is ignored before its primary knows the replica.
+    // A primary ignores a request for a failover from a replica that it does not know yet.
     wait_until("the primary to know it", || show(&first.call(&["CLUSTER", "NODES"])).contains("slave"));
     cluster
 }
 
-/// Moves the slot of the first partition, with its keys, from its primary to the next one.
+/// Moves the slot of the first partition, with its keys, from its primary to the next primary.
 fn move_a_slot(cluster: &Cluster) {
     let slot = cluster.client(0).int("CLUSTER KEYSLOT {0}");
     let owns = |node: &usize| !cluster.client(*node).say("BF.CARD seen:{0}").starts_with('-');
@@ -38,7 +38,7 @@ fn move_a_slot(cluster: &Cluster) {
     cluster.migrate("seen:{0}", from, to);
     cluster.end_move(slot, to);
     assert_eq!(cluster.client(to).int("EXISTS seen:{0}"), 1);
-    // A replica that still claims the slot for its primary gets no votes.
+    // Waits for the replica too: nodes do not vote for a replica that claims the moved slot for its primary.
     let moved = format!("-MOVED {slot} 127.0.0.1:{}", cluster.nodes[to].port());
     wait_until("all nodes to know", || {
         (0..4).filter(|node| *node != to).all(|node| cluster.client(node).say("BF.CARD seen:{0}") == moved)
@@ -46,9 +46,10 @@ fn move_a_slot(cluster: &Cluster) {
 }
 
 /// Makes the replica a primary, waits until the example uses it, and stops its former primary. node-redis 5.5 waits
-/// without end for a primary that stops before it has redirected the client.
+/// forever if a primary stops before it has redirected the client.
 fn fail_over(cluster: &mut Cluster) {
-    // A manual failover is abandoned after five seconds, and no node votes again before twice the node timeout.
+    // A server abandons a manual failover after five seconds, and a node votes again only after twice the node timeout.
+    // So the timeout must be short for another attempt to succeed.
     for node in &cluster.nodes {
         assert_eq!(node.client().say("CONFIG SET cluster-node-timeout 2500"), "+OK");
     }
@@ -81,7 +82,7 @@ fn stays_whole(site: &Site, script: &str, mut example: Command) {
     std::thread::spawn(move || output.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
     let next = || lines.recv_timeout(PATIENCE).unwrap_or_default();
     let first = next();
-    // The same in every language: the rule, the hash and the positions are fixed forever.
+    // The counts are the same in every language, because the partitions, hashes and probes of items never change.
     assert_eq!(first, "there: 257 of 50000 absent, in one filter 360; 0 grew", "{script}");
     assert_eq!(next(), "checking");
     move_a_slot(&cluster);

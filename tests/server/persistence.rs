@@ -1,6 +1,6 @@
-//! Snapshots and append-only files, for cases that are not journeys of every kind, and the files of every release. A
-//! server that follows a primary or loads an append-only file has the same filters, or exits: it never creates a filter
-//! from its own defaults in place of a lost one.
+//! Snapshots and append-only files: cases that `journeys` does not have, and the files of every release. A server that
+//! follows a primary or loads an append-only file has the same filters, or exits. It never replaces a lost filter with
+//! one of its own defaults.
 
 use crate::dump::load;
 use crate::foreign::restore;
@@ -48,7 +48,7 @@ fn digests_of_different_filters_differ(site: &Site) {
     digests.sort();
     digests.dedup();
     assert_eq!(digests.len(), count);
-    // The server adds a mark to the digest of a key with a time to live.
+    // The server's digest also says whether a key has a time to live.
     assert_eq!(client.int("COPY k long-lived"), 1);
     client.say("EXPIRE long-lived 100000");
     assert_ne!(client.digest("long-lived"), client.digest("k"));
@@ -57,7 +57,8 @@ fn digests_of_different_filters_differ(site: &Site) {
 fn large_filters_survive_an_append_only_file_of_commands(site: &Site) {
     let server = append_only(site.launch(), "no").start();
     let mut client = server.client();
-    // More than two chunks of 16 MiB, with bits in each of them. Clear chunks of RedisBloom's format are written too.
+    // Each filter has three chunks of up to 16 MiB. `own` has bits in each of them. In RedisBloom's format, chunks
+    // without a bit are written too.
     let digests = |client: &mut Client| ["own", "redisbloom", "empty"].map(|key| client.digest(key));
     client.say("BF.RESERVE own 0.01 30000000");
     client.say("BF.RESERVE redisbloom 0.01 30000000 FORMAT redisbloom");
@@ -126,11 +127,11 @@ fn append_only_files_of_every_release_load(site: &Site) {
     for release in releases() {
         let mut cases = fixtures::cases(release);
         for field in ["commands_aof_b64", "rewritten_aof_b64"] {
-            // Every server reads the single file of former servers, too.
+            // Every server also reads the single append-only file of servers before 7.0.
             let launch = append_only(site.launch(), "no");
             std::fs::write(launch.dir().join("appendonly.aof"), server_file(release, field)).unwrap();
             assert_all(&mut launch.start().client(), &cases);
-            // A rewritten file has those only that were recorded with chunks.
+            // A rewritten file has only the filters that were recorded with chunks.
             cases.retain(|case| !case.chunks().is_empty());
         }
     }
@@ -160,10 +161,10 @@ fn assert_all(client: &mut Client, cases: &[Case]) {
     }
 }
 
-/// Takes about 800 MB of address space, and no memory.
+/// Takes about 800 MB of address space, but no memory until it is used.
 const LARGE: &str = "BF.RESERVE large 0.01 600000000";
 
-/// Enough memory for a server, but not for that filter.
+/// Gives the server enough address space to run, but not for the filter of [`LARGE`].
 fn cramped(launch: Launch) -> Launch {
     launch.with_address_space_mib(600)
 }
@@ -233,7 +234,7 @@ fn a_replica_without_memory_for_a_layer_exits(site: &Site) {
         // The first layer is small; the second one needs 1.2 GB.
         assert_eq!(client.say("BF.RESERVE large 0.01 30000 EXPANSION 32768 FORMAT redisbloom"), "+OK");
         client.many("BF.MADD large", &numbered("item", 0..30_000));
-        // Some of them were false positives.
+        // Adds more items, because some were false positives and are not counted.
         while client.int("BF.CARD large") < 30_000 {
             let more = format!("BF.ADD large more-{}", client.int("BF.CARD large"));
             client.say(&more);

@@ -1,4 +1,5 @@
-//! Only the changes of filters are replicated. What replicas get of every kind is in `journeys`.
+//! Tests which commands are replicated: only those that change a filter. `journeys` compares filters of every kind on
+//! replicas.
 
 use crate::harness::{Raw, Server, Site, Test, tests};
 use crate::journeys::strict;
@@ -22,7 +23,8 @@ impl Watch {
         Self { raw }
     }
 
-    /// Returns everything up to a marker, without times, connections, and commands that keep the link alive.
+    /// Returns the commands up to a marker, without their times and connections. Omits SELECT, INFO, and the commands
+    /// that keep the link alive.
     pub(crate) fn until(&mut self, marker: &str) -> Vec<String> {
         let mut seen = Vec::new();
         loop {
@@ -54,7 +56,7 @@ fn only_changes_are_replicated(site: &Site) {
         let counts = ["master_repl_offset", "rdb_changes_since_last_save"];
         let before = counts.map(|field| client.info_number(field));
         client.say(sent);
-        // Neither the replication offset of the primary nor its count of changes increases without a change.
+        // If the filter is unchanged, so are the primary's replication offset and its count of changes.
         let after = counts.map(|field| client.info_number(field));
         assert_eq!(before == after, replicated.is_empty(), "{sent}");
         client.say("INCR end-marker");
@@ -101,7 +103,7 @@ fn a_server_without_the_module_gets_no_filter(site: &Site) {
         log.contains("This replica is sending an error") && log.contains("unknown command 'BF."),
         "{log}"
     );
-    // Without its data, it is synchronized again.
+    // Restarted with the module and without data, the replica is synchronized again.
     let linked =
         linked.restart_as(|_| strict(site.launch()).with(format!("replicaof 127.0.0.1 {}", primary.port())));
     linked.wait_for_primary();

@@ -114,7 +114,8 @@ fn scripts_obey_the_flags_of_their_keys(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     client.say("BF.ADD k a");
-    // A script with a flag that it needs no memory may run above `maxmemory`, but adds need memory.
+    // Above `maxmemory` a server refuses a script with a `#!lua` line, unless it has the flag `no-writes` or
+    // `allow-oom`.
     client.say("CONFIG SET maxmemory 1");
     let reply = client.ask(&["EVAL", "#!lua\nreturn redis.call('BF.ADD', KEYS[1], 'b')", "1", "k"]);
     assert!(reply.starts_with("-OOM"), "{reply}");

@@ -1,5 +1,5 @@
-//! Information for operators: BF.STATS, the sections of INFO, and the event and the log line of filters that grow. The
-//! totals of INFO are in `journeys`.
+//! Information for operators: BF.STATS, the sections of INFO, and the event and the log line of filters that grow.
+//! `totals` tests the totals of INFO.
 
 use redis::Value;
 
@@ -53,8 +53,8 @@ fn very_small_rates_have_an_exponent(site: &Site) {
     assert!(rate.contains("e-") && rate.len() < 16, "{rate}");
 }
 
-/// Asserts that MEMORY USAGE is what the allocator gave for the filter and, besides, what the server counts for the key.
-/// Returns it, and the size of the filter.
+/// Asserts that MEMORY USAGE is ALLOCATED-BYTES and a little more, which the server counts for the key, and that SIZE
+/// is close to both. Returns MEMORY USAGE and SIZE.
 fn memory_usage(client: &mut Client) -> (u64, u64) {
     let [allocated, size] = ["ALLOCATED-BYTES", "SIZE"].map(|field| client.field("k", field));
     let usage = client.int("MEMORY USAGE k").unsigned_abs();
@@ -74,8 +74,8 @@ fn bits_take_what_memory_usage_shows(site: &Site) {
     }
 }
 
-/// All that a table takes from the allocator is in MEMORY USAGE and nearly all in BF.INFO SIZE, while it grows and
-/// shrinks or expires; and INFO follows.
+/// MEMORY USAGE counts everything that a table takes from the allocator, and BF.INFO SIZE nearly everything, while the
+/// table grows, shrinks or expires. `bf_bytes` of INFO follows SIZE.
 fn a_table_takes_what_memory_usage_shows(site: &Site) {
     let server = site.start();
     let mut client = server.client();
@@ -87,7 +87,7 @@ fn a_table_takes_what_memory_usage_shows(site: &Site) {
         let mut check = |client: &mut Client| {
             let (usage, size) = memory_usage(client);
             assert!(usage < size + size / 8 + 300, "{creation}: {size} of {usage}");
-            // What the server takes besides is about the same at each check.
+            // The memory of the server besides the filter is about the same at each check.
             let others = client.info_number("used_memory").cast_signed() - usage.cast_signed();
             let before = *others_bytes.get_or_insert(others);
             let most = usage.cast_signed() / 100 + 30_000;
@@ -108,7 +108,7 @@ fn a_table_takes_what_memory_usage_shows(site: &Site) {
         }
         if creation.starts_with("PWINDOW") {
             wait_until("all items expire", || client.int("BF.CARD k") == 0);
-            // Reading frees nothing; adding does, in whatever segments the new items are.
+            // Lookups free nothing. Adds free expired entries, also in segments that get no new items.
             assert_eq!(check(&mut client), most);
             let mut numbers = (0..200_000).step_by(50);
             wait_until("what has expired is freed", || {
@@ -159,7 +159,7 @@ fn operations_on_items_are_counted(site: &Site) {
         assert_eq!(difference, more, "{command}");
         before = now;
     }
-    // A batch of more than one group.
+    // Commands with more items than one group.
     client.say("BF.RESERVE large 0.000001 1000");
     client.many("BF.MADD large", &numbered("i", 0..130));
     client.many("BF.MEXISTS large", &numbered("i", 0..200));
@@ -200,7 +200,7 @@ fn growth_raises_an_event_and_sometimes_a_log_line(site: &Site) {
 }
 
 fn replicas_and_loading_servers_log_no_growth(site: &Site) {
-    // A busy disk delays the writes of `everysec`, and the server is killed.
+    // The server is killed later. With `everysec`, a busy disk delays writes, which would then be lost.
     let launch = site.launch().with("appendonly yes").with("appendfsync always");
     let primary = launch.with("aof-use-rdb-preamble no").start();
     let replica = primary.replica(site.launch());

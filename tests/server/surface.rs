@@ -66,7 +66,7 @@ fn the_module_is_named_bf(site: &Site) {
     let mut client = server.client();
     let list = client.say("MODULE LIST");
     assert!(list.contains("\"name\", \"bf\""), "{list}");
-    // The number of release a.b.c is 8ab0c, or 8abcc.
+    // Release 1.2.3 has the version number 81203.
     let release: Vec<i64> = env!("CARGO_PKG_VERSION").split('.').map(|part| part.parse().unwrap()).collect();
     let number = 80_000 + release[0] * 1000 + release[1] * 100 + release[2];
     assert!(list.contains(&format!("\"ver\", {number},")), "{list}");
@@ -133,7 +133,7 @@ fn shown_argument(argument: &Value) -> String {
         .join(" ")
 }
 
-/// Returns the same of an argument of the table.
+/// Returns an argument of the table of commands as [`shown_argument`] does.
 fn documented_argument(argument: &ArgumentSpec) -> String {
     let kind = match argument.kind {
         ArgumentKind::Key => "key",
@@ -152,7 +152,7 @@ fn documented_argument(argument: &ArgumentSpec) -> String {
     words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
-/// What COMMAND DOCS shows is the table of commands, with which docs/commands.md is compared.
+/// COMMAND DOCS must show the table of commands. The pure tests compare docs/commands.md with this table.
 fn commands_are_documented_as_in_their_table(site: &Site) {
     let server = site.start();
     let mut client = server.client3();
@@ -170,7 +170,7 @@ fn commands_are_documented_as_in_their_table(site: &Site) {
     }
 }
 
-/// A valid call of every command on the key `k`.
+/// Calls of commands on the key `k`. BF.MERGE, BF.IMPORT and BF.EXPORT are not among them.
 const CALLS: [&str; 17] = [
     "BF.RESERVE k 0.01 100 EXPANSION 2",
     "BF.CLEAR k",
@@ -264,7 +264,7 @@ fn access_by_command_and_key_pattern_works(site: &Site) {
     }
 }
 
-/// The server knows the first key only. The module checks the sources of BF.MERGE and BF.IMPORT.
+/// The server checks access to the first key only. The module checks it for the sources of BF.MERGE and BF.IMPORT.
 fn access_to_further_keys_is_checked(site: &Site) {
     let server = site.start();
     let mut admin = server.client();

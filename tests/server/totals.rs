@@ -60,7 +60,7 @@ fn counted(client: &mut Client) -> BTreeMap<String, Totals> {
             let mut more = ["bytes", "layers", "items", "capacity"].map(number);
             // A table counts as a layer.
             more[1] += u64::from(*field("table-segments") != Value::Nil);
-            // The expiry of an item raises no event.
+            // The items of windows are not totalled, because their expiry raises no event.
             more[2] *= u64::from(kind != "bf_window");
             let sums = totals.get_mut(&kind).unwrap_or_else(|| panic!("{kind}"));
             let more = std::iter::once(1).chain(more);
@@ -70,8 +70,8 @@ fn counted(client: &mut Client) -> BTreeMap<String, Totals> {
     totals
 }
 
-/// Asserts that both totals agree. It retries, because filters may be freed in the background, and keys may expire
-/// between two commands.
+/// Asserts that [`counted`] and [`totals`] agree. It retries, because filters may be freed in the background, and keys
+/// may expire between two commands.
 fn assert_totals(client: &mut Client, when: &str) {
     let mut last = (counted(client), totals(client));
     for _ in 0..200 {
@@ -168,7 +168,7 @@ fn disturb(client: &mut Client, random: &mut Random) -> String {
     line
 }
 
-/// Reads every key, so that expired ones are deleted: a reload drops those too, without replicating it.
+/// Reads every key, so that the server deletes and replicates expired keys. A reload drops them without replicating it.
 fn expire(client: &mut Client) {
     std::thread::sleep(std::time::Duration::from_millis(5));
     let keys: Vec<_> = (0..10).map(|key| format!("{{k}}{key}")).collect();
@@ -239,7 +239,7 @@ fn a_saturated_item_count_stops_at_its_limit(site: &Site) {
         client.say(&format!("BF.ADD full {item}"));
     }
     assert_totals(&mut client, "saturated");
-    // Without its chunks the copy adds items as new that its header counts already.
+    // Without the other chunks, the copy adds items as new that its header already counts.
     let (iterator, header) = chunk(&mut client, "full", 0).unwrap();
     assert_eq!(load(&mut client, "copy", iterator, &header), "+OK");
     let from_header = client.int("BF.CARD copy");
@@ -261,9 +261,10 @@ fn evicted_and_expired_filters_are_not_counted(site: &Site) {
         client.say(&format!("BF.RESERVE {{k}}{number} 0.01 {}", 10_000 + number * 1000));
         client.say(&format!("BF.ADD {{k}}{number} item"));
     }
-    // A time that has passed when a slow server checks it would delete the key at once, without counting it.
+    // The time must still be in the future when a slow server gets it: PEXPIRE with a past time deletes the key at
+    // once, without counting it as expired.
     client.say("PEXPIRE {k}0 200");
-    // A command that reads it does not find it, even before the server deletes it.
+    // EXISTS does not find an expired key even before the server deletes it, so the test also waits for the count.
     wait_until("expired", || client.say("EXISTS {k}0") == "0" && client.info_number("expired_keys") == 1);
     assert_totals(&mut client, "expired");
     client.say("CONFIG SET maxmemory-policy allkeys-random");

@@ -67,7 +67,7 @@ impl Oracle {
         (there, gone)
     }
 
-    /// Adds and checks for a time.
+    /// Adds and checks items for `duration_ms`. Returns the sums of [`Self::check`].
     fn run(&mut self, client: &mut Client, duration_ms: u64) -> (usize, usize) {
         let end = now_ms() + duration_ms;
         let mut sum = (0, 0);
@@ -173,7 +173,7 @@ fn a_limit_counts_no_expired_entries(site: &Site) {
         assert!(batch(&mut client, &format!("round-{round}")) < 50, "round {round}");
         assert!(client.field("k", "SIZE") <= size + size / 16);
     }
-    // A second batch of live items is too much.
+    // A second batch of live items exceeds the limit.
     assert!(batch(&mut client, "more") > 1000);
     assert_eq!(client.int("WAIT 1 60000"), 1);
     assert_eq!(replica.client().digest("k"), client.digest("k"));

@@ -4,9 +4,9 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::ptr;
 
-/// The smallest allocation that can fail. Smaller ones are structs, names and lists, which Rust's collections allocate
-/// infallibly. The bytes of a command or the layers of a filter limit their number. In these tests, all allocations
-/// whose size depends on an argument or a filter are larger.
+/// The smallest allocation that can fail. Smaller allocations are for structs, names and lists, which Rust's
+/// collections allocate infallibly. Their number is limited by the bytes of a command or the layers of a filter. In
+/// these tests, all allocations whose size depends on an argument or a filter are larger.
 pub(crate) const SIZED_MIN_BYTES: usize = 4096;
 
 pub(crate) struct Starving;

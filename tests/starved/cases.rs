@@ -8,7 +8,7 @@ use crate::support::saved::chunks;
 use crate::support::server::Server;
 use crate::support::slices;
 
-/// Returns the string of a client, under the key `s`.
+/// Returns a client's bitmap. The key `s` of the server has it.
 fn client_string() -> Vec<u8> {
     (0..10_000u32).map(|number| (number * 31 / 8) as u8).collect()
 }
@@ -33,7 +33,8 @@ impl Case {
     }
 }
 
-/// Returns commands that create a filter of every kind at `k`. The first one grows at its next item.
+/// Returns commands that create a filter of every kind at `k`. Most of these filters have a few items less than their
+/// capacity, so the batches of 40 items in [`cases`] exceed it.
 pub(crate) fn filters() -> Vec<(&'static str, Vec<String>)> {
     let fill = |key: &str| format!("BF.MADD {key} {}", numbered("item", 5990));
     let made = |line: &str| vec![line.to_owned(), fill("k")];
@@ -69,7 +70,7 @@ pub(crate) fn filters() -> Vec<(&'static str, Vec<String>)> {
     ]
 }
 
-/// Options of a filter of every format and kind.
+/// Options that create a filter of each format and of other kinds.
 const CREATIONS: [&str; 7] = [
     "FORMAT everbloom",
     "FORMAT redisbloom",
@@ -84,12 +85,12 @@ fn words(line: &str) -> Vec<Vec<u8>> {
     line.split(' ').map(|word| word.as_bytes().to_vec()).collect()
 }
 
-/// Returns some command lines and then others.
+/// Returns the command lines `before`, followed by `lines`.
 fn then(before: &[String], lines: &[&str]) -> Vec<String> {
     before.iter().cloned().chain(lines.iter().map(|line| (*line).to_owned())).collect()
 }
 
-/// Returns items of this name with the first numbers, as words of a line.
+/// Returns `count` items of this name, numbered from 0, as words of a command line.
 fn numbered(name: &str, count: u32) -> String {
     (0..count).map(|number| format!("{name}-{number}")).collect::<Vec<_>>().join(" ")
 }
@@ -149,12 +150,12 @@ pub(crate) fn cases() -> Vec<Case> {
         put("full", &full, words("BF.ADD k b"));
         put("full", &full, words("BF.MADD k a b c"));
     }
-    // From 1025 items on, the command allocates memory for their replication before it adds one.
+    // For more than 1024 items, a command allocates the memory to replicate them before it adds the first.
     let many = numbered("many", 1200);
     put("many items", &[], words(&format!("BF.MADD k {many}")));
     put("many items", &[], words(&format!("BF.INSERT k CAPACITY 9000 ITEMS {many}")));
     put("many items", &[], words(&format!("BF.BULKADD k LINES {}", many.replace(' ', "\n"))));
-    // A reply for which the server needs as much memory again.
+    // The server copies a reply of this length, so the command allocates memory for the copy in advance.
     for (before, command) in [(0, "BULKADD"), (1, "BULKADD"), (0, "BULKEXISTS"), (1, "BULKEXISTS")] {
         let before = &["BF.RESERVE k 0.01 100000".to_owned()][..before];
         put("many items", before, words(&format!("BF.{command} k FIXED 1 {}", "k".repeat(70_000))));

@@ -37,7 +37,7 @@ use support::slices;
 #[global_allocator]
 static ALLOCATOR: allocator::Starving = allocator::Starving;
 
-/// A number of large allocations that no command reaches.
+/// More large allocations than any command makes.
 const ALLOCATIONS_MAX: i64 = 400;
 
 /// Runs a command with each of its large allocations failing in turn. Returns their number.
@@ -66,14 +66,15 @@ fn starve(name: &str, prepare: &dyn Fn() -> Server, words: &[&[u8]]) -> i64 {
             // After the failure, the same command succeeds.
             assert_eq!((server.call(words), server.state()), (expected.clone(), after.clone()), "{name}");
         } else {
-            // The item with the failure and others after it have an error, and can be added or deleted later.
+            // The item whose allocation failed has an error, and items after it may have one. They can be added or
+            // deleted later.
             let error = match words[0] {
                 b"BF.BULKADD" => "!",
                 b"BF.DEL" => " -ERR out of memory",
                 _ => " -ERR problem inserting into filter",
             };
             assert!(reply.starts_with(['*', '$']) && reply.contains(error), "{name}, {number}: {reply}");
-            // Exactly what was done is replicated.
+            // Exactly the changes that were made are replicated.
             let mut replica = prepare();
             let before = replica.replicated_calls.len();
             replica.replay(&server.replicated_calls[before..]);
@@ -109,7 +110,7 @@ fn every_command_survives_every_allocation_that_fails() {
     }
 }
 
-/// Returns every filter of the cases, small and large, of every kind.
+/// Returns the filters of [`cases::filters`] with their names.
 fn filters() -> impl Iterator<Item = (String, Filter)> {
     cases::filters().into_iter().map(|(name, lines)| {
         let mut server = Server::new();
@@ -144,7 +145,7 @@ fn copies_snapshots_and_dumps_survive_every_allocation_that_fails() {
         refusals += each_refusal(&name, || filter.try_emptied(&u64::MAX));
         let record = saved(&filter);
         let version = DataType::of(filter.format()).encoding_version;
-        // The source has its memory.
+        // The source is not tested, so its allocations do not fail.
         refusals += each_refusal(&name, || {
             watch(false);
             let mut reader = record.reader();

@@ -22,7 +22,7 @@ pub fn releases() -> impl Iterator<Item = &'static str> {
     PRODUCERS.iter().map(|(producer, _)| *producer).filter(|producer| producer.starts_with("everbloom"))
 }
 
-/// Returns one of the files of a server that a release saved: the snapshot and the append-only files.
+/// Returns a file that a server with this release has saved. `field` names the snapshot or an append-only file.
 pub fn server_file(release: &str, field: &str) -> Vec<u8> {
     decoded(&read(release)[field])
 }

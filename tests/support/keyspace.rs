@@ -1,4 +1,4 @@
-//! The simulated server as a command sees it: the reply that is collected and the keys that are opened.
+//! Implements the traits through which a command uses the simulated server: the reply, the keys and the host.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -17,16 +17,16 @@ use super::Random;
 const LONGEST_SHOWN_BYTES: usize = 1 << 20;
 
 thread_local! {
-    /// The number of calls of commands into this server until one panics; `None` if none does.
+    /// The number of calls that a command can make into this server before one panics; `None` if none panics.
     pub(super) static CALLS_LEFT: Cell<Option<u64>> = const { Cell::new(None) };
 }
 
-/// Makes a call of the next command into this server panic: the one with this number, from 0.
+/// Makes the next command panic when it calls into this server. Its calls are counted from 0, and number `call` panics.
 pub(crate) fn panic_at(call: u64) {
     CALLS_LEFT.set(Some(call));
 }
 
-/// Counts a call of a command into this server.
+/// Counts a call of a command into this server, and panics if a test has chosen this call.
 fn step() {
     let left = CALLS_LEFT.get();
     CALLS_LEFT.set(left.and_then(|left| left.checked_sub(1)));
@@ -39,7 +39,7 @@ pub(super) struct Collected {
     pub(super) words: Vec<String>,
     /// The last bulk reply, byte for byte.
     pub(super) bulk: Vec<u8>,
-    /// Number of replies that are announced but not written yet.
+    /// The number of values that the reply has announced but not written yet.
     pub(super) outstanding: usize,
     pub(super) watch: fn(bool),
 }
@@ -159,7 +159,7 @@ pub(super) struct TestKey<'k> {
 }
 
 impl TestKey<'_> {
-    /// Asserts that a command may change the filter, which is there.
+    /// Asserts that the key has a filter and is open for writing.
     fn assert_changeable(&self) {
         step();
         assert!(self.access == KeyAccess::ReadWrite && self.filter.is_some());
@@ -233,7 +233,8 @@ impl Keyspace for Database<'_> {
 
     fn open(&self, name: KeyName<'_>, access: KeyAccess) -> TestKey<'_> {
         step();
-        // Other modules are notified of a key that expires when it is opened, and may free a value.
+        // If an opened key has expired, other modules are notified. They may then free a value that was looked up
+        // before.
         assert!(!self.has_looked_up.get(), "a key is opened after the value of another one was looked up");
         let filter = self.filters.borrow_mut().remove(name.bytes);
         TestKey { database: self, name: name.bytes.to_vec(), filter, parts: 0, access }
@@ -244,7 +245,7 @@ impl Keyspace for Database<'_> {
         if source.bytes == b"secret" { Err(CommandError::SourceDenied) } else { Ok(()) }
     }
 
-    /// Returns whether the key begins with `migrating`. Such keys are on another node.
+    /// Returns whether the key or its hash tag begins with `migrating`. Such keys may be on another node.
     fn may_be_migrating(&self, key: &[u8], _first: KeyName<'_>) -> bool {
         key.starts_with(b"migrating") || key.starts_with(b"{migrating")
     }
@@ -259,7 +260,7 @@ impl Keyspace for Database<'_> {
         })
     }
 
-    /// The settings of `users`.
+    /// Returns a setting of Redisson's filter `users`.
     fn field(&self, key: &[u8], field: &str) -> Option<Vec<u8>> {
         if key != b"{users}:config" {
             return None;
@@ -289,7 +290,7 @@ impl Keyspace for Database<'_> {
     }
 }
 
-/// No information about memory; counts the calls.
+/// Provides no information about memory, and counts the calls of a command.
 #[derive(Clone, Copy)]
 struct StepMemory;
 

@@ -15,7 +15,7 @@ use everbloom::bloom::{
 
 /// A limit that no filter exceeds.
 pub const ANY: u64 = u64::MAX;
-/// A limit that counts how often it is asked: once per command that needs room.
+/// A limit that counts how often it is asked. A command that needs more memory asks once.
 pub struct CountedLimit {
     bytes: u64,
     pub asked: Cell<usize>,
@@ -39,12 +39,12 @@ pub const KEY: HashKey = HashKey::new(*b"0123456789abcdef");
 /// A time in 2027, in milliseconds of UNIX time.
 pub const START_MS: u64 = 1_800_000_000_000;
 
-/// Returns the promise of a filter with an expansion; 0 for a fixed one.
+/// Returns the promise of a filter with this expansion factor. The factor 0 means a fixed filter.
 pub fn promise(error_rate: f64, capacity_items: u64, expansion: u32) -> Promise {
     Promise { error_rate, capacity_items, growth: Growth::from_expansion(expansion) }
 }
 
-/// Returns the same promise for a filter with the default capacity.
+/// Returns the same promise as [`promise`], for an unreserved filter.
 pub fn unreserved(error_rate: f64, capacity_items: u64, expansion: u32) -> Promise {
     let growth = Growth::from_expansion(expansion).unreserved();
     Promise { error_rate, capacity_items, growth }
@@ -55,12 +55,12 @@ pub fn saturating(error_rate: f64, capacity_items: u64) -> Promise {
     Promise { error_rate, capacity_items, growth: Growth::Saturating }
 }
 
-/// Returns an empty filter with a public hash.
+/// Returns an empty filter whose hash has no key.
 pub fn plain(promise: Promise) -> Filter {
     own(promise, Hash::Murmur3)
 }
 
-/// Returns an empty filter with a secret hash.
+/// Returns an empty filter with a keyed hash.
 pub fn keyed(promise: Promise) -> Filter {
     own(promise, Hash::Keyed(KEY))
 }
@@ -70,7 +70,7 @@ pub fn counting(promise: Promise) -> Filter {
     reserve(Policy::Counting(Box::new(promise)), Hash::Murmur3)
 }
 
-/// Returns an empty counting filter with a secret hash.
+/// Returns an empty counting filter with a keyed hash.
 pub fn keyed_counting(promise: Promise) -> Filter {
     reserve(Policy::Counting(Box::new(promise)), Hash::Keyed(KEY))
 }
@@ -90,12 +90,12 @@ pub fn windowed(window: Window) -> Filter {
     reserve(Policy::Window(Box::new(window)), Hash::Murmur3)
 }
 
-/// Returns an empty filter with a window of this length and a secret hash.
+/// Returns an empty filter with a window of this length and a keyed hash.
 pub fn keyed_window(promise: Promise, window_ms: u64) -> Filter {
     keyed_windowed(Window::new(promise, Span::new(window_ms), false))
 }
 
-/// Returns an empty filter with this window and a secret hash.
+/// Returns an empty filter with this window and a keyed hash.
 pub fn keyed_windowed(window: Window) -> Filter {
     reserve(Policy::Window(Box::new(window)), Hash::Keyed(KEY))
 }
@@ -117,7 +117,7 @@ pub fn valkey(promise: Promise) -> Filter {
     valkeybloom(ValkeyBloom { error_rate, tightening_ratio: 0.5, capacity_items, growth }, Seed::FIXED)
 }
 
-/// Returns an empty filter of a client. What exceeds the capacity has an error rate of 1 %.
+/// Returns an empty imported filter. Items beyond the capacity go to a table with an error rate of 1 %.
 pub fn client(parameters: SchemeParameters, capacity_items: u64, growth: Growth) -> Filter {
     let layout = SchemeLayout::new(parameters).unwrap();
     let (form, bits) = StringForm::read(b"", BitOrder::Msb, layout.array_bits()).unwrap();
@@ -153,12 +153,14 @@ pub fn bits_of(filter: &Filter) -> Vec<&[u8]> {
     filter.layers().iter().map(|layer| layer.bits().bytes()).collect()
 }
 
-/// Sets the item count of the last layer to its capacity, and adds one more item. Returns why it could not be added.
+/// Sets the item count of the last layer to its capacity, and adds one more item. Returns the error if the filter could
+/// not grow.
 pub fn grow(filter: &mut Filter, limit_bytes: u64) -> Result<(), everbloom::ReserveError> {
     let layers = filter.layer_count();
     let last = filter.layers_mut().last_mut().unwrap();
     last.set_items(last.capacity_items());
-    // Searches for an item that no layer contains, from the first number that was not added.
+    // Searches for an item that no layer contains. Each call has added one layer and one item, so the search starts at
+    // the number of layers.
     let mut items = (layers as u64..).map(u64::to_le_bytes);
     let new = items.find(|item| !contains(filter, item)).unwrap();
     match filter.add(&new, &limit_bytes, NoPrefetch) {
@@ -184,7 +186,7 @@ pub fn remove(filter: &mut Filter, item: &[u8]) -> Result<bool, OutOfMemory> {
     removed
 }
 
-/// Returns the set bits of all layers.
+/// Returns the number of set bits in all layers.
 pub fn set_bits(filter: &Filter) -> u64 {
     filter.layers().iter().map(|layer| layer.counts().set_bits).sum()
 }

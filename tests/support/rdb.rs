@@ -1,6 +1,6 @@
-//! Reads and writes the fields of a filter in a snapshot in memory, and the value of a module's key as DUMP returns it.
-//! This code is independent of the module: it has its own opcodes, lengths and compressed strings of RDB files. It does
-//! not check the checksum at the end.
+//! Keeps the fields of a filter's snapshot in memory, and reads and writes the payload that DUMP returns for a module's
+//! key. This code is independent of the module: it reads and writes the opcodes and lengths of RDB files itself, and
+//! decompresses strings. It does not check the checksum at the end.
 
 use std::collections::VecDeque;
 
@@ -38,7 +38,7 @@ impl Record {
         Reader { fields: self.0.clone().into(), peeks: true }
     }
 
-    /// Returns a source that does not check the type of the next field, as in a server.
+    /// Returns a source that does not know the type of a field before it reads it, like the source of a server.
     pub fn blind_reader(&self) -> Reader {
         Reader { peeks: false, ..self.reader() }
     }
@@ -58,7 +58,7 @@ impl Sink for Record {
     }
 }
 
-/// Reads a record and refuses a field of another type, as servers do.
+/// Reads the fields of a record. Refuses a field that does not have the requested type, as servers do.
 pub struct Reader {
     fields: VecDeque<Field>,
     peeks: bool,
@@ -122,12 +122,12 @@ pub struct Payload {
 }
 
 impl Payload {
-    /// Reads a payload. Fails the test if a server would write other bytes.
+    /// Reads a payload of DUMP. Fails the test if the payload is invalid.
     pub fn read(payload: &[u8]) -> Self {
         Self::try_read(payload).unwrap()
     }
 
-    /// Reads a payload of DUMP; `None` for other bytes.
+    /// Reads a payload of DUMP; `None` if it is invalid.
     pub fn try_read(payload: &[u8]) -> Option<Self> {
         let mut bytes = payload.get(..payload.len().checked_sub(FOOTER_BYTES)?)?;
         if *take(&mut bytes, 1)? != [TYPE_MODULE_2] {

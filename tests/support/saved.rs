@@ -15,18 +15,18 @@ use super::{Field, Record};
 /// Returns the fields of a filter in a snapshot.
 pub fn saved(filter: &Filter) -> Record {
     let mut record = Record::default();
-    // Saves a copy, since saving writes into the space before the cells of layers.
+    // Saves a copy, since saving writes a head into the space before the bits of a layer.
     save(&mut filter.try_clone(UnknownMemory).unwrap(), &mut record, UnknownMemory);
     record
 }
 
-/// Returns the filter of everbloom's own data type in a snapshot, with a limit of `limit_bytes`.
+/// Loads a filter from a snapshot of everbloom's own data type, with a limit of `limit_bytes`.
 pub fn loaded(record: &Record, limit_bytes: u64) -> Result<Filter, DecodeError> {
     loaded_as(Format::Everbloom, None, record, limit_bytes)
 }
 
-/// Returns the filter of a format in a snapshot without further fields. Without an encoding version, the newest is
-/// used.
+/// Loads a filter from a snapshot of the data type of a format. Fields that the load does not read are an error.
+/// Without a `version`, the newest encoding version is used.
 pub fn loaded_as(
     format: Format,
     version: Option<i32>,
@@ -50,7 +50,7 @@ pub fn validated(filter: Filter) -> Filter {
     filter
 }
 
-/// Returns a field of a snapshot that is a string.
+/// Returns the field of a snapshot at `index`, which must be a string.
 pub fn string(record: &mut Record, index: usize) -> &mut Vec<u8> {
     match &mut record.0[index] {
         Field::Bytes(bytes) => bytes,
@@ -68,8 +68,8 @@ pub fn chunks(filter: &Filter) -> Vec<(u64, Vec<u8>)> {
     chunks
 }
 
-/// Returns the filter from its chunks: the header, then all chunks from the last but one to the first, then all in
-/// order.
+/// Loads the header of a dump, then all chunks but the last in reverse order, then all chunks in order. Returns the
+/// loaded filter.
 pub fn from_chunks(filter: &Filter) -> Filter {
     let all = chunks(filter);
     let (first, chunks) = all.split_first().unwrap();
@@ -81,7 +81,7 @@ pub fn from_chunks(filter: &Filter) -> Filter {
     loaded
 }
 
-/// Returns the filter from its commands in a rewritten append-only file.
+/// Returns the filter that is loaded from its commands in a rewritten append-only file.
 pub fn rewritten(filter: &Filter) -> Filter {
     let mut made: Option<Filter> = None;
     rewrite(filter, UnknownMemory, 3, &mut |command| match (command, &mut made) {
@@ -118,7 +118,7 @@ pub fn assert_same(one: &Filter, other: &Filter, context: &str) {
 
 /// Asserts that a copy, a snapshot, the chunks of a dump and a rewritten append-only file give the same filter.
 pub fn assert_survives(filter: &Filter, context: &str) {
-    // The hash of RedisBloom 1.1 does not follow from the bytes.
+    // The saved bytes do not show whether the filter has the hash of RedisBloom 1.1.
     let is_1_1 = filter.layers().first().map(Layer::hash) == Some(&Hash::RedisBloom(Murmur2::WideCutSeeds));
     let assert_same = |mut other: Filter, way: &str| {
         if is_1_1 {
@@ -128,7 +128,7 @@ pub fn assert_survives(filter: &Filter, context: &str) {
     };
     let mut copy = filter.try_clone(UnknownMemory).unwrap();
     assert_same(loaded_as(filter.format(), None, &saved(filter), ANY).unwrap(), "snapshot");
-    // The dump of a part of a filter is loaded as a whole one.
+    // A dump does not show that the table of its filter is still being loaded. So the loaded filter would differ.
     if filter.table().is_none_or(|table| table.counts().loading == Loading::default()) {
         copy.begin_dump(77);
         assert_same(from_chunks(&copy), "chunks");

@@ -31,10 +31,10 @@ pub(crate) struct Server {
     drawn: u64,
     /// How often the last command asked for the limit of bytes.
     pub(crate) limit_asked: usize,
-    /// The parts of the filter that the last command created, or that its items made a filter gain.
+    /// The number of layers and tables that the last command added to its filter, or that its new filter has.
     pub(crate) layers_gained: usize,
     pub(crate) keys: HashMap<Vec<u8>, Filter>,
-    /// Strings, for imports.
+    /// The string values that BF.IMPORT can read, by key.
     pub(crate) strings: HashMap<Vec<u8>, Vec<u8>>,
     /// The replicated commands, one line each.
     pub(crate) replicated: Vec<String>,
@@ -42,13 +42,14 @@ pub(crate) struct Server {
     pub(crate) replicated_calls: Vec<Vec<Vec<u8>>>,
     /// The last reply, value by value.
     pub(crate) reply: Vec<String>,
-    /// The last bulk reply, byte for byte: values are text.
+    /// The last bulk reply, byte for byte. `reply` has only its text or its length.
     pub(crate) bulk: Vec<u8>,
     /// The expiry times of keys, in milliseconds of UNIX time.
     pub(crate) expiries: Vec<(String, u64)>,
     /// Keyspace events.
     pub(crate) events: Vec<&'static str>,
-    /// Called when a command begins and when it ends, so that a test can measure the command without this server.
+    /// Called with `true` when code of a command begins to run, and with `false` when code of this server does. So a
+    /// test can fail allocations of the command alone.
     pub(crate) watch: fn(bool),
     /// Lines for the log.
     pub(crate) log: Vec<String>,
@@ -101,12 +102,12 @@ impl Server {
         self.keys.insert(to.as_bytes().to_vec(), copy);
     }
 
-    /// Returns everything in which the filters under a key can differ.
+    /// Returns the bytes of everything in which the filter under a key can differ from another filter.
     pub(crate) fn digested(&self, key: &str) -> Vec<u8> {
         digested(self.filter(key))
     }
 
-    /// Returns a hash of everything in which each filter can differ.
+    /// Returns for each key a hash of everything in which its filter can differ from another filter.
     pub(crate) fn state(&self) -> BTreeMap<Vec<u8>, ItemHash> {
         self.keys.iter().map(|(key, filter)| (key.clone(), fingerprint(filter))).collect()
     }
@@ -134,7 +135,7 @@ impl Server {
         reply
     }
 
-    /// Runs a command on items of this name with these numbers, in batches. Returns all replies.
+    /// Runs a command on the items of this name with these numbers, in batches of 1000 items. Returns all replies.
     pub(crate) fn batches(&mut self, command: &str, name: &str, numbers: Range<u64>) -> String {
         let mut replies = String::new();
         for first in numbers.clone().step_by(1000) {
@@ -155,7 +156,7 @@ impl Server {
         self.batches(&format!("BF.MEXISTS {key}"), name, numbers).matches("#t").count() as u64
     }
 
-    /// Returns a number of BF.INFO.
+    /// Returns the number in a field of BF.INFO.
     pub(crate) fn number(&mut self, key: &str, field: &str) -> f64 {
         let reply = self.run(&format!("BF.INFO {key} {field}"));
         let text = reply.trim_start_matches("*1 ").trim_start_matches([':', ',']);

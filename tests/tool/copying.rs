@@ -30,7 +30,8 @@ const KINDS: [&str; 8] = [
     "WINDOW 604800",
 ];
 
-/// Creates filters of each kind, small and large, every second kind with a time to live. Returns their number.
+/// Creates small and large filters of each kind. The filters of every second kind have a time to live. Returns the
+/// number of filters.
 fn fill(client: &mut Client) -> usize {
     let items: Vec<String> = (0..60).map(|item| format!("{}-{}", item % 3, item / 3)).collect();
     for (number, kind) in KINDS.iter().enumerate() {
@@ -156,7 +157,7 @@ fn a_large_filter_is_copied_in_chunks_or_not_at_all(site: &Site) {
     let (from, to) = (site.start(), site.start());
     from.client().say("BF.RESERVE large 0.01 80000000 EX 1000");
     let (is_copied, mut other) = (AtomicBool::new(false), from.client());
-    // Another client changes the filter and dumps it again and again, which ends the dump of the copy.
+    // Another client changes the filter and dumps it again and again, which ends the dump that the tool is reading.
     let ended = thread::scope(|scope| {
         scope.spawn(|| {
             for item in 0.. {

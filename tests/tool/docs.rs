@@ -12,7 +12,7 @@ pub(crate) const TESTS: &[Test] = tests![
     examples_print_what_the_page_shows,
 ];
 
-/// The commands in the help.
+/// Returns the names of the commands in the help.
 fn commands() -> Vec<String> {
     let help = pass("Exit codes:", &["--help"]);
     let listed = help.out.split("Commands:").nth(1).unwrap().lines().skip(1);
@@ -22,7 +22,7 @@ fn commands() -> Vec<String> {
     names
 }
 
-/// The long options in the help of a command.
+/// Returns the long options in the help of a command.
 fn options(command: &str) -> Vec<String> {
     let help = run(&[command, "--help"]);
     let lines = help.out.lines().map(str::trim_start).filter(|line| line.starts_with('-'));

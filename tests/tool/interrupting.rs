@@ -79,7 +79,7 @@ fn a_load_fails_if_its_temporary_key_is_deleted(site: &Site) {
     let (mut loading, draft) = begin(&server, &[]);
     assert!((1..=600).contains(&client.int(&format!("TTL {draft}"))));
     assert_eq!(client.int(&format!("DEL {draft}")), 1);
-    // More items than the tool reads ahead.
+    // Writes more items than the tool reads ahead.
     for _ in 0..10 {
         if let Some(input) = loading.child.stdin.as_mut() {
             let _ = input.write_all("again\n".repeat(200_000).as_bytes());
@@ -97,7 +97,7 @@ fn a_key_that_another_client_creates_is_unchanged(site: &Site) {
     let (ended, _) = loading.end();
     assert!(ended.code == Some(1) && ended.err.contains("in the meantime"), "{}", ended.err);
     assert_eq!((client.say("GET k"), keys(&mut client)), ("\"mine\"".to_owned(), vec!["k".to_owned()]));
-    // The same holds with --replace if the key is not a filter.
+    // If the key is not a filter, --replace replaces it only together with --force.
     let (loading, _) = begin(&server, &["--replace", "--force"]);
     client.say("SET k other");
     assert_eq!(loading.end().0.code, Some(0));

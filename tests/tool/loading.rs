@@ -40,7 +40,7 @@ fn every_line_is_an_item(site: &Site) {
     let ended = pass(text, &["load", &url(&server), "other", &file]);
     assert!(ended.err.contains("counting") && ended.err.contains("loading"), "{}", ended.err);
     assert!(!pass("quiet: ", &["load", &url(&server), "quiet", &file, "-q"]).err.contains("counting"));
-    // With BF.BULKADD, and for a user without permission for it.
+    // The tool uses BF.BULKADD, or BF.INSERT if the user has no permission for BF.BULKADD.
     for refused in [false, true] {
         if refused {
             client.say("ACL SETUSER default -bf.bulkadd");
@@ -256,7 +256,7 @@ fn progress_is_shown_in_lines_and_on_a_terminal_in_a_bar(site: &Site) {
         return skip(error.trim());
     }
     assert!(ended.status.success() && text.contains(" items/s") && text.contains(" left"), "{ended:?}");
-    // The last state of each bar, before anything else is printed.
+    // Finds the last state of each bar, just before the tool prints something else.
     for (task, next) in [("counting", "loading"), ("loading", "the file has CRLF line ends")] {
         let shown = text.split(next).next().unwrap().rsplit(task).next().unwrap();
         assert!(shown.contains(" 100 %, 500000 items"), "{task}: {shown}");

@@ -23,7 +23,7 @@ fn crc32(item: &[u8]) -> u32 {
     })
 }
 
-/// Returns how many of the items are found, each in its partition, on the server that has the partition.
+/// Looks up each item in its partition, on the server that has the partition. Returns the number of items found.
 fn found(servers: &[Server], name: &str, partitions: u32, items: &[String]) -> i64 {
     let mut theirs = vec![String::new(); partitions as usize];
     for item in items {
@@ -67,9 +67,11 @@ fn items_are_in_the_documented_partition(site: &Site) {
         assert!(loaded["new"].as_u64() > Some(49_500), "{loaded}");
         let servers = std::slice::from_ref(&server);
         assert_eq!(found(servers, name, 24, &items(0..50_000)), 50_000, "{name}");
-        // 0.75 % are expected, since the first layer of a scaling filter has 3/4 of 1 %; plus six deviations.
+        // 0.75 % are expected: the bits of a reserved filter have 3/4 of its error rate of 1 %. The limit is six
+        // standard deviations higher.
         assert!(found(servers, name, 24, &items(50_000..70_000)) < 225, "{name}");
-        // The capacity is share + 4 sqrt(share). All ways of loading create the same filters.
+        // The capacity is m + 4 sqrt(m), where m is the mean number of items per partition. All ways of loading create
+        // the same filters.
         let mut fullest = 0;
         for number in 0..24 {
             let key = format!("{name}:{{{number}}}");
@@ -103,7 +105,7 @@ fn existing_partitions_are_unchanged_without_an_option(site: &Site) {
         assert!(!ended.err.contains("create"), "{}", ended.err);
     }
     fail(1, "none:{0}: ERR not found", &["load", &address, "none", &ten, "--partitions", "5", "--add"]);
-    // A missing partition is not taken for a smaller number.
+    // If one partition is missing, the error says so. It does not report a smaller number of partitions.
     server.client().say("RENAME k:{2} kept{2}");
     fail(1, "k:{2}: the partition is missing", &load(&twenty, "5", &["--add"]));
     server.client().say("RENAME kept{2} k:{2}");
@@ -139,7 +141,7 @@ fn partitions_are_on_all_nodes_of_a_cluster(site: &Site) {
     assert_eq!((&whole["capacity"], &whole["bytes"]), (&(24 * 4425).into(), &checked["bytes"]), "{whole}");
     assert!(whole["items"].as_u64() > Some(99_000) && whole["items"].as_u64() <= Some(100_000), "{whole}");
     pass("\nseen: 24 partitions with ", &["check", &url(&nodes[2]), "-c"]);
-    // No node has all partitions.
+    // Without -c, the tool checks one node, and no node has all partitions.
     assert_eq!(json(&["check", &url(&nodes[2])])["partitioned"].as_array().unwrap().len(), 0);
     // Without -c, the load fails before it creates a key.
     fail(1, "MOVED", &["load", &url(&nodes[1]), "new", &file, "--partitions", "24"]);
@@ -199,7 +201,7 @@ fn no_item_is_lost_while_a_slot_moves(site: &Site) {
     for (key, arguments) in [
         ("k:{0}", &["-c", "--partitions", "6"][..]),
         ("k", &["-c"]),
-        // With BF.INSERT.
+        // The user has no permission for BF.BULKADD, so the tool uses BF.INSERT.
         ("k", &["-c", "--counting"]),
     ] {
         let nodes: [Server; 3] = primaries(site);
@@ -209,13 +211,14 @@ fn no_item_is_lost_while_a_slot_moves(site: &Site) {
         let mut loading = Loading::begin(&nodes[2], arguments);
         let moving = Moving::begin(&nodes, key);
         loading.next();
-        // The draft is on the old node or, after ASK, on the new one.
+        // The temporary key in the moving slot is on the old node or, after ASK, on the new one.
         let drafts = || nodes.iter().map(|node| node.client().int("DBSIZE")).sum::<i64>();
         wait_until("drafts", || drafts() == if key == "k" { 1 } else { 6 });
         loading.next();
         moving.migrate();
         assert_eq!(moving.keys(), 0);
-        // The slot moves to the other node, which causes ASK and then MOVED, and back again.
+        // The slot moves to the other node and back again. The tool gets ASK while the slot moves, and MOVED
+        // afterwards.
         loading.next();
         sleep(Duration::from_millis(200));
         moving.end();
@@ -247,7 +250,8 @@ fn the_rename_waits_until_a_slot_has_moved(site: &Site) {
     loading.next();
     wait_until("a draft", || nodes.iter().any(|node| node.client().int("DBSIZE") == 1));
     let moving = Moving::begin(&nodes, "k");
-    // The draft is on the old node. The key may be on either node, so the rename is refused with TRYAGAIN.
+    // The temporary key is on the old node. The final key may be on either node, so the rename is refused with
+    // TRYAGAIN.
     drop(loading.child.stdin.take());
     sleep(Duration::from_millis(1500));
     assert!(loading.child.try_wait().unwrap().is_none(), "it did not wait");
@@ -264,7 +268,7 @@ fn the_rename_waits_until_a_slot_has_moved(site: &Site) {
     moving.migrate();
     drop(loading.child.stdin.take());
     sleep(Duration::from_millis(500));
-    // When the slot has moved, the tool may rename the filter before the signal arrives.
+    // All keys of the slot have moved, so the tool may rename the filter before the signal arrives.
     assert!(matches!(end_by(loading.child, "INT").code, Some(0 | 130)));
     moving.end();
     assert_eq!(keys(&mut owner(&nodes, "k").client()), ["k"]);

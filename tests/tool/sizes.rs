@@ -39,8 +39,8 @@ fn sizes_are_those_that_a_server_allocates(site: &Site) {
                 let before = client.info_number("used_memory");
                 assert_eq!(client.say(&format!("{command} FORMAT {format}")), "+OK", "{command}");
                 let taken = client.info_number("used_memory").saturating_sub(before);
-                // Some allocators round up to one of four sizes between two powers of two, some to pages. The buffers
-                // of clients vary.
+                // Some allocators round up to one of four sizes between two powers of two, others to whole pages. The
+                // buffers of clients vary.
                 let fits = |expected: u64| taken.abs_diff(expected) < expected / 100 + 200_000;
                 let [bytes, rounded] = ["bytes", "allocated_bytes"].map(|name| number(size, name));
                 assert!(fits(bytes) || fits(rounded), "{size}: {taken} taken");
@@ -53,12 +53,13 @@ fn sizes_are_those_that_a_server_allocates(site: &Site) {
     pass("BF.RESERVE key 0.001 100000000", &["size", "--items", "1e8", "--error", "0.001"]);
 }
 
-/// Returns the number that BF.INFO shows.
+/// Returns the number in a field of BF.INFO.
 fn info(client: &mut Client, key: &str, field: &str) -> u64 {
     client.say(&format!("BF.INFO {key} {field}")).trim_matches(['[', ']']).parse().unwrap()
 }
 
-/// Asserts that a filter with a table has about the predicted bytes. A window has fewer if nothing has expired.
+/// Asserts that a filter with a table has about the predicted bytes. A sliding-window filter has fewer bytes if nothing
+/// has expired, because the prediction includes expired entries.
 fn assert_near(size: &Value, actual_bytes: u64) {
     let bytes = number(size, "bytes");
     let least =
@@ -93,7 +94,7 @@ fn a_filter_that_grew_has_the_predicted_size(site: &Site) {
     pass("  -       -      BF.ADD key item\n", &["size", "--items", "1e6"]);
 }
 
-/// Creates a filter with a command, deletes it, and returns its size by BF.INFO.
+/// Returns the size, by BF.INFO, of the filter that a command creates. Deletes the filter.
 fn made(client: &mut Client, command: &str) -> u64 {
     assert_eq!(client.say(command), "+OK", "{command}");
     let key = command.split(' ').nth(1).unwrap();

@@ -23,8 +23,8 @@ fn now_ms(client: &mut Client) -> u64 {
     seconds * 1000 + microseconds / 1000
 }
 
-/// Creates the filter `mine` with a window of a week and adds each item with its time, by generation, as the tool does:
-/// the state of a table depends on the order.
+/// Creates the filter `mine` with a window of a week, and adds each item with its time. Adds the items in the order of
+/// their generations, as the tool does, since the state of a table depends on the order.
 fn add_at(client: &mut Client, capacity: &str, items: &[(String, u64)]) {
     client.say("DEL mine");
     assert_eq!(client.say(&format!("BF.RESERVE mine 0.000001 {capacity} WINDOW 604800")), "+OK");
@@ -47,8 +47,8 @@ fn log_of(items: &[(String, u64)], expired: u64) -> String {
 
 fn items_are_added_with_their_own_times(site: &Site) {
     let (server, mut client, files) = start(site);
-    // Items of all generations, in random order. The last one is ahead of the clock, so filters add it to the current
-    // generation.
+    // Items of all generations, in random order. The time of the last item is ahead of the clock, so filters add it to
+    // the current generation.
     let now_ms = now_ms(&mut client) / 1000 * 1000;
     let item = |number: u64| (format!("item-{number}"), now_ms - number * 5 % 167 * HOUR_MS);
     let mut items: Vec<(String, u64)> = (0..100).map(item).collect();

@@ -106,7 +106,7 @@ impl Files {
         path
     }
 
-    /// Writes lines `item-0` and so on.
+    /// Writes a file with the lines `item-0`, `item-1` and so on. Returns its path.
     pub(crate) fn items(&self, name: &str, number: u32) -> String {
         self.write(name, items(0..number).join("\n") + "\n")
     }
@@ -137,7 +137,7 @@ impl Loading {
         Self { child: spawn(&[&load, arguments].concat()), items: Vec::new() }
     }
 
-    /// Writes items, enough for the tool to send some of them and wait for more.
+    /// Writes enough items for the tool to send some of them and wait for more.
     pub(crate) fn next(&mut self) {
         let from = u32::try_from(self.items.len()).unwrap();
         let more = items(from..from + 300_000);
@@ -150,7 +150,7 @@ impl Loading {
         self.items.extend(more);
     }
 
-    /// Ends the input, which ends the load.
+    /// Ends the input and waits for the tool to end. Returns its output and all items that were written.
     pub(crate) fn end(self) -> (Ended, Vec<String>) {
         (Ended::of(self.child.wait_with_output().unwrap()), self.items)
     }

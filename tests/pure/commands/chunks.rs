@@ -10,7 +10,7 @@ use crate::support::server::Server;
 const WINDOW_MS: u64 = 14_000;
 const GENERATION_MS: u64 = WINDOW_MS / 14;
 
-/// A chunk and the iterator with which it is loaded. The first one is the header.
+/// The iterator with which a chunk is loaded, and the chunk. The first chunk of a dump is the header.
 type Chunk = (u64, Vec<u8>);
 
 /// Returns a server whose clock is at the start of a generation in every window of these tests.
@@ -74,10 +74,10 @@ fn chunks_bring_no_expired_item_back() {
     }
 }
 
-/// A table of two chunks splits between them, before and behind the position of the dump.
+/// Segments of the table are split during its dump, before and after the position of the dump.
 #[test]
 fn a_large_table_is_dumped_while_adds_go_on() {
-    // A round of splits begins with a few more.
+    // With a few more items, a round of splits begins.
     const ITEMS: u64 = 2_900_000;
     let mut filter = plain(unreserved(1e-15, 100, 2));
     (0..ITEMS).for_each(|item| _ = add_item(&mut filter, &item.to_le_bytes()).unwrap());
@@ -98,14 +98,14 @@ fn a_large_table_is_dumped_while_adds_go_on() {
     let copy = server.filter("dst");
     let has = |item: u64| copy.contains(&item.to_le_bytes(), NoPrefetch);
     assert!((0..ITEMS).step_by(7).all(has));
-    // Some of the items that were added during the dump are in it, and none that was never added.
+    // The copy has some of the items that were added during the dump, and no item that was never added.
     let meanwhile = (ITEMS * 2..ITEMS * 2 + chunks * 100_000).step_by(7).filter(|item| has(*item)).count();
     assert!(meanwhile > 0 && (ITEMS * 3..ITEMS * 3 + 50_000).filter(|item| has(*item)).count() == 0);
     assert_valid(copy, "dst");
 }
 
-/// The destination gets the same adds with all chunks before them, between them and after them. It has the same items
-/// then as a copy by DUMP. Without adds between them, the chunks make the same filter.
+/// Three destinations get the same adds: after all chunks, between the chunks, and before them. Each then has the same
+/// items as a plain copy that gets these adds. The chunks alone make the same filter as the dumped one.
 #[test]
 fn chunks_and_adds_may_come_in_any_order() {
     let seed = 0x6368_756e_6b73;
@@ -197,8 +197,8 @@ fn dump_id(header: &Chunk) -> [u8; 8] {
     *header.1[..header.1.len() - 16].last_chunk().unwrap()
 }
 
-/// Another call with iterator 0 continues the dump, unless the filter has changed. No later dump has its id, also if
-/// the changes were undone, and a copy has another one after each chunk.
+/// A second call with iterator 0 continues the dump, unless the filter has changed. After a change, a dump has an id
+/// that no dump had before, even if the change was undone. Each chunk that is loaded into a copy is a change too.
 #[test]
 fn every_change_begins_another_dump() {
     for (reserve, changes) in [
@@ -239,7 +239,8 @@ fn every_change_begins_another_dump() {
 const ENDED: &str =
     "-ERR the dump of this iterator has ended: delete the copy and start again with iterator 0";
 
-/// What creates a filter of every kind whose dumps have an id, and a command that ends a dump of the filter `src`.
+/// For every kind of filter whose dumps have an id: a command that creates the filter `src`, and one that ends its
+/// dumps.
 const ENDS: [(&str, &str); 9] = [
     ("BF.RESERVE src 0.01 100", "BF.CLEAR src"),
     ("BF.RESERVE src 0.01 100 KEYED", "BF.CLEAR src"),
@@ -252,7 +253,8 @@ const ENDS: [(&str, &str); 9] = [
     ("BF.RESERVE src 0.01 100", "DEL src"),
 ];
 
-/// The same, and commands that do not end a dump: a table of other entries is at the same positions.
+/// Commands that create the filter `src`, and commands that change its entries without ending a dump: the positions in
+/// a table do not depend on its entries.
 const CHANGES: [(&str, &str); 3] = [
     ("BF.RESERVE src 0.01 100 COUNTING", "BF.DEL src"),
     ("BF.RESERVE src 0.01 100 COUNTING", "BF.MERGE src other FORCE"),
@@ -281,8 +283,8 @@ fn end_dump(server: &mut Server, end: &str) {
     }
 }
 
-/// A dump never ends before its last chunk: every iterator of a dump that has ended is an error, also one that lies
-/// past the end of the filter, and also after another dump of the filter.
+/// A dump that a change has ended never looks complete: each of its iterators is an error, even past the end of the
+/// filter, and even after another dump of the filter.
 #[test]
 fn an_ended_dump_never_looks_complete() {
     for (options, end) in ENDS {
@@ -302,7 +304,7 @@ fn an_ended_dump_never_looks_complete() {
                 dump(&mut server, "src");
             }
             for (iterator, _) in &chunks {
-                // Exact as a number of JavaScript.
+                // The iterator is exact as a JavaScript number.
                 assert_eq!((*iterator as f64 as u64, *iterator >> 52), (*iterator, 1));
                 let reply = server.run(&format!("BF.SCANDUMP src {iterator}"));
                 assert_eq!(reply, ENDED, "{context}, {iterator}, dumped again: {is_dumped_again}");
@@ -314,7 +316,7 @@ fn an_ended_dump_never_looks_complete() {
     }
 }
 
-/// The rest of a dump is refused with the same text, wherever its chunks lie, and whatever kind the target is of.
+/// The chunks of an ended dump are refused with the same text, at every position and by targets of every kind.
 #[test]
 fn the_chunks_of_another_dump_are_refused_at_every_place() {
     let other_dump = "-ERR received bad data - the chunk and the header are from different dumps: delete the key and \
@@ -327,7 +329,7 @@ fn the_chunks_of_another_dump_are_refused_at_every_place() {
         load(&mut server, "first", &first[0]);
         load(&mut server, "second", &second[0]);
         assert_eq!(server.run("BF.RESERVE small 0.3 1"), "+OK");
-        // The header is not known any more, as after a restart.
+        // This copy does not know the header that created it, as after a restart.
         server.copy("first", "restarted");
         for (target, chunks) in [
             ("first", &second),

@@ -55,7 +55,8 @@ fn a_cleared_filter_equals_a_new_one() {
     }
 }
 
-/// A filter that nobody reserved comes with its first item.
+/// A filter that nobody reserved is created with its first item. So this test fills the cleared filter again, and
+/// compares it with the filter before.
 #[test]
 fn clearing_a_filter_that_nobody_reserved_frees_its_table() {
     let mut server = Server::new();

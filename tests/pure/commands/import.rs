@@ -79,7 +79,7 @@ fn an_imported_filter_grows_by_a_table_of_its_error_rate() {
     assert_dialogue(&mut server, &dialogue);
     let debug = server.run("BF.DEBUG k");
     let lines: Vec<&str> = debug.split(" $").collect();
-    // The client's layer has a rate by its fill, (8 / 4096)^4, and the table one by its entries.
+    // The rate of the client's layer follows from its fill: (8 / 4096)^4. That of the table follows from its entries.
     assert!(lines[2].ends_with(" ratio:1.45519e-11"), "{debug}");
     assert!(lines[3].contains(" slots:14 size:14 void:0 saturated:0 ratio:0.0"), "{debug}");
     server.add("k", "more-", 0..4000);

@@ -1,4 +1,4 @@
-//! Behaviour of commands that differs for filters of other kinds.
+//! Behaviour of commands that depends on the kind of the filter.
 
 use everbloom::bloom::Format;
 use everbloom::bloom::Hash;
@@ -9,7 +9,7 @@ use everbloom::format::filter::header;
 use crate::support::fixtures::cases;
 use crate::support::server::{Server, assert_dialogue};
 
-/// The options that say what kind of filter it is, with the word of the error.
+/// The options that determine the kind of a filter, each with the word that names it in the error.
 const KIND_OPTIONS: [(&str, &str); 14] = [
     ("FORMAT everbloom", "FORMAT"),
     ("FORMAT redisbloom", "FORMAT"),
@@ -43,7 +43,7 @@ fn an_option_that_repeats_the_kind_of_a_filter_is_accepted_and_any_other_refused
             &["FORMAT valkey-bloom", "SEED 0123456789abcdef0123456789ABCDEF", "TIGHTENING 0.3"],
         ),
     ];
-    // The settings are for new filters.
+    // The settings for new filters have no effect on an existing one.
     for (format, keyed) in Format::ALL.into_iter().flat_map(|format| [(format, false), (format, true)]) {
         for (words, own) in kinds {
             let mut server = Server::new();
@@ -108,7 +108,7 @@ fn an_item_that_an_encoding_cannot_express_is_refused_by_every_layer() {
         ("BF.MADD k 1 abc 2", both.as_str()),
         ("BF.INFO k FILTERS", "*1 :1"),
         ("BF.MADD k 3 4 abc 5", many.as_str()),
-        // Also by a layer of everbloom's own, which could hash any item.
+        // The filter now has a table, which could hash any item. The filter refuses `abc` all the same.
         ("BF.INFO k FILTERS", "*1 :2"),
         ("BF.ADD k abc", REFUSED),
         ("BF.MEXISTS k abc 1 5 007", "*4 #f #t #t #f"),

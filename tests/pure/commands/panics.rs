@@ -8,7 +8,7 @@ use everbloom::command::error::INTERNAL_ERROR;
 use crate::support::keyspace::panic_at;
 use crate::support::server::Server;
 
-/// Commands that create filters of several kinds under `k`, with the items 0 to 299.
+/// Commands that create filters of several kinds under `k`. [`prepared`] then adds the items 0 to 299.
 const MAKERS: [&str; 9] = [
     "BF.INSERT k ITEMS 0",
     "BF.RESERVE k 0.01 100",
@@ -21,7 +21,7 @@ const MAKERS: [&str; 9] = [
     "BF.RESERVE k 0.01 100 KEYED",
 ];
 
-/// Every command, on an existing filter, on another one and on a new one.
+/// Every command: with the existing filter `k`, with the existing filter `other` and with the vacant key `new`.
 const LINES: [&str; 36] = [
     "BF.RESERVE new 0.01 100",
     "BF.RESERVE k 0.01 100",
@@ -71,8 +71,8 @@ fn prepared(maker: &str, is_replicated: bool) -> Server {
     server
 }
 
-/// Runs a command with a panic in each of its calls into the server. Returns how often it ended the server and how
-/// often it replied an error.
+/// Runs a command once for each of its calls into the server, with a panic in that call. Returns how often the server
+/// ended, and how often the reply was an error.
 fn panic_everywhere(maker: &str, line: &str, is_replicated: bool) -> [u32; 2] {
     let mut counts = [0, 0];
     for call in 0.. {
@@ -80,7 +80,7 @@ fn panic_everywhere(maker: &str, line: &str, is_replicated: bool) -> [u32; 2] {
         let mut server = prepared(maker, is_replicated);
         let (before, replicated) = (server.state(), server.replicated.len());
         panic_at(call);
-        // The requested panic is no news.
+        // The requested panic is not printed.
         let hook = std::panic::take_hook();
         std::panic::set_hook(Box::new(|_| {}));
         let reply = server.run(line);
@@ -97,7 +97,7 @@ fn panic_everywhere(maker: &str, line: &str, is_replicated: bool) -> [u32; 2] {
         counts[1] += 1;
         assert!(!is_replicated, "{context}: a replica goes on without the change");
         assert!(server.state() == before, "{context}: changed and not replicated");
-        // The rest of the reply. The server of the tests checks that it is complete.
+        // The rest of the reply is an error. The simulated server checks that the reply is complete.
         let errors = server.reply.iter().filter(|part| part[1..] == *INTERNAL_ERROR).count();
         assert!(errors > 0, "{context}: {reply}");
     }

@@ -1,4 +1,4 @@
-//! Replicated commands and events of a change: sufficient for the same filter elsewhere, and nothing more.
+//! Replicated commands and events of a change. The replicated commands make the same filter elsewhere.
 
 use everbloom::bloom::{Format, Kind};
 use everbloom::command::Settings;
@@ -17,7 +17,7 @@ fn defaults_are_replicated_explicitly() {
     assert_eq!(server.replicated, ["BF.INSERT k CAPACITY 7 ERROR 0.003 NONSCALING FORMAT everbloom ITEMS x"]);
 }
 
-/// Independently of the settings of the replica.
+/// The replica builds the same filters with any settings of its own.
 #[test]
 fn replicated_commands_build_the_same_filter() {
     let mut primary = Server::new();
@@ -76,7 +76,8 @@ fn redisbloom_filters_are_replicated_as_bf_reserve_if_possible() {
         ("BF.INSERT e CAPACITY 3 ITEMS x y x", Some("BF.RESERVE e 0.01 3 EXPANSION 2 BF.MADD e x y")),
         ("BF.INSERT f EXPANSION 1 ITEMS x", Some("BF.RESERVE f 0.01 100 EXPANSION 1 BF.MADD f x")),
         ("BF.RESERVE g 1.5e-323 1 FORMAT redisbloom", Some("BF.RESERVE g 0.0000")),
-        // RedisBloom saves 0 here, which no BF.RESERVE of all its releases does, and 3 for a fixed filter.
+        // RedisBloom saves a growth of 0 for the first of these, and of 3 for the second, which is fixed. No BF.RESERVE
+        // does either in all releases of RedisBloom.
         ("BF.RESERVE h 0.01 100 EXPANSION 0", None),
         ("BF.INSERT i EXPANSION 3 NONSCALING ITEMS x", None),
     ] {
@@ -129,8 +130,8 @@ fn redisbloom_filters_save_the_same_growth_as_redisbloom() {
     assert_eq!(server.run("BF.INFO valkey EXPANSION"), "*1 :3");
 }
 
-/// A replica has no limit, so an item that its primary refused would make another filter there. Its clock and its
-/// settings do not matter either.
+/// A replica has no limit. If an item that the primary refused were replicated, the replica's filter would differ. The
+/// clock and the settings of the replica do not matter either.
 #[test]
 fn random_commands_give_the_same_filter_on_a_replica_years_later() {
     for (seed, creation) in [

@@ -1,5 +1,5 @@
-//! Settings, and what they decide about new filters: format, growth, hash and capacity. And limits: of a filter's
-//! bytes, with refused items, their log lines and VALIDATESCALETO; of the counts of an item.
+//! Settings, which decide the format, growth, hash and capacity of new filters. Two limits: that of a filter's bytes,
+//! with refused items, log lines and VALIDATESCALETO, and that of the count of an item.
 
 use everbloom::bloom::table::COUNT_MAX;
 use everbloom::bloom::{Format, Growth, Hash, Kind, Limit, LimitSource, ReserveError};
@@ -44,7 +44,7 @@ fn without_auto_create_adds_need_a_filter() {
     ];
     assert_dialogue(&mut server, &dialogue);
     assert_eq!(server.replicated.len(), 4);
-    // A filter to which a primary of RedisBloom's format adds is created.
+    // If the format is RedisBloom's, a replicated add creates its filter in spite of this setting.
     server.settings.format = Format::RedisBloom;
     server.is_replicated = true;
     assert_dialogue(&mut server, &[("BF.ADD obeyed a", "#t"), ("BF.MADD obeyed-too a", "*1 #t")]);
@@ -62,7 +62,8 @@ fn key(server: &Server, name: &str) -> Option<[u8; 16]> {
     }
 }
 
-/// With both settings for new filters on, a filter of another kind or format has neither.
+/// The settings `fixed_filters_saturate` and `keyed` apply only to new filters of a kind and format that can saturate
+/// or be keyed.
 #[test]
 fn fixed_filters_saturate_and_filters_are_keyed_if_they_can() {
     let fixed = Growth::Fixed;
@@ -92,7 +93,7 @@ fn fixed_filters_saturate_and_filters_are_keyed_if_they_can() {
             assert_eq!(key(&server, "k"), (is_on && is_keyed).then_some(DRAWN), "{line}");
         }
     }
-    // Windows and counting filters of another default format are everbloom's.
+    // Windows and counting filters have everbloom's format, whatever the default format is.
     for options in ["COUNTING", "WINDOW 14"] {
         let mut server = Server::new();
         server.settings = Settings { format: Format::RedisBloom, expansion_factor: 0, ..Settings::DEFAULT };
@@ -121,7 +122,7 @@ fn a_keyed_filter_gets_a_random_or_a_given_key() {
         let mut server = Server::new();
         server.must(line);
         assert_eq!(key(&server, "k"), expected, "{line}");
-        // A keyed filter that counts is of the kind of its entries.
+        // A keyed filter with counts or times has the kind of its entries.
         let kind = match server.filter("k").kind() {
             Kind::Counting => "counting",
             Kind::Window => "window",
@@ -165,12 +166,12 @@ fn a_capacity_that_somebody_chose_decides_what_a_new_filter_is() {
         let filter = server.filter("k");
         let made = (filter.layers().is_empty(), filter.capacity_items());
         assert_eq!(made, expected, "{initial_size_items}: {line}");
-        // Whatever the capacity that a replica would choose.
+        // A replica makes the same filter with any default capacity of its own.
         for initial_size_items in [7, 100, 5000] {
             server.assert_replicated(Settings { initial_size_items, ..Settings::DEFAULT });
         }
     }
-    // A setting for fixed filters makes bits too.
+    // If the setting makes new filters fixed, they have bits.
     let mut server = Server::new();
     server.settings.expansion_factor = 0;
     server.run("BF.ADD k a");
@@ -192,7 +193,7 @@ fn a_replica_creates_no_filter_from_its_own_defaults() {
     }
     assert_eq!(server.run("BF.INSERT k NOCREATE ITEMS a"), NOT_FOUND);
     assert!(server.keys.is_empty() && server.replicated.is_empty());
-    // Other modules replicate no options. Their replica has their format in `bf.format`.
+    // Other modules replicate no options. A replica of such a module has that module's format in `bf.format`.
     server.settings.format = Format::RedisBloom;
     assert_eq!(server.run("BF.ADD k a"), "#t");
     assert_eq!(server.run("BF.INSERT i CAPACITY 50 ITEMS a"), "*1 #t");
@@ -204,7 +205,8 @@ fn a_replica_creates_no_filter_from_its_own_defaults() {
         assert_eq!(server.run(&format!("BF.RESERVE {key} 0.01 2147483648")), "+OK");
         assert_eq!(server.filter(key).format(), Format::RedisBloom);
     }
-    // A replicated command adds to a filter of another kind, and a factor is not refused for a setting.
+    // A replicated command may name another format than the filter has, and an EXPANSION that the settings of the
+    // replica would refuse.
     server.settings = Settings { expansion_factor: 0, ..Settings::DEFAULT };
     let dialogue = [
         ("BF.RESERVE other 0.1 10 EXPANSION 2 FORMAT everbloom", "+OK"),
@@ -277,7 +279,7 @@ fn a_new_filter_must_be_able_to_grow_to_the_items_of_validatescaleto() {
         assert_eq!(server.run(&line(250_000)), too_large, "{options}");
         assert!(server.keys.is_empty());
         assert_eq!(server.run(&line(50_000)), "*1 #t", "{options}");
-        // It has room for as many.
+        // The filter takes that many items.
         server.add("k", "", 0..50_000);
         server.assert_replicated(Settings::DEFAULT);
     }
@@ -298,7 +300,7 @@ fn more_than_can_be_counted_is_an_error_and_changes_nothing() {
         server.must(&format!("BF.INSERT k ERROR 0.0001{words} COUNTING ITEMS other"));
         let added = repeated(&mut server, "BF.MADD k", "x", 1000);
         assert_eq!(added, format!("*1000 #t{}", " #f".repeat(999)));
-        // A thousand occurrences of one item take as much memory as a few.
+        // More occurrences of an item take no more memory.
         let size_bytes = server.filter("k").size_bytes();
         assert!(!repeated(&mut server, "BF.MADD k", "x", times - 1000).contains("-ERR"));
         assert_eq!(server.filter("k").size_bytes(), size_bytes);

@@ -9,7 +9,7 @@ fn add(server: &mut Server, items: std::ops::Range<u64>) {
     server.batches("BF.MADD k", "item-", items);
 }
 
-/// Returns how often a filter has got a layer or a table.
+/// Returns the number of commands that have added layers or a table to a filter.
 fn growths(server: &Server) -> usize {
     server.events.iter().filter(|event| **event == "bloom.grow").count()
 }
@@ -52,8 +52,8 @@ fn the_stats_are_one_map_that_has_one_map_per_layer() {
     }
 }
 
-/// A seed of two equal halves, which only a primary or a file can contain, makes a filter exceed its rate. The fill
-/// does not show it.
+/// A seed of two equal halves can come only from a primary or a file. It makes a filter exceed its rate, which cannot
+/// be seen from the fill.
 #[test]
 fn the_rate_with_equal_seed_halves_is_measured() {
     for (rate, items) in [(0.1, 3000), (0.01, 1500), (0.01, 3000), (0.0001, 3000)] {

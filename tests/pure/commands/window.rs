@@ -6,7 +6,7 @@ use everbloom::command::Settings;
 use crate::support::make::START_MS;
 use crate::support::server::{Server, assert_dialogue};
 
-/// Returns a server whose clock is at the start of a generation of 14 seconds.
+/// Returns a server whose clock is at the start of a generation of a window of 14 seconds.
 fn server() -> Server {
     Server::at(START_MS / 14_000 * 14_000)
 }
@@ -52,13 +52,13 @@ fn items_are_found_for_the_window() {
     );
     server.now_ms = start + 28_999;
     assert_dialogue(&mut server, &[("BF.MEXISTS k a b c", "*3 #t #t #f"), ("BF.CARD k", ":2")]);
-    // The clock goes back before the last lookup: a reply depends on the current time only.
+    // Both items have expired.
     server.now_ms = start + 29_000;
     assert_dialogue(
         &mut server,
         &[("BF.MEXISTS k a b", "*2 #f #f"), ("BF.EXISTS k a", "#f"), ("BF.CARD k", ":0")],
     );
-    // The time does not go back before the last add.
+    // The clock goes back. So does the time of the filter, but not before its last add: `b` is found again.
     server.now_ms = start;
     assert_dialogue(&mut server, &[("BF.EXISTS k b", "#t"), ("BF.ADD k c", "#t"), ("BF.CARD k", ":3")]);
     server.now_ms = start + 28_999;
@@ -184,7 +184,7 @@ fn items_can_have_an_earlier_time() {
     assert_eq!(server.replicated.len(), replicated);
     server.now_ms = start + 114_000;
     assert_eq!(server.run("BF.EXISTS k x"), "#t");
-    // A replicated command is accepted.
+    // A replicated command is accepted with any time.
     server.is_replicated = true;
     assert_eq!(server.run(&format!("BF.INSERT k AT {} ITEMS later", start + 900_000)), "*1 #t");
     assert_eq!(server.run(&format!("BF.INSERT k AT {start} ITEMS expired")), "*1 #f");
@@ -237,7 +237,7 @@ fn clocks_that_jump_neither_revive_nor_lose_items() {
         // Adds to some segments do not change what the others have.
         add(&mut server, "new", 20);
         assert!(found(&mut server, "old", 2000).abs_diff(live) <= 4, "{generations}");
-        // The clock goes back: the time stays, and what is added then expires with the newest items.
+        // The clock goes back, but the time of the filter stays. Items that are added now expire with the newest items.
         server.now_ms = start;
         add(&mut server, "back", 2000);
         assert_eq!((found(&mut server, "new", 20), found(&mut server, "back", 2000)), (20, 2000));

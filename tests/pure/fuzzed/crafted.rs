@@ -1,5 +1,5 @@
-//! Crafted headers: the highest counts that a decoder accepts, with clear arrays, and those with which fuzzing has
-//! found bugs. After any adds, the saved filter can be loaded.
+//! Crafted headers: clear arrays with the highest counts that a decoder accepts, and headers with which fuzzing has
+//! found bugs. After any adds, the filter can still be saved and loaded.
 
 use everbloom::format::filter::{from_header, header};
 
@@ -11,10 +11,10 @@ use crate::support::server::Server;
 struct Form {
     name: String,
     header: Vec<u8>,
-    /// A table has no capacity of its own.
+    /// `None` for a table, which has no capacity of its own.
     capacity_at: Option<usize>,
     items_at: usize,
-    /// RedisBloom's header: it also has the items of the filter, and no trailer.
+    /// Whether the header is RedisBloom's: it also has the number of items of the filter, and no trailer.
     is_redisbloom: bool,
 }
 
@@ -103,7 +103,7 @@ fn forms() -> Vec<Form> {
     forms
 }
 
-/// Returns unions of one layer, of every kind that can be the last one, and of every growth.
+/// Returns unions of one layer: for every kind of layer that can be the last of a union, and for every growth.
 fn unions() -> Vec<Form> {
     let server = reserved(&[
         "BF.INSERT own ERROR 0.1 CAPACITY 5 ITEMS a",
@@ -177,8 +177,8 @@ fn header_of(reserved_items: u64) -> Vec<u8> {
     forge::header_chunk(&forge::header(0, &body), 1)
 }
 
-/// The record contains the reserved capacity, and its layers may be smaller. BF.CLEAR created a filter of the
-/// reserved capacity, whatever its size.
+/// The record contains the reserved capacity, and its layers may be smaller. BF.CLEAR once created a filter of the
+/// reserved capacity, however large that was.
 #[test]
 fn clearing_a_filter_with_a_false_capacity_makes_no_large_filter() {
     let mut server = Server::new();
@@ -208,13 +208,13 @@ fn a_saturating_union_loads_with_any_last_layer() {
     }
     let made = header(server.filter("own"));
     let front = &made[..forge::POLICY_BYTES];
-    // A union, and saturating.
+    // The policy is that of a union, and the filter saturates.
     assert_eq!((front[6], front[7]), (2, 1));
     let layers = forge::layers(&made);
     let (first, last) = (&made[layers[0].clone()], &made[layers[1].clone()]);
     assert!(layers.len() == 2 && [6, 7].contains(&first[0]) && last[0] == 1);
     let mut turned = [front, last, first].concat();
-    // No bits follow.
+    // The bits of the layers do not follow, so their numbers of set bits are 0.
     for layer in forge::layers(&turned) {
         turned[layer.start + 32..][..8].fill(0);
     }

@@ -11,7 +11,7 @@ use crate::support::make::{
 };
 use crate::support::saved::digested;
 
-/// Counts the blocks that it visits, and moves every vector.
+/// Adds up the bytes of the blocks that it visits. Moves every vector, and counts vectors and boxes.
 #[derive(Default)]
 struct Blocks {
     vectors: Cell<usize>,
@@ -46,7 +46,7 @@ fn an_emptied_filter_takes_as_much_memory_as_before() {
     assert_eq!(allocation(&filter.try_emptied(&u64::MAX).unwrap()), allocation(&filter));
 }
 
-/// Returns a small filter of each kind: its name, itself, and the boxes of its policy.
+/// Returns a small filter of each kind, with its name and the number of boxes of its policy.
 fn kinds() -> Vec<(&'static str, Filter, usize)> {
     let own = promise(0.01, 10, 2);
     vec![
@@ -80,14 +80,16 @@ fn every_block_of_every_kind_is_visited_and_moved() {
             let layers = filter.layer_count();
             let segments = filter.table().map_or(0, Table::segment_count);
             assert_eq!(segments > 1, items > 100 && segments > 0, "{name}");
-            // Those that are not in place: the directory of a table, and of a filter that has more than one part.
+            // A filter that is only a table with MurmurHash3 has it in place. Any other filter here has a list of
+            // layers, and a box if it has a table. The directory of several segments is a box, a list of pieces, and a
+            // piece.
             let is_in_place = (layers, segments > 0, filter.hash()) == (0, true, Hash::Murmur3);
             let lists = usize::from(!is_in_place);
             let tables = usize::from(segments > 0 && !is_in_place);
             let pieces = usize::from(segments > 1);
             let layer_boxes = if filter.hash() == Hash::Murmur3 { 0 } else { layers };
 
-            // The struct itself and the dumps are not part of the size of the filter.
+            // The size of the filter includes its struct, which is not a block. The block of the dumps is not visited.
             let mut blocks = Blocks::default();
             filter.visit_blocks(&mut blocks);
             let needed_bytes = filter.size_bytes() - size_of::<Filter>() as u64;

@@ -1,4 +1,5 @@
-//! The limits on the size of a filter: what exceeds one is refused, and the checks before agree.
+//! The limits on the size of a filter: a filter that exceeds a limit is refused, and computed sizes agree with real
+//! ones.
 
 use everbloom::bloom::bits::sizing::LayerShape;
 use everbloom::bloom::limits::{
@@ -80,20 +81,20 @@ fn every_limit_of_a_layer_is_inclusive() {
 fn validation_reports_why_a_filter_cannot_grow() {
     let scaling = |capacity_items, expansion| promise(0.01, capacity_items, expansion);
     assert_eq!(validate(scaling(100, 0), 1, ANY), Err(ScaleError::Fixed));
-    // A layer may hold 2^40 items, but not at a rate that needs more than 1 TiB. What follows it is a table.
+    // A layer may hold 2^40 items, but not at a rate that needs more than 1 TiB. Further items go to a table.
     assert_eq!(validate(scaling(1 << 40, 2), 1 << 40, ANY), Err(ScaleError::TooLarge));
     assert_eq!(validate(scaling(1 << 39, 2), 1 << 41, ANY), Ok(()));
     assert_eq!(validate(scaling(1 << 39, 2), 1 << 41, 1 << 40), Err(ScaleError::TooLarge));
     assert_eq!(validate(unreserved(0.01, 100, 2), 1 << 40, 1 << 42), Ok(()));
     assert_eq!(validate(unreserved(0.01, 100, 2), 1 << 40, 1 << 40), Err(ScaleError::TooLarge));
-    // Without items beyond its capacity a filter is its layer.
+    // Up to its capacity, a filter has only its layer.
     let size_bytes = plain(scaling(100, 2)).size_bytes();
     assert_eq!(validate(scaling(100, 2), 100, size_bytes), Ok(()));
     assert_eq!(validate(scaling(100, 2), 100, size_bytes - 1), Err(ScaleError::TooLarge));
     assert_eq!(validate(scaling(100, 2), 101, size_bytes), Err(ScaleError::TooLarge));
 }
 
-/// A table alone, or none: every other filter has layers.
+/// A filter without layers must have a table and the growth of an unreserved filter.
 #[test]
 fn a_filter_without_layers_is_a_table() {
     let of_layers = |growth: Promise, layers| Filter::from_parts(Policy::Everbloom(growth), layers, None);

@@ -17,8 +17,8 @@ use proptest::prelude::*;
 use crate::support::make::{add, contains, plain, promise, saturating, set_bits};
 use crate::support::saved::digested;
 
-/// Returns filters of every growth. Those with the lowest rates have no false positives in a test's few thousand
-/// lookups.
+/// Returns promises of fixed, scaling and unreserved filters. At the lowest rate, a filter has no false positives in a
+/// test's few thousand lookups.
 fn parameters() -> impl Strategy<Value = Promise> {
     let error_rate = prop_oneof![Just(0.5), Just(0.01), Just(1e-3), Just(1e-12)];
     let growths = [Growth::Fixed, Growth::default(), Growth::default().unreserved()];
@@ -35,7 +35,7 @@ fn items() -> impl Strategy<Value = Vec<Vec<u8>>> {
     proptest::collection::vec(item, 0..600)
 }
 
-/// Returns a filter with a size limit.
+/// Returns a new filter, unless it exceeds the limit.
 fn reserve(parameters: Promise, limit_bytes: u64) -> Result<Filter, ReserveError> {
     let spec = FilterSpec { policy: Policy::Everbloom(parameters), hash: Hash::Murmur3 };
     Filter::reserve(spec, &limit_bytes)
@@ -122,7 +122,7 @@ proptest! {
         let parameters = Promise { error_rate, capacity_items, growth };
         let mut filter = plain(parameters);
         fill(&mut filter, target_items, u64::MAX).unwrap();
-        // The least limit that is validated, to a few bytes.
+        // Search for the smallest limit that passes validation.
         let (mut least, mut most) = (0, 1 << 24);
         while least + 1 < most {
             let middle = u64::midpoint(least, most);
@@ -130,7 +130,8 @@ proptest! {
             *if is_enough { &mut most } else { &mut least } = middle;
         }
         prop_assert_eq!(validate(parameters, target_items, most - 1), Err(ScaleError::TooLarge));
-        // The size of a table is expected, not exact. A small one grows by some hundred bytes at once.
+        // Validation computes an expected size of the table, which is not exact. A small table grows by some hundred
+        // bytes at once.
         let limit = most + most / 32 + 512;
         let mut again = reserve(parameters, limit).unwrap();
         prop_assert_eq!(fill(&mut again, target_items, limit), Ok(()), "{} and {}", most, filter.size_bytes());

@@ -119,7 +119,8 @@ impl Oracle {
         }
     }
 
-    /// Adds and removes without room for more: what is refused changes nothing, and what is removed makes room.
+    /// Adds and removes items with the current size as the limit. A refused add changes nothing, and removals make
+    /// room.
     fn exchange_without_room(&mut self, context: &str) {
         let limit = self.filter.size_bytes();
         for _ in 0..200 {
@@ -149,7 +150,7 @@ fn run(name: &str, make: fn(Promise) -> Filter, error_rate: f64, universe: u64, 
     let (filter, expected, random) = (make(promise), Multiset::default(), Random(seed));
     let mut oracle = Oracle { make, promise, filter, expected, random, universe };
     let (mut done, mut checked, mut dump) = (0u64, 0, Dump::none());
-    // It grows and shrinks in turn, ten times.
+    // The filter grows and shrinks in turn, ten times each.
     let phase = (operations / 20).max(1);
     while done < operations {
         let context = format!("{name}, seed {seed}, operation {done}");
@@ -175,7 +176,7 @@ fn run(name: &str, make: fn(Promise) -> Filter, error_rate: f64, universe: u64, 
             _ => oracle.remove(&context),
         }
         if done % 200 == 0 {
-            // What was there all the time is found in the copy.
+            // An item that the filter has had since the dump began is found in the copy.
             if let Some((.., at_start)) = &mut dump.running {
                 at_start.retain(|number, _| oracle.expected.counts.contains_key(number));
             }
@@ -194,7 +195,7 @@ fn run(name: &str, make: fn(Promise) -> Filter, error_rate: f64, universe: u64, 
         oracle.filter.items()
     );
     oracle.check(name);
-    // After the last item, the filter is as a new one.
+    // After the last item is removed, the filter equals a new one.
     while !oracle.expected.occurrences.is_empty() {
         oracle.remove(name);
         if oracle.random.below(oracle.universe as usize / 4) == 0 {

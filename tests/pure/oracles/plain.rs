@@ -1,4 +1,4 @@
-//! Filters of added items, compared with a set.
+//! Filters whose items neither expire nor are deleted, compared with a set.
 
 use everbloom::bloom::filter::merge::MergeError;
 use everbloom::bloom::prefetch::NoPrefetch;
@@ -9,7 +9,7 @@ use crate::support::make::{ANY, add, contains, keyed, plain, promise, unreserved
 use crate::support::saved::digested;
 use crate::support::{Random, slices};
 
-/// A filter and the numbers that were added to it: those below `next`, of every source.
+/// A filter, the numbers that it must have, and the first number that was never offered.
 struct Oracle {
     filter: Filter,
     added: Vec<u64>,

@@ -14,7 +14,7 @@ use crate::support::{Random, slices};
 
 const DAY_MS: u64 = 86_400_000;
 
-/// Returns the blocks of the table.
+/// Returns the number of blocks of the table.
 fn blocks(filter: &Filter) -> usize {
     let counts = filter.table().unwrap().counts();
     counts.segments << counts.blocks_log
@@ -24,12 +24,12 @@ struct Oracle {
     make: fn(Window) -> Filter,
     window: Window,
     filter: Filter,
-    /// The generation of each item.
+    /// The last generation in which each item was added.
     last: HashMap<u64, u64>,
     now_ms: u64,
     random: Random,
     universe: u64,
-    /// Expired items that were looked up, and those that were found.
+    /// The number of lookups of expired or absent items, and how many of them found the item.
     expired: (u64, u64),
     refused: u64,
 }
@@ -94,7 +94,7 @@ impl Oracle {
     }
 
     fn batch(&mut self, context: &str) {
-        // Sometimes the items of a window at once.
+        // Sometimes a batch has up to as many items as the capacity.
         let most = if self.random.below(30) == 0 { self.window.promise.capacity_items as usize } else { 100 };
         let numbers: Vec<u64> =
             (0..self.random.below(most)).map(|_| self.random.next() % self.universe).collect();
@@ -106,7 +106,7 @@ impl Oracle {
         });
         let now = self.filter.now();
         for (number, outcome) in numbers.into_iter().zip(outcomes) {
-            // What was new at its place in the batch is known after it.
+            // An item that was new at its place in the batch is known for the rest of the batch.
             if outcome == Ok(Added::New) {
                 let before = self.last.insert(number, now);
                 assert!(before.is_none_or(|before| !is_live(before, now)), "{context}");
@@ -137,7 +137,7 @@ impl Oracle {
         assert!(self.filter.now() >= source.newest_generation(), "{context}");
     }
 
-    /// Asserts that live items are found, and counts the expired ones that are.
+    /// Looks up random items. Asserts that live items are found, and counts the others that are found.
     fn look_up(&mut self, context: &str) {
         let now = self.filter.now();
         for _ in 0..20 {
@@ -163,7 +163,7 @@ impl Oracle {
         assert_keeps_promise(&self.filter, context);
     }
 
-    /// Adds without room for more. What is refused changes nothing. A filter without live items refuses nothing.
+    /// Adds items with the current size as the limit. A refused add changes nothing.
     fn add_without_room(&mut self, context: &str) {
         let limit = self.filter.size_bytes();
         for _ in 0..100 {
@@ -239,10 +239,10 @@ fn run(name: &str, make: fn(Window) -> Filter, window: Window, seed: u64, operat
     let most = window.promise.error_rate * asked as f64;
     assert!(found as f64 <= most + 6.0 * most.sqrt() + 2.0, "{name}: {found} of {asked}");
     let live = oracle.filter.items();
-    // When all have expired, nothing is refused for its bytes, and the memory follows.
+    // When all items have expired, new items replace them without a refusal, in nearly the same memory.
     oracle.now_ms += 10 * DAY_MS + 20 * window.span.ms();
     set_time(&mut oracle.filter, oracle.now_ms);
-    // Segments are not equally full.
+    // The limit is a little higher, because segments are not equally full.
     let limit = oracle.filter.size_bytes() / 16 * 17;
     for number in 0..live / 4 * 3 {
         let outcome = oracle.filter.add(&item(number | 1 << 50), &limit, NoPrefetch);

@@ -1,4 +1,4 @@
-//! Fields of the record that are refused, each with its name, and those that are valid.
+//! Values of the fields of the record: the refused ones, with the name of the field, and valid ones.
 
 use everbloom::bloom::filter::policy::BitOrder;
 use everbloom::bloom::limits::{CAPACITY_MAX_ITEMS, EXPANSION_MAX, LAYER_MAX_BYTES, LAYERS_MAX};
@@ -164,7 +164,7 @@ fn impossible_tables_are_refused_by_name() {
             (SCHEDULE, &[3], unsupported("schedule", 3)),
             (BASE, &[0], invalid("schedule")),
             (BASE, &[59], invalid("schedule")),
-            // The slots are wider, so there are fewer.
+            // With wider slots, the segment has fewer of them.
             (BASE, &[58], invalid("a segment has too many slots in use")),
             (BLOCKS, &[21], invalid("schedule")),
             (BLOCKS_LOG, &[7], invalid("segments")),
@@ -181,9 +181,9 @@ fn impossible_tables_are_refused_by_name() {
         ],
     );
     let record = saved(&filter);
-    // No items are counted for filters that were damaged before.
+    // The number of items of plain entries is not checked: any value is loaded.
     assert_eq!(changed(&record, &[(TABLE_ITEMS, &[0xff; 8])]).unwrap().items(), u64::MAX);
-    // A size of more segments than follow.
+    // The record has a size of more segments than follow it.
     let large = [(BLOCKS_LOG, &[6][..]), (SEGMENTS, &[0, 1])];
     assert!(changed(&record, &large).is_err());
     let huge = [(BLOCKS_LOG, &[6][..]), (SEGMENTS, &(1u64 << 30).to_le_bytes())];
@@ -208,7 +208,7 @@ fn impossible_counters_are_refused_by_name() {
         &[
             (POLICY, &[1], invalid("layer count")),
             (FLAGS, &[1 | 8], invalid("unused field")),
-            // The part for the table is no layer.
+            // The part for the table is read as a layer.
             (LAYER_COUNT, &[1], invalid("positions")),
             (BASE, &[10], invalid("schedule")),
             // Fewer items than entries, and more entries than slots.
@@ -234,7 +234,7 @@ fn impossible_windows_are_refused_by_name() {
             (LENGTH, &0u64.to_le_bytes(), invalid("window")),
             (DETAIL, &[1], invalid("unused field")),
             (SCHEDULE, &[1], invalid("schedule")),
-            // It never has less than its first size.
+            // A window is never smaller than its first size.
             (BLOCKS_LOG, &[0], invalid("segments")),
             (SEGMENTS_FIRST, &[0; 4], invalid("schedule")),
             (SEGMENTS_FIRST, &[2], invalid("schedule")),
@@ -288,7 +288,7 @@ fn only_a_fixed_filter_saturates() {
     // Without the flag, or with growth, the layer has more items than its capacity.
     assert_eq!(growth(&saturated, &[(EXPANSION, &[2]), (FLAGS, &[0])]), Err(invalid("items")));
     assert_eq!(growth(&saturated, &[(FLAGS, &[0])]), Err(invalid("items")));
-    // As many items as bits, which may follow in chunks, and no more.
+    // A saturating layer may have as many items as bits, and no more. The bits themselves may follow in chunks.
     let size_bits =
         u64::from_le_bytes(string(&mut saturated.clone(), 0)[SIZE_BITS..][..8].try_into().unwrap());
     let mut full = changed(&saturated, &[(ITEMS, &size_bits.to_le_bytes())]).unwrap();

@@ -1,5 +1,5 @@
-//! Bytes that are not a filter, or not one that commands can create, and segments and parts of such tables: each is
-//! refused, or it gives a filter that keeps all rules.
+//! Records, segments and parts of tables with bytes that commands do not create. Each is refused, or it gives a filter
+//! that keeps all rules.
 
 use everbloom::bloom::generation::CODES;
 use everbloom::bloom::table::{COUNT_MAX, EntryKind, PartsError, Schedule, Table, TablePart};
@@ -28,7 +28,7 @@ struct Block {
 }
 
 impl Block {
-    /// Returns the words, at least `words`.
+    /// Returns the block in this number of words.
     fn write(&self, words: usize) -> Box<[u64]> {
         let capacity = (words * 64 - 80) / (self.width + 1);
         assert!(self.slots.len() <= capacity && capacity < 112);
@@ -48,7 +48,7 @@ impl Block {
     }
 }
 
-/// Returns an empty table of one block at 1 %, and the bits of its slots.
+/// Returns an empty table of one block at 1 %, and the number of bits of a slot.
 fn table(kind: EntryKind) -> (Table, usize) {
     let table = Table::try_new(TableSpec { error_rate: 0.01, kind, items: 50 }).unwrap();
     let base = match table.counts().schedule {
@@ -63,7 +63,7 @@ fn part(block: &Block, words: usize, stamp: u64) -> TablePart {
     TablePart { number: 0, depth: 0, blocks_log: 0, stamp, words: block.write(words) }
 }
 
-/// Returns the rule that a table of this block breaks.
+/// Adds a segment of this block to a table. Returns the rule that it breaks.
 fn broken(kind: EntryKind, stamp: u64, occupied: u64, slots: &[(bool, u64)]) -> Option<&'static str> {
     let (mut table, width) = table(kind);
     let block = Block { occupied, offset: 0, slots: slots.to_vec(), width };
@@ -86,7 +86,7 @@ fn impossible_runs_are_refused_by_name() {
     let plain = |occupied, slots: &[_]| broken(EntryKind::Plain, 0, occupied, slots);
     assert_eq!(plain(0b101, &[(false, 3), (true, 2), (true, 1)]), None);
     let places = Some("the runs of a segment are not where they belong");
-    // A slot without a bucket, and a run end without a slot.
+    // Slots that belong to no bucket.
     assert_eq!(plain(0b1, &[(true, 3), (true, 2)]), places);
     assert_eq!(plain(0, &[(true, 3)]), places);
     assert_eq!(plain(0, &[(false, 3)]), places);
@@ -105,7 +105,7 @@ fn impossible_counts_are_refused_by_name() {
     let rule = Some("a count is too large or not after an entry");
     assert_eq!(counted(&[(false, 9), (false, 0), (true, 4)]), None);
     assert_eq!(counted(&[(false, 9), (false, 0), (true, 0)]), None);
-    // An entry that counts more than a slot of the shortest remainders can.
+    // A count is at most `COUNT_MAX`, also if the slots are wide enough for more.
     let (_, width) = table(EntryKind::Counted);
     let most = COUNT_MAX - 2;
     assert_eq!(counted(&[(false, 9), (false, 0), (true, most)]), None);
@@ -113,7 +113,7 @@ fn impossible_counts_are_refused_by_name() {
         counted(&[(false, 9), (false, 0), (true, (1 << width) - 1)]),
         (width > 12).then_some(rule).flatten()
     );
-    // A count without an entry, and one without a number.
+    // The zero that announces a count without an entry before it, and without a count after it.
     for slots in
         [&[(true, 0)][..], &[(false, 0), (true, 4)], &[(true, 9), (true, 0)], &[(false, 9), (true, 0)]]
     {
@@ -137,13 +137,13 @@ fn generations_before_the_first_are_refused() {
         assert_eq!(timed(0, code), if code == 1 { None } else { rule }, "{code}");
         assert_eq!(timed(4, code), if (1..=5).contains(&code) { None } else { rule }, "{code}");
         assert_eq!(timed(15, code), None, "{code}");
-        // The end of time.
+        // Near the largest generation, every code is valid.
         assert_eq!(timed(u64::MAX - 1, code), None, "{code}");
     }
 }
 
-/// An entry that knows no bit of the address is copied to each block. A few bytes made a large table as large as could
-/// be.
+/// An entry that knows no bit of the address is copied to each block. So a few bytes could once enlarge a large table
+/// up to the limit.
 #[test]
 fn void_entries_of_small_segments_are_not_copied_without_end() {
     let mut large = filled(plain(unreserved(0.01, 100, 2)), 400_000);
@@ -153,7 +153,7 @@ fn void_entries_of_small_segments_are_not_copied_without_end() {
     let slots = |count: usize| (0..count).map(|_| (true, 1)).collect::<Vec<_>>();
     let of =
         |count: usize| Block { occupied: u64::MAX >> (64 - count), offset: 0, slots: slots(count), width };
-    // The copies count towards the room.
+    // The copies count towards the limit.
     let one = vec![part(&of(1), 8, 0)];
     let limit = size_bytes + blocks;
     let refused = large.add_table_parts(one.clone(), &limit);

@@ -30,7 +30,8 @@ const WINDOW_MS: u64 = 14_000;
 /// Offset of the number of items of the table of a filter without layers.
 const POLICY_AND_TABLE_ITEMS: usize = POLICY_BYTES + 32;
 
-/// Returns the filter with this number of adds over twenty generations. Every other item occurs twice on average.
+/// Returns the filter after this number of adds over twenty generations. An item is added twice on average. Counting
+/// filters also delete some.
 fn filled(mut filter: Filter, items: u64) -> Filter {
     let mut random = Random(items);
     for number in 0..items {
@@ -128,7 +129,8 @@ fn segments_of(filter: &Filter) -> Vec<(&[u64], u64)> {
     table.flat_map(|table| (0..table.segment_count()).map(|number| table.segment(number).unwrap())).collect()
 }
 
-/// Asserts that adds and lookups in both filters continue alike, so the state in memory follows from the bytes.
+/// Asserts that both filters reply alike to further adds, lookups and deletions, so the state in memory follows from
+/// the bytes.
 fn assert_goes_on(mut one: Filter, mut other: Filter, name: &str) {
     let mut random = Random(5);
     for number in 0..2000u64 {
@@ -180,7 +182,7 @@ fn a_filter_loads_within_its_size_and_not_below() {
         let empty = from_header(&header, &ANY).unwrap();
         let segments_bytes: u64 = segments_of(&filter).iter().map(|(words, _)| words.len() as u64 * 8).sum();
         let needed_bytes = empty.size_bytes() + segments_bytes;
-        // Before segments are read, each of several counts a little.
+        // Before the segments are read, each of several is assumed to take 2048 bytes.
         let segments = empty.table().map_or(0, Table::segment_count) as u64;
         let of_table = if segments > 1 { segments * 2048 } else { 0 };
         let of_header = empty.size_bytes() - empty.table().map_or(0, Table::size_bytes) + of_table;

@@ -191,7 +191,7 @@ impl ReadTable {
         let items_of_generations =
             if is_timed { (0..16).map(|_| fields.u64()).collect() } else { Vec::new() };
         assert!(fields.0.is_empty());
-        // The lengths of remainders.
+        // Returns the length of new remainders in a table of 2^`size_log` blocks.
         let remainder_bits = |size_log: u32| match schedule {
             1 => {
                 let longer = [21, 25, 34, 43, 52, 61].iter().filter(|from| size_log >= **from).count();

@@ -1,5 +1,5 @@
-//! Fields at and above their limits: refused with their name, or accepted and kept as older releases wrote them. And
-//! the positions of chunks.
+//! Fields at and above their limits are refused by name, or accepted and kept as older releases wrote them. Chunks are
+//! saved and loaded at their positions.
 
 use everbloom::bloom::filter::policy::redisbloom::RedisBloomOptions;
 use everbloom::bloom::limits::{LAYERS_MAX, PROBES_TOTAL_MAX};
@@ -83,7 +83,7 @@ fn values_of_older_releases_are_accepted_and_kept() {
     let Field::Bytes(bytes) = &record.0[10] else { panic!("the array") };
     assert_eq!(bytes.len(), 8);
     for changes in [
-        // A power of two without its bits, also in a longer array.
+        // The exponent without the number of bits or with it. The array may be longer than 2^exponent bits.
         &[(8, Field::Unsigned(0)), (9, Field::Unsigned(6))][..],
         &[(8, Field::Unsigned(0)), (9, Field::Unsigned(5))],
         &[(9, Field::Unsigned(6))],
@@ -164,7 +164,7 @@ fn probes(chain: &Filter) -> u64 {
 #[test]
 fn the_longest_filter_that_redisbloom_makes_loads_and_grows() {
     let chain = longest();
-    // It grows to the smallest possible rate: the largest filter that a command of RedisBloom can lead to.
+    // The filter grows until its rate cannot be halved again. No filter that commands of RedisBloom create gets longer.
     assert_eq!((chain.layer_count(), probes(&chain)), (1072, 578_344));
     let record = saved(&chain);
     assert_eq!(saved(&load(&record, 4)), record);

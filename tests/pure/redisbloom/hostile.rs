@@ -14,12 +14,12 @@ use crate::support::{Field, Record};
 
 /// Largest size of a filter in these tests.
 pub(crate) const LIMIT_BYTES: u64 = 64 << 10;
-/// Largest allocation: the most layers, without their arrays; an array is smaller.
+/// The largest allocation: the structs of the most layers. Their arrays are allocated one by one, and are smaller.
 const LARGEST_MAX_BYTES: usize = LAYERS_MAX * 128;
-/// Most probes of a layer of 4096 bytes.
+/// Most probes of a layer.
 const PROBES_MAX: u32 = 2048;
 
-/// Returns filters of three layers with the options of commands, of 1.0 and of 1.1, with the encoding to read them
+/// Returns small filters with the options of commands and of older releases, each with the encoding version to read it
 /// by.
 pub(crate) fn bases() -> Vec<(i32, Record)> {
     let mut bases = Vec::new();
@@ -49,7 +49,7 @@ pub(crate) fn bases() -> Vec<(i32, Record)> {
     bases
 }
 
-/// Removes the bits if the exponent determines them.
+/// Sets the number of bits of each layer to 0, as before 2.2: the exponent determines it.
 fn as_before_2_2(record: &mut Record) {
     for layer in record.0[4..].chunks_mut(8) {
         assert!(layer[5] != Field::Unsigned(0));

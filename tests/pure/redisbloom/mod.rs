@@ -31,7 +31,8 @@ pub(crate) fn assert_grown(chain: &Filter, layers: usize, encoding_version: i32)
     for pair in chain.layers().windows(2).skip(layers - 1) {
         let [old, new] = [&pair[0], &pair[1]].map(parameters);
         assert_eq!(new.error_rate, old.error_rate / 2.0);
-        // Powers of two before 2.2, with a capacity that fills them; whole words of 64 bits since then.
+        // Before 2.2, a layer has a power of two of bits, and the capacity that they allow. Since then it has whole
+        // words of 64 bits.
         let is_old = encoding_version < 4;
         assert_eq!((new.exponent > 0, new.size_bits % 64), (is_old, 0));
         let asked = old.capacity_items * u64::from(policy(chain).expansion());

@@ -124,7 +124,7 @@ fn filters_equal_the_oracle_bit_for_bit() {
         let error_rate = random.magnitude(1e-6, 0.9);
         let capacity_items = random.magnitude(1.0, 1e6).round() as u64;
         let growth = 1 + random.next() % 8;
-        // Options of commands four times as often as those of older releases.
+        // Options of commands twice as often as those of older releases.
         let options = *random.choose(&[5, 5, 5, 5, 5, 5, 13, 13, 0, 4, 12, 1]);
         let context =
             format!("round {round}: {error_rate} {capacity_items} growth {growth} options {options}");
@@ -132,7 +132,7 @@ fn filters_equal_the_oracle_bit_for_bit() {
         let rules = RedisBloomOptions::from_bits(options).unwrap();
         let mut chain = redisbloom(error_rate, capacity_items, rules, u32::try_from(growth).unwrap());
         for _ in 0..1500 {
-            // Lengths around every word boundary. About one item in ten occurs twice.
+            // Items of 3 to 14 bytes, around the ends of words. Many items occur several times.
             let mut item = (random.next() % 1_350).to_string().into_bytes();
             item.resize(item.len() + item[0] as usize % 23, b'.');
             assert_eq!(contains(&chain, &item), oracle.contains(&item), "{context}");

@@ -65,7 +65,7 @@ fn cases() -> Vec<Recorded> {
 fn release_1_1_saved_the_same_as_2_0_with_another_hash() {
     let cases = cases();
     for Recorded { release, case, record, .. } in cases.iter().filter(|of| of.release.name == "1.1.1") {
-        // Equal except for the arrays, and for the items if some were false positives.
+        // The records are equal except for the arrays.
         let key = case.key.replace("1.1.1", "2.0.3");
         let of_2_0 = cases.iter().find(|other| other.case.key == key).unwrap();
         let fields = |record: &Record| {
@@ -90,7 +90,7 @@ fn release_1_1_saved_the_same_as_2_0_with_another_hash() {
 fn every_filter_is_described_as_its_release_did() {
     for Recorded { release, case, chain, .. } in cases() {
         let width = match (release.name, policy(&chain).options().has_wide_hash()) {
-            // This release did not show it.
+            // This release did not show the width of the hash.
             ("1.0.3", wide) => {
                 assert!(!wide);
                 ""
@@ -206,7 +206,7 @@ fn new_filters_equal_those_of_current_releases() {
     }
 }
 
-/// Returns a filter of one layer for `entries` at 1 % with `items`.
+/// Returns the record in encoding 0 of a filter that has `items`: one layer for `entries` items at 1 %.
 fn oldest(entries: u64, items: &[&str]) -> Record {
     let bits_per_item = f64::abs(f64::ln(0.01) / 0.480453013918201);
     let bits = (entries as f64 * bits_per_item) as u64;

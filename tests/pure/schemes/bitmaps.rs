@@ -70,7 +70,8 @@ fn clear_bytes_of_phps_reset_are_kept() {
     assert_eq!(string.len(), 1024);
     let (form, array) = imported(&system, &string, BitOrder::Msb);
     assert_eq!(form.write(array.bits()).unwrap(), string);
-    // One item in 64 KiB: reset writes all bytes, SETBIT only those up to that bit.
+    // One item in 64 KiB. PHP's `reset` has written all bytes. SETBIT alone makes the string as long as its highest bit
+    // requires.
     let layout = system.layout(64 * 8192, 3);
     let highest = positions(&layout, b"hello").into_iter().max().unwrap();
     for (length, expected) in [(64 * 1024, 64 * 1024), (0, usize::try_from(highest).unwrap() / 8 + 1)] {

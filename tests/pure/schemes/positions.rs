@@ -1,5 +1,5 @@
-//! Every recorded position of every item, in the order of computation. And items of any length: hashed in chunks with
-//! the same result as at once, only once, and without memory of their size.
+//! Items have their recorded positions, in the order of computation. Items of any length are hashed in chunks with the
+//! same result as at once, and without memory of their size.
 
 use everbloom::bloom::bits::layout::SchemeLayout;
 use everbloom::bloom::encoding::ItemEncoding;
@@ -55,7 +55,7 @@ fn guavas_funnels_have_their_encodings() {
         for funnel in system.json["funnels"].as_array().unwrap() {
             let (bytes, expected) = (hex(&funnel["bytes_hex"]), numbers(&funnel["in_order"]));
             let (size_bits, probes) = (funnel["m"].as_u64().unwrap(), number(&funnel["k"]));
-            // For every funnel, its own bytes are an item.
+            // With the encoding raw, the bytes that any funnel writes are an item.
             system.encoding = ItemEncoding::Raw;
             assert_eq!(positions(&system.layout(size_bits, probes), &bytes), expected, "{funnel}");
             let value = &funnel["value"];

@@ -52,14 +52,14 @@ pub(crate) fn system(name: &str) -> System {
 }
 
 impl System {
-    /// Returns the scheme with these bits and probes.
+    /// Returns the layout of the scheme with these bits and probes.
     pub(crate) fn layout(&self, size_bits: u64, probes: u32) -> SchemeLayout {
         let Self { scheme, encoding, shift, .. } = *self;
         let parameters = SchemeParameters { scheme, encoding, shift, probes, size_bits };
         SchemeLayout::new(parameters).unwrap_or_else(|error| panic!("{}: {error}", self.name))
     }
 
-    /// Returns the scheme with the `m` and `k` of an object.
+    /// Returns the layout of the scheme with the `m` and `k` of an object.
     pub(crate) fn layout_of(&self, object: &Value) -> SchemeLayout {
         self.layout(object["m"].as_u64().unwrap(), number(&object["k"]))
     }
@@ -89,7 +89,7 @@ pub(crate) fn hex(value: &Value) -> Vec<u8> {
     HEXLOWER.decode(value.as_str().unwrap().as_bytes()).unwrap()
 }
 
-/// Returns an array of positions.
+/// Returns the numbers of an array.
 pub(crate) fn numbers(value: &Value) -> Vec<u64> {
     value.as_array().unwrap().iter().map(|number| number.as_u64().unwrap()).collect()
 }

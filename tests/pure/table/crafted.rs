@@ -9,7 +9,8 @@ use super::segments::{parts, target};
 use super::{add, add_kind, addition, any, counted, has, has_at, of_kind, plain, remove};
 use crate::support::Random;
 
-/// Crafts hashes: `bits` low bits of the first word are those of `like`, and the bucket too if `same_bucket`.
+/// Returns a crafted hash: the `bits` low bits of its first word are the same in every call, and so is its bucket if
+/// `same_bucket`.
 fn crafted(random: &mut Random, bits: u32, same_bucket: bool) -> ItemHash {
     let h1 = random.next() >> bits << bits | 0x5a5a_5a5a & ((1 << bits) - 1);
     let h2 = if same_bucket { random.next() >> 6 | 7 << 58 } else { random.next() };
@@ -46,7 +47,7 @@ fn they_take_bounded_memory_and_leave_the_other_items_alone() {
             (0..100_000).for_each(|item| _ = add_kind(&mut table, item, 20));
             attack(&mut table, bits, same_bucket);
             assert!((0..100_000).all(|item| has_at(&table, item, 20)), "{bits} {kind:?}");
-            // Others than those of the slice that was attacked keep their rate.
+            // Absent items outside of the attacked part of the table keep their rate.
             let others = (0..100_000u64).map(|probe| super::hash(probe + (1 << 50)));
             let others: Vec<_> = others.filter(|hash| hash.h1 & 63 != 0x5a5a_5a5a & 63).collect();
             let found = others.iter().filter(|hash| table.contains(**hash, 20, NoPrefetch)).count();
@@ -82,12 +83,12 @@ fn a_table_of_void_entries_is_not_merged_into_a_large_one() {
             assert!(table.can_take(&source));
         }
     }
-    // Their copies would take more memory than the table, and seconds.
+    // The copies of the void entries would take more memory than the table, and seconds to add.
     assert!(!table.can_take(&source));
 }
 
-/// A join unites the runs of two buckets and shortens entries. So a run may be longer than adds make one, and equal
-/// entries may have a larger count than one entry has.
+/// A join unites the runs of two buckets and shortens entries. So a run may be longer than adds make it, and equal
+/// entries may together have a larger count than one entry can have.
 #[test]
 fn a_part_of_a_dump_of_a_joined_table_arrives_twice() {
     const TIMES: u64 = 3000;

@@ -29,12 +29,13 @@ fn memory_and_rate_follow_the_items_down_again() {
     assert!(bits(&table) < 21.0, "{}", bits(&table));
     let measured = measured_rate(&table, 0, 200_000);
     assert!(measured <= table.error_rate(0) * 1.2 && table.error_rate(0) < 0.01, "{measured}");
-    // What is left behind of removed items is less than a thousandth of those that there were.
+    // Removed items leave fewer slots in use than a thousandth of their number.
     assert!(table.used_slots() < 3_000 + items / 1000, "{}", table.used_slots());
     assert_eq!(table.internal_validate(), Ok(()));
 }
 
-/// Entries of items from when the table was small become void, and their copies stay behind when the item is removed.
+/// Entries that were added while the table was small become void. When their item is removed, copies of them stay
+/// behind.
 #[test]
 fn leftovers_of_removed_items_are_few_and_are_shown() {
     for error_rate in [0.5, 0.01] {
@@ -89,7 +90,8 @@ fn memory_is_that_of_the_live_items_at_any_traffic() {
                 let (mut table, mut next, mut worst, mut live) =
                     (timed(error_rate, items), 0u64, 0.0f64, Vec::new());
                 for now in 1_000..1_060u64 {
-                    // A fourteenth in each generation, or the whole capacity in fifteen of them.
+                    // The even traffic adds a fourteenth of the capacity in each generation, the others the whole
+                    // capacity in fifteen generations.
                     let adds = items * at[(now % 15) as usize] / if name == "even" { 14 } else { 15 };
                     (next..next + adds).for_each(|item| _ = add_at(&mut table, item, now, now));
                     next += adds;
@@ -122,7 +124,7 @@ fn an_add_refreshes_no_shorter_entry_but_stores_a_new_one() {
     (0..300).for_each(|item| assert_ne!(add_at(&mut table, item, 100, 100), Added::Present));
     (1_000..20_000).for_each(|item| _ = add_at(&mut table, item, 104, 104));
     let (used, items) = (table.used_slots(), table.items(104));
-    // Each is there, and gets a further entry; the second time that one is refreshed.
+    // Each item is present, and gets a further entry. The second add refreshes that entry.
     for item in 0..300 {
         assert_eq!(add_at(&mut table, item, 105, 105), Added::Again, "{item}");
     }
@@ -132,7 +134,7 @@ fn an_add_refreshes_no_shorter_entry_but_stores_a_new_one() {
         assert_eq!(add_at(&mut table, item, 106, 106), Added::Again, "{item}");
     }
     assert!(table.used_slots() <= used + 5);
-    // The short ones expire in time: what they matched besides is not found any more.
+    // The short entries expire in time, and the other items that they matched are no longer found.
     let others: Vec<_> =
         (1 << 40..(1 << 40) + 200_000).filter(|item| table.contains(hash(*item), 114, NoPrefetch)).collect();
     let left = others.iter().filter(|item| table.contains(hash(**item), 119, NoPrefetch)).count();

@@ -43,7 +43,7 @@ fn timed(error_rate: f64, items: u64) -> Table {
     of_kind(EntryKind::Timed, error_rate, items)
 }
 
-/// Returns an empty table of a kind, if its entries are timed for `items` live items.
+/// Returns an empty table of a kind. A table of timed entries is sized for `items` live items.
 fn of_kind(kind: EntryKind, error_rate: f64, items: u64) -> Table {
     let items = if kind == EntryKind::Timed { items } else { 0 };
     Table::try_new(TableSpec { error_rate, kind, items }).unwrap()
@@ -59,7 +59,7 @@ fn add(table: &mut Table, item: u64) -> Result<Added, AddError> {
     table.add(Addition { hash: hash(item), ..addition(0) }, &any(), NoPrefetch)
 }
 
-/// Adds an item in generation `now`, if entries are timed.
+/// Adds an item to entries of any kind. Timed entries get the generation `now`.
 fn add_kind(table: &mut Table, item: u64, now: u64) -> Added {
     table.add(Addition { hash: hash(item), ..addition(now) }, &any(), NoPrefetch).unwrap()
 }

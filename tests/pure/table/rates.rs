@@ -7,7 +7,8 @@ use super::{add, addition, any, has, hash, measured_rate, plain};
 
 const RATES: [f64; 8] = [0.5, 0.25, 0.05, 0.01, 0.0025, 0.001, 1e-4, 1e-9];
 
-/// Returns up to how many items rates are measured. TABLE_ITEMS overrides it; the full run has 10,000,000.
+/// Returns the largest number of items at which rates are measured. TABLE_ITEMS overrides it; the full run has
+/// 10,000,000.
 fn most_items() -> u64 {
     std::env::var("TABLE_ITEMS").map_or(100_000, |items| items.parse().unwrap())
 }
@@ -54,8 +55,8 @@ fn the_measured_rate_is_the_computed_one_and_within_the_promise() {
     }
 }
 
-/// The lengths of remainders and the numbers of blocks are those of the format, so the rate at any size can be computed
-/// without a table. `slots` slots are in use of which each size has taken its share.
+/// The numbers of a table that has grown to some size. They are computed without a table, because the format determines
+/// the lengths of remainders and the numbers of blocks.
 #[derive(Clone, Copy)]
 struct Computed {
     rate: f64,
@@ -72,8 +73,9 @@ fn computed(table: &Table, size_log: u32) -> Computed {
     };
     let mut computed = Computed { rate: 0.0, void_entries: 0.0, items: 0.0 };
     for size in 0..=size_log {
-        // 112 slots of 64 buckets at first; then 1.4 per bucket before a round of splits and 1.6 after it, so that half
-        // of the entries of the round have each length.
+        // The first block has 112 slots for 64 buckets. A round of splits begins at 1.4 slots in use per bucket and
+        // ends at 1.6. The model takes 1.5: half of the entries that are added in a round have the old length, and half
+        // the new one.
         let load = |size: u32| 64.0 * 2f64.powi(size as i32) * 1.5;
         let added =
             if size == 0 { 112.0 } else { load(size) - if size == 1 { 112.0 } else { load(size - 1) } };
@@ -99,7 +101,7 @@ fn the_rate_is_within_the_promise_up_to_two_to_the_forty_items() {
         assert!(computed(&table, 34).items > (1u64 << 40) as f64);
         let at_most = table.error_rate_max();
         assert!(at_most <= error_rate * 1.001, "{error_rate}: {at_most}");
-        // The model is right where there are tables.
+        // The model agrees with a real table.
         (0..200_000).for_each(|item| _ = add(&mut table, item));
         let size_log = table.segment_count().ilog2() + 6;
         let (below, above) = (computed(&table, size_log - 1).rate, computed(&table, size_log + 1).rate);

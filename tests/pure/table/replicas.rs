@@ -1,4 +1,4 @@
-//! What changes a table: only adds and removals that are accepted, so that replicas have the same bytes.
+//! Only accepted adds and removals change a table. So replicas have the same bytes.
 
 use everbloom::bloom::prefetch::NoPrefetch;
 use everbloom::bloom::prefetch::Task;
@@ -32,8 +32,8 @@ impl Prefetch for SlowProcessor {
     }
 }
 
-/// A primary whose room is sometimes too small, and a replica with another processor, without a limit, that gets only
-/// what the primary has accepted.
+/// The limit of the primary is sometimes too small. The replica has another processor and no limit, and gets only the
+/// adds and removals that the primary has accepted.
 #[test]
 fn replicas_with_other_limits_and_processors_have_the_same_bytes() {
     for kind in KINDS {
@@ -84,7 +84,8 @@ fn replicas_with_other_limits_and_processors_have_the_same_bytes() {
     }
 }
 
-/// A join cuts remainders, so an item may match an entry afterwards. Its add has changed the table all the same.
+/// An add may join segments. That cuts remainders, so the item may match an entry only then. Such an add is not
+/// [`Added::Present`], because it has changed the table.
 #[test]
 fn an_add_that_is_present_has_changed_nothing() {
     let mut after_joins = 0;
@@ -125,7 +126,7 @@ fn adds_and_removals_at_the_boundary_do_not_split_and_join_in_turn() {
             add(&mut table);
         }
         let (grown, mut removed, used) = (size(&table), 0, table.used_slots());
-        // A twentieth of the items goes and comes again.
+        // A twentieth of the items is removed, and as many are added.
         for _ in 0..5 {
             for _ in 0..used / 20 {
                 assert_eq!(remove(&mut table, removed, NoPrefetch), Ok(true));
@@ -135,7 +136,7 @@ fn adds_and_removals_at_the_boundary_do_not_split_and_join_in_turn() {
             (0..used / 20).for_each(|_| add(&mut table));
             assert_eq!(size(&table), grown, "{items}");
         }
-        // Less than 0.7 of them make it smaller again.
+        // When only six tenths of the slots are still in use, the table is smaller again.
         while table.used_slots() > used * 6 / 10 {
             assert_eq!(remove(&mut table, removed, NoPrefetch), Ok(true));
             removed += 1;

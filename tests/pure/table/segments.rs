@@ -1,5 +1,5 @@
-//! The segments of a table: their directory, and dumps and merges of parts. What was there all the time is in the copy,
-//! whatever splits and joins happen meanwhile.
+//! The segments of a table: their directory, and dumps and merges of parts. Items that the table has had since the dump
+//! began are in the copy, whatever splits and joins happen meanwhile.
 
 use std::collections::BTreeMap;
 
@@ -38,7 +38,7 @@ fn load(table: &mut Table, (part, end): (TablePart, u64)) {
     }
 }
 
-/// A table and the items in it; of counted ones with their counts, of timed ones with their generations.
+/// A table and its items. Items of counted entries have their counts, all others their generations.
 struct Changing {
     table: Table,
     items: BTreeMap<u64, u64>,
@@ -67,7 +67,7 @@ impl Changing {
         self.next += items;
     }
 
-    /// Adds items, and removes about as many or twice as many of the others.
+    /// Adds items. Removes `removals` items of counted entries, and lets time pass for timed entries.
     fn change(&mut self, adds: u64, removals: u64) {
         self.add(adds);
         match self.table.kind() {
@@ -123,7 +123,7 @@ fn a_dump_misses_nothing_while_segments_are_split_and_joined() {
             let stayed = before.keys().filter(|item| source.items.contains_key(*item));
             let missing = stayed.clone().find(|item| !has_at(&copy, **item, source.now));
             assert_eq!(missing, None, "{kind:?}: {items}, {adds}, {removals}");
-            // Parts in another order, some of them twice, come into a table that has got items of its own.
+            // The same parts are loaded in another order, some of them twice, into a table that has items of its own.
             let own = 1 << 40..(1 << 40) + 200;
             own.clone().for_each(|item| _ = add_kind(&mut shuffled, item, source.now));
             loaded_parts.reverse();
@@ -135,7 +135,7 @@ fn a_dump_misses_nothing_while_segments_are_split_and_joined() {
             assert_eq!(missing, None, "{kind:?}: {items}, {adds}, {removals}, in another order");
             assert_eq!(source.table.internal_validate(), Ok(()));
             if kind == EntryKind::Counted {
-                // What was in the copy can be removed from it, as often as it was added.
+                // Items that stayed in the source can be removed from the copy, as often as they were added.
                 let stayed = stayed.flat_map(|item| vec![item; source.items[item] as usize]);
                 stayed.for_each(|item| assert_eq!(remove(&mut copy, *item, NoPrefetch), Ok(true)));
             }
@@ -190,7 +190,7 @@ fn parts_of_other_tables_are_refused() {
             assert!(table.add_parts(vec![wrong], &any()).is_err());
         }
         assert_eq!((bytes(&table), table.counts()), before);
-        // Without room nothing of several parts is added.
+        // If there is no room for all parts, none of them is added.
         let mut copy = target(&source.table);
         let all: Vec<_> = parts(&source.table).into_iter().map(|(part, _)| part).collect();
         let limit = source.table.size_bytes() - 1;
@@ -250,7 +250,7 @@ fn the_directory_is_in_pieces_of_at_most_64_kib() {
     }
 }
 
-/// The first pieces take little, and a table of several segments that becomes small again has one in place.
+/// A table of several segments that becomes small again has one segment, which is stored in place.
 #[test]
 fn the_directory_grows_and_shrinks_with_the_segments() -> Result<(), OutOfMemory> {
     let mut table = counted(0.01);

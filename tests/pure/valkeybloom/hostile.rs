@@ -147,7 +147,7 @@ fn values_that_crash_valkey_bloom_are_refused_by_name() {
         loaded(&record, 2, LIMIT_BYTES).unwrap_err(),
         DecodeError::Unsupported { what: "encoding version", got: 2 }
     );
-    // More than eight bits: each item sets at most one of them.
+    // The layer has eight bits, and each counted item has set at least one of them. So it cannot have nine items.
     let mut altered = record.clone();
     (altered.0[5], altered.0[6]) = (Field::Unsigned(100), Field::Unsigned(9));
     assert_eq!(loaded(&altered, 1, LIMIT_BYTES).unwrap_err(), DecodeError::Invalid("items"));

@@ -35,7 +35,8 @@ pub(crate) fn assert_layers_are_as_computed(chain: &Filter, rounding: ProbeRound
     }
 }
 
-/// Returns the bits of a layer with these items, computed with one remainder after another, least significant first.
+/// Returns the bits of a layer with these items, least significant first. Computes every position with the operator
+/// `%`.
 fn naive_bits(items: &[Vec<u8>], seed: &[u8; 32], size_bytes: u64, probes: u32) -> Vec<u8> {
     let mut bits = vec![0u8; size_bytes as usize];
     for item in items {

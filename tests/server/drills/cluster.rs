@@ -66,7 +66,7 @@ fn add(mut router: Router, mut random: Random, is_over: &AtomicBool) -> HashMap<
         let key = KEYS[random.below(KEYS.len())].0;
         let items = numbered(&number.to_string(), 0..5);
         number += 1;
-        // With an outdated redirection, a client could otherwise create the filter again on the wrong node.
+        // Without NOCREATE, a client with an outdated redirection could create the filter again on the wrong node.
         match router.call(key, &format!("BF.INSERT {key} NOCREATE ITEMS"), &items) {
             Value::Array(replies) if replies.iter().all(|reply| matches!(reply, Value::Int(_))) => {
                 added.entry(key).or_default().extend(items);

@@ -20,7 +20,7 @@ pub(super) const TESTS: &[Test] = tests![
     counts_survive_a_kill,
 ];
 
-/// The window of this drill. Half a second is a generation.
+/// The window of this drill. A generation is half a second.
 const WINDOW: Duration = Duration::from_secs(7);
 
 fn append_only(site: &Site, sync: &str, preamble: &str) -> Launch {
@@ -106,7 +106,8 @@ fn a_server_starts_after_a_kill_with_sync_each_second(site: &Site) {
     while drill.goes_on() {
         server = kill_under_load(server, &mut truths, &mut drill);
         let mut client = server.client();
-        // A kill loses what was not passed to the system. With this setting that may be the last second.
+        // A kill loses the writes that the server had not passed to the system. With this setting these may be the
+        // writes of the last second.
         for truth in &mut truths {
             drill.count("items lost", truth.missing(&mut client).len() as u64);
             assert!(client.say(&format!("BF.CARD {}", truth.key("own"))).parse::<u64>().is_ok());
@@ -133,7 +134,7 @@ fn a_snapshot_is_complete_after_a_kill(site: &Site) {
         let mut client = server.client();
         for (truth, saved) in truths.iter_mut().zip(saved) {
             truth.items = saved;
-            // Items that were deleted since then may be missing in a later snapshot.
+            // A later snapshot may lack items that were deleted after the SAVE above.
             let deleted = truth.key("counting");
             truth.items.remove(&deleted);
             assert_eq!(truth.missing(&mut client), [""; 0], "saved, and lost");
@@ -165,7 +166,7 @@ fn a_truncated_append_only_file_loses_only_its_end(site: &Site) {
         let mut client = server.client();
         let missing = truths[0].missing(&mut client);
         drill.count("items lost with the end", missing.len() as u64);
-        // Each of the twenty items of a command takes more than ten bytes in the file.
+        // An item takes more than ten bytes in the file, and the command at the cut has up to twenty items.
         assert!((missing.len() as u64) < cut_bytes / 10 + 21, "{cut_bytes} bytes were cut: {missing:?}");
     }
 }
@@ -203,7 +204,7 @@ fn items_of_a_window_survive_a_kill(site: &Site) {
                 ["BF.MEXISTS", "window"].into_iter().chain(items.iter().map(|(_, item)| &**item)).collect();
             let replies = client.array(&words);
             for ((begin, item), reply) in items.iter().zip(replies) {
-                // Measured by this clock, the item was not added earlier and not looked up later.
+                // The clock was read before the add and is read after the lookup, so the lookup was within the window.
                 let is_due = begin.elapsed() < WINDOW;
                 assert!(!is_due || reply == redis::Value::Int(1), "{item} was acknowledged, and is lost");
                 drill.count("items within the window, none lost", u64::from(is_due));
@@ -251,7 +252,8 @@ fn counts_survive_a_kill(site: &Site) {
         let mut client = server.client();
         assert_eq!(client.int("COPY counts probe REPLACE"), 1);
         for (item, count) in &mut counts {
-            // Deletes it from the copy more often than it was added.
+            // Deletes the item from the copy more often than it was added. The number of successful deletions is its
+            // count.
             let words: Vec<&str> = ["BF.DEL", "probe"]
                 .into_iter()
                 .chain(std::iter::repeat_n(item.as_str(), *count + 2))

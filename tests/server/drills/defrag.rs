@@ -8,7 +8,7 @@ use crate::harness::{Client, Launch, Server, Site, Test, skip, tests, wait_until
 
 pub(super) const TESTS: &[Test] = tests![moved_filters_are_unchanged];
 
-/// Commands that create filters of every kind, with a key and a capacity. Unions are merged from others.
+/// Commands that create filters of every kind but unions. `$` is the key, `#` the capacity.
 const KINDS: [&str; 10] = [
     "BF.RESERVE $ 0.01 #",
     "BF.RESERVE $ 0.01 # COUNTING",
@@ -21,13 +21,13 @@ const KINDS: [&str; 10] = [
     "BF.IMPORT $ EMPTY SCHEME go-zero BITS #0 CAPACITY 50",
     "BF.INSERT $ ERROR 0.0001 ITEMS made",
 ];
-/// The sources of a union.
+/// The command that creates a union of filters of several kinds.
 const UNION: &str = "BF.MERGE $ kind-0 kind-2 kind-5 kind-6 FORCE";
 /// Items per filter.
 const ITEMS: usize = 40;
-/// Items that are checked of the filters with many segments, which the server moves in several calls.
+/// Number of items that are checked in a filter with many segments, which the server moves in several calls.
 const ITEMS_OF_MANY: usize = 1200;
-/// Number of segments above which it does so.
+/// Number of segments above which the server moves a filter in several calls.
 const SEGMENTS: i64 = 1000;
 /// Defragmentation cycles per second.
 const HZ: u64 = 100;
@@ -104,7 +104,7 @@ fn round(launch: Launch, drill: &mut Drill) {
             && client.info_number("active_defrag_key_hits") > 100
             && client.info_number("bf_bloom_defrag_hits") > 100
     });
-    // Meanwhile the server may still be moving memory.
+    // The server may still be moving memory during this check.
     kept.assert_same(&mut client);
     drill.count("checks", load.took_us.len() as u64);
     drill.count("filters kept", kept.keys.len() as u64);
@@ -122,7 +122,7 @@ fn round(launch: Launch, drill: &mut Drill) {
     after(&server, &mut client, &kept);
 }
 
-/// Creates filters of every kind side by side, and deletes all but the kept ones.
+/// Creates filters of every kind side by side, and deletes two thirds of them. Returns the keys of the others.
 fn fill(client: &mut Client, drill: &mut Drill) -> Vec<String> {
     let many: Vec<String> = (0..3).map(|number| format!("many-{number}")).collect();
     for (key, options) in many.iter().zip(["", "COUNTING ", "WINDOW 86400 "]) {
@@ -160,7 +160,7 @@ fn fill(client: &mut Client, drill: &mut Drill) -> Vec<String> {
     }
     let all = (0..count).map(|number| format!("filter-{number}")).chain(many);
     let (mut kept, mut gone) = (Vec::new(), Vec::new());
-    // Every kind in turn, because their number and three have no common divisor.
+    // Filters of every kind are kept, because the number of kinds and `KEPT` have no common divisor.
     all.enumerate()
         .for_each(|(number, key)| if number % KEPT == 0 { &mut kept } else { &mut gone }.push(key));
     for keys in gone.chunks(100) {
@@ -193,7 +193,7 @@ impl Load {
         let reply = client.int(&format!("BF.EXISTS {key} item-{}", drill.random.below(ITEMS)));
         self.took_us.push(u64::try_from(begin.elapsed().as_micros()).expect("a time"));
         assert_eq!(reply, 1, "{key} lost an item");
-        // Other filters are created, grow and are deleted, possibly between two calls for the same one.
+        // Other filters are created, grow and are deleted, possibly between two calls that move the same filter.
         let other = format!("other-{}", drill.random.below(20));
         match drill.random.below(8) {
             0 => drop(client.say(&format!("DEL {other}"))),

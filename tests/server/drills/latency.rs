@@ -13,7 +13,7 @@ pub(super) const TESTS: &[Test] = tests![light_commands_reply_correctly_under_he
 /// Size of the large filters and strings in a test. A soak on a machine with enough memory has larger ones.
 const TEST_BYTES: u64 = 16 << 20;
 const SOAK_BYTES: u64 = 1 << 30;
-/// Memory that must be available for the larger ones.
+/// Memory that must be available for filters of [`SOAK_BYTES`].
 const SOAK_AVAILABLE_BYTES: u64 = 8 << 30;
 /// Items per BF.MADD.
 const BATCH: usize = 100;
@@ -22,8 +22,7 @@ const KNOWN: usize = 1000;
 
 fn light_commands_reply_correctly_under_heavy_load(site: &Site) {
     let mut drill = Drill::new("latency", site, 1);
-    // Commands of the light load run between two of these.
-    let server = site.launch().with("client-output-buffer-limit normal 0 0 0").start();
+    let server = site.start();
     let phase = AtomicUsize::new(0);
     let is_over = AtomicBool::new(false);
     let size_bytes =
@@ -99,7 +98,7 @@ fn carry_on(server: &Server, phase: &AtomicUsize, is_over: &AtomicBool) -> Vec<(
         let begin = Instant::now();
         let reply = client.say(&line);
         let took_us = u64::try_from(begin.elapsed().as_micros()).expect("a time");
-        // The operation that it waited for has just ended, and its phase continues for a while.
+        // The heavy operation that delayed this command has just ended, but its phase continues for a while.
         samples.push((phase.load(Relaxed), took_us));
         match number % 3 {
             0 => assert_eq!(reply, "1", "{line}"),
@@ -117,8 +116,8 @@ struct Phase {
     name: &'static str,
     /// The time of its longest command, in microseconds.
     longest_us: u64,
-    /// The time that the server's main thread ran during the longest command, in microseconds. It is shorter than
-    /// that command if the machine is busy.
+    /// The longest time that the server's main thread ran during a command, in microseconds. It is shorter than the
+    /// time of that command if the machine is busy.
     ran_us: u64,
 }
 
@@ -199,7 +198,7 @@ impl Stage<'_> {
         }
     }
 
-    /// Returns the arguments that create a filter of the size. The capacity is computed from a small filter.
+    /// Returns the arguments that create a filter of `size_bytes` bytes. The capacity is computed from a small filter.
     fn creation(&mut self, options: &str) -> String {
         let probe = 1_000_000u64;
         self.client.say(&format!("BF.RESERVE probe 0.01 {probe} {options}"));
@@ -266,7 +265,7 @@ impl Stage<'_> {
         }
     }
 
-    /// Makes a small filter grow by a layer of that size.
+    /// Makes a small filter grow by a layer of about `size_bytes` bytes.
     fn grow(&mut self) {
         let growth = 32_768;
         let scaling = self.creation("EXPANSION 2");
@@ -280,7 +279,7 @@ impl Stage<'_> {
         self.client.say("DEL grown");
     }
 
-    /// Adds items while generations pass and are cleared.
+    /// Adds items while generations pass and expire.
     fn rotate(&mut self) {
         let creation = self.creation("PWINDOW 60000");
         // Long enough to keep the added items, and short enough for many generations to pass.
@@ -300,10 +299,10 @@ impl Stage<'_> {
         self.during("DEL of the window", |stage| assert_eq!(stage.heavily("DEL window"), "1"));
     }
 
-    /// The same with strings, to measure the server's own share.
+    /// Runs the same operations on strings, to measure the server's own share.
     fn strings(&mut self) {
         let last = self.size_bytes.min(SOAK_BYTES / 2) - 1;
-        // Strings have at most 512 MB, so two of them have the same size.
+        // A string has at most 512 MB, so two strings replace a filter of 1 GiB.
         let keys = if self.size_bytes > last + 1 { vec!["string-0", "string-1"] } else { vec!["string-0"] };
         self.during("strings: SETRANGE", |stage| {
             keys.iter().for_each(|key| drop(stage.heavily(&format!("SETRANGE {key} {last} x"))));

@@ -1,6 +1,6 @@
-//! Memory. Where there is none (at `maxmemory`, without and with eviction, and at the limit of the address space), a
-//! refused command changes nothing, and the server keeps running. Creating, filling and deleting filters of every kind
-//! repeatedly frees all of it.
+//! Out of memory (at `maxmemory`, without and with eviction, and at the limit of the address space), a refused command
+//! changes nothing, and the server keeps running. Filters of every kind that are created, filled and deleted repeatedly
+//! leak no memory.
 
 use super::{Drill, FILTERS, Truth};
 use crate::harness::{Client, Server, Site, Test, numbered, tests, wait_until};
@@ -14,9 +14,9 @@ pub(super) const TESTS: &[Test] = tests![
     short_lived_filters_leak_no_memory,
 ];
 
-/// Initial memory besides that of the filters.
+/// Memory between the used memory and the limit that a test sets.
 const ROOM_BYTES: u64 = 4 << 20;
-/// Memory that a client's buffers and a running command may add, as much as the server allows itself.
+/// Memory above the limit that the server may use for a client's buffers and a running command.
 const SLACK_BYTES: u64 = 8 << 20;
 
 /// Sets a limit slightly above the used memory. Returns it.
@@ -120,8 +120,8 @@ fn acknowledged_items_are_found_when_allocations_fail(site: &Site) {
     assert!(drill.figures.iter().any(|(name, refused)| *name == "commands refused" && *refused > 0));
 }
 
-/// Runs rounds of a drill, and asserts that they leave no memory allocated or resident. The first one allocates memory
-/// that is kept: buffers, tables, caches of the allocator.
+/// Runs rounds of a drill, and asserts that they leave no memory allocated or resident. The first round is not
+/// compared: it allocates memory that is kept, such as buffers, tables and caches of the allocator.
 fn leaks_no_memory(mut drill: Drill, server: &Server, round: impl Fn(&mut Client, &mut Drill)) {
     let mut client = server.client();
     round(&mut client, &mut drill);
@@ -147,7 +147,7 @@ fn short_lived_filters_leak_no_memory(site: &Site) {
     leaks_no_memory(drill, &site.start(), live);
 }
 
-/// Filters of one kind in a round.
+/// Number of filters of each kind in a round.
 const LIVES: u64 = 1000;
 
 /// Creates, fills and deletes filters of each kind in a script of the server. Filters of fixed size refuse some items.

@@ -125,7 +125,7 @@ impl Drill {
 }
 
 impl Drop for Drill {
-    /// Prints how to reproduce a failure, or else the numbers of the drill.
+    /// Prints how to reproduce a failure. Without one, writes the numbers of the drill to the table.
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!("{} failed in round {}; SOAK_SEED={}", self.name, self.rounds, self.seed);
@@ -156,7 +156,7 @@ fn choices(random: &mut Random, length: usize) -> Vec<u8> {
     (0..length.div_ceil(8)).flat_map(|_| random.next().to_le_bytes()).collect()
 }
 
-/// Filters of every kind: keys, and commands that create them. They are small, so that they grow.
+/// Filters of every kind: keys, and the options that create them. Most are small, so that they grow.
 const FILTERS: [(&str, &str); 10] = [
     ("unreserved", "ERROR 0.001"),
     ("own", "CAPACITY 50 ERROR 0.001"),
@@ -190,7 +190,7 @@ impl Truth {
         for (key, creation) in FILTERS {
             let key = self.key(key);
             let reply = client.say(&format!("BF.INSERT {key} {creation} ITEMS made"));
-            // An add may have made a filter anew that was evicted, of the default kind.
+            // If the filter was evicted, an add may have created a filter of the default kind under its key.
             let is_there = reply.starts_with('[') || reply.contains(" differs from the existing filter");
             assert!(is_there, "{key}: {reply}");
         }
@@ -217,7 +217,7 @@ impl Truth {
             ["BF.MADD", &key].into_iter().chain(items.iter().map(String::as_str)).collect();
         let Ok(reply) = client.try_call(&words) else { return false };
         let Value::Array(replies) = reply else {
-            // A cluster redirects to the node of the slot, and a full server refuses.
+            // No item was added: the server is loading, cannot save, is out of memory, or redirects to another node.
             assert!(
                 ["-LOADING", "-MOVED", "-ASK", "-MISCONF", "-TRYAGAIN", "-OOM"]
                     .iter()

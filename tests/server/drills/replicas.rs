@@ -1,5 +1,5 @@
 //! A primary and two replicas that exit on any error run every command that writes, while links are cut, replicas are
-//! configured differently and primaries change. In the end all have the same filters.
+//! configured differently and primaries change. After each round all servers have the same filters.
 
 use std::time::Duration;
 
@@ -57,7 +57,7 @@ fn replicas_agree_after_random_faults(site: &Site) {
     drill.count("partial resynchronisations of the last primary", client.info_number("sync_partial_ok"));
 }
 
-/// Makes one of them the primary of the others, which must be in sync.
+/// Makes one server the primary of the others. All servers must have the same data before.
 fn follow(servers: &[Server; 3], primary: usize) {
     assert_eq!(servers[primary].client().say("REPLICAOF NO ONE"), "+OK");
     for (number, server) in servers.iter().enumerate() {
@@ -102,7 +102,8 @@ fn event(primary: &Server, replica: &Server, random: &mut Random) {
         3 => {
             let way = random.choose(&["yes", "no"]);
             drop(primary.client().say(&format!("CONFIG SET repl-diskless-sync {way}")));
-            // Possibly more than the backlog can keep is written meanwhile.
+            // While the link is down, more may be written than the backlog holds. Then the replica needs a full
+            // synchronization.
             drop(client.say("CLIENT KILL TYPE master"));
             let big = "x".repeat(30_000);
             primary.client().say(&format!("SET filler {big}"));
@@ -172,7 +173,7 @@ fn write(client: &mut Client, input: &mut Input<'_>, payloads: &mut Vec<Vec<u8>>
 pub(super) fn load(client: &mut Client, key: &[u8]) {
     client.say("DEL copied");
     let reply = show(&try_travel(client, key, b"copied").expect("a connection"));
-    // Only a header above the limit is refused, and a key without a filter.
+    // A copy is refused only if its header is above the limit or if the key has no filter.
     let is_refused = ["-ERR filter would take", "-ERR not found", "-WRONGTYPE"]
         .iter()
         .any(|error| reply.starts_with(error));
@@ -197,7 +198,7 @@ impl Batch {
     }
 
     /// Checks that the copy has the items if they are live, and does not have them if they have expired. Returns the
-    /// numbers of both.
+    /// numbers of live and of expired items.
     fn check(&self, client: &mut Client, window_ms: u64) -> (u64, u64) {
         let from_ms = now_ms();
         let found = client.ones("BF.MEXISTS copy", &self.items);
@@ -224,7 +225,7 @@ fn a_window_is_dumped_while_it_is_written_to(site: &Site) {
     let replica = server.replica(launch());
     let mut client = server.client();
     while drill.goes_on() {
-        // Tables of several chunks, and small ones of several segments, which are split and joined.
+        // Odd rounds have tables of several chunks. Even rounds have small tables whose segments are split and joined.
         let (rate, window_ms, burst, filler) =
             if drill.rounds % 2 == 1 { ("1e-12", 5600, 3000, 3_000_000u64) } else { ("1e-6", 700, 1500, 0) };
         client.say("DEL src copy");

@@ -29,7 +29,7 @@ fn every_command_and_callback_runs_once(site: &Site) {
     client.say("FLUSHALL ASYNC");
     wait_until("all is freed", || client.info_number("lazyfree_pending_objects") == 0);
     for server in [replica, server] {
-        // The connection is closed without a reply.
+        // SHUTDOWN closes the connection without a reply.
         let _ = server.client().try_call(&["SHUTDOWN", "NOSAVE"]);
         let (status, _) = server.expect_end();
         assert!(status.success(), "{status}");

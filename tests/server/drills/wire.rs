@@ -21,7 +21,7 @@ fn random_commands_do_not_harm_the_server(site: &Site) {
     let names = commands(&mut control.client);
     let before = control.client.info_number("used_memory");
     while drill.goes_on() {
-        // Clients of a random protocol. New ones are used because the last ones may have selected a database.
+        // Each round has a new client of a random protocol, because the last client may have selected another database.
         let resp3 = drill.random.below(2) == 1;
         let mut client = Client::connect(server.port(), resp3).expect("connect");
         let mut payloads = Vec::new();
@@ -62,7 +62,7 @@ fn millis(begin: Instant) -> u64 {
     u64::try_from(begin.elapsed().as_millis()).unwrap_or(u64::MAX)
 }
 
-/// A filter that no other client writes to.
+/// A client with a filter that no other client writes to.
 struct Control {
     client: Client,
     items: u64,

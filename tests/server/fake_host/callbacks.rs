@@ -22,7 +22,8 @@ pub(super) extern "C" fn is_module_name_busy(_name: *const c_char) -> c_int {
 }
 
 /// # Safety
-/// Called with C strings only, where there is a context or a value that is being loaded; the format is `%s`.
+/// `format` must be `%s`, and `text` a C string. The first argument is a context or a value that is being loaded, and
+/// is not read.
 pub(super) unsafe extern "C" fn log(
     _: *mut c_void,
     _level: *const c_char,

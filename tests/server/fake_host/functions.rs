@@ -1,8 +1,8 @@
-//! The functions of the module API that loading the module and running its smaller commands need.
+//! The functions of the module API that the module needs in these tests.
 //!
 //! The API has variadic functions, which cannot be written in Rust. Here they have the number of arguments that the
 //! module passes. On Linux on x86-64 and AArch64 the first pointers and integers are passed in registers for variadic
-//! and other functions alike, so the call is the same. So is a call with more arguments than a function here reads.
+//! and other functions alike, so the call is the same. Arguments that a function here does not declare are ignored.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr;

@@ -1,4 +1,4 @@
-//! The fake host: its properties, what it recorded, and a module file loaded into it.
+//! The fake host: its properties, its records of the module's calls, and the loaded module file.
 
 use std::alloc::Layout;
 use std::cell::{Cell, RefCell};
@@ -28,10 +28,10 @@ pub(super) type OnEvent = unsafe extern "C" fn(*mut Context, Event, u64, *mut c_
 pub(super) struct TypeMethods {
     version: u64,
     load: unsafe extern "C" fn(*mut c_void, c_int) -> *mut c_void,
-    /// From saving to the callbacks of auxiliary data.
+    /// `rdb_save` to `aux_save`.
     _others: [*const c_void; 7],
     _aux_save_triggers: c_int,
-    /// From the effort of freeing to copying.
+    /// `free_effort` to `copy`.
     _more: [*const c_void; 3],
     /// Called with a context, the key's name and a pointer to the value.
     pub(super) defrag: unsafe extern "C" fn(*mut c_void, *mut c_void, *mut *mut c_void) -> c_int,
@@ -90,7 +90,7 @@ pub(super) struct State {
     pub(super) defaults: HashMap<String, String>,
     /// Bytes that the host keeps before every block.
     pub(super) front_bytes: usize,
-    /// Whether blocks are aligned only according to their size, in steps of 8 bytes.
+    /// Whether blocks whose size is an odd multiple of 8 bytes are aligned to 8 bytes only.
     pub(super) has_quanta: bool,
     /// Allocated blocks, with their layouts including the front.
     pub(super) blocks: HashMap<usize, Layout>,
@@ -100,16 +100,16 @@ pub(super) struct State {
     pub(super) defrag_cursor: c_ulong,
     /// How often the module freed or measured a block that the host had not allocated.
     pub(super) strange_blocks: u32,
-    /// The most bytes of large blocks that the host has memory for.
+    /// The maximum of `memory_bytes`; `None` means no limit.
     pub(super) memory_max_bytes: Option<usize>,
     /// Bytes of the large blocks of the module, and of the host's copies for it.
     pub(super) memory_bytes: usize,
-    /// The most bytes of these at one time.
+    /// The largest value of `memory_bytes` since the last [`Host::limit_memory`].
     pub(super) memory_peak_bytes: usize,
     /// How often a server would have aborted: it had no memory for a copy, or for a block that the module requested
     /// with a function that cannot fail.
     pub(super) aborts: u32,
-    /// Functions of the API that were looked up.
+    /// How often the module has looked up a function of the API.
     pub(super) lookups: usize,
     /// The lengths of the arguments of every replicated command.
     pub(super) replicated: Vec<Vec<usize>>,
@@ -119,8 +119,8 @@ thread_local! {
     static STATE: RefCell<State> = RefCell::default();
 }
 
-/// Accesses the state of this thread's host; `None` when the thread is ending, where a module may still free
-/// something.
+/// Runs `body` with the state of this thread's host. Returns `None` when the thread is ending: a module may still free
+/// blocks then.
 pub(super) fn try_with<T>(body: impl FnOnce(&mut State) -> T) -> Option<T> {
     STATE.try_with(|state| body(&mut state.borrow_mut())).ok()
 }
@@ -129,7 +129,7 @@ pub(super) fn with<T>(body: impl FnOnce(&mut State) -> T) -> T {
     try_with(body).expect("a host on this thread")
 }
 
-/// Returns the status of a function, which a test may have set to fail.
+/// Returns the status of a function: [`ERR`] if the test makes it fail, else [`OK`].
 pub(super) fn status_of(name: &str) -> c_int {
     if with(|state| state.failing.contains(name)) { ERR } else { OK }
 }
@@ -151,11 +151,12 @@ unsafe extern "C" fn get_api(name: *const c_char, place: *mut *const c_void) -> 
     OK
 }
 
-/// A host with a module that is loaded, or will be.
+/// A host, and the module file that [`Self::load`] loads into it.
 pub(crate) struct Host {
     library: Library,
     context: Box<Context>,
-    /// The directory with a copy of the module: a file that is loaded twice would be one module with one state.
+    /// The directory of this host's copy of the module file. Hosts that open the same file would share one module and
+    /// its state.
     _dir: TempDir,
 }
 
@@ -165,7 +166,7 @@ impl Host {
         Self::with(site, |_| ())
     }
 
-    /// Returns such a host with another state.
+    /// Returns a host with every function, whose state `change` has changed. The module is not loaded yet.
     pub(crate) fn with(site: &Site, change: impl FnOnce(&mut State)) -> Self {
         with(|state| {
             *state = State::default();
@@ -179,7 +180,8 @@ impl Host {
         Self { library, context: Box::new(Context { get_api }), _dir: dir }
     }
 
-    /// Limits the memory for large blocks to the current bytes and `more_bytes`. Returns the current bytes.
+    /// Limits the memory for large blocks to `more_bytes` above the current bytes; `None` removes the limit. Returns
+    /// the current bytes.
     pub(crate) fn limit_memory(&self, more_bytes: Option<usize>) -> usize {
         with(|state| {
             state.memory_peak_bytes = state.memory_bytes;

@@ -1,7 +1,7 @@
-//! Memory: every allocated block is recorded, so that freeing any other block is detected. A block may have a front
-//! of 8 bytes, as in servers that keep its size there: the module gets the bytes after it, with an alignment of
-//! exactly 8. The same holds for blocks of an odd multiple of 8 bytes if the host has quanta, as jemalloc built with
-//! `--with-lg-quantum=3`.
+//! Memory: every allocated block is recorded, so that freeing any other block is detected. A block may have a front of
+//! 8 bytes, as in servers that keep its size there: the module gets the bytes after it, with an alignment of exactly 8.
+//! If the host has quanta, blocks of an odd multiple of 8 bytes have such a front: jemalloc built with
+//! `--with-lg-quantum=3` aligns them to 8 bytes only.
 
 use std::alloc::{self, Layout};
 use std::ffi::c_void;
@@ -9,16 +9,16 @@ use std::ptr;
 
 use super::host::{try_with, with};
 
-/// Alignment of all blocks without their front.
+/// Alignment of a block together with its front.
 const ALIGN_BYTES: usize = 16;
 
-/// Returns the bytes before a block of this size.
+/// Returns the length of the front of a new block of this size.
 fn front_bytes_of(size: usize) -> usize {
     let is_odd = !size.next_multiple_of(8).is_multiple_of(ALIGN_BYTES);
     with(|state| if state.has_quanta && is_odd { 8 } else { state.front_bytes })
 }
 
-/// Returns the bytes before an existing block.
+/// Returns the length of the front of an existing block.
 fn front_bytes_at(block: usize) -> usize {
     block % ALIGN_BYTES
 }
@@ -60,10 +60,10 @@ pub(super) fn give_back(size: usize) {
     }
 }
 
-/// What a new block that is not zeroed is filled with.
+/// The byte that fills a new block that is not zeroed.
 const GARBAGE: u8 = 0xC7;
 
-/// Returns the address after the front of a new block.
+/// Records a new block. Returns the address after its front.
 fn handed_out(start: *mut u8, layout: Layout, size: usize) -> *mut c_void {
     // SAFETY: the layout is larger than the front.
     let block = unsafe { start.add(front_bytes_of(size)) };

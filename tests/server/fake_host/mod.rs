@@ -1,4 +1,4 @@
-//! Loads the module into hosts that differ from every server: without a function, or with one that fails.
+//! Loads the module into hosts that differ from every server: a function is missing or fails, or there is no memory.
 //!
 //! This program is the host: it opens the module as a server does and gives it functions. Every test checks that the
 //! module frees only blocks that the host has allocated.
@@ -93,15 +93,16 @@ fn a_host_with_every_function_loads_the_module(site: &Site) {
     assert_eq!(host.call(&["bf.madd", "k", "a", "b", "a"]), "*3 1 1 0");
 }
 
-/// Redis on musl without jemalloc returns such blocks, and hash tables consist of vectors of 16 bytes.
+/// Redis on musl without jemalloc returns such blocks, but hash tables need an alignment of 16 bytes.
 fn blocks_aligned_to_8_bytes_are_supported(site: &Site) {
     use_hash_tables(Host::with(site, |state| state.front_bytes = 8));
 }
 
-/// The jemalloc of servers returns such blocks, of 24, 40 and 56 bytes.
+/// The servers' jemalloc aligns blocks of 24, 40 and 56 bytes to 8 bytes only.
 fn blocks_aligned_by_their_size_are_supported(site: &Site) {
     use_hash_tables(Host::with(site, |state| state.has_quanta = true));
-    // As in Redis 7.0. Every block of a hash table must be requested with an aligned size.
+    // As in Redis 7.0. The module must request each block of a hash table with a size that is a multiple of its
+    // alignment.
     use_hash_tables(Host::with(site, |state| {
         state.has_quanta = true;
         state.missing.extend(OPTIONAL);
@@ -110,7 +111,7 @@ fn blocks_aligned_by_their_size_are_supported(site: &Site) {
 
 fn use_hash_tables(mut host: Host) {
     assert!(host.load(&[]), "{}", host.log());
-    // The arguments go through a hash table that grows. The only key has no filter.
+    // BF.MERGE puts its sources into a hash table, which grows. The only key is vacant.
     let sources: Vec<String> = (0..500).map(|source| format!("source-{source}")).collect();
     let merge: Vec<&str> =
         ["bf.merge", "dest"].into_iter().chain(sources.iter().map(String::as_str)).collect();
@@ -185,7 +186,7 @@ fn every_failed_registration_is_logged(site: &Site) {
     }
 }
 
-/// Returns the names of settings that were registered, or tried, without the prefix of the module.
+/// Returns the names without the module's prefix under which it has registered settings, or has tried to.
 fn plain_names() -> Vec<String> {
     let plain = with(|state| state.settings.clone()).into_iter().filter(|(_, flags)| flags & UNPREFIXED != 0);
     plain.map(|(name, _)| name).collect()
@@ -193,7 +194,7 @@ fn plain_names() -> Vec<String> {
 
 fn plain_names_of_settings_depend_on_what_the_host_accepts(site: &Site) {
     for version in [DEVELOPMENT_BUILD, 0x07_04_00, 0x08_00_02] {
-        // Every setting has a name of each kind.
+        // Every setting has two names: with the module's prefix and without it.
         let mut host = Host::with(site, |state| state.version = version);
         assert!(host.load(&["ERROR_RATE", "0.02"]), "{}", host.log());
         assert_eq!(host.log(), "");
@@ -202,7 +203,7 @@ fn plain_names_of_settings_depend_on_what_the_host_accepts(site: &Site) {
             ("0.02".into(), "0.02".into())
         );
         assert_eq!(plain_names().len() * 2, with(|state| state.settings.len()));
-        // One plain name is tried, and the refusal is one line of the log.
+        // The module tries one plain name only. Its refusal is one line of the log.
         let mut host = Host::with(site, |state| (state.version, state.refused_flags) = (version, UNPREFIXED));
         assert!(host.load(&["ERROR_RATE", "0.02"]), "{}", host.log());
         assert_eq!(host.default_of("error-rate"), "0.02");
@@ -231,7 +232,7 @@ fn atomic_slot_migration_is_enabled_if_the_host_supports_it(site: &Site) {
         for (is_valkey, known_options, expected) in [
             (true, 0x3F, true),
             (true, 0x1F, false),
-            // The bit is Valkey's; its meaning in a future Redis is unknown.
+            // Only Valkey defines this bit. Its meaning in a future Redis is unknown.
             (false, 0x3F, false),
         ] {
             let mut host = Host::with(site, |state| {
@@ -253,7 +254,7 @@ fn a_taken_name_is_explained(site: &Site) {
     }
 }
 
-/// The server loads the same file again after MODULE LOAD. Threads of the module may read the table of functions then.
+/// MODULE LOAD of a loaded file calls the module again. Its threads may read the table of functions at that time.
 fn a_second_load_looks_no_function_up(site: &Site) {
     let mut host = Host::new(site);
     assert!(host.load(&[]), "{}", host.log());
@@ -271,7 +272,7 @@ fn a_refused_load_leaves_no_settings(site: &Site) {
     let mut host = Host::with(site, |state| state.failing.extend(["CreateCommand"]));
     assert!(!host.load(&["ERROR_RATE", "0.5", "INITIAL_SIZE", "7"]));
     assert_eq!((host.default_of("error-rate"), host.default_of("initial-size")), ("0.5".into(), "7".into()));
-    // The same module at the same address, as with a library that cannot be unloaded.
+    // Loads the same module at the same address again. This happens in a server if the library cannot be unloaded.
     with(|state| state.failing.clear());
     assert!(host.load(&["INITIAL_SIZE", "8"]), "{}", host.log());
     assert_eq!((host.default_of("error-rate"), host.default_of("initial-size")), ("0.01".into(), "8".into()));
@@ -280,7 +281,7 @@ fn a_refused_load_leaves_no_settings(site: &Site) {
 fn failed_replication_is_logged(site: &Site) {
     let mut host = Host::with(site, |state| state.failing.extend(["Replicate"]));
     assert!(host.load(&[]), "{}", host.log());
-    // The change stays, and the client must not repeat the command.
+    // The change stays, so the reply is no error: the client must not repeat the command.
     assert_eq!(host.call(&["bf.add", "k", "a"]), "1");
     let log = host.log();
     assert!(log.contains("BF.INSERT; replicas"), "{log}");

@@ -1,4 +1,4 @@
-//! Active defragmentation by a host that moves every block and stops after each.
+//! Active defragmentation by a host that moves every block, and tells the module to stop whenever it asks.
 
 use std::ffi::{c_int, c_ulong, c_void};
 use std::ptr;
@@ -51,7 +51,7 @@ pub(super) unsafe extern "C" fn defrag_cursor_get(_: *mut c_void, cursor: *mut c
     OK
 }
 
-/// Moves the value of the key. Returns the number of calls, and of moved blocks.
+/// Moves all blocks of the key's value. Returns the number of calls of the module, and of moved blocks.
 fn defragment(data_type: &str) -> (usize, usize) {
     let (methods, mut value) = with(|state| {
         (state.defrag_cursor, state.moved_blocks) = (0, 0);
@@ -70,9 +70,9 @@ fn defragment(data_type: &str) -> (usize, usize) {
 
 pub(super) fn every_block_of_a_filter_can_be_moved(site: &Site) {
     let scheme = ["bf.import", "k", "EMPTY", "SCHEME", "go-zero", "BITS", "1000", "CAPACITY", "10"];
-    // The struct, a list of layers, and the bits of each layer are one block each. So are a policy other than a
-    // promise, and a hash and layout that are not everbloom's. A table beside layers is one more, the history of a
-    // window another. The directory of several segments has three blocks. Each layer and each segment takes a call.
+    // Each of these is one block: the struct, the bits of a layer, a list of layers, a table beside layers, a policy
+    // other than a promise, a hash and layout other than everbloom's, the history of a window, and a segment. The
+    // directory of several segments has three blocks. Each layer and each segment takes one call.
     type Blocks = fn(usize) -> usize;
     let kinds: [(&str, &[&str], usize, Blocks); 7] = [
         ("everbloom", &["bf.reserve", "k", "0.01", "10", "FORMAT", "everbloom"], 9000, |calls| 6 + calls),
@@ -107,7 +107,7 @@ pub(super) fn every_block_of_a_filter_can_be_moved(site: &Site) {
     }
 }
 
-/// A step is bounded: blocks that no allocator could place better are not moved.
+/// A step of defragmentation is bounded: the module does not move large blocks, which no allocator could place better.
 pub(super) fn large_blocks_stay_where_they_are(site: &Site) {
     // An array of 120 KB, and one of 1.2 MB.
     for (capacity, blocks) in [("100000", 2), ("1000000", 1)] {
@@ -120,7 +120,7 @@ pub(super) fn large_blocks_stay_where_they_are(site: &Site) {
     }
 }
 
-/// Returns the header of a union, for BF.LOADCHUNK: with its single key this host cannot merge.
+/// Returns the header of a union, for BF.LOADCHUNK. This host has a single key, so it cannot run BF.MERGE.
 fn union_header() -> Vec<u8> {
     let (mut filter, mut other) =
         (plain(promise(0.01, 100, 2)), redisbloom(0.01, 10, RedisBloomOptions::SCALING, 2));
@@ -144,7 +144,8 @@ pub(super) fn every_block_of_a_union_can_be_moved(site: &Site) {
     for _ in 0..2 {
         let (calls, blocks) = defragment("everbloom");
         assert!(calls > 2);
-        // Struct, policy, layers, the hash and layout of one of them, the table, and the origin of the header.
+        // Six blocks besides bits and segments: the struct, the policy, the list of layers, the hash and layout of one
+        // layer, the table, and the origin of the header.
         assert_eq!(blocks, 6 + calls);
         assert_eq!(host.call(&command("bf.mexists")), format!("*1000{}", " 1".repeat(1000)));
     }

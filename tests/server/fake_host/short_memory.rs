@@ -1,16 +1,17 @@
-//! Hosts with little memory: the module is refused blocks, and a host that has no memory for a copy aborts.
+//! Hosts with little memory: they refuse blocks to the module, and abort if they have no memory for a copy of their
+//! own.
 
 use super::OPTIONAL;
 use super::host::{Host, with};
 use crate::harness::Site;
 
-/// The first iterator of a dump: this host has no random numbers.
+/// The iterator of the first chunk after the header. It is constant, because the random bytes of this host are.
 const FIRST_ITERATOR: u64 = (1 << 52) + 0x5A5A_5A5A_5A5A_5A5A % (1 << 51);
 
-/// Items of the large commands, of two bytes each.
+/// The number of items in a packed batch. Each has two bytes.
 const ITEMS: u16 = 60_000;
 
-/// Returns a batch of different items, packed.
+/// Returns a packed batch of distinct items.
 fn packed() -> Vec<u8> {
     (0..ITEMS).flat_map(u16::to_le_bytes).collect()
 }
@@ -22,7 +23,7 @@ fn loaded(site: &Site, is_redis_7_0: bool) -> Host {
     host
 }
 
-/// Redis 7.0 has no fallible calloc, so the module clears blocks itself: the host fills them with garbage.
+/// Redis 7.0 has no fallible calloc, so the module must clear blocks itself. The host fills new blocks with garbage.
 pub(super) fn large_blocks_are_clear_without_calloc(site: &Site) {
     for capacity in ["100", "40000", "60000", "1000000", "30000000"] {
         let mut host = loaded(site, true);
@@ -37,14 +38,14 @@ pub(super) fn large_blocks_are_clear_without_calloc(site: &Site) {
 /// The words of a command.
 type Words = Vec<Vec<u8>>;
 
-/// Returns names, the commands before, and the command that lacks memory.
+/// Returns the cases: a name, the commands that prepare the host, and the command that runs with too little memory.
 fn cases() -> Vec<(&'static str, Vec<Words>, Words)> {
     let words = |line: &str| line.split(' ').map(|word| word.as_bytes().to_vec()).collect::<Vec<_>>();
     let items: Vec<Vec<u8>> = (0..8000).map(|item| format!("item-{item}").into_bytes()).collect();
     let with_items = |line: &str| [words(line), items.clone()].concat();
     let with_batch = |line: &str| [words(line), vec![packed()]].concat();
     let reserve = words("bf.reserve k 0.01 100000");
-    // It becomes full in the middle of a command, and only the items before that are replicated.
+    // This filter becomes full in the middle of a command. Only the items that it has accepted are replicated.
     let small = words("bf.reserve k 0.01 30000 NONSCALING");
     vec![
         ("a large filter", vec![], words("bf.reserve k 0.01 1000000")),
@@ -70,7 +71,7 @@ fn cases() -> Vec<(&'static str, Vec<Words>, Words)> {
     ]
 }
 
-/// Returns the host after the commands before a case, and the value of its key.
+/// Returns a host that has run the commands `before`.
 fn prepared(site: &Site, is_redis_7_0: bool, before: &[Words]) -> Host {
     let mut host = loaded(site, is_redis_7_0);
     for line in before {
@@ -81,8 +82,8 @@ fn prepared(site: &Site, is_redis_7_0: bool, before: &[Words]) -> Host {
     host
 }
 
-/// Runs every command with less and less memory. The host never lacks memory for its own copies, and a command that
-/// fails has changed nothing.
+/// Runs every command with limits from no memory to all that it needs. The host never lacks memory for its own copies,
+/// and a command that fails has changed nothing.
 pub(super) fn commands_without_memory_are_refused_before_a_change(site: &Site) {
     const STEPS: usize = 12;
     for is_redis_7_0 in [false, true] {
@@ -115,7 +116,7 @@ pub(super) fn commands_without_memory_are_refused_before_a_change(site: &Site) {
                         "{context}"
                     );
                 }
-                // Without memory for growth, the filter refuses the rest of the items.
+                // A filter without memory to grow refuses the remaining items. Such a reply is not compared.
                 if !has_failed && !reply.contains('!') && !reply.contains("-ERR") {
                     assert!(reply == expected || name == "a counted batch", "{context}");
                     assert_eq!(host.take_replicated(), replicated, "{context}");
@@ -138,14 +139,14 @@ pub(super) fn large_arguments_are_replicated_without_a_copy(site: &Site) {
         with(|state| state.memory_peak_bytes) - bytes
     );
     let replicated = host.take_replicated();
-    // BF.INSERT with the options of the new filter, and the items that were added.
+    // The replicated command is BF.INSERT with the options of the new filter, and the items that were added.
     assert_eq!(replicated.len(), 1, "{replicated:?}");
     assert_eq!(replicated[0].iter().rev().take(3).collect::<Vec<_>>(), [&1, &20_000, &5]);
     let mut host = loaded(site, false);
     let batch = [b"small".as_slice(), &item, b"a", &item].join(&b"\n"[..]);
     let bytes = host.limit_memory(None);
     host.call(&[b"bf.bulkadd".as_slice(), b"k", b"COUNT", b"LINES", &batch]);
-    // The memory for the case that some items are refused.
+    // The limit includes the memory that is preallocated for the case that some items are refused.
     assert!(
         with(|state| state.memory_peak_bytes) < bytes + 2 * batch.len(),
         "{}",

@@ -17,7 +17,7 @@ pub(crate) const TESTS: &[Test] = tests![
     the_order_of_fields_before_1_0_is_refused_with_an_explanation,
 ];
 
-/// Asserts that the filters under the keys of cases are dumped as they were recorded.
+/// Asserts that DUMP returns the recorded filter of a case.
 fn assert_dumps(client: &mut Client, case: &Case) {
     let dumped = Payload::read(&client.bytes(&["DUMP", case.key.as_str()]));
     let recorded = Payload::read(&case.payload);
@@ -93,7 +93,7 @@ fn recorded(case: &Case, name: &str) -> Option<String> {
     })
 }
 
-/// Returns the expected Size. It differs between releases, whose structs have other sizes.
+/// Returns the expected Size. It differs from the recorded one if the release had structs of other sizes.
 fn expected_size(case: &Case, client: &mut Client) -> Option<String> {
     let size: u64 = recorded(case, "Size")?.parse().unwrap();
     let layers = client.array(&["BF.DEBUG", case.key.as_str()]).len() as u64 - 1;
@@ -110,7 +110,7 @@ fn expected_size(case: &Case, client: &mut Client) -> Option<String> {
     Some(size.to_string())
 }
 
-/// Returns a server that has every recorded filter. Those of RedisBloom 1.1 are described as of 2.0.
+/// Returns a server that has every recorded filter. It reads those of RedisBloom 1.1 as filters of 2.0.
 fn restored(site: &Site) -> (Server, Vec<Case>) {
     let (server, cases) = (site.start(), cases());
     let mut client = server.client();
@@ -141,7 +141,8 @@ fn every_filter_is_described_as_recorded(site: &Site) {
                 Some(_) if word == "EXPANSION" && case.json["case"] == "fixed" => assert_eq!(actual, "[nil]"),
                 Some(value) => assert_eq!(actual, format!("[{value}]"), "{key} {word}"),
                 None if case.producer == "valkey-bloom-0.1.0" => {
-                    // It had no such field. Its rate was a float: the requested rate is shown, as a decimal.
+                    // valkey-bloom 0.1.0 had no such field, and stored the rate as a float. The requested rate is shown
+                    // as a decimal.
                     let rate = case.reserve_words().first().map_or(0.001, |word| word.parse().unwrap());
                     if word == "ERROR" {
                         assert_eq!(actual, format!("[\"{rate}\"]"), "{key}");
@@ -163,8 +164,7 @@ fn every_filter_is_described_as_recorded(site: &Site) {
     }
 }
 
-/// Asserts that BF.DEBUG is exactly RedisBloom's, except for 1.0's, which lacked a word and had another form of the
-/// rate.
+/// Asserts that BF.DEBUG replies exactly as RedisBloom does. RedisBloom 1.0 did not show the width of the hash.
 fn assert_debug(client: &mut Client, case: &Case) {
     let Some(expected) = case.json["debug"].as_array() else { return };
     let expected: Vec<&str> = expected.iter().map(|line| line.as_str().unwrap()).collect();
@@ -257,14 +257,14 @@ fn filters_of_redisbloom_1_1_need_their_option(site: &Site) {
     assert_eq!(client.say("DEBUG RELOAD"), "+OK");
     for case in &ambiguous {
         case.assert_replies(&mut client, &case.key);
-        // Copies keep this.
+        // A copy is read as of 1.1 even after the setting has changed.
         assert_eq!(client.say(&format!("COPY {} copy", case.key)), "1");
         set(&mut client, "no");
         case.assert_replies(&mut client, "copy");
         set(&mut client, "yes");
         client.say("DEL copy");
     }
-    // The same bytes but other replies, so the digests differ.
+    // The bytes are the same but the replies are not, so the digests differ.
     for (right, wrong) in digests(&mut client).iter().zip(&wrong) {
         assert_ne!(right, wrong);
     }
@@ -281,7 +281,7 @@ fn the_order_of_fields_before_1_0_is_refused_with_an_explanation(site: &Site) {
     client.say("BF.INSERT k FORMAT valkey-bloom CAPACITY 10 ITEMS a");
     let payload = client.bytes(&["DUMP", "k"]);
     client.say("DEL k");
-    // Header: type, id, four fields and the mark of the seed; then capacity (02 0a), items (02 01), slice, end.
+    // Header: type, id, four fields, and whether the seed is random; then capacity (02 0a), items (02 01), slice, end.
     let head = 1 + 9 + 2 + 2 + 9 + 9 + 2;
     assert_eq!(payload[head..head + 5], [2, 10, 2, 1, 5], "capacity, items and a string");
     let end = payload.len() - 11;

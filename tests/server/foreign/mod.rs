@@ -1,5 +1,5 @@
-//! Filters that other modules wrote, in real servers: the recordings of tests/fixtures. Those whose bytes determine
-//! their hash are in `kinds`, so journeys have them.
+//! Loads filters that other modules wrote, the recordings of tests/fixtures, into real servers. Recordings whose bytes
+//! determine their hash are also in `kinds`, so `journeys` tests them.
 
 mod formats;
 pub(crate) mod streams;
@@ -13,7 +13,7 @@ pub(crate) const SUBJECTS: &[(&str, &[Test])] =
 /// The producer whose filters do not show their hash.
 pub(crate) const AMBIGUOUS: &str = "redisbloom-1.1.1";
 
-/// The setting for these filters.
+/// The setting with which a server reads filters of RedisBloom as of release 1.1.
 pub(crate) const ASSUME: &str = "bf.assume-redisbloom-1-1 yes";
 
 /// Returns every recorded filter of other modules.
@@ -30,7 +30,7 @@ impl Case {
         if self.is_redisbloom() { "MBbloom--" } else { "bloomfltr" }
     }
 
-    /// Returns whether it was recorded in the current encoding.
+    /// Returns whether the filter was recorded in the current encoding of its module.
     pub(crate) fn is_newest_encoding(&self) -> bool {
         let older = ["redisbloom-1.0.3", AMBIGUOUS, "redisbloom-2.0.3", "valkey-bloom-0.1.0"];
         !older.contains(&self.producer)
@@ -52,7 +52,7 @@ impl Case {
         self.assert_lookups(client, key);
     }
 
-    /// Asserts that lookups in the filter under a key reply as they did where it was recorded.
+    /// Asserts that lookups in the filter under a key reply as recorded.
     pub(crate) fn assert_lookups(&self, client: &mut Client, key: &str) {
         let members = lookups(client, key, &self.members);
         assert!(members.iter().all(|reply| *reply == '1'), "{key} lost a member of {}", self.key);
@@ -67,7 +67,7 @@ pub(crate) fn lookups(client: &mut Client, key: &str, items: &[Vec<u8>]) -> Vec<
     replies.map(|reply| show(&reply).chars().next().unwrap()).collect()
 }
 
-/// Writes another version of snapshots into the footer of a payload.
+/// Sets the version of snapshots in the footer of a payload.
 pub(crate) fn set_snapshot_version(payload: &mut [u8], version: u16) {
     let at = payload.len() - 10;
     payload[at..at + 2].copy_from_slice(&version.to_le_bytes());

@@ -106,7 +106,7 @@ fn commands_of_valkey_bloom_create_its_filters(site: &Site) {
         in_step(&mut client, 2);
         assert_eq!(client.say("TYPE a"), "+bloomfltr");
         assert_eq!(client.say("TYPE b"), "+bloomfltr");
-        // The payload of this command, made by valkey-bloom 1.0.1.
+        // These are the bits that valkey-bloom 1.0.1 sets for this command.
         let payload = client.bytes(&["DUMP", "a"]);
         let bits = [0x00, 0x21, 0x00, 0x20, 0x00, 0x00];
         assert!(payload.windows(6).any(|window| window == bits), "{payload:x?}");
@@ -137,7 +137,7 @@ fn equal_seed_halves_are_refused_only_from_clients(site: &Site) {
     assert_eq!(client.ask(&insert("asked", &other)), "[1]");
     let reply = client.ask(&insert("asked", &seed));
     assert!(reply.starts_with("-ERR SEED differs from the existing filter"), "{reply}");
-    // From a payload, a snapshot and a rewritten append-only file.
+    // Equal halves are accepted from a payload, a snapshot and a rewritten append-only file.
     assert_eq!(client.ask(&[b"RESTORE", b"restored".as_slice(), b"0", &payload]), "+OK");
     for item in 0..1000 {
         client.say(&format!("BF.ADD restored {item}"));

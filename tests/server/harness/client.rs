@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use redis::Value;
 
-/// A longer wait means that the server hangs.
+/// Time limit for a reply. Exceeding it means that the server hangs.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A connection whose replies are values. An error reply is a value too.
@@ -27,7 +27,7 @@ impl Client {
         })
     }
 
-    /// Sends one command. Returns errors of the connection only.
+    /// Sends one command and returns its reply, which may be an error reply. Fails only if the connection does.
     pub(crate) fn try_call<A: AsRef<[u8]>>(&mut self, args: &[A]) -> redis::RedisResult<Value> {
         self.raw.send(&packed(args))?;
         self.receive()
@@ -78,12 +78,12 @@ impl Client {
         self.array(&words)
     }
 
-    /// Sends such a command. Returns the number of replies 1.
+    /// Sends a command as [`Self::many`] does. Returns how many of its replies are 1.
     pub(crate) fn ones<A: AsRef<[u8]>>(&mut self, line: &str, items: &[A]) -> usize {
         self.many(line, items).iter().filter(|reply| **reply == Value::Int(1)).count()
     }
 
-    /// Returns a number of BF.INFO.
+    /// Returns a field of BF.INFO that is a number.
     pub(crate) fn field(&mut self, key: &str, name: &str) -> u64 {
         let reply = self.say(&format!("BF.INFO {key} {name}"));
         reply.trim_matches(['[', ']']).parse().unwrap_or_else(|_| panic!("{name} of {key}: {reply}"))
@@ -112,13 +112,13 @@ impl Client {
         text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':').map(str::to_owned))
     }
 
-    /// Returns a number among the fields of INFO.
+    /// Returns a field of INFO that is a number.
     pub(crate) fn info_number(&mut self, field: &str) -> u64 {
         let value = self.info(field).unwrap_or_else(|| panic!("INFO has no field {field}"));
         value.parse().unwrap_or_else(|_| panic!("INFO {field}:{value} is no number"))
     }
 
-    /// Returns the digest of a key's value, after a check of its form.
+    /// Returns the digest of a key's value. Panics if the digest is empty.
     pub(crate) fn digest(&mut self, key: &str) -> String {
         let digests = self.array(&["DEBUG", "DIGEST-VALUE", key]);
         let [digest] = digests.as_slice() else { panic!("one digest expected for {key}") };
@@ -128,8 +128,8 @@ impl Client {
     }
 }
 
-/// A connection that returns the exact bytes of each reply. Stopping and continuing the process interrupts a read that
-/// has a time limit: `read_until` and `read_exact` then read on.
+/// A connection that returns the exact bytes of each reply. If this process is stopped and continued, the system
+/// interrupts a read that has a time limit. `read_until` and `read_exact` retry such a read.
 pub(crate) struct Raw {
     stream: BufReader<TcpStream>,
 }
@@ -212,7 +212,7 @@ impl Raw {
     }
 }
 
-/// Returns one command in the protocol of clients.
+/// Returns a command in RESP, as a client sends it.
 pub(crate) fn packed<A: AsRef<[u8]>>(args: &[A]) -> Vec<u8> {
     let mut bytes = format!("*{}\r\n", args.len()).into_bytes();
     for arg in args {
@@ -243,7 +243,7 @@ pub(crate) fn show(value: &Value) -> String {
         Value::Double(number) => format!(",{number}"),
         Value::Boolean(flag) => if *flag { "#t" } else { "#f" }.to_owned(),
         Value::VerbatimString { text, .. } => format!("={text}"),
-        // The client splits an error at its first space. Joined again it is the text as sent.
+        // The `redis` crate splits an error at its first space. Joining the parts restores the text.
         Value::ServerError(error) => match error.details() {
             Some(details) => format!("-{} {details}", error.code()),
             None => format!("-{}", error.code()),

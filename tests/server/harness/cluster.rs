@@ -8,7 +8,7 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// Starts the nodes. The first `owners` of them have equal shares of the slots, and the others none.
+    /// Starts the nodes. The first `owners` nodes get equal shares of the slots, and the others get none.
     pub(crate) fn start(launches: impl IntoIterator<Item = Launch>, owners: usize) -> Self {
         let nodes = launches.into_iter().map(|launch| launch.in_cluster().start()).collect();
         let cluster = Self { nodes };
@@ -62,7 +62,7 @@ impl Cluster {
         assert_eq!(self.client(from).say(&line), "+OK");
     }
 
-    /// Ends the move of a slot. All primaries get the new owner: one without it may redirect clients
+    /// Ends the move of a slot. Tells all primaries the new owner: a primary that does not know it may redirect clients
     /// back, or claim the slot.
     pub(crate) fn end_move(&self, slot: i64, to: usize) {
         let line = format!("CLUSTER SETSLOT {slot} NODE {}", self.id(to));
@@ -76,8 +76,8 @@ impl Cluster {
     }
 
     /// Waits until all nodes agree on the owner and the epoch of every slot. A node that gets a slot claims it with the
-    /// highest epoch that it knows. If it does not know the epoch of the last move, a node that receives both claims
-    /// later assigns the slot to the last owner, which no longer has its keys.
+    /// highest epoch that it knows. If it does not know the epoch of the slot's previous move, a node that receives
+    /// both claims assigns the slot to the previous owner, which no longer has the keys.
     pub(crate) fn settle(&self) {
         wait_until("nodes agree", || {
             let views = self.nodes.iter().map(|node| {
@@ -91,12 +91,12 @@ impl Cluster {
     }
 }
 
-/// Returns the reply of CLUSTER to a word.
+/// Returns the reply of a subcommand of CLUSTER.
 fn text(client: &mut Client, word: &str) -> String {
     String::from_utf8(client.bytes(&["CLUSTER", word])).unwrap()
 }
 
-/// Returns the slots in a line of CLUSTER NODES: name, epoch and the slots that are not migrating.
+/// Returns a node's id, epoch and slots from a line of CLUSTER NODES, without the entries of slots that are moving.
 fn owned(line: &str) -> String {
     let words: Vec<&str> = line.split(' ').collect();
     let slots = words[8..].iter().filter(|slots| !slots.starts_with('['));

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use libtest_mimic::{Arguments, Completion, Trial};
 
-/// One test: its name, which states what holds, and its function.
+/// A test: its name, which states the behaviour that it checks, and its function.
 pub(crate) type Test = (&'static str, fn(&Site));
 
 /// Lists tests with the names of their functions, so that writing a name once registers a test. A function that is
@@ -65,8 +65,8 @@ pub(crate) fn trials<'t>(
     trials
 }
 
-/// Runs the tests of the command line, with twice as many threads as processors, because tests wait for servers half
-/// of the time.
+/// Runs the tests that the command line selects, with twice as many threads as processors, because tests wait for
+/// servers half of the time.
 pub(crate) fn run_trials(mut arguments: Arguments, trials: Vec<Trial>) -> ExitCode {
     let processors = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
     arguments.test_threads.get_or_insert(2 * processors);
@@ -85,7 +85,7 @@ pub(crate) fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// Returns items with these numbers.
+/// Returns one item per number: `{name}-{number}`.
 pub(crate) fn numbered(name: &str, numbers: Range<usize>) -> Vec<String> {
     numbers.map(|number| format!("{name}-{number}")).collect()
 }

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use super::{Client, Raw, Site, wait_until};
 
-/// Number of attempts to start if another process has taken the port meanwhile.
+/// Number of attempts to start a server, for the case that another process takes its port first.
 const PORT_ATTEMPTS: u32 = 10;
 
 /// Texts that the log of a working server must not contain.
@@ -22,10 +22,10 @@ const ALARMS: &[&str] = &["BUG REPORT", "=== ", "panicked", "CRITICAL", "ASSERTI
 pub(crate) struct Launch {
     site: Site,
     dir: Arc<TempDir>,
-    /// Lines of the configuration file before the one that loads the module.
+    /// Lines of the configuration file before `loadmodule`.
     lines: Vec<String>,
     module: Option<Vec<String>>,
-    /// Lines after it, for the module's own settings.
+    /// Lines after `loadmodule`: the module's own settings.
     module_lines: Vec<String>,
     cluster: bool,
     /// Limit of the address space, in KiB.
@@ -48,7 +48,7 @@ impl Launch {
         }
     }
 
-    /// Returns the kind of server.
+    /// Returns the server binary and the module file that this server uses.
     pub(crate) fn site(&self) -> &Site {
         &self.site
     }
@@ -171,8 +171,8 @@ impl Launch {
             format!("dir {}", self.dir.path().display()),
             format!("logfile {}", self.path("server.log").display()),
             "save \"\"".to_owned(),
-            // A killed server has passed every acknowledged write to the system. With `everysec`, the default, a slow
-            // disk delays that.
+            // The server writes to the append-only file before it replies, so a killed server loses no acknowledged
+            // write. With `everysec`, the default, a slow disk delays the writes.
             "appendfsync no".to_owned(),
             "daemonize no".to_owned(),
             "enable-debug-command yes".to_owned(),
@@ -324,7 +324,7 @@ impl Drop for Server {
     }
 }
 
-/// Returns `None` when the server replies; its status if it exits first.
+/// Waits until the server is ready and returns `None`. Returns its status if it exits first.
 fn wait_for_start(child: &mut Child, port: u16, dir: &Path) -> Option<ExitStatus> {
     let dir = dir.canonicalize().expect("directory of the server");
     let mut status = None;
@@ -351,7 +351,7 @@ fn free_ports() -> (u16, u16) {
     (first, second)
 }
 
-/// Returns the file of an append-only log in a server's directory whose name has this part.
+/// Returns the append-only file in a server's directory whose name contains `part`.
 pub(crate) fn append_only_file(dir: &Path, part: &str) -> PathBuf {
     let files = fs::read_dir(dir.join("appendonlydir")).expect("append-only files");
     let mut paths = files.map(|file| file.expect("a file").path());

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use super::{Launch, Server};
 
-/// The family of a server. From 7.2 on the two differ in what modules may do.
+/// The family of a server. Their recent versions have different module APIs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Family {
     Redis,
@@ -22,12 +22,12 @@ pub(crate) struct Site {
     pub(crate) family: Family,
     /// Major, minor and patch version.
     pub(crate) version: (u32, u32, u32),
-    /// The environment of the module, if it is not this processor with this C library.
+    /// The environment of the module, if its processor or C library is not that of the tests.
     pub(crate) elsewhere: Option<Elsewhere>,
 }
 
-/// A server that runs through a wrapper, which `SERVERS` names in its place. `MODULE_HOST` names the kind of wrapper.
-/// The module cannot be loaded into the process of the tests.
+/// An environment in which a wrapper runs the server: `SERVERS` names the wrapper, and `MODULE_HOST` its kind. The
+/// process of the tests cannot load a module of this environment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Elsewhere {
     /// `qemu`: an emulated processor. The memory of the process is that of the emulator.

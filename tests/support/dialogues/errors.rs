@@ -1,4 +1,4 @@
-//! Refused commands with their errors. If a command has several errors, they show which one is returned.
+//! Refused commands with their errors. For a command with several errors, the reply shows which of them is returned.
 
 use super::Dialogue;
 
@@ -61,7 +61,7 @@ pub(crate) const RESERVE_ERRORS: Dialogue = &[
     ("BF.RESERVE k 0.01 100 EXPANSION 4294967296", EXPANSION),
     ("BF.RESERVE k 0.01 100 EXPANSION 2 NONSCALING", CANNOT_EXPAND),
     ("BF.RESERVE k 0.01 100 NONSCALING EXPANSION 2", CANNOT_EXPAND),
-    // This error comes before that of the factor's range.
+    // This error comes before the error about the range of EXPANSION.
     ("BF.RESERVE k 0.01 100 NONSCALING EXPANSION -1", CANNOT_EXPAND),
     ("BF.RESERVE k 0.01 100 FOO", "-ERR unknown argument 'FOO'"),
     ("BF.RESERVE k 0.01 100 NONSCALING bar", "-ERR unknown argument 'bar'"),
@@ -141,7 +141,7 @@ macro_rules! differs {
     };
 }
 
-/// Options that say what kind of filter it is, for existing filters.
+/// Options that name a kind of filter, for existing filters. They must agree with the filter.
 pub(crate) const KIND_ERRORS: Dialogue = &[
     ("BF.RESERVE plain 0.01 100", "+OK"),
     ("BF.INSERT plain WINDOW 60 ITEMS a", differs!("WINDOW")),
@@ -153,7 +153,8 @@ pub(crate) const KIND_ERRORS: Dialogue = &[
     ("BF.INSERT plain FORMAT redisbloom ITEMS a", differs!("FORMAT")),
     ("BF.INSERT plain SEED 0123456789abcdef0123456789ABCDEF ITEMS a", differs!("SEED")),
     ("BF.INSERT plain TIGHTENING 0.5 ITEMS a", differs!("TIGHTENING")),
-    // The first option that differs, even if the options exclude each other.
+    // Both options differ from the filter, and COUNTING is checked first. Options that exclude each other are checked
+    // later.
     ("BF.INSERT plain WINDOW 60 COUNTING ITEMS a", differs!("COUNTING")),
     ("BF.CARD plain", ":0"),
     ("BF.INSERT plain FORMAT everbloom ERROR 0.5 CAPACITY 7 NONSCALING ITEMS a", "*1 #t"),
@@ -166,7 +167,7 @@ pub(crate) const KIND_ERRORS: Dialogue = &[
     ("BF.INSERT window PWINDOW 60000 FORMAT everbloom ITEMS a", "*1 #t"),
     ("BF.RESERVE window 0.01 100 WINDOW 60 IFNOTEXISTS", ":0"),
     ("BF.RESERVE full 0.01 1 NONSCALING SATURATE", "+OK"),
-    // The growth is ignored, so it need not be repeated.
+    // For an existing filter, SATURATE does not need NONSCALING.
     ("BF.INSERT full SATURATE ITEMS a b", "*2 #t #t"),
 ];
 
@@ -182,7 +183,7 @@ macro_rules! needs {
     };
 }
 
-/// Options that need others or exclude them. These errors come before those of the key.
+/// Options that need or exclude other options. These errors come before those of the key.
 pub(crate) const OPTION_ERRORS: Dialogue = &[
     ("BF.RESERVE f 0.01 100", "+OK"),
     ("BF.INSERT string NONSCALING VALIDATESCALETO 1000 ITEMS b", NO_SCALE),
@@ -249,7 +250,7 @@ pub(crate) const OPTION_ERRORS: Dialogue = &[
     ("BF.INSERT k WINDOW 5 AT -1 ITEMS a", "-ERR AT must be a UNIX time in milliseconds"),
     ("BF.RESERVE k 0.01 100 WINDOW", "-ERR wrong number of arguments for 'bf.reserve' command"),
     ("BF.RESERVE k 0.01 100 AT 5", "-ERR unknown argument 'AT'"),
-    // EX, PX, EXAT and PXAT, as of SET
+    // EX, PX, EXAT and PXAT, with the rules of SET
     ("BF.RESERVE k 0.01 100 EX 0", BAD_EXPIRY),
     ("BF.RESERVE k 0.01 100 PXAT -1", BAD_EXPIRY),
     ("BF.RESERVE k 0.01 100 EX 9223372036854775807", BAD_EXPIRY),
@@ -348,7 +349,7 @@ pub(crate) const FILTER_ERRORS: Dialogue = &[
     ("BF.DEL valkey x y", NOT_COUNTING),
 ];
 
-/// Commands with too few or too many arguments, which follow the name.
+/// Names of commands, each with lists of too few or too many arguments.
 const WRONG_ARITY: &[(&str, &[&str])] = &[
     ("bf.reserve", &["", "k", "k 0.01", "k 0.01 100 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18"]),
     ("bf.add", &["", "k", "k a b"]),

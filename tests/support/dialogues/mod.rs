@@ -46,8 +46,9 @@ pub(crate) fn arity_error(line: &str) -> String {
     format!("-ERR wrong number of arguments for '{name}' command")
 }
 
-/// Commands with the commands that they replicate: every parameter of a new filter, and only the changes of an existing
-/// one. They are run in order on one server. The key `string` has another type.
+/// Commands, each with the command that replicates it; an empty string if nothing is replicated. The replicated command
+/// has every parameter of a new filter, and only the changes of an existing filter. The commands are run in order on
+/// one server. The key `string` has another type.
 pub(crate) const REPLICATED: &[(&str, &str)] = &[
     // A new filter: every parameter is explicit.
     ("BF.RESERVE a 1e-2 100", "BF.INSERT a CAPACITY 100 ERROR 0.01 EXPANSION 2 FORMAT everbloom"),
@@ -82,7 +83,7 @@ pub(crate) const REPLICATED: &[(&str, &str)] = &[
         "BF.INSERT t CAPACITY 5 UNRESERVED COUNTING ITEMS x",
         "BF.INSERT t CAPACITY 5 ERROR 0.01 EXPANSION 2 UNRESERVED FORMAT everbloom COUNTING ITEMS x",
     ),
-    // A counting filter: every add changes it. What is refused or absent is not replicated.
+    // A counting filter: every add changes it. Refused adds and deletions of absent items are not replicated.
     (
         "BF.RESERVE n 0.001 2 counting NONSCALING",
         "BF.INSERT n CAPACITY 2 ERROR 0.001 NONSCALING FORMAT everbloom COUNTING",
@@ -98,7 +99,8 @@ pub(crate) const REPLICATED: &[(&str, &str)] = &[
     ("BF.DEL n a", "BF.DEL n a"),
     ("BF.DEL n a x b a", "BF.DEL n a b a"),
     ("BF.DEL n a a a", "BF.DEL n a a"),
-    // It is full at the end, so what changes nothing here changes nothing later.
+    // This add makes the filter full again. Tests run the commands that change nothing a second time after all others,
+    // and they must change nothing then either.
     ("BF.ADD n a", "BF.ADD n a"),
     // An existing filter: the command as it was sent, if every item was accepted and at least one was added.
     ("BF.ADD a d", "BF.ADD a d"),

@@ -104,7 +104,7 @@ pub(crate) const OPTIONS: Dialogue = &[
     ("BF.INFO largest FILTERS", "*1 :2"),
 ];
 
-/// A filter that nobody reserved is a table. So is what a reserved filter takes beyond its capacity.
+/// An unreserved filter is a table. A reserved filter adds items beyond its capacity to a table.
 pub(crate) const TABLES: Dialogue = &[
     ("BF.MADD k a b", "*2 #t #t"),
     ("BF.INFO k CAPACITY", "*1 :100"),
@@ -157,7 +157,7 @@ pub(crate) const BATCHES: Dialogue = &[
     ("BF.CARD k", ":8"),
 ];
 
-/// The capacity of a counting filter counts distinct items.
+/// The capacity of a counting filter is a number of distinct items.
 pub(crate) const DISTINCT_ITEMS: Dialogue = &[
     ("BF.RESERVE k 0.0001 5 COUNTING NONSCALING", "+OK"),
     ("BF.MADD k a a a a a", "*5 #t #f #f #f #f"),
@@ -176,14 +176,14 @@ pub(crate) const DISTINCT_ITEMS: Dialogue = &[
     ("BF.MADD k 1 2 3 4 5 6", "*6 #t #t #t #t #t -ERR non scaling filter is full"),
     ("BF.CLEAR k", "+OK"),
     ("BF.MADD k 1 2 3 4 5 6", "*6 #t #t #t #t #t -ERR non scaling filter is full"),
-    // So does that of one that nobody reserved.
+    // The capacity of an unreserved counting filter is a number of distinct items too.
     ("BF.INSERT grows ERROR 0.0001 COUNTING ITEMS a a a a a a b", "*7 #t #f #f #f #f #f #t"),
     ("BF.CARD grows", ":7"),
     ("BF.INFO grows CAPACITY", "*1 :100"),
     ("BF.INFO grows FILTERS", "*1 :1"),
 ];
 
-/// A filter without items, after deletions, is like a new one.
+/// After all its items are deleted, a filter is like a new one.
 pub(crate) const EMPTIED: Dialogue = &[
     ("BF.INSERT k CAPACITY 2 EXPANSION 3 ERROR 0.001 COUNTING ITEMS a b c d e", "*5 #t #t #t #t #t"),
     // A counting filter is a table, however many items it has.
@@ -215,9 +215,9 @@ pub(crate) const SATURATING: Dialogue = &[
     ("BF.RESERVE zero 0.0001 1 SATURATE EXPANSION 0", "+OK"),
     ("BF.MADD zero a b", "*2 #t #t"),
     ("BF.INSERT i CAPACITY 1 SATURATE NONSCALING ITEMS a b", "*2 #t #t"),
-    // It promises no error rate.
+    // A saturating filter promises no error rate.
     ("BF.INFO i ERROR-RATE-MAX", "*1 _"),
-    // An existing filter stays unchanged.
+    // A fixed filter without SATURATE refuses items beyond its capacity.
     ("BF.INSERT fixed CAPACITY 1 NONSCALING ITEMS a", "*1 #t"),
     ("BF.INSERT fixed CAPACITY 1 NONSCALING ITEMS b", "*1 -ERR non scaling filter is full"),
 ];
@@ -239,7 +239,7 @@ pub(crate) const UNITED_IMPORTS: Dialogue = &[
     ("BF.EXPORT k", "-ERR BF.EXPORT needs a filter created with BF.IMPORT"),
 ];
 
-/// Layers that can hold one another are merged into one.
+/// A merge unites layers of the same shape and hash.
 pub(crate) const UNITED_LAYERS: Dialogue = &[
     ("BF.INSERT a CAPACITY 1000 KEY 0123456789abcdef ITEMS a", "*1 #t"),
     ("BF.INSERT b CAPACITY 1000 KEY 0123456789abcdef ITEMS b", "*1 #t"),
@@ -255,7 +255,7 @@ pub(crate) const UNITED_LAYERS: Dialogue = &[
     ("BF.MERGE mixed plain a FORCE", "+OK"),
     ("BF.INFO mixed KIND", "*1 $union"),
     ("BF.INFO mixed KEYED", "*1 #f"),
-    // Overfull ones too.
+    // Layers with more items than their capacity are united too.
     (
         "BF.INSERT full CAPACITY 3 ERROR 0.01 NONSCALING SATURATE ITEMS a b c d e f g h",
         "*8 #t #t #t #t #t #t #t #t",
@@ -270,7 +270,8 @@ pub(crate) const UNITED_LAYERS: Dialogue = &[
     ("BF.MEXISTS dest a b c d e f g h", "*8 #t #t #t #t #t #t #t #t"),
 ];
 
-/// A merge adds the counts of an item. A new key promises the sum of the rates, and another capacity does not matter.
+/// A merge adds the counts of each item. The capacities of the sources may differ. A new filter promises the sum of
+/// their error rates.
 pub(crate) const UNITED_COUNTS: Dialogue = &[
     ("BF.INSERT a CAPACITY 1000 ERROR 0.001 COUNTING ITEMS x x y", "*3 #t #f #t"),
     ("BF.INSERT b CAPACITY 5 ERROR 0.001 COUNTING ITEMS x z", "*2 #t #t"),
@@ -285,7 +286,7 @@ pub(crate) const UNITED_COUNTS: Dialogue = &[
     ("BF.DEL a x x x x", "*4 #t #t #t #f"),
 ];
 
-/// An imported filter that is cleared has no estimate.
+/// BF.CLEAR sets the estimated items of an imported filter to 0.
 pub(crate) const CLEARED_IMPORT: Dialogue = &[
     ("BF.IMPORT k SOURCE users SCHEME murmur3-salted BITS 8 HASHES 1", "+OK"),
     ("BF.INFO k ESTIMATED-ITEMS", "*1 :4"),
@@ -296,7 +297,7 @@ pub(crate) const CLEARED_IMPORT: Dialogue = &[
     ("BF.CARD k", ":1"),
 ];
 
-/// FORCE is an option as the last word after a source, and a key elsewhere.
+/// FORCE is an option if it is the last word and follows a source. Elsewhere it is a key.
 pub(crate) const FORCE_IS_A_KEY: Dialogue = &[
     ("BF.ADD FORCE x", "#t"),
     ("BF.MERGE a FORCE", "+OK"),

@@ -1,5 +1,5 @@
-//! BF.MERGE of counting filters: an item can be deleted as often as from all sources together. And of sliding-window
-//! filters: every item keeps its time.
+//! BF.MERGE of counting filters, which adds up the counts of an item, and of sliding-window filters, where every item
+//! keeps its time.
 
 use everbloom::bloom::table::COUNT_MAX;
 
@@ -57,7 +57,7 @@ fn an_item_that_would_be_counted_too_often_refuses_the_merge() {
     assert_eq!(deleted, COUNT_MAX);
 }
 
-/// A multiset is the oracle: counts of all sizes, in filters of unlike sizes that were grown and emptied before.
+/// Compares merges with a multiset. The filters have different sizes, and items were added and deleted before.
 #[test]
 fn random_counts_are_added_up() {
     let mut random = Random(7);
@@ -87,7 +87,7 @@ fn random_counts_are_added_up() {
     }
 }
 
-/// The start of a generation of every window here, which has fourteen seconds.
+/// The start of a generation: every window here has fourteen seconds.
 const START_MS: u64 = 14_000_000;
 
 fn server() -> Server {
@@ -126,7 +126,7 @@ fn each_item_expires_as_in_its_own_filter() {
     assert_dialogue(&mut server, &dialogue);
 }
 
-/// A window takes what fits its promise and, if it is fixed, its capacity.
+/// A merge into a window is refused if it would exceed the promise or, in a fixed window, the capacity.
 #[test]
 fn live_items_count_towards_the_promise_and_the_capacity() {
     for growth in ["", " NONSCALING"] {
@@ -164,7 +164,7 @@ fn live_items_count_towards_the_promise_and_the_capacity() {
             assert_eq!(found, 2 * 14 * 700);
         }
         assert!(server.number("l", "ERROR-RATE-MAX") > 0.01);
-        // What has expired does not count, also before its memory is free.
+        // Expired items do not count, even before their memory is freed.
         server.now_ms += 20_000;
         assert_eq!(server.run("BF.RESERVE new 0.01 10000 PWINDOW 14000"), "+OK");
         server.add("new", "new-", 0..9500);
@@ -195,7 +195,8 @@ fn a_window_is_merged_in_every_generation() {
     assert_eq!(server.found("all", "item-", 0..500), 0);
 }
 
-/// A map of times is the oracle: shards of unlike sizes and paces, some of them idle for longer than the window.
+/// Compares merges with a map of times. The shards have different sizes. Time sometimes passes without adds for longer
+/// than the window.
 #[test]
 fn random_windows_are_merged_with_their_times() {
     for seed in 0..5 {

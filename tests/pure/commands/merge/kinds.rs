@@ -1,5 +1,5 @@
-//! What each kind of filter takes from each other kind: every result can be saved and loaded, and a refusal changes
-//! nothing.
+//! Merges of every kind of filter into every other kind. Every merged filter can be saved and loaded, and a refusal
+//! changes nothing.
 
 use everbloom::bloom::limits::LAYER_MAX_BYTES;
 use everbloom::format::DecodeError;
@@ -8,27 +8,27 @@ use super::MISMATCH;
 use crate::support::saved::{assert_survives, loaded, saved, string};
 use crate::support::server::Server;
 
-/// What the entries of a filter have, if only filters with the same merge with it.
+/// What an entry of a filter has besides its remainder. Filters in which this differs never merge.
 #[derive(Clone, Copy, PartialEq)]
 enum Entries {
-    /// A remainder, or the filter has only bits.
+    /// Nothing, or the filter has only bits.
     Plain,
     Counted,
     /// A time in a window of this length.
     Timed(u64),
 }
 
-/// A sort of filters.
+/// Filters with the same options.
 #[derive(Clone, Copy, PartialEq)]
 struct Sort {
-    /// The options of the BF.INSERT that creates one, which is then filled above its capacity if possible.
+    /// The options of the BF.INSERT or BF.IMPORT that creates the filter, or [`UNRESERVED`].
     options: &'static str,
-    /// The first character of the key of a keyed one.
+    /// The first character of the key of a keyed filter.
     key: Option<char>,
     entries: Entries,
 }
 
-/// A filter that its first item creates.
+/// Stands for no options: the first item creates the filter.
 const UNRESERVED: &str = "UNRESERVED";
 
 const fn plain(options: &'static str, key: Option<char>) -> Sort {
@@ -58,7 +58,7 @@ const SORTS: [Sort; 19] = [
 ];
 
 impl Sort {
-    /// Returns whether it has another format.
+    /// Returns whether the filter has the format of another module.
     fn is_foreign(self) -> bool {
         self.options.contains("FORMAT")
     }
@@ -79,13 +79,14 @@ impl Sort {
         self.options.contains("CAPACITY") || self.is_imported()
     }
 
-    /// Returns whether a filter takes what another one has. If `is_created`, it is a copy, which a merge makes a union.
+    /// Returns whether a filter of this sort can be the destination of a merge from a filter of sort `from`. If
+    /// `is_created`, the destination is a new copy of the filter, which may become a union.
     fn takes(self, from: Self, is_created: bool) -> bool {
         if self.entries != Entries::Plain || from.entries != Entries::Plain {
             return self.entries == from.entries && self.key == from.key;
         }
         if self.is_foreign() && !is_created {
-            // It takes only what has its format.
+            // An existing filter of such a format takes only filters of the same format.
             return false;
         }
         let takes_table = !self.is_fixed() && self.key == from.key;

@@ -99,7 +99,7 @@ fn equal_filters_merge_into_one_layer_in_every_format() {
         let replicated = server.replicated.len();
         assert_eq!(server.run("BF.MERGE all 0 1 2 3"), "+OK");
         assert_eq!(server.replicated.len(), replicated, "{format}");
-        // One more item than the capacity: no layer of the same shape can take it.
+        // `all` and `more` have about as many items as their capacity, so their layers cannot be united.
         make(&mut server, "more", format);
         server.add("more", "", 50_000..53_999);
         let before = server.digested("all");

@@ -1,5 +1,5 @@
-//! A filter keeps its promised error rate over its whole life, also after BF.MERGE. It is measured when the
-//! destination has as many items as its capacity, and again at twice that number.
+//! A filter keeps its promised error rate over its whole life, also after BF.MERGE. The rate is measured after the
+//! destination has got many more items.
 
 use super::MISMATCH;
 use crate::support::Random;
@@ -40,7 +40,7 @@ fn needed_rate(refusal: &str) -> f64 {
     needed
 }
 
-/// Returns a command that creates a filter of some kind with a promised rate.
+/// Returns a command that creates a filter of a random kind with a promised rate.
 fn make(random: &mut Random, key: &str, rate: f64, capacity: u64) -> String {
     let growth = *random.choose(&["EXPANSION 1", "EXPANSION 2", "EXPANSION 4", "NONSCALING"]);
     if random.below(8) == 0 {
@@ -117,8 +117,8 @@ fn random_merges_and_adds_stay_within_the_promise_at_twice_the_capacity() {
 #[test]
 fn merges_within_the_promise_are_accepted() {
     let mut server = Server::new();
-    // Days of one shape and a week of another. Each day is merged twice, into a filter that was reserved for the sum
-    // of their rates.
+    // The days have one shape and the week another. The week is reserved with the sum of the rates of the days. Each
+    // merge repeats the days before.
     assert_eq!(server.run("BF.RESERVE week 0.007 1000"), "+OK");
     let mut days = String::new();
     for day in 0..7 {
@@ -151,7 +151,7 @@ fn merges_within_the_promise_are_accepted() {
     assert_eq!(server.run("BF.MERGE p q r"), "+OK");
     add(&mut server, "p", 100_000..120_000);
     assert_promise(&mut server, "p", 0.01, 200_000, "half full");
-    // The remaining rate is too small for the next filter, which is full.
+    // The rest of the promise is too small for `grown`, which has outgrown its capacity.
     let reply = server.run("BF.MERGE p grown");
     assert!(needed_rate(&reply) > 0.01, "{reply}");
     assert_eq!(server.run("BF.MERGE p grown FORCE"), "+OK");
@@ -199,12 +199,13 @@ fn statistics_show_the_highest_rate_after_a_forced_merge() {
     assert_eq!(server.number("a", "ERROR-RATE"), 0.01);
     let forced = most(&mut server, "a");
     assert!(forced > 0.02 && forced < 0.04, "{forced}");
-    // The filter reaches that rate.
+    // With many more items, the filter does not exceed that rate.
     add(&mut server, "a", 5_000_000..5_050_000);
     assert_promise(&mut server, "a", forced, 100_000, "forced");
     assert!(server.number("a", "ERROR-RATE-NOW") > 0.015);
 
-    // A full filter has the promised rate. At high rates a filter meets many more items than it counts.
+    // A full filter has the promised rate, also at high rates, where many added items are false positives and not
+    // counted.
     for (number, rate) in [0.9, 0.5, 0.25, 0.1, 0.001].into_iter().enumerate() {
         for growth in ["NONSCALING", "EXPANSION 1", "EXPANSION 2"] {
             let key = format!("full-{number}-{}", &growth[growth.len() - 1..]);
@@ -214,7 +215,8 @@ fn statistics_show_the_highest_rate_after_a_forced_merge() {
         }
     }
 
-    // The table of an unreserved filter promises all of it; a forced merge adds what its entries add.
+    // The table of an unreserved filter may spend the whole promise. A forced merge adds the rate of the merged
+    // entries.
     add(&mut server, "t", 0..20_000);
     add(&mut server, "u", 100_000..120_000);
     assert_eq!(most(&mut server, "t"), 0.01);

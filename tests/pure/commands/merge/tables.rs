@@ -1,4 +1,4 @@
-//! BF.MERGE of tables: filters that nobody reserved, outgrown ones, and those of other formats with them.
+//! BF.MERGE of filters with tables: filters that nobody reserved, outgrown ones, and imported ones.
 
 use everbloom::bloom::filter::merge::MergeError;
 use everbloom::bloom::{Filter, ReserveError, UnknownMemory};
@@ -39,7 +39,7 @@ fn a_new_filter_of_shards_promises_the_sum_of_their_rates() {
             "{}",
             filter.items()
         );
-        // It grows on within its promise, and is as small as a filter of as many items.
+        // The merged filter has one part, and keeps its promise while it grows.
         assert_eq!(server.run("BF.INFO all FILTERS"), "*1 :1");
         server.add("all", "", shards * items..2 * shards * items + 3000);
         assert_kept(&mut server, "all", 0..2 * shards * items + 3000, rate);
@@ -69,7 +69,7 @@ fn an_existing_filter_takes_what_its_promise_permits() {
         server.add("all", "", 40_000..60_000);
         assert_kept(&mut server, "all", 0..60_000, needed.parse().unwrap());
     }
-    // Few items fit, and a lower rate of the source leaves room for more.
+    // A source of few items fits.
     server.add("few", "", 40_000..40_010);
     assert_eq!(server.run("BF.MERGE a few"), "+OK");
     assert_kept(&mut server, "a", 0..20_000, 0.01);
@@ -80,11 +80,11 @@ fn an_existing_filter_takes_what_its_promise_permits() {
     assert!(server.found("a", "absent-", 0..20_000) < 300);
 }
 
-/// Reserved filters of every relation: within the capacity, outgrown, and filters that nobody reserved.
+/// Merges filters that are within their capacity, filters that have outgrown it, and filters that nobody reserved.
 #[test]
 fn bits_go_to_bits_and_entries_to_the_table() {
     const ITEMS: u64 = 3000;
-    // What creates each filter; `UNRESERVED` is made by its first item.
+    // The arguments of BF.RESERVE. An `UNRESERVED` filter is created by its first item.
     let kinds = ["0.01 4000", "0.01 500", "UNRESERVED", "0.01 4000 EXPANSION 1", "0.002 1000"];
     for into in kinds {
         for from in kinds {
@@ -133,7 +133,8 @@ fn a_reserved_filter_takes_a_table_within_its_promise() {
         server.add(key, "", 20_000..40_000);
         assert_kept(&mut server, key, 20_000..40_000, 0.01);
     }
-    // A filter that was merged into counts with the rate that it has, so further merges cannot exceed the promise.
+    // A merge counts the rate that the destination has from earlier merges, so several merges together cannot exceed
+    // the promise.
     assert_eq!(server.run("BF.RESERVE dest 0.01 100000"), "+OK");
     server.add("dest", "", 0..100);
     for (key, first) in [("one", 100_000), ("two", 200_000)] {
@@ -164,7 +165,7 @@ fn the_table_after_merged_layers_has_their_hash() {
     const KEY: &str = "KEY 0123456789abcdef";
     let mut server = Server::new();
     assert_eq!(server.run(&format!("BF.INSERT dest {KEY} CAPACITY 1000 ITEMS a")), "*1 #t");
-    // Its capacity differs, and it takes so much of the promise that a table must take the new items.
+    // The capacity of `other` differs, and its rate uses so much of the promise that a table must take the new items.
     assert_eq!(server.run(&format!("BF.INSERT other {KEY} CAPACITY 500 ERROR 0.02 ITEMS b")), "*1 #t");
     server.add("other", "", 0..400);
     assert_eq!(server.run("BF.MERGE dest other"), "+OK");
@@ -175,7 +176,7 @@ fn the_table_after_merged_layers_has_their_hash() {
     assert_kept(&mut server, "dest", 1000..3000, 0.01);
 }
 
-/// The limit counts all parts of the merged filter, and nothing that a merge does not take.
+/// The limit applies to all parts of the merged filter. A merge that changes nothing is not refused.
 #[test]
 fn the_limit_of_bytes_refuses_a_merge_before_anything_changes() {
     for (into, capacity) in [("UNRESERVED", 0), ("0.01 5000", 5000), ("0.01 100", 100), ("0.01 50000", 0)] {
@@ -221,7 +222,7 @@ fn the_limit_of_bytes_refuses_a_merge_before_anything_changes() {
     assert!(server.run("BF.MERGE into bits FORCE").starts_with("-ERR filter would take "));
 }
 
-/// Many sources with the same items need no more memory than one.
+/// Many sources with nearly the same items need little more memory than one of them.
 #[test]
 fn common_items_take_no_memory() {
     let mut server = Server::new();
@@ -241,7 +242,7 @@ fn common_items_take_no_memory() {
 
 /// The library's merge refuses as the command does.
 #[test]
-fn a_limit_of_a_merge_is_asked_once() {
+fn a_limit_of_a_merge_is_asked_at_most_three_times() {
     let mut server = Server::new();
     server.add("a", "", 0..5000);
     server.add("b", "", 5000..10_000);
@@ -252,7 +253,7 @@ fn a_limit_of_a_merge_is_asked_once() {
     assert!(server.limit_asked <= 3, "{}", server.limit_asked);
 }
 
-/// A source whose entries know little: a table that was much smaller than the destination.
+/// Merges sources whose entries have few bits of the hash, because their tables are much smaller than the destination.
 #[test]
 fn entries_of_small_tables_match_in_large_ones() {
     let mut server = Server::new();
