@@ -64,6 +64,8 @@ struct CheckedPart {
     depth: u32,
     segment: Segment,
     sums: EntrySums,
+    /// The newest generation of the stamp and the entries.
+    newest: Generation,
 }
 
 impl TableCounts {
@@ -195,7 +197,11 @@ impl Table {
         }
         let segment = Segment::of_words(shape, words, stamp);
         let sums = self.check_segment(address_bits, &segment)?;
-        Ok(CheckedPart { number, depth, segment, sums })
+        let mut newest = stamp;
+        if self.kind() == EntryKind::Timed {
+            self.visit_entries(&segment, number, depth, &mut |entry| newest = newest.max(entry.generation));
+        }
+        Ok(CheckedPart { number, depth, segment, sums, newest })
     }
 
     /// Returns whether the table has an empty segment of the same number and size.
@@ -220,12 +226,10 @@ impl Table {
     fn add_part(&mut self, part: CheckedPart) -> Result<(), PartsError> {
         // During a load, the header of the dump has the counts. Parts that arrive after the last one are counted here.
         let is_counted = !self.is_loading();
-        let CheckedPart { number, depth, ref segment, .. } = part;
+        let CheckedPart { number, depth, ref segment, newest, .. } = part;
         let mut entries = Vec::new();
         entries.try_reserve_exact(segment.used()).map_err(|_| OutOfMemory)?;
         self.visit_entries(segment, number, depth, &mut |entry| entries.push(entry));
-        let newest = entries.iter().fold(segment.stamp, |newest, entry| newest.max(entry.generation));
-        self.counts.advance(newest);
         if self.has_place_for(&part) {
             self.put(part)?;
             if is_counted {
@@ -233,6 +237,7 @@ impl Table {
             }
             return Ok(());
         }
+        self.counts.advance(newest);
         let now = self.history().map_or(0, |history| history.newest);
         entries.retain(|entry| self.kind() != EntryKind::Timed || is_live(entry.generation, now));
         // `add_parts` has checked the limit for all entries.
@@ -288,9 +293,9 @@ impl Table {
 
     /// Puts a part in the place of an empty segment of the same number and size.
     fn put(&mut self, part: CheckedPart) -> Result<(), PartsError> {
-        let CheckedPart { number, segment, sums, .. } = part;
+        let CheckedPart { number, segment, sums, newest, .. } = part;
         self.weight().checked_add(sums.weight).ok_or(PartsError::Invalid("entries"))?;
-        self.counts.advance(segment.stamp);
+        self.counts.advance(newest);
         self.directory.replace(number, segment);
         self.apply(sums);
         Ok(())

@@ -266,3 +266,20 @@ fn the_directory_grows_and_shrinks_with_the_segments() -> Result<(), OutOfMemory
     assert!(table.size_bytes() < 200, "{}", table.size_bytes());
     Ok(())
 }
+
+/// Crafted bytes can state an older newest generation than that of an entry. A snapshot and a dump must correct it in
+/// the same way.
+#[test]
+fn a_loaded_segment_advances_the_newest_generation_to_that_of_its_entries() {
+    let mut table = of_kind(EntryKind::Timed, 0.01, 100);
+    add_kind(&mut table, 1, 20);
+    let mut counts = table.counts();
+    add_kind(&mut table, 2, 21);
+    counts.history.newest = 20;
+    let mut loaded = Table::try_of_counts(EntryKind::Timed, counts, &any()).unwrap();
+    let (words, stamp) = table.segment(0).unwrap();
+    assert_eq!(stamp, 20);
+    loaded.set_segment(0, words.into(), stamp).unwrap();
+    assert_eq!(loaded.internal_validate(), Ok(()));
+    assert_eq!(loaded.counts().history.newest, 21);
+}
