@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use everbloom::bloom::{Filter, Format};
+use everbloom::bloom::{Filter, Format, Kind};
 use everbloom::command::{Protocol, Settings};
 
 use super::input::Input;
@@ -136,7 +136,7 @@ impl World {
         self.pair.call_with(front, items);
         let replies = self.pair.item_replies();
         let Some(filter) = self.pair.filter(key) else { return };
-        let is_counting = filter.kind() == everbloom::bloom::Kind::Counting;
+        let (is_counting, is_window) = (filter.kind() == Kind::Counting, filter.kind() == Kind::Window);
         let fresh = || Known { cardinality: Some(0), ..Known::default() };
         let known = self.known.entry(key.to_vec()).or_insert_with(fresh);
         assert!(replies.len() <= items.len());
@@ -147,6 +147,9 @@ impl World {
             *known.items.entry(item.clone()).or_default() += 1;
             if reply == "#t" || is_counting {
                 known.cardinality = known.cardinality.map(|cardinality| cardinality + 1);
+            } else if is_window {
+                // If the window has grown since the item was added, the item counts twice.
+                known.cardinality = None;
             }
         }
     }

@@ -88,9 +88,10 @@ fn add(pair: &mut Pair, key: &[u8], prefix: &[u8], items: u64) {
     }
 }
 
-/// Returns the standard deviation of the error rate of a layer: the number of its set bits varies.
+/// Returns the standard deviation of the error rate of a layer: the number of its set bits varies. A full layer counts
+/// as one with a clear bit.
 fn deviation(layer: &BitsStats) -> f64 {
-    let fill = layer.set_bits as f64 / layer.positions as f64;
+    let fill = layer.set_bits.min(layer.positions - 1) as f64 / layer.positions as f64;
     let of_fill = (fill * (1.0 - fill) / layer.positions as f64).sqrt();
     if fill > 0.0 { layer.error_rate * f64::from(layer.probes) * of_fill / fill } else { 0.0 }
 }
