@@ -41,7 +41,7 @@ fn attack(table: &mut Table, bits: u32, same_bucket: bool) {
 
 #[test]
 fn they_take_bounded_memory_and_leave_the_other_items_alone() {
-    for (bits, same_bucket) in [(18, true), (18, false), (12, false), (6, true)] {
+    for (bits, same_bucket) in [(18, true), (18, false), (12, false), (6, true), (6, false)] {
         for kind in [EntryKind::Plain, EntryKind::Counted, EntryKind::Timed] {
             let mut table = of_kind(kind, 0.01, 100_000);
             (0..100_000).for_each(|item| _ = add_kind(&mut table, item, 20));

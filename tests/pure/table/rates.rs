@@ -55,6 +55,21 @@ fn the_measured_rate_is_the_computed_one_and_within_the_promise() {
     }
 }
 
+/// A merge relies on the bound. It must not rise while items are added, and must be close to the rate that is reached.
+#[test]
+fn the_highest_rate_is_an_upper_bound_at_every_size() {
+    for error_rate in [0.5, 0.05, 0.01, 0.001, 1e-9] {
+        let mut table = plain(error_rate);
+        let first = table.error_rate_max();
+        assert!(first <= error_rate, "{error_rate}: {first}");
+        for item in 0..100_000 {
+            let _ = add(&mut table, item);
+            let share = table.error_rate_max() / first;
+            assert!((0.95..=1.000_001).contains(&share), "{error_rate}, {item}: {share} of {first}");
+        }
+    }
+}
+
 /// The numbers of a table that has grown to some size. They are computed without a table, because the format determines
 /// the lengths of remainders and the numbers of blocks.
 #[derive(Clone, Copy)]
