@@ -100,6 +100,7 @@ fn every_command_survives_every_allocation_that_fails() {
         let name = String::from_utf8(case.words[0].clone()).unwrap().to_ascii_lowercase();
         *starved.entry(name).or_insert(0) += failures;
     }
+    println!("{} allocations refused in commands", starved.values().sum::<i64>());
     for command in COMMANDS {
         let name = command.spec().name;
         let failures = starved.get(name).copied();
@@ -140,6 +141,7 @@ fn each_refusal<T, E: Display>(name: &str, mut action: impl FnMut() -> Result<T,
 
 #[test]
 fn copies_snapshots_and_dumps_survive_every_allocation_that_fails() {
+    let mut refused = 0;
     for (name, mut filter) in filters() {
         let mut refusals = each_refusal(&name, || filter.try_clone(UnknownMemory));
         refusals += each_refusal(&name, || filter.try_emptied(&u64::MAX));
@@ -177,7 +179,9 @@ fn copies_snapshots_and_dumps_survive_every_allocation_that_fails() {
             refusals += each_refusal(&name, || from_blob(blob, &u64::MAX));
         }
         assert!(refusals > 3, "{name}: {refusals}");
+        refused += refusals;
     }
+    println!("{refused} allocations refused in copies, snapshots and dumps");
 }
 
 #[test]
