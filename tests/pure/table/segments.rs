@@ -283,3 +283,15 @@ fn a_loaded_segment_advances_the_newest_generation_to_that_of_its_entries() {
     assert_eq!(loaded.internal_validate(), Ok(()));
     assert_eq!(loaded.counts().history.newest, 21);
 }
+
+/// The bits before the slots of a block take up to three words.
+#[test]
+fn a_segment_with_less_than_three_words_per_block_is_refused() {
+    let counts = plain(0.01).counts();
+    assert_eq!(counts.blocks_log, 0);
+    for words in [1, 2, 3, 4] {
+        let mut table = Table::try_of_counts(EntryKind::Plain, counts, &any()).unwrap();
+        let is_accepted = table.set_segment(0, vec![0; words].into(), 0).is_ok();
+        assert_eq!(is_accepted, words >= 3, "{words} words");
+    }
+}
