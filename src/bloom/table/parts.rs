@@ -196,11 +196,7 @@ impl Table {
             return Err(PartsError::Invalid("segment size"));
         }
         let segment = Segment::of_words(shape, words, stamp);
-        let sums = self.check_segment(address_bits, &segment)?;
-        let mut newest = stamp;
-        if self.kind() == EntryKind::Timed {
-            self.visit_entries(&segment, number, depth, &mut |entry| newest = newest.max(entry.generation));
-        }
+        let (sums, newest) = self.check_segment(address_bits, &segment)?;
         Ok(CheckedPart { number, depth, segment, sums, newest })
     }
 

@@ -7,6 +7,7 @@ use super::segment::Segment;
 use super::size::{BLOCKS_LOG_MAX, SegmentShape};
 use super::totals::{EntrySums, ItemCounts};
 use super::{EntryKind, Table};
+use crate::bloom::generation::Generation;
 use crate::bloom::words::low_bits;
 
 impl Table {
@@ -49,10 +50,13 @@ impl Table {
                 return Err("one of several segments has too few blocks");
             }
             let checked = self.check_segment(size.address_bits(number), segment);
-            let of_segment = checked.map_err(|error| match error {
+            let (of_segment, newest) = checked.map_err(|error| match error {
                 PartsError::Invalid(rule) => rule,
                 PartsError::NoRoom(_) => "out of memory",
             })?;
+            if self.history().is_some_and(|history| newest > history.newest) {
+                return Err("an entry is newer than the table");
+            }
             sums.weight.checked_add(of_segment.weight).ok_or("the error rate overflows")?;
             sums.apply(of_segment);
             used = used.saturating_add(segment.used() as u64);
@@ -74,7 +78,7 @@ impl Table {
     }
 
     /// Checks the rules of a segment whose blocks are chosen by `address_bits` bits of the hash. Returns the sums of
-    /// its entries. O(slots).
+    /// its entries, and the newest generation of its stamp and entries. O(slots).
     ///
     /// # Errors
     /// [`PartsError::Invalid`], or out of memory.
@@ -82,7 +86,7 @@ impl Table {
         &self,
         address_bits: u32,
         segment: &Segment,
-    ) -> Result<EntrySums, PartsError> {
+    ) -> Result<(EntrySums, Generation), PartsError> {
         let rule = |is_kept: bool, rule| if is_kept { Ok(()) } else { Err(PartsError::Invalid(rule)) };
         let (kind, shape) = (self.kind(), segment.shape());
         let width = self.schedule.slot_width(kind, address_bits);
@@ -98,16 +102,19 @@ impl Table {
         if kind == EntryKind::Counted {
             rule(has_right_counts(segment), "a count is too large or not after an entry")?;
         }
+        let mut newest = segment.stamp;
         if kind == EntryKind::Timed {
-            let newest = segment.stamp.saturating_add(1);
-            let mut are_right = true;
+            let mut oldest = Generation::MAX;
             for block in 0..segment.blocks() {
-                let is_right = |value| (1..=newest).contains(&segment.generation(value));
-                segment.visit_block(block, |_, value| are_right &= is_right(value));
+                segment.visit_block(block, |_, value| {
+                    let generation = segment.generation(value);
+                    (oldest, newest) = (oldest.min(generation), newest.max(generation));
+                });
             }
-            rule(are_right, "an entry is older than the first generation")?;
+            let is_right = oldest >= 1 && newest <= segment.stamp.saturating_add(1);
+            rule(is_right, "an entry is older than the first generation")?;
         }
-        Ok(self.sums_of(segment, address_bits))
+        Ok((self.sums_of(segment, address_bits), newest))
     }
 }
 
