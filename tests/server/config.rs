@@ -142,7 +142,7 @@ fn keys_and_seeds_are_random(site: &Site) {
             assert_eq!(client.say(&format!("BF.INSERT {key} {options}")), "[1]");
         }
         assert_eq!(client.digest("one") != client.digest("other"), is_random, "{setting} {options}");
-        assert_eq!(client.say("BF.STATS one"), client.say("BF.STATS other"), "{setting} {options}");
+        assert_eq!(client.say("BF.INFO one"), client.say("BF.INFO other"), "{setting} {options}");
     }
 }
 
