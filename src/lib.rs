@@ -1,8 +1,9 @@
 //! everbloom: Bloom filters as a native data type for Redis and Valkey, and as a library.
 //!
-//! The library is [`BloomFilter`]. A program creates it, or reads it from a server in every format that the module
-//! supports: its own, RedisBloom's, valkey-bloom's, and those of clients that keep bitmaps in strings. Depend on it
-//! without its default features, which are for the module: `default-features = false, features = ["prefetch"]`.
+//! The type of the library is [`BloomFilter`]. A program creates a filter, or reads one from a server in every format
+//! that the module supports: its own, RedisBloom's, valkey-bloom's, and those of clients that keep bitmaps in strings.
+//! Depend on this crate without its default features, which are for the module:
+//! `default-features = false, features = ["prefetch"]`.
 //!
 //! ```
 //! use everbloom::{BloomFilter, Options};
@@ -19,7 +20,7 @@
 //! BF.SCANDUMP; and [`Format`], the data format of a filter. README.md and docs/ in the sources describe the
 //! commands, settings and packages of the module.
 //!
-//! The code has four modules, each of which imports only those above it; docs/architecture.md is the map:
+//! The code has four modules. Each imports only modules above it in this list; docs/architecture.md is the map:
 //!
 //! * `bloom`, the filters: hashing, bits, the expandable table, sizes, growth. No I/O, no server.
 //! * `format`, serialization: how a filter is written and read.
@@ -27,15 +28,15 @@
 //! * `redis`, the adapter to the server (feature `server`): the only code that uses the module API, and the only
 //!   unsafe code besides the processor's instructions in `prefetch`.
 //!
-//! The first three have no clock, no randomness, no globals and no log, and forbid unsafe code.
+//! `bloom`, `format` and `command` have no clock, no randomness, no globals and no log, and forbid unsafe code.
 
 #[cfg(target_endian = "big")]
 compile_error!(
     "everbloom stores bit arrays as little-endian words and views them in place: big-endian hosts are not supported"
 );
 
-// The feature `internals` opens the modules to the tests and benchmarks of this repository. For other programs the
-// library is what is exported below.
+// The feature `internals` opens the modules to the tests and benchmarks of this repository. Other programs use only the
+// items that are exported below.
 #[cfg(not(feature = "internals"))]
 #[cfg_attr(not(feature = "server"), allow(dead_code, unused_imports, reason = "the module uses the rest"))]
 mod bloom;

@@ -1,8 +1,8 @@
 //! A Bloom filter for other Rust programs: the filter of the server, without a server.
 //!
-//! A program creates it, or reads it from a server in every format that the module supports, and writes it back. A
-//! program with many lookups can keep a local copy of a filter, and query the server only about items that may be in
-//! it.
+//! A program creates a filter, or reads one from a server in every format that the module supports and writes it back.
+//! A program with many lookups can keep a local copy of a filter, and query the server only about items that may be in
+//! the filter.
 
 mod sizes;
 mod window;
@@ -27,7 +27,7 @@ use crate::bloom::prefetch::NoPrefetch as Processor;
 #[cfg(feature = "prefetch")]
 use crate::prefetch::Processor;
 
-/// No limit except the memory and the format.
+/// The largest size of a filter in bytes: only the memory and the format limit it.
 const NO_LIMIT: u64 = u64::MAX;
 
 /// The options of a new filter.
@@ -37,9 +37,9 @@ pub struct Options {
     pub error_rate: f64,
     /// The number of items before the filter grows, 1 to 2^40.
     pub capacity_items: u64,
-    /// What a full filter does. [`Growth::Fixed`] refuses new items. [`Growth::Scaling`] adds a table, which grows with
-    /// its items; the filter is not larger than needed for its capacity before. [`Growth::Unreserved`] begins with a
-    /// table.
+    /// What a full filter does. [`Growth::Fixed`] refuses new items. [`Growth::Saturating`] adds new items and exceeds
+    /// the error rate. [`Growth::Scaling`] adds a table, which grows with its items; until then, the filter is no
+    /// larger than its capacity needs. [`Growth::Unreserved`] begins with a table.
     pub growth: Growth,
 }
 
@@ -98,7 +98,7 @@ pub struct LayerStats {
     pub set_bits: u64,
 }
 
-/// A Bloom filter: it returns whether an item was certainly not added, or probably was.
+/// A Bloom filter. A lookup returns that an item was certainly not added, or that it probably was.
 ///
 /// ```
 /// use everbloom::{BloomFilter, Options};
@@ -134,15 +134,16 @@ impl BloomFilter {
         self.0.add(item, &NO_LIMIT, Processor).map(|added| added == Added::New)
     }
 
-    /// Returns whether the item may have been added: never false for one that was. O(layers * probes).
+    /// Returns whether the item may be in the filter: always true for an item that was added and has not expired or
+    /// been removed. O(layers * probes).
     #[must_use]
     pub fn contains(&self, item: &[u8]) -> bool {
         self.0.contains(item, Processor)
     }
 
     /// Adds many items, with the same result as one [`add`](Self::add) after another, in a fraction of the time if the
-    /// filter is larger than the processor's caches. Returns one result per item; at the first item that a full filter
-    /// of fixed size refuses it ends, with fewer results than items. O(items * layers * probes).
+    /// filter is larger than the processor's caches. Returns one result per item. If a full filter of fixed size
+    /// refuses an item, its error is the last result, and later items are not added. O(items * layers * probes).
     ///
     /// ```
     /// use everbloom::{BloomFilter, Options};
@@ -176,8 +177,9 @@ impl BloomFilter {
         self.0.items()
     }
 
-    /// Returns the capacity: that of the layers, and the items of a table beside them; of a filter that nobody
-    /// reserved, its default or its items if they are more; otherwise the reserved number. O(layers).
+    /// Returns the capacity. Layers count with their capacity, and a table beside layers counts with its items. Without
+    /// layers, the capacity is the reserved number of items. If nobody reserved the filter, it is the default or the
+    /// number of items, whichever is larger. O(layers).
     #[must_use]
     pub fn capacity_items(&self) -> u64 {
         self.0.capacity_items()
@@ -189,8 +191,8 @@ impl BloomFilter {
         self.0.size_bytes()
     }
 
-    /// Returns the share of set bits over all layers, between 0 and 1: about one half in a layer that is full; 0
-    /// without layers. O(layers).
+    /// Returns the share of set bits over all layers, between 0 and 1. It is about one half if the layers are full, and
+    /// 0 without layers. O(layers).
     #[must_use]
     pub fn fill(&self) -> f64 {
         let layers = self.layers();
@@ -198,7 +200,7 @@ impl BloomFilter {
         sum(|layer| layer.set_bits) as f64 / sum(|layer| layer.size_bits).max(1) as f64
     }
 
-    /// Returns the statistics of its layers, the oldest first. O(layers).
+    /// Returns the statistics of the layers, the oldest first. O(layers).
     #[must_use]
     pub fn layers(&self) -> Vec<LayerStats> {
         let stats = |layer: &Layer| LayerStats {
@@ -208,7 +210,7 @@ impl BloomFilter {
         self.0.layers().iter().map(stats).collect()
     }
 
-    /// Returns the memory of its table in bytes; `None` if it has none. O(1).
+    /// Returns the memory of the table in bytes; `None` if the filter has no table. O(1).
     #[must_use]
     pub fn table_bytes(&self) -> Option<u64> {
         self.0.table().map(Table::size_bytes)
@@ -230,8 +232,8 @@ impl BloomFilter {
     }
 
     /// Sets the time of a sliding-window filter for the following lookups and adds, in milliseconds of UNIX time. The
-    /// initial time of a filter that was read is that of its newest item; an earlier time has no effect. Does nothing
-    /// to other filters. O(1).
+    /// initial time of a filter that was read is that of its newest item. A time before the generation of the newest
+    /// item counts as the start of that generation. Does nothing to other filters. O(1).
     pub fn set_time(&mut self, now_ms: u64) {
         self.0.set_now(now_ms);
     }
@@ -341,7 +343,7 @@ impl Iterator for Chunks<'_> {
 pub struct Loader(Filter);
 
 impl Loader {
-    /// Returns a loader for the dump with this header, the first chunk. O(layers).
+    /// Returns a loader for a dump, whose first chunk is `header`. O(layers).
     ///
     /// # Errors
     /// [`DecodeError`].
@@ -349,7 +351,7 @@ impl Loader {
         encoding::from_header(header, &NO_LIMIT).map(Self)
     }
 
-    /// Loads a chunk with its iterator, in any order. O(bytes).
+    /// Loads a chunk with its iterator. Chunks may be loaded in any order. O(bytes).
     ///
     /// # Errors
     /// [`ChunkError`]; the filter is then unchanged.

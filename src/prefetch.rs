@@ -24,7 +24,7 @@ impl Prefetch for Processor {
     }
 }
 
-/// The instructions that count and deposit bits.
+/// Selects bits by the instructions of x86-64 that count and deposit bits.
 #[cfg(target_arch = "x86_64")]
 mod bits {
     use crate::bloom::prefetch::Task;
@@ -32,7 +32,7 @@ mod bits {
     use std::arch::x86_64::_pdep_u64;
     use std::sync::atomic::{AtomicU8, Ordering};
 
-    /// Selects bits by depositing one. Exists only while the processor is known to have BMI2.
+    /// Selects a bit by depositing one (`PDEP`). A value exists only if the processor is known to have BMI2.
     #[derive(Clone, Copy)]
     struct DepositSelect(());
 

@@ -6,7 +6,7 @@ use smallvec::{SmallVec, smallvec};
 use thiserror::Error;
 
 /// How a client's library turns an item into bytes before it hashes them. The number of each variant is its id in the
-/// format: add, never edit.
+/// format. Add variants, but never change a number.
 ///
 /// Commands pass items as text. Libraries often hash other bytes: both bytes of every character, the memory of an
 /// integer, or the text with the framing of a serializer. A client cannot have added an item that the encoding cannot
@@ -55,7 +55,7 @@ impl ItemEncoding {
         Self::ALL.into_iter().find(|encoding| encoding.id() == id)
     }
 
-    /// Returns the domain of items, as words that complete "the item is not".
+    /// Returns which items the encoding can express, as words that complete "the item is not".
     #[must_use]
     pub const fn domain(self) -> &'static str {
         match self {
@@ -76,8 +76,8 @@ pub struct NotEncodable(
 );
 
 impl ItemEncoding {
-    /// Passes to `take` the bytes that the client hashes for an item, in chunks. All chunks but the last are whole
-    /// blocks of 64. For an item outside the [domain](Self::domain) returns `None` and calls nothing.
+    /// Passes to `take` the bytes that the client hashes for an item, in chunks. The length of each chunk but the last
+    /// is a multiple of 64. Returns `None`, without a call, if the item is outside the [domain](Self::domain).
     ///
     /// Integers have no plus sign, leading zeros or spaces. O(length); allocates nothing.
     #[inline]
@@ -89,7 +89,7 @@ impl ItemEncoding {
         Some(())
     }
 
-    /// Returns a reader of the same bytes, which cannot fail.
+    /// Returns a reader of the bytes that [`encode`](Self::encode) passes. Reading cannot fail.
     #[expect(clippy::big_endian_bytes, reason = "one of the clients writes integers high byte first")]
     pub(super) fn reader(self, item: &[u8]) -> Option<EncodedItem<'_>> {
         let mut encoded =
@@ -111,7 +111,7 @@ impl ItemEncoding {
         Some(encoded)
     }
 
-    /// Returns whether a character that begins with this byte in UTF-8 has other bytes in Kryo's or JSON's text.
+    /// Returns whether Kryo's or JSON's encoding changes the UTF-8 bytes of a character. `first` is the first of these.
     fn is_special(self, first: u8) -> bool {
         match self {
             Self::JsonString => first < b' ' || first == b'"' || first == b'\\' || first >= SURROGATES_FROM,
@@ -142,23 +142,23 @@ impl ItemEncoding {
 /// each unit as three bytes, and JSON escapes each.
 const SURROGATES_FROM: u8 = 0xF0;
 
-/// A few bytes: a prefix, or those of some characters.
+/// A few bytes: a prefix, or some encoded characters.
 type Bytes = SmallVec<[u8; 16]>;
 
 /// A reader of an encoded item: a prefix, text, and optionally one more byte.
 pub(super) struct EncodedItem<'i> {
     encoding: ItemEncoding,
-    /// The next bytes, which are those of the item.
+    /// The next bytes of the item that the encoding does not change.
     run: &'i [u8],
     /// The bytes after the run: the prefix, a special character, or some characters in UTF-16.
     special: Cursor<Bytes>,
-    /// The text after these.
+    /// The text after the special bytes.
     text: &'i str,
     suffix: Option<u8>,
 }
 
 impl EncodedItem<'_> {
-    /// Takes the next run from the text, and what comes after it. Returns false at the end.
+    /// Takes the next run from the text, and the special bytes after it. Returns false at the end.
     fn step(&mut self) -> bool {
         if self.encoding == ItemEncoding::Utf16Le {
             return self.step_in_utf16();
@@ -174,9 +174,9 @@ impl EncodedItem<'_> {
         !is_end
     }
 
-    /// Takes some characters from the text, as many as fill [`Bytes`]: eight of ASCII, or four of any, which have up to
-    /// four bytes. Returns false at the end.
-    // Inlined, it would make the steps of other encodings slower.
+    /// Takes the next characters from the text: eight if they are ASCII, otherwise four. Either number fits [`Bytes`],
+    /// because a character has at most four bytes. Returns false at the end.
+    // Inlined, this function would make the steps of other encodings slower.
     #[inline(never)]
     fn step_in_utf16(&mut self) -> bool {
         let mut special = Bytes::new();
@@ -212,7 +212,7 @@ impl EncodedItem<'_> {
 }
 
 impl Read for EncodedItem<'_> {
-    /// Fills the buffer except at the end.
+    /// Fills the whole buffer, except at the end of the item.
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let mut filled = 0;
         loop {
@@ -228,7 +228,7 @@ impl Read for EncodedItem<'_> {
 /// Bytes of a chunk: a multiple of the blocks of every hash.
 const CHUNK_BYTES: usize = 128;
 
-/// Compiled once for all hashes: a call per chunk costs little.
+/// Passes the bytes of an encoded item to `take`, in chunks. Compiled once for all hashes, since calls cost little.
 #[inline(never)]
 fn pass_chunks(mut item: EncodedItem<'_>, take: &mut dyn FnMut(&[u8])) {
     let mut chunk = [0; CHUNK_BYTES];
@@ -250,15 +250,16 @@ fn int32(item: &[u8]) -> Option<i32> {
     i32::try_from(int64(item)?).ok()
 }
 
-/// Returns a decimal number if it has its only accepted spelling, so that no two items are the same number.
+/// Returns a decimal number; `None` unless it has the only accepted spelling. So no two items are the same number.
 fn int64(item: &[u8]) -> Option<i64> {
     let has_one_spelling = matches!(item, [b'0'] | [b'1'..=b'9', ..] | [b'-', b'1'..=b'9', ..]);
     text(item).filter(|_| has_one_spelling)?.parse().ok()
 }
 
-/// Returns text as Kryo 5, Redisson's default codec, writes a `String` with its class: class number 3, then
+/// Encodes text as Kryo 5, Redisson's default codec, writes a `String` with its class: class number 3, then
 /// `Output.writeString`. The last byte of short ASCII text has its high bit set. Other text is CESU-8 after its
-/// length in UTF-16 units plus one. Appends the prefix; returns the rest and the suffix.
+/// length in UTF-16 units plus one. Appends the bytes before the text to `prefix`. Returns the text that
+/// follows, and the last byte if its high bit is set.
 fn kryo5_string<'i>(text: &'i str, prefix: &mut Bytes) -> (&'i str, Option<u8>) {
     const CLASS: u8 = 3;
     prefix.push(CLASS);
@@ -275,8 +276,8 @@ fn kryo5_string<'i>(text: &'i str, prefix: &mut Bytes) -> (&'i str, Option<u8>) 
     (text, None)
 }
 
-/// Appends a number: six bits and the flag in the first byte, seven bits in each further byte. The next higher bit is
-/// set if more bytes follow.
+/// Appends a number as Kryo writes it. The first byte has six bits and the flag 0x80; 0x40 is set if more bytes follow.
+/// Each further byte has seven bits; 0x80 is set if more bytes follow.
 fn push_flagged_varint(bytes: &mut Bytes, value: usize) {
     let low_byte = |value: usize| {
         let [low, ..] = value.to_le_bytes();
@@ -291,13 +292,13 @@ fn push_flagged_varint(bytes: &mut Bytes, value: usize) {
     }
 }
 
-/// Returns a unit of UTF-16 from 0x800 on as the UTF-8 of a character.
+/// Returns three bytes for a unit of UTF-16, as UTF-8 encodes a character with this number. The unit is at least 0x800.
 fn utf8(unit: u16) -> [u8; 3] {
     let tail = |bits: u16| 0x80 | (bits & 0x3F) as u8;
     [0xE0 | (unit >> 12) as u8, tail(unit >> 6), tail(unit)]
 }
 
-/// Returns a unit of UTF-16 as `\u` and four digits.
+/// Returns a unit of UTF-16 as `\u` and four hexadecimal digits.
 fn escaped(unit: u16) -> [u8; 6] {
     let digit = |shift: u32| match (unit >> shift & 0xF) as u8 {
         low @ ..10 => b'0' + low,
@@ -371,7 +372,7 @@ mod tests {
             assert_eq!(encoded.len(), 1 + varint_bytes + length, "{length}");
             assert_eq!(encoded[1 + varint_bytes..], vec![b'x'; length]);
         }
-        // 8191 + 1 = 2^13: six low bits clear, then seven clear with more to follow, then one.
+        // 8191 + 1 = 2^13: the bits of the number are 0 in the first two bytes, and 1 in the third.
         let encoded = encoded(ItemEncoding::Kryo5String, &[b'x'; 8191]).unwrap();
         assert_eq!(encoded[..5], [3, 0xC0, 0x80, 0x01, b'x']);
     }

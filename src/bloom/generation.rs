@@ -33,14 +33,14 @@ impl Span {
         Self(if window_ms == 0 { 1 } else { window_ms })
     }
 
-    /// Returns its length in milliseconds.
+    /// Returns the length of the window in milliseconds.
     #[must_use]
     pub const fn ms(self) -> u64 {
         self.0
     }
 
     /// Returns the generation of a time in milliseconds of UNIX time: `1 + floor(moment * 14 / window)`. Two times
-    /// that are one window apart are 14 generations apart, or 15 because of rounding to milliseconds. O(1).
+    /// that are one window apart are exactly 14 generations apart. O(1).
     #[must_use]
     pub const fn generation_at(self, moment_ms: u64) -> Generation {
         moment_ms.saturating_mul(WINDOW_GENERATIONS) / self.0 + 1

@@ -17,13 +17,13 @@ pub(super) fn members<D: Copy>(digests: &[D], mut set: ItemSet) -> impl Iterator
     })
 }
 
-/// Returns one bit per item of `wanted` for which `is_member` holds.
+/// Returns the items of `wanted` for which `is_member` holds.
 #[inline(always)]
 pub(super) fn subset<D: Copy>(digests: &[D], wanted: ItemSet, is_member: impl Fn(D) -> bool) -> ItemSet {
     members(digests, wanted).fold(0, |set, (index, digest)| set | ItemSet::from(is_member(digest)) << index)
 }
 
-/// As [`subset`], but tests all items. This is for sets with most items.
+/// Returns the same set as [`subset`], but tests all items if at least half of them are wanted.
 pub(super) fn dense_subset<D: Copy>(
     digests: &[D],
     wanted: ItemSet,
@@ -61,8 +61,8 @@ pub(super) fn take_first(set: &mut ItemSet, items: usize) -> ItemSet {
     before & !*set
 }
 
-/// Processes the `wanted` items in steps until `act` returns false. Each step is prefetched by `ask` while the step
-/// before is processed.
+/// Processes the `wanted` items in steps until `act` returns false. `ask` prefetches a step before `act` processes the
+/// step before it.
 #[inline(always)]
 pub(super) fn in_steps<T>(
     target: &mut T,

@@ -14,7 +14,7 @@ pub const CAPACITY_MIN_ITEMS: u64 = 1;
 /// Largest capacity of one layer, in items: 2^40, far above what the byte limits permit.
 pub const CAPACITY_MAX_ITEMS: u64 = 1 << 40;
 
-/// Largest capacity of a layer of valkey-bloom's, in items: it stores a signed number of 64 bits.
+/// Largest capacity of a layer of valkey-bloom, in items: valkey-bloom stores it as a signed number of 64 bits.
 pub const VALKEYBLOOM_CAPACITY_MAX_ITEMS: u64 = i64::MAX.unsigned_abs();
 
 /// Shortest window, in milliseconds: its generations are still several milliseconds long.
@@ -45,15 +45,15 @@ pub const LAYER_MAX_BYTES: u64 = 1 << 40;
 
 /// Longest string of a server by default (`proto-max-bulk-len`): 512 MiB, the longest that SETBIT makes.
 ///
-/// No longer string is exported, and none is imported with more clear bytes after the last byte of its filter. So
-/// neither takes more memory than the client itself could have taken.
+/// An exported string is at most this long. An imported string may have at most this many clear bytes after the last
+/// byte of its filter. So neither takes more memory than the client itself could have taken.
 pub const STRING_MAX_BYTES: u64 = 512 << 20;
 
 /// Default of `bf.max-filter-bytes`, the largest filter that a client may create, grow or load: 64 GiB.
 pub const FILTER_DEFAULT_MAX_BYTES: u64 = 64 << 30;
 /// Smallest value of `bf.max-filter-bytes`: 1 KiB, enough for the default filter.
 pub const FILTER_MIN_MAX_BYTES: u64 = 1 << 10;
-/// Largest value of `bf.max-filter-bytes`.
+/// Largest value of `bf.max-filter-bytes`: 64 TiB.
 pub const FILTER_MAX_MAX_BYTES: u64 = 1 << 46;
 
 /// Smallest bit array of a layer, in bytes, that is paged. A smaller one mostly fits a cache, and rounding it up to

@@ -1,5 +1,5 @@
-//! The memory of a filter: its blocks, which can be measured or moved, the parts that were written to, and out of
-//! memory.
+//! The memory of a filter: allocated blocks, which can be measured or moved; parts that were written to; and the error
+//! when memory runs out.
 
 use std::ops::Range;
 
@@ -12,8 +12,8 @@ pub struct OutOfMemory;
 
 /// Information about memory. The server queries the system; tests and the library have none.
 pub trait Memory: Copy {
-    /// Calls `visit` with the parts of `words`, by index and in order, that may contain anything but zeros. This is a
-    /// hint: callers count the set bits of these parts to check it. O(pages).
+    /// Calls `visit` with the ranges of `words` that may have set bits, in order. The ranges are a hint: to check it,
+    /// callers count the set bits in these ranges. O(pages).
     fn written_parts(self, words: &[u64], visit: &mut dyn FnMut(Range<usize>));
 }
 
@@ -28,11 +28,11 @@ impl Memory for UnknownMemory {
 }
 
 /// A visitor of blocks of the allocator.
-/// [`Filter::visit_blocks`](crate::bloom::Filter::visit_blocks) guarantees that each is a whole block, from its
-/// first byte on, and still allocated. So a visitor may query the allocator for its size, which is unsound for
-/// anything else.
+/// [`Filter::visit_blocks`](crate::bloom::Filter::visit_blocks) guarantees that each visited block is a whole block,
+/// from its first byte on, and still allocated. So a visitor may query the allocator for the size of a block, which is
+/// unsound for any other memory.
 pub trait BlockVisitor {
-    /// Visits one block, by its content; empty if there is no block.
+    /// Visits one block. `block` is its content; it is empty if nothing is allocated.
     fn visit<T>(&mut self, block: &[T]);
 }
 

@@ -9,12 +9,12 @@ use super::group::{self, ItemSet};
 use super::limits::LAYER_MAX_BYTES;
 use super::memory::OutOfMemory;
 
-/// The most bytes of a filter, structs, bits and table: `Footprint::needed_bytes`.
+/// The most bytes that a filter may take. Its structs, bits and table count: `Footprint::needed_bytes`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
     /// Number of bytes.
     pub bytes: u64,
-    /// What sets this number.
+    /// What sets the limit.
     pub source: LimitSource,
 }
 
@@ -35,7 +35,7 @@ impl Limit {
     /// The largest size of a layer, whatever the settings are.
     pub const LAYER: Self = Self { bytes: LAYER_MAX_BYTES, source: LimitSource::Layer };
 
-    /// Returns the smaller of two limits; the first one if they are equal.
+    /// Returns the smaller of two limits; `self` if they are equal.
     #[must_use]
     pub const fn min(self, other: Self) -> Self {
         if other.bytes < self.bytes { other } else { self }
@@ -55,7 +55,7 @@ impl LimitSource {
 }
 
 impl fmt::Display for Limit {
-    /// Writes what limits the size, and its bytes.
+    /// Writes what sets the limit, and its bytes.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = match (self.source, self.source.setting()) {
             (_, Some(setting)) => setting,
@@ -72,7 +72,7 @@ impl From<u64> for Limit {
     }
 }
 
-/// A limit on the bytes of a filter. It is asked only before a layer is created, so it may be slow.
+/// A limit on the bytes of a filter. It is queried only before a filter is created or grows, so it may be slow.
 pub trait ByteLimit {
     /// Returns the limit.
     fn limit(&self) -> Limit;
@@ -99,13 +99,13 @@ impl ByteLimit for u64 {
     }
 }
 
-/// Why a layer could not be created.
+/// Why a filter could not be created, or could not grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ReserveError {
     /// The filter would take `needed_bytes`, more than `limit`.
     #[error("the filter would take {needed_bytes} bytes, more than {}", limit.bytes)]
     TooLarge {
-        /// Bytes of the filter with the new layer.
+        /// Bytes of the filter after the creation or growth.
         needed_bytes: u64,
         /// The limit that it would exceed.
         limit: Limit,
@@ -148,7 +148,7 @@ pub enum AddError {
     /// The filter is full and cannot grow.
     #[error("the filter is full and cannot grow")]
     CannotGrow(#[source] ReserveError),
-    /// The item was added as often as can be counted, or its bucket is full of counts.
+    /// The item was added as often as can be counted, or its bucket has no slots left for the count.
     #[error("the item was added too often to be counted")]
     TooOften,
     /// The encoding of an imported filter cannot express the item.
@@ -169,7 +169,7 @@ pub struct AddOutcomes {
     pub again: ItemSet,
     /// Items that were refused.
     pub refused: ItemSet,
-    /// Why they were refused.
+    /// Why these items were refused.
     pub error: Option<AddError>,
 }
 
@@ -196,7 +196,7 @@ impl AddOutcomes {
         }
     }
 
-    /// Returns the outcomes up to the first refused item, and those after it.
+    /// Returns the outcomes up to and including the first refused item, and the outcomes after it.
     #[cold]
     pub(super) fn split_after_refused(self) -> (Self, Self) {
         let after = group::first_of(self.refused).saturating_add(1);

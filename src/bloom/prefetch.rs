@@ -1,13 +1,13 @@
 //! What the caller's processor can do for a filter: prefetch memory, and run code with instructions of its own.
 //!
-//! A probe of a large array costs a page walk and a cache miss. Those of many items overlap if all are prefetched
-//! before the first is read. The instruction depends on the processor, so the caller provides it.
+//! A probe of a large array costs a page walk and a cache miss. The misses of many probes overlap if all probes are
+//! prefetched before the first is read. The instruction depends on the processor, so the caller provides it.
 
 use std::ops::Range;
 
 use super::words::{PortableSelect, Select};
 
-/// Work whose code is compiled once for each way to find a set bit.
+/// Work whose code is compiled once for each implementation of [`Select`].
 pub trait Task {
     /// The result.
     type Output;
@@ -16,9 +16,9 @@ pub trait Task {
     fn run(self, select: impl Select) -> Self::Output;
 }
 
-/// Tells the processor to load memory that will be read soon. Affects only the time.
+/// Tells the processor to load memory that will be read soon. Affects only the time, not the results.
 pub trait Prefetch: Copy {
-    /// Does work with the instructions that the processor has.
+    /// Runs a task with the fastest [`Select`] of the processor.
     #[inline(always)]
     fn run<T: Task>(self, task: T) -> T::Output {
         task.run(PortableSelect)
@@ -50,23 +50,23 @@ impl Prefetch for NoPrefetch {
 /// A part of an item's probes or lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// The first two.
+    /// The first two probes or lines.
     First,
-    /// The two after the first two.
+    /// The third and the fourth.
     Next,
     /// All but the first two.
     Rest,
-    /// All.
+    /// All probes or lines.
     All,
 }
 
 impl Part {
-    /// Probes or lines that rule out most absent items.
+    /// The number of probes or lines in [`Part::First`]. They rule out most absent items.
     pub(super) const FIRST: u32 = 2;
-    /// Probes or lines up to the end of [`Part::Next`].
+    /// The number of probes or lines in [`Part::First`] and [`Part::Next`].
     pub(super) const NEXT: u32 = 4;
 
-    /// Returns the indices of this part, of `count` in total.
+    /// Returns the indices of this part of `count` probes or lines.
     pub(super) fn of(self, count: u32) -> Range<u32> {
         let (first, next) = (count.min(Self::FIRST), count.min(Self::NEXT));
         match self {

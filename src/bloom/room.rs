@@ -1,4 +1,4 @@
-//! The room of a command: how large a filter may become.
+//! The room of a command: how large it may make a filter.
 
 use std::cell::Cell;
 
@@ -7,17 +7,18 @@ use super::outcome::{ByteLimit, Limit, ReserveError};
 /// How often a command tries in vain to make room by freeing expired entries before it gives up.
 const VAIN_MAX: u32 = 16;
 
-/// The room of the items of one command. Everything that grows for items asks here.
+/// The room of one command. Every growth of a filter during the command is checked here.
 ///
-/// The limit is asked once. After one refusal nothing grows any more: during a command the limit and the time of the
-/// filter stay the same, so each further refused item costs no more than a lookup.
+/// The limit is queried once. After one refusal nothing grows any more, because the limit and the time of the filter
+/// stay the same during a command. So each further refused item costs no more than a lookup, except for a few tries to
+/// free expired entries.
 pub struct Room<'l> {
     limit: &'l dyn ByteLimit,
     asked: Cell<Option<Limit>>,
     /// Bytes of the filter besides the part that grows.
     other_bytes: Cell<u64>,
     refused: Cell<Option<ReserveError>>,
-    /// Vain tries after the first refusal.
+    /// Refusals after the first one.
     vain: Cell<u32>,
 }
 
@@ -36,18 +37,18 @@ impl<'l> Room<'l> {
         self.other_bytes.set(other_bytes);
     }
 
-    /// Returns why there is no room, if it was refused before.
+    /// Returns why room was refused before; `None` if it was not.
     #[inline(always)]
     pub fn refused(&self) -> Option<ReserveError> {
         self.refused.get()
     }
 
-    /// Returns whether it is worth a try to make room by freeing expired entries.
+    /// Returns whether the command may still try to make room by freeing expired entries.
     pub(super) fn may_free(&self) -> bool {
         self.vain.get() < VAIN_MAX
     }
 
-    /// Remembers why there is no room.
+    /// Records a refusal and its reason.
     pub(super) fn refuse(&self, error: ReserveError) {
         if self.refused.replace(Some(error)).is_some() {
             self.vain.set(self.vain.get().saturating_add(1));

@@ -3,7 +3,7 @@
 //! A range may cross words of a slice. Bits outside of the slice are read as 0 and not written.
 #![expect(clippy::cast_possible_truncation, reason = "indices of bits and bytes in a word, and its low half")]
 
-/// Returns the positions of set bits. A processor may have an instruction for it.
+/// Finds the positions of set bits. A processor may have an instruction for it.
 pub trait Select: Copy {
     /// Returns the position of the set bit that has `rank` set bits below it. The word must have more than `rank` set
     /// bits. O(1).
@@ -18,8 +18,8 @@ const ONES: u64 = 0x0101_0101_0101_0101;
 const HIGHS: u64 = 0x8080_8080_8080_8080;
 
 impl Select for PortableSelect {
-    /// The counts of all bytes are summed up by a multiplication; the byte whose sum exceeds the rank has the bit
-    /// (Vigna, "Broadword implementation of rank/select queries", 2008).
+    /// Counts the set bits of each byte, and sums the counts up with one multiplication. The first byte whose sum
+    /// exceeds the rank has the bit (Vigna, "Broadword implementation of rank/select queries", 2008).
     #[inline(always)]
     fn select(self, word: u64, rank: u32) -> u32 {
         let pairs = word.wrapping_sub(word >> 1 & 0x5555_5555_5555_5555);
@@ -59,7 +59,7 @@ const IN_BYTE: [u8; 256 * 8] = {
     table
 };
 
-/// Returns a word of `count` low ones, at most 128.
+/// Returns a word whose lowest `count` bits are set. `count` is at most 128.
 #[inline(always)]
 pub(super) const fn low_bits_128(count: u32) -> u128 {
     match 1u128.checked_shl(count) {
@@ -68,13 +68,13 @@ pub(super) const fn low_bits_128(count: u32) -> u128 {
     }
 }
 
-/// Returns a word of `count` low ones, below 64.
+/// Returns a word whose lowest `count` bits are set. `count` is below 64.
 #[inline(always)]
 pub(super) const fn low_bits(count: u32) -> u64 {
     1u64.wrapping_shl(count).wrapping_sub(1)
 }
 
-/// Returns `width` bits of `words` from `bit` on.
+/// Returns `width` bits of `words` from `bit` on. `width` is 1 to 64.
 #[inline(always)]
 pub(super) fn bits_at(words: &[u64], bit: u32, width: u32) -> u64 {
     let (index, shift) = ((bit / 64) as usize, bit % 64);
@@ -83,7 +83,7 @@ pub(super) fn bits_at(words: &[u64], bit: u32, width: u32) -> u64 {
     (low >> shift | high << 1 << (63 ^ shift)) & (u64::MAX >> (64u32.wrapping_sub(width) & 63))
 }
 
-/// Sets `width` bits of `words` from `bit` on.
+/// Sets `width` bits of `words` from `bit` on to `value`, which must fit them.
 #[inline(always)]
 pub(super) fn set_bits(words: &mut [u64], bit: u32, width: u32, value: u64) {
     let (index, shift) = ((bit / 64) as usize, bit % 64);
@@ -98,8 +98,8 @@ pub(super) fn set_bits(words: &mut [u64], bit: u32, width: u32, value: u64) {
     }
 }
 
-/// Moves the bits from `begin` on up by `width`, to before `end`; the bits that would pass it are lost. All bits from
-/// `end` on are clear.
+/// Moves the bits from `begin` to before `end` up by `width`. The bits that would pass `end` are lost. All bits from
+/// `end` on must be clear, and stay clear.
 #[inline(always)]
 pub(super) fn shift_up(words: &mut [u64], begin: u32, end: u32, width: u32) {
     let last = (end.wrapping_sub(1) / 64) as usize;
@@ -121,7 +121,7 @@ pub(super) fn shift_up(words: &mut [u64], begin: u32, end: u32, width: u32) {
     }
 }
 
-/// Moves the bits from `begin + width` to before `end` down by `width`. All bits from `end` on are clear.
+/// Moves the bits from `begin + width` to before `end` down by `width`. All bits from `end` on must be clear.
 pub(super) fn shift_down(words: &mut [u64], begin: u32, end: u32, width: u32) {
     let last = (end.wrapping_sub(1) / 64) as usize;
     let Some(range) = words.get_mut((begin / 64) as usize..=last) else { return };

@@ -15,7 +15,7 @@ use crate::bloom::{AddError, Filter, ItemSource, Prefetch};
 
 /// The items of a command. Each is an argument, or all are packed in one argument.
 pub(super) trait Adds<'a> {
-    /// Whether the command ends at the first item that a full filter refuses, as RedisBloom's do.
+    /// Whether the command ends at the first item that a full filter refuses, as commands of RedisBloom do.
     const ENDS_WHEN_FULL: bool;
     /// Memory for the replicated commands.
     type Buffer;
@@ -34,7 +34,7 @@ pub(super) trait Adds<'a> {
     fn buffer(&self) -> Result<Self::Buffer, CommandError>;
 
     /// Returns the commands that replicate the added items, with the time `at_ms` if there is one. They add to the
-    /// filter under `key`, or to the one that `creation` creates.
+    /// existing filter under `key`, or create it first with `creation`.
     fn replicated(
         &self,
         key: &'a [u8],
@@ -100,7 +100,7 @@ impl<'a> Adds<'a> for &[&'a [u8]] {
 /// Adds items to the filter in a slot, or to a new filter with the given options. O(items * layers * probes).
 ///
 /// # Errors
-/// The filter does not exist and cannot be created. Nothing has changed.
+/// The command is refused. Nothing has changed, unless [`ItemOutcomes::check`] fails: then the server exits.
 pub(super) fn add_items<'a, A: Adds<'a>>(
     key: &'a [u8],
     adds: &A,
@@ -154,7 +154,7 @@ pub(super) fn add_items<'a, A: Adds<'a>>(
 /// Adds items in order. Returns their outcomes.
 ///
 /// # Errors
-/// There is no memory for the outcomes. Nothing was added then. Or [`ItemOutcomes::check`] fails.
+/// There is no memory for the outcomes, and nothing was added. Or [`ItemOutcomes::check`] fails.
 fn add_to<'a, A: Adds<'a>>(
     filter: &mut Filter,
     adds: &A,

@@ -134,7 +134,7 @@ impl<'a> BatchRequest<'a> {
         if self.wants_count { Ok(Spare::default()) } else { Spare::for_reply(self.batch.items, host) }
     }
 
-    /// Replies the characters, or their count.
+    /// Replies the characters, or with COUNT the number of [`YES`] in them.
     fn write(&self, characters: &[u8], spare: Spare, reply: &mut impl Reply) {
         spare.free();
         if self.wants_count {
@@ -321,8 +321,8 @@ impl BatchGroups<'_> {
 }
 
 impl<'a> Adds<'a> for Batch<'a> {
-    /// Items after a refused one are still processed. A full filter refuses only new items, and an item that it has
-    /// gets the outcome 0.
+    /// Items after a refused one are still processed. A full filter refuses only new items. An item that it has already
+    /// is not refused: its outcome is 0.
     const ENDS_WHEN_FULL: bool = false;
     /// Memory for the items that are replicated if some are refused, and for the server's copy of them.
     type Buffer = (Vec<u8>, Spare);
@@ -342,8 +342,8 @@ impl<'a> Adds<'a> for Batch<'a> {
     }
 
     /// BF.BULKADD has no option for a time. If replicas need the time, the first added item is replicated with it in a
-    /// BF.INSERT before the batch. The batch then adds to the newest generation of the filter, which is that of the
-    /// item.
+    /// BF.INSERT before the batch. The batch then adds to the newest generation of the filter, which is the generation
+    /// of that item.
     fn replicated(
         &self,
         key: &'a [u8],

@@ -16,7 +16,7 @@ use crate::format::filter;
 /// the dump id of the filter, which is not saved. O(bytes of the chunk).
 ///
 /// # Errors
-/// The iterator is not an integer, or not one of the last dump. There is no memory for the chunk.
+/// The iterator is not an integer, or not one of the last dump. Or there is no memory for the chunk.
 pub(super) fn scan_dump<'a>(
     mut arguments: Arguments<'a>,
     keyspace: &impl Keyspace,
@@ -29,7 +29,7 @@ pub(super) fn scan_dump<'a>(
     if iterator == 0 {
         filter.begin_dump(keyspace.random_number());
     }
-    // No dump has a negative or such a large iterator.
+    // A negative iterator becomes `u64::MAX`, which no chunk has.
     let iterator = u64::try_from(iterator).unwrap_or(u64::MAX);
     let chunk = filter::chunk(filter, iterator).map_err(|error| match error {
         DumpError::Ended => CommandError::DumpEnded,
@@ -55,7 +55,7 @@ pub(super) fn load_chunk<'a>(
 ) -> Result<Effects<'a>, CommandError> {
     let key = arguments.key()?;
     let iterator = parse_integer(arguments.required()?).ok_or(CommandError::LoadChunkIterator)?;
-    // No chunk goes with a negative iterator or with 0.
+    // A negative iterator becomes 0, which no chunk has.
     let iterator = u64::try_from(iterator).unwrap_or(0);
     let data = arguments.required()?;
     let mut open = keyspace.open(key, KeyAccess::ReadWrite);

@@ -38,8 +38,8 @@ impl CreationOptions {
             || self.expires_at_ms.is_some()
     }
 
-    /// Returns the format of the new filter. SEED implies valkey-bloom's format, whose primaries send it. COUNTING and
-    /// WINDOW imply everbloom's.
+    /// Returns the format of the new filter. Without FORMAT, SEED implies valkey-bloom's format, because its primaries
+    /// send SEED, and COUNTING and WINDOW imply everbloom's.
     #[must_use]
     pub fn resolved_format(&self, settings: &Settings) -> Format {
         let by_seed = self.seed.map(|_| Format::ValkeyBloom);
@@ -50,8 +50,8 @@ impl CreationOptions {
     /// Returns whether a command with these options may create the filter.
     ///
     /// An everbloom primary replicates each creation explicitly, so a replicated command without explicit options is
-    /// for a filter that this server should have. A RedisBloom primary does not; its replica has `redisbloom` in
-    /// `bf.format`.
+    /// for a filter that this server should have. A RedisBloom primary does not, so an everbloom replica of it must set
+    /// `bf.format redisbloom`.
     #[must_use]
     pub fn may_create(&self, host: &dyn Host) -> bool {
         self.is_explicit() || host.settings().format != Format::Everbloom || !host.is_replicated()
@@ -67,9 +67,8 @@ impl CreationOptions {
         self.seed.is_some() || self.tightening_ratio.is_some()
     }
 
-    /// Checks that an existing filter is of the kind that the options describe. An option with the filter's own value is
-    /// accepted, whatever the settings are. All other options are ignored. A replicated command is always
-    /// accepted.
+    /// Checks the options that must agree with an existing filter, such as FORMAT and WINDOW. The settings are not
+    /// compared. Options such as CAPACITY, ERROR and EXPANSION are ignored. A replicated command is always accepted.
     ///
     /// # Errors
     /// [`CommandError::OtherKind`].
@@ -188,7 +187,7 @@ impl CreationOptions {
     }
 
     /// Returns whether a fixed filter accepts items when it is full. Only everbloom's own filters of bits can. A
-    /// replicated creation is explicit about it.
+    /// replicated creation contains SATURATE if the filter saturates, so the setting is ignored.
     fn saturates(&self, host: &dyn Host) -> bool {
         let settings = host.settings();
         let has_bits = !self.is_counting && self.window_ms.is_none();
@@ -196,9 +195,9 @@ impl CreationOptions {
         self.is_saturating || (is_ours && settings.fixed_filters_saturate && !host.is_replicated())
     }
 
-    /// Returns the growth, without what a fixed filter does when it is full.
+    /// Returns the growth of the new filter, with [`Growth::Fixed`] also for a saturating filter.
     ///
-    /// As in RedisBloom, EXPANSION does not override a setting for fixed filters. It does in a replicated explicit
+    /// As in RedisBloom, EXPANSION does not override `bf.expansion-factor 0`. It does in a replicated explicit
     /// creation, and in valkey-bloom's format.
     fn growth_until_full(&self, host: &dyn Host) -> Growth {
         let settings = host.settings();
@@ -218,7 +217,7 @@ impl CreationOptions {
     }
 }
 
-/// Returns the filter that the options describe, with settings for missing options.
+/// Returns the spec of the filter that the options describe. A missing option has the value of its setting.
 ///
 /// # Errors
 /// Options that cannot be combined, or a filter that cannot grow to VALIDATESCALETO.
@@ -260,7 +259,7 @@ fn own_policy(options: &CreationOptions, settings: &Settings, promise: Promise) 
         return Policy::Window(Box::new(Window::new(promise, Span::new(window_ms), options.no_refresh)));
     }
     let promise = if options.is_unreserved(settings) {
-        // A replica may have another setting.
+        // UNRESERVED without CAPACITY means the default, because a replica may have another `bf.initial-size`.
         let capacity_items = options.capacity_items.unwrap_or(CAPACITY_DEFAULT_ITEMS);
         Promise { capacity_items, growth: promise.growth.unreserved(), ..promise }
     } else {
@@ -269,8 +268,9 @@ fn own_policy(options: &CreationOptions, settings: &Settings, promise: Promise) 
     if options.is_counting { Policy::Counting(Box::new(promise)) } else { Policy::Everbloom(promise) }
 }
 
-/// Returns the growth factor that RedisBloom saves, even for a fixed filter, which never uses it: that of EXPANSION,
-/// or the setting. A replicated command without it means [`redisbloom::RESERVED_GROWTH`].
+/// Returns the growth factor that RedisBloom saves: that of EXPANSION, or the setting. RedisBloom saves it for fixed
+/// filters too, which never use it. A replicated explicit command without EXPANSION means
+/// [`redisbloom::RESERVED_GROWTH`].
 fn written_growth(options: &CreationOptions, host: &dyn Host) -> u32 {
     match options.expansion {
         Some(expansion) => expansion,

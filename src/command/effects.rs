@@ -38,16 +38,16 @@ pub struct Effects<'a> {
     /// The number of layers and tables that the filter has gained. If any, `bloom.grow` is notified, and the log may
     /// get a [`growth_line`](super::growth_line).
     pub layers_added: u32,
-    /// The number of items that an add did not have to add, because they were, or seemed to be, in the filter. This and
-    /// the next fields are for the statistics only.
+    /// The number of items that were not added because they were, or seemed to be, in the filter. For the statistics.
     pub items_known: u32,
-    /// The number of items that the filter refused.
+    /// The number of items that the filter refused. For the statistics.
     pub items_refused: u32,
-    /// Why the filter refused items because it has no room. It is for a line in the log: [`Refusals`](super::Refusals).
+    /// Why the filter refused items. If it has no room for new items, [`Refusals`](super::Refusals) makes a line for
+    /// the log.
     pub refused: Option<AddError>,
-    /// The number of items checked that may be in the filter.
+    /// The number of items checked that may be in the filter. For the statistics.
     pub items_found: u32,
-    /// The number of items checked that are not in the filter.
+    /// The number of items checked that are not in the filter. For the statistics.
     pub items_missed: u32,
 }
 
@@ -70,7 +70,7 @@ pub(super) fn count_of(arguments: usize) -> u32 {
 pub(super) struct KeyChange<'a> {
     /// A complete filter to put under the key, in place of the key's value.
     pub(super) publish: Option<Box<Filter>>,
-    /// When that filter expires, in milliseconds of UNIX time.
+    /// When the key of the published filter expires, in milliseconds of UNIX time.
     pub(super) expires_at_ms: Option<u64>,
     /// What the host does.
     pub(super) effects: Effects<'a>,
@@ -88,7 +88,8 @@ impl<'a> KeyChange<'a> {
         Self { publish: Some(filter), expires_at_ms, effects }
     }
 
-    /// Returns the change by the chunk of a dump. `filter` is the new filter if the chunk is a header.
+    /// Returns the change by a BF.LOADCHUNK or BF.LOAD. `filter` is the new filter; `None` if a chunk was added to an
+    /// existing one.
     pub(super) fn received(filter: Option<Box<Filter>>) -> Self {
         let effects =
             Effects { replication: Replication::Verbatim, created: filter.is_some(), ..Effects::default() };
@@ -96,7 +97,7 @@ impl<'a> KeyChange<'a> {
     }
 }
 
-/// Publishes a change: puts the new filter under its key, or counts what has changed in the existing one. Returns the
+/// Publishes a change: puts the new filter under its key, or updates the statistics of the existing one. Returns the
 /// effects. An error leaves the key unchanged.
 ///
 /// # Errors

@@ -60,7 +60,7 @@ pub enum CommandError {
     /// An unknown option. BF.INSERT has another text, and RedisBloom's BF.RESERVE ignores the word.
     #[error("ERR unknown argument '{0}'")]
     UnknownArgument(String),
-    /// An option that says what kind of filter is wanted, and the existing filter is of another kind. Holds its word.
+    /// An option describes another kind of filter than the existing one. Holds the option.
     #[error("ERR {0} differs from the existing filter: omit the option, or use another key")]
     OtherKind(&'static str),
     /// BF.INSERT: error rate is not a number or out of range.
@@ -78,25 +78,25 @@ pub enum CommandError {
     /// FORMAT with an unknown name.
     #[error("ERR unknown format: use everbloom, redisbloom or valkey-bloom")]
     UnknownFormat,
-    /// SEED does not have 32 bytes. This and the next texts are valkey-bloom's.
+    /// SEED does not have 32 bytes. The text is valkey-bloom's.
     #[error("ERR invalid seed")]
     BadSeed,
-    /// SEED with two equal halves, from a client. This text is everbloom's: valkey-bloom accepts such a seed.
+    /// SEED with two equal halves, from a client. The text is everbloom's: valkey-bloom accepts such a seed.
     #[error("ERR invalid seed: its two halves of 16 bytes must differ")]
     WeakSeed,
-    /// TIGHTENING is not a number.
+    /// TIGHTENING is not a number. The text is valkey-bloom's.
     #[error("ERR bad tightening ratio")]
     BadTightening,
-    /// TIGHTENING not strictly between 0 and 1.
+    /// TIGHTENING not strictly between 0 and 1. The text is valkey-bloom's.
     #[error("ERR (0 < tightening ratio range < 1)")]
     TighteningRange,
-    /// The filter could not grow to the items of VALIDATESCALETO.
+    /// The filter could not grow to the items of VALIDATESCALETO. The texts are valkey-bloom's.
     #[error("ERR {}", scale_text(*.0))]
     ScaleTo(ScaleError),
     /// SEED or TIGHTENING for another format than valkey-bloom's.
     #[error("ERR SEED and TIGHTENING need FORMAT valkey-bloom")]
     NeedsValkeyBloom,
-    /// An option of everbloom's own format only. Holds its word.
+    /// An option of everbloom's own format only. Holds the option.
     #[error("ERR {0} needs FORMAT everbloom")]
     NeedsEverbloom(&'static str),
     /// KEY does not have 16 bytes.
@@ -111,7 +111,7 @@ pub enum CommandError {
     /// WINDOW with an option that it excludes. Holds the option.
     #[error("ERR {0} cannot be combined with WINDOW")]
     WindowAnd(&'static str),
-    /// An option of sliding-window filters only. Holds its word.
+    /// An option of sliding-window filters only. Holds the option.
     #[error("ERR {0} needs a filter created with WINDOW")]
     NeedsWindow(&'static str),
     /// WINDOW is no integer or out of range.
@@ -135,15 +135,15 @@ pub enum CommandError {
     #[error("ERR AT is older than the window of the filter: the items have expired")]
     AtTooOld,
     /// AT is too far in the future.
-    #[error("ERR AT is too far in the future, by more than 1/14 of the window: check the clocks")]
+    #[error("ERR AT is more than 1/14 of the window ahead of the server's clock: check the clocks")]
     AtAhead,
-    /// The client may not read a source. The codes of this and the next two texts are the server's own.
+    /// The client may not read a source. The code NOPERM is the server's.
     #[error("NOPERM this user needs the permission to run BF.CARD on every source")]
     SourceDenied,
-    /// A source is in another slot than the first key.
+    /// A source is in another slot than the first key. The text is the server's.
     #[error("CROSSSLOT Keys in request don't hash to the same slot")]
     SourceSlot,
-    /// A source is not on this node, and the slot of all keys is migrating.
+    /// A source is not on this node, and the slot of all keys is migrating. The text is the server's.
     #[error("TRYAGAIN Multiple keys request during rehashing of slot")]
     SourceMoving,
     /// BF.DEL: the filter is not a counting filter.
@@ -152,28 +152,29 @@ pub enum CommandError {
     /// VALIDATESCALETO for RedisBloom's format.
     #[error("ERR VALIDATESCALETO cannot be combined with FORMAT redisbloom")]
     CannotValidateScaleTo,
-    /// BF.LOAD: the key exists.
+    /// BF.LOAD or BF.IMPORT: the key exists. The text is valkey-bloom's.
     #[error("BUSYKEY Target key name already exists.")]
     KeyExists,
-    /// BF.LOAD: not a filter.
+    /// BF.LOAD: not a filter. The text is valkey-bloom's.
     #[error("ERR bloom object decoding failed")]
     BadBlob,
-    /// BF.LOAD: an unknown version.
+    /// BF.LOAD: an unknown version. The text is valkey-bloom's.
     #[error("ERR bloom object decoding failed. Unsupported version")]
     BadBlobVersion,
-    /// Options that exclude each other. This and the next two texts are Redis's own.
+    /// Options that exclude each other, or arguments after a packed batch. The text is the server's.
     #[error("ERR syntax error")]
     Syntax,
-    /// A time to live that is not an integer.
+    /// A time to live that is not an integer. The text is the server's.
     #[error("ERR value is not an integer or out of range")]
     NotAnInteger,
-    /// A time to live that is not positive or too far away. Holds the command's name in lower case.
+    /// A time to live that is not positive or too far away. Holds the command's name in lower case. The text is the
+    /// server's.
     #[error("ERR invalid expire time in '{0}' command")]
     ExpireTime(&'static str),
     /// A packed batch: an unknown packing.
     #[error("ERR unknown packing: use LINES, FIXED or PREFIXED")]
     BatchPacking,
-    /// A packed batch: a bad length of its items.
+    /// A packed batch: a bad length of the items in FIXED.
     #[error("ERR FIXED needs the length of an item, an integer of at least 1")]
     BatchItemBytes,
     /// A packed batch: the data ends within an item.
@@ -341,8 +342,8 @@ fn merge_text(error: MergeError) -> Cow<'static, str> {
             "the merged filter would have too many layers or probes per item: merge fewer filters".into()
         }
         MergeError::Mismatch => {
-            "the destination cannot take what a source has: merge into a filter of FORMAT everbloom that may grow, \
-             without KEYED. COUNTING and WINDOW filters need a destination that was reserved with the same options"
+            "a source does not fit the destination: merge into a filter of FORMAT everbloom that may grow and \
+             is not KEYED. A COUNTING or WINDOW source needs a destination that was reserved with the same options"
                 .into()
         }
         MergeError::TooFull => "the destination would exceed its capacity: \

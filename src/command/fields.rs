@@ -95,7 +95,7 @@ pub(super) fn expansion(filter: &Filter) -> Option<u64> {
     }
 }
 
-/// Returns the word for an order. No option has the order of Guava's strings.
+/// Returns the word for an order. ORDER of BF.IMPORT does not accept [`GUAVA_ORDER`].
 pub(super) fn order_word(order: BitOrder) -> &'static str {
     match order {
         BitOrder::Msb | BitOrder::Lsb => order.word(),

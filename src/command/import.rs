@@ -101,7 +101,7 @@ impl<'a> Import<'a> {
         Ok(())
     }
 
-    /// Returns whether options that are missing can be read from Redisson's settings.
+    /// Returns whether missing options can be read from Redisson's settings.
     fn has_settings(&self) -> bool {
         self.string.scheme == Some(Scheme::Redisson) && matches!(self.origin, Origin::Source(_))
     }
@@ -159,7 +159,7 @@ impl<'a> Import<'a> {
         publish(&mut open, key, change)
     }
 
-    /// Returns the filter with the bits of `bytes`, the content of its origin, and how it is replicated.
+    /// Returns the change that creates the filter with the bits in `bytes`, the content of the origin.
     fn create(mut self, bytes: &[u8], keyspace: &impl Keyspace) -> Result<KeyChange<'a>, CommandError> {
         self.complete(keyspace)?;
         let layout = SchemeLayout::new(self.parameters(bytes)?).map_err(ImportError::Scheme)?;

@@ -1,4 +1,4 @@
-//! What a filter is: BF.INFO, BF.STATS and BF.CARD.
+//! The commands that describe a filter: BF.INFO, BF.STATS and BF.CARD.
 
 use super::arguments::Arguments;
 use super::effects::Effects;
@@ -63,7 +63,7 @@ fn write_one(name: &'static str, value: &FieldValue, reply: &mut impl Reply) {
 /// BF.STATS: `key`. Replies a map of all statistics, and under `per-layer` a map for each layer. O(layers).
 ///
 /// # Errors
-/// [`CommandError::NotFound`].
+/// [`CommandError::WrongType`] and [`CommandError::NotFound`].
 pub(super) fn stats<'a>(
     mut arguments: Arguments<'a>,
     keyspace: &impl Keyspace,
@@ -108,7 +108,7 @@ const INFO_FIELDS: [InfoField; 5] = [
     ("EXPANSION", "Expansion rate", |filter| Some(expansion(filter).into())),
 ];
 
-/// Fields that are replied only on request: valkey-bloom's, then everbloom's own.
+/// Fields of BF.INFO that are replied only on request: valkey-bloom's, then everbloom's own.
 const MORE_FIELDS: [InfoField; 5] = [
     ("ERROR", "Error rate", |filter| error_rate(filter).map(FieldValue::Double)),
     ("TIGHTENING", "Tightening ratio", |filter| {
@@ -143,10 +143,10 @@ struct KeyStats<'f> {
     advice: Option<String>,
 }
 
-/// A field for the whole filter: its name, which in capitals is its word in BF.INFO, and its value.
+/// A field of BF.STATS for the whole filter: its name, which BF.INFO accepts as a word, and its value.
 type StatsField = (&'static str, fn(&KeyStats<'_>) -> FieldValue);
 
-/// The fields for the whole filter, in the order of the reply.
+/// The fields of BF.STATS for the whole filter, in the order of the reply.
 const STATS_FIELDS: [StatsField; 30] = [
     ("type", |s| DataType::of(s.filter.format()).name.into()),
     ("format", |s| s.filter.format().word().into()),
@@ -186,7 +186,7 @@ const STATS_FIELDS: [StatsField; 30] = [
 
 impl<'f> KeyStats<'f> {
     /// Returns the statistics of the filter under `key`. O(layers): some microseconds for a paged layer, and up to a
-    /// hundred if the filter has grown so often that it has advice.
+    /// hundred microseconds if the filter has advice.
     fn of(key: &[u8], filter: &'f Filter, allocated_bytes: u64) -> Self {
         let (layers, table, whole) = filter.stats();
         Self { filter, layers, table, whole, allocated_bytes, advice: advice(key, filter) }

@@ -143,7 +143,8 @@ pub(super) fn insert<'a>(
     Ok(effects)
 }
 
-/// Reads the arguments of BF.INSERT after the key. Returns the items, none to create an empty filter, and the options.
+/// Reads the arguments of BF.INSERT after the key. Returns the items and the options. Without items, the command only
+/// creates a filter.
 fn parse_insert<'a>(
     mut arguments: Arguments<'a>,
     host: &dyn Host,
@@ -151,7 +152,7 @@ fn parse_insert<'a>(
     let mut options = CommandOptions::default();
     let has_items = options.read(&mut arguments, Some("ITEMS"), host)?;
     let creation = &options.creation;
-    // The range depends on the format.
+    // The range of CAPACITY depends on the format.
     if creation.capacity_items.is_some_and(|items| items > creation.capacity_max_items(host)) {
         return Err(CommandError::InsertCapacity);
     }
@@ -221,7 +222,8 @@ pub(super) fn missing(host: &dyn Host) -> Result<bool, CommandError> {
 /// BF.DEL: `key item [item ...]`. Deletes one occurrence of each item from a counting filter, and replies whether
 /// there was one. O(items).
 ///
-/// Deleting can need memory. If there is none, the item and those after it stay, and each has an error as its reply.
+/// Deleting can need memory. If there is none, the item and all later ones stay in the filter, and each has an error as
+/// its reply.
 ///
 /// # Errors
 /// The filter does not exist or does not count. Nothing was replied.
@@ -232,7 +234,7 @@ pub(super) fn del<'a>(
 ) -> Result<Effects<'a>, CommandError> {
     let (key, items) = (arguments.key()?, arguments.items()?);
     let mut open = keyspace.open(key, KeyAccess::ReadWrite);
-    // Allocated before the filter changes, because the command cannot be refused afterwards.
+    // The buffer is allocated before the filter changes, because the command cannot be refused afterwards.
     let buffer = argument_buffer(items.len())?;
     let filter = open.slot().required()?;
     let results = delete(filter, items, keyspace.prefetch())?;
@@ -262,7 +264,7 @@ pub(super) fn del<'a>(
     Ok(Effects { replication, items_deleted, ..Effects::default() })
 }
 
-/// Deletes the items in order, until there is no memory. Returns for each whether it was present.
+/// Deletes the items in order, until there is no memory. Returns for each processed item whether it was present.
 fn delete(filter: &mut Filter, items: &[&[u8]], prefetch: impl Prefetch) -> Result<Vec<bool>, CommandError> {
     if filter.kind() != Kind::Counting {
         return Err(CommandError::NotCounting);

@@ -50,16 +50,16 @@ impl Settings {
     };
 }
 
-/// The server of a command. Its [`ByteLimit`] is the smaller of `bf.max-filter-bytes` and the memory of the server.
-/// Replicated commands have no limit.
+/// The server that runs a command. Its [`ByteLimit`] is the smaller of `bf.max-filter-bytes` and the memory of the
+/// server. Replicated commands have no limit.
 pub trait Host: ByteLimit {
     /// Returns the configuration.
     fn settings(&self) -> Settings;
     /// Returns whether the command is replicated: from the primary, the append-only file, or the node that a slot
     /// migrates from. The settings do not restrict such a command.
     fn is_replicated(&self) -> bool;
-    /// Returns whether the command is from the primary or the append-only file. If it fails, this server lacks data
-    /// that the other has, and must not continue.
+    /// Returns whether the command is from the primary or the append-only file. If such a command fails, this server
+    /// lacks data that the primary or the file has, and must not continue.
     fn must_succeed(&self) -> bool;
     /// Returns the current time in milliseconds of UNIX time.
     fn now_ms(&self) -> u64;
@@ -139,14 +139,14 @@ pub trait Keyspace: Host {
     /// keys must be opened before the value of one is looked up with [`OpenKey::slot`].
     fn open(&self, name: KeyName<'_>, access: KeyAccess) -> Self::Key<'_>;
 
-    /// Checks that the client may read `source`, because the server checks only `first`, the first key of a command. It
-    /// must be called before `source` is opened.
+    /// Checks that the client may read `source`. The server itself checks only `first`, the first key of a command.
+    /// This must be called before `source` is opened.
     ///
     /// # Errors
     /// [`CommandError::SourceDenied`], [`CommandError::SourceSlot`] and [`CommandError::SourceMoving`].
     fn may_read(&self, source: KeyName<'_>, first: KeyName<'_>) -> Result<(), CommandError>;
 
-    /// Returns whether a key that was not found may be on another node, because the slot of `first` is migrating. No
+    /// Returns whether `key`, which was not found, may be on another node because the slot of `first` is migrating. No
     /// key may be open.
     fn may_be_migrating(&self, key: &[u8], first: KeyName<'_>) -> bool;
 
@@ -162,15 +162,15 @@ pub trait Keyspace: Host {
     /// Returns information about memory that was never written to.
     fn memory(&self) -> impl Memory;
 
-    /// Exits the server: a command from the primary or the append-only file failed, and this server lacks its data.
-    /// Tests return.
+    /// Exits the server after a failed command from the primary or the append-only file, because this server lacks the
+    /// data of the command. The implementation for tests returns.
     fn lost(&self, command: Command, error: &CommandError);
 
     /// Returns whether the command may have changed a key: it has looked up a filter that is open for writing, or has
     /// published one.
     fn may_have_changed(&self) -> bool;
 
-    /// Aborts the server after a panic that left a filter in an unknown state. Tests return.
+    /// Aborts the server after a panic that left a filter in an unknown state. The implementation for tests returns.
     fn abort(&self);
 }
 
@@ -178,18 +178,18 @@ pub trait Keyspace: Host {
 pub trait OpenKey {
     /// Returns the value of the key. Sets the time of a sliding-window filter ([`Filter::set_time`]): to the time of
     /// the command, or to the newest generation if the command is replicated and may write. If the key is open for
-    /// reading, only parts of the filter that are never saved may change.
+    /// reading, the caller may change only parts of the filter that are never saved.
     fn slot(&mut self) -> KeyValue<&mut Filter>;
 
     /// Returns the bytes that the allocator has set aside for the filter that [`slot`](Self::slot) returned. O(layers).
     fn allocated_bytes(&mut self) -> u64;
 
-    /// Updates the statistics after `items_added` items were added to the filter; 0 after any other change but a merge.
-    /// Returns the number of layers and tables that the filter has gained.
+    /// Updates the statistics after a change of the filter that added `items_added` items, which may be 0. After a
+    /// merge, [`altered`](Self::altered) does this. Returns the number of layers and tables that the filter has gained.
     fn changed(&mut self, items_added: u64) -> u32;
 
-    /// Updates the statistics after a merge into the filter. `items_before` and `capacity_before_items` are those
-    /// before the merge.
+    /// Updates the statistics after a merge into the filter. `items_before` and `capacity_before_items` are its items
+    /// and its capacity before the merge.
     fn altered(&mut self, items_before: u64, capacity_before_items: u64);
 
     /// Puts a filter under the key, in place of its value.

@@ -9,7 +9,7 @@ use super::fields::decimal_of;
 use crate::bloom::hash::murmur3::hash128;
 use crate::bloom::{AddError, Filter, PartSpec, ReserveError};
 
-/// A chain of layers is logged each time that it has grown this often.
+/// One in this many growths of a chain of layers is logged.
 const GROWTHS: usize = 4;
 /// A filter gets advice when its items exceed this multiple of its reserved capacity.
 const OUTGROWN: u64 = 4;
@@ -19,9 +19,9 @@ fn is_due(layers_before: usize, layers: usize) -> bool {
     layers.saturating_sub(1) / GROWTHS > layers_before.saturating_sub(1) / GROWTHS
 }
 
-/// Returns the BF.RESERVE that would have made the filter one layer of bits, with the bytes that it takes and saves.
-/// Returns `None` if the filter has not outgrown its capacity by far, if the layer would save nothing, or if no
-/// BF.RESERVE makes such a layer. O(1).
+/// Returns advice for a filter that has far outgrown its capacity: the BF.RESERVE that would have created it with one
+/// layer of bits, the bytes of that layer, and the bytes that it would save. `None` if the filter has not outgrown its
+/// capacity by far, if the layer would save nothing, or if no BF.RESERVE creates such a layer. O(1).
 pub(super) fn advice(key: &[u8], filter: &Filter) -> Option<String> {
     let items = filter.distinct_items();
     if items <= filter.promise().capacity_items.saturating_mul(OUTGROWN) {
@@ -47,8 +47,9 @@ fn reservation(filter: &Filter, capacity_items: u64) -> Option<(String, u64)> {
 }
 
 /// Returns a line for the log about the filter under `key`, which has just gained `parts_added` layers or tables;
-/// `None` if it has not grown often enough. Only chains of layers grow often. Replicas do not call this, because the
-/// primary logs the line. O(layers). A line takes up to a hundred microseconds.
+/// `None` if the filter has a table, or if no growth to be logged is among these: one in four is. Only chains of layers
+/// grow often. Replicas do not call this, because the primary logs the line. O(layers). A line takes up to a hundred
+/// microseconds.
 #[must_use]
 pub fn growth_line(key: &[u8], filter: &Filter, parts_added: u32) -> Option<String> {
     let layers = filter.layer_count();
@@ -90,8 +91,8 @@ impl Refusals {
     }
 
     /// Returns a line about the filter under `key` of a database, which has refused items with `error`. Returns `None`
-    /// if there was a line in the last minute, or if the filter has room and refuses only some items. If more than
-    /// 1024 filters refuse items, some get more lines. O(log filters).
+    /// if there was a line about the filter in the last minute, or if the filter has room and refuses only some items.
+    /// If more than 1024 filters refuse items, some get more lines. O(log filters).
     #[must_use]
     pub fn line(&mut self, database: u64, key: &[u8], error: AddError, now_ms: u64) -> Option<String> {
         let cause = cause(error)?;

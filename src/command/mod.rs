@@ -1,6 +1,6 @@
 //! The `BF.*` commands: arguments in, replies and effects out. The way of a command through the files:
 //!
-//! 1. The server or a test calls [`execute()`] with a [`Command`], whose row in `table` has its arguments and its keys.
+//! 1. The server or a test calls [`execute()`] with a [`Command`]. Its row in `table` lists the arguments and the key.
 //! 2. `execute` checks the number of arguments and calls the function of the command in `items`, `bulk`, `reserve`,
 //!    `info`, `debug`, `chunks`, `import` or `merge`.
 //! 3. That function reads all arguments: `arguments`, `options`, `number` and `words`. `creation` says which filter the
@@ -9,7 +9,7 @@
 //! 5. It acts on the filter, or on a new one. All commands that add items share `adding`, `outcomes` and `window`.
 //! 6. `effects` publishes a new filter when it is complete, and `replicated` has the commands that replicas get.
 //! 7. It writes a [`Reply`], and returns [`Effects`] for the server. Every error is a [`CommandError`]. A command that
-//!    fails has changed nothing.
+//!    fails has changed nothing, or the server exits.
 #![forbid(unsafe_code)]
 
 mod adding;

@@ -78,7 +78,7 @@ pub struct CreationOptions {
 pub struct ImportOptions {
     /// Whether SCHEME was given.
     pub(super) has_scheme: bool,
-    /// SCHEME; `None` for Guava's strings, which contain theirs.
+    /// SCHEME; `None` for Guava's strings, which contain their scheme.
     pub(super) scheme: Option<Scheme>,
     /// BITS.
     pub(super) size_bits: Option<u64>,
@@ -92,7 +92,7 @@ pub struct ImportOptions {
     pub(super) encoding: Option<ItemEncoding>,
 }
 
-/// The value of SCHEME, and the name of the origin, for a string that Guava's `writeTo` wrote.
+/// The value of SCHEME, and the word before the bytes, for a string that Guava's `writeTo` wrote.
 pub(super) const GUAVA: &[u8] = b"guava";
 
 /// An option whose value is the next argument.
@@ -189,10 +189,10 @@ pub(super) fn is_named(name: &str, word: &[u8]) -> bool {
     name.as_bytes().eq_ignore_ascii_case(word)
 }
 
-/// The methods read the value of the option. Each accepts one type of values.
+/// Each method reads the value of the option as one type.
 impl<'a> OptionValue<'_, 'a> {
-    /// Returns the command's error for a bad value of this option: RedisBloom has different texts for each command.
-    /// `allowed` are the valid values.
+    /// Returns the error for a bad value of this option. RedisBloom has different texts for each command. `allowed`
+    /// names the valid values.
     fn bad(&self, allowed: String) -> CommandError {
         match (self.arguments.command(), self.token) {
             (Command::Import, token) => ImportError::BadValue(token, allowed).into(),
@@ -268,7 +268,7 @@ impl<'a> OptionValue<'_, 'a> {
         at_ms.ok_or_else(|| CommandError::ExpireTime(self.arguments.command().spec().name))
     }
 
-    /// Returns a scheme; `None` for Guava's strings, which contain theirs.
+    /// Returns the value of SCHEME; `None` for Guava's strings, which contain their scheme.
     fn scheme(&mut self) -> Result<Option<Scheme>, CommandError> {
         let name = self.bytes()?;
         if name.eq_ignore_ascii_case(GUAVA) {

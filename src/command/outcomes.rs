@@ -16,7 +16,8 @@ const NEW: u8 = b'1';
 const PRESENT: u8 = b'0';
 /// The code of an item that was, or seemed to be, in the filter, and was counted or refreshed.
 const AGAIN: u8 = b'+';
-/// The code of an item that was refused with the first error in the list. The codes above it stand for the next errors.
+/// The code of an item that was refused with the first of `ItemOutcomes::errors`. An item that was refused with error
+/// `n`, from 0, has the code `REFUSED + n`.
 const REFUSED: u8 = b'A';
 
 /// The outcomes of items, in order. There are fewer outcomes than items if a full filter ended the command.
@@ -41,7 +42,7 @@ impl ItemOutcomes {
         Ok(outcomes)
     }
 
-    /// Appends the outcomes of a run.
+    /// Appends the outcomes of consecutive items.
     #[inline(always)]
     pub(super) fn extend(&mut self, run: AddOutcomes) {
         let AddOutcomes { start, end, new, again, refused, error } = run;
@@ -67,7 +68,7 @@ impl ItemOutcomes {
         }));
     }
 
-    /// Returns the code of an error, which it adds to the list if it is not there.
+    /// Returns the code of an error. Adds the error to the list if no error of its kind is there.
     fn code_of(&mut self, error: AddError) -> u8 {
         let mut known = self.errors.iter();
         let place =

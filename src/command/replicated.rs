@@ -23,7 +23,7 @@ pub struct ReplicatedCommand<'a> {
 
 /// The parameter `buffer` is always empty. Its memory is used for the arguments.
 impl<'a> ReplicatedCommand<'a> {
-    /// Returns a command with the arguments `head` and then `items`. Of BF.MADD and BF.DEL, `head` is the key.
+    /// Returns a command with the arguments `head` and then `items`. For BF.MADD and BF.DEL, `head` is the key.
     pub(super) fn of_items(
         command: &'static str,
         head: impl IntoIterator<Item = Cow<'a, [u8]>>,
@@ -46,7 +46,8 @@ impl<'a> ReplicatedCommand<'a> {
         Self::of_items("BF.INSERT", head, items, buffer)
     }
 
-    /// Returns the command that makes `key` expire at `at_ms`. Every server has it, and it creates nothing.
+    /// Returns the command that makes `key` expire at `at_ms`. It is PEXPIREAT, which every server has and which
+    /// creates no key.
     pub(super) fn expire(key: &'a [u8], at_ms: u64) -> Self {
         Self { command: "PEXPIREAT", arguments: vec![Cow::Borrowed(key), number(at_ms)] }
     }
@@ -60,7 +61,7 @@ pub(super) struct Creation {
     command: &'static str,
     /// The arguments after the key.
     words: ArgumentList<'static>,
-    /// Whether the same command can add items.
+    /// Whether the command that creates the filter can also add items.
     takes_items: bool,
 }
 

@@ -59,7 +59,7 @@ fn parse(mut arguments: Arguments<'_>, host: &dyn Host) -> Result<(CreationOptio
     let capacity = parse_integer(arguments.required()?).ok_or(CommandError::ReserveCapacity)?;
     let mut given = CommandOptions::default();
     let are_good = given.read(&mut arguments, None, host);
-    // The range of the capacity depends on the format. Bad options have no format.
+    // The range of the capacity depends on the format. If an option is bad, the format of the settings is used.
     let mut options = if are_good.is_ok() { given.creation } else { CreationOptions::default() };
     // RedisBloom replicates every creation as BF.RESERVE. Other creations are replicated as BF.INSERT.
     if host.is_replicated() && !options.is_counting && options.window_ms.is_none() {
@@ -77,14 +77,14 @@ fn parse(mut arguments: Arguments<'_>, host: &dyn Host) -> Result<(CreationOptio
     Ok((options, given.if_not_exists))
 }
 
-/// Returns the value of EXPANSION; `None` without it. 0 can be combined with all other options.
+/// Returns the value of EXPANSION; `None` without it. EXPANSION 0 can be combined with all other options.
 fn expansion(given: &CommandOptions, host: &dyn Host) -> Result<Option<u32>, CommandError> {
     let factor = match given.expansion {
         None => return Ok(None),
         Some(0) => return Ok(Some(0)),
         Some(factor) => factor,
     };
-    // As in RedisBloom, a factor does not override a setting for fixed filters, unless it is replicated.
+    // As in RedisBloom, a factor does not override `bf.expansion-factor 0`, unless the command is replicated.
     if given.creation.is_fixed || (host.settings().expansion_factor == 0 && !host.is_replicated()) {
         return Err(CommandError::ReserveFixedExpansion);
     }

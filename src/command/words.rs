@@ -80,7 +80,7 @@ pub const GUAVA_ORDER: &str = "guava";
 mod tests {
     use super::*;
 
-    /// Checks that the words of all values, in the order of their ids, are these.
+    /// Asserts that the values with the ids from 1 on have exactly `words`, in this order.
     fn assert_words<W: Word + std::fmt::Debug>(of_id: fn(u8) -> Option<W>, words: &[&str]) {
         for (id, word) in (1..).zip(words) {
             let value = of_id(id).unwrap();

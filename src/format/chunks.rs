@@ -1,9 +1,9 @@
 //! The chunks of BF.SCANDUMP and BF.LOADCHUNK for every format but RedisBloom's. Rewritten append-only files contain
 //! such chunks too.
 //!
-//! Iterator 0 requests the first chunk, the header. Each chunk comes with the iterator that requests the next one, and
-//! with which the chunk itself is loaded. The other iterators of a dump are its positions plus [`first_iterator`], which
-//! depends on the dump id. So an iterator of a dump that has ended is an error in a later dump, except with a
+//! Iterator 0 requests the first chunk, the header. Each chunk comes with one iterator: it requests the next chunk, and
+//! BF.LOADCHUNK takes it with this chunk. The other iterators of a dump are its positions plus [`first_iterator`],
+//! which depends on the dump id. So an iterator of a dump that has ended is an error in a later dump, except with a
 //! probability of positions / 2^51. Even then the chunks show by their dump id that they are from different dumps.
 //!
 //! Every chunk ends with a trailer: the dump id, and a checksum of the bytes, their iterator and that id. A chunk that
@@ -21,25 +21,26 @@ use crate::bloom::hash::murmur3::hash128;
 use crate::bloom::table::{POSITIONS, PartsError};
 use crate::bloom::{ByteLimit, DumpId, Filter, ItemHash, Memory, OutOfMemory, ReserveError};
 
-/// Bytes of the dump id at the end of a chunk.
+/// Bytes of the dump id in the trailer of a chunk.
 const ID_BYTES: usize = 8;
-/// Bytes of the checksum, which is last.
+/// Bytes of the checksum at the end of a chunk, after the dump id.
 const CHECKSUM_BYTES: usize = 16;
 /// Bytes of the trailer.
 pub const TRAILER_BYTES: usize = ID_BYTES + CHECKSUM_BYTES;
 
 /// The iterators of all dumps. They have 53 bits, which a number of JavaScript holds exactly.
 const ITERATORS: Range<u64> = 1 << 52..1 << 53;
-/// The number of first iterators. No dump has as many positions.
+/// The number of values that [`first_iterator`] can have. No dump has as many positions.
 const FIRST_ITERATORS: u64 = 1 << 51;
 
-/// Returns the iterator that goes with the header of a dump and requests its first chunk of bits or entries.
+/// Returns the iterator that goes with the header of a dump and requests the first chunk of bits or entries.
 #[must_use]
 pub const fn first_iterator(id: DumpId) -> u64 {
     ITERATORS.start + id % FIRST_ITERATORS
 }
 
-/// Returns the iterator that goes with a chunk that ends before `position`, and requests the one that begins there.
+/// Returns the iterator that goes with a chunk that ends before `position`, and requests the chunk that begins at
+/// `position`.
 const fn iterator_at(position: u64, id: DumpId) -> u64 {
     first_iterator(id).saturating_add(position)
 }
@@ -83,7 +84,7 @@ pub(super) fn chunk(filter: &Filter, iterator: u64) -> Result<Option<Chunk<'_>>,
     } else {
         let position = iterator.checked_sub(first_iterator(dump.id));
         let position = position.filter(|position| *position <= dump.end).ok_or(DumpError::Ended)?;
-        // What was added after the header is not part of the dump.
+        // Layers and a table that the filter gained after the header are not part of the dump.
         if position == dump.end {
             return Ok(None);
         }
@@ -124,8 +125,8 @@ fn checksum(payload: &[u8], iterator: u64, id: DumpId) -> [u8; CHECKSUM_BYTES] {
     bytemuck::cast([digest.h1, digest.h2])
 }
 
-/// Returns the payload of a chunk and the id of its dump, if its checksum is that of a chunk with the iterator that
-/// `iterator` returns for this id.
+/// Returns the payload of a chunk and its dump id; `None` if its checksum is wrong. `iterator` returns the iterator of
+/// the chunk for a dump id, because the checksum includes it.
 fn verify(data: &[u8], iterator: impl FnOnce(DumpId) -> u64) -> Option<(&[u8], DumpId)> {
     let (bytes, expected) = data.split_last_chunk::<CHECKSUM_BYTES>()?;
     let (payload, id) = bytes.split_last_chunk::<ID_BYTES>()?;
@@ -151,10 +152,10 @@ pub enum ChunkError {
     /// The chunk is valid, but not of the dump whose header created the filter, or that dump is no longer known.
     #[error("the chunk and the header are from different dumps")]
     OtherDump,
-    /// The chunk begins after the last layer. Only of filters in RedisBloom's format.
+    /// The chunk begins after the last layer. Only for filters in RedisBloom's format.
     #[error("the chunk begins after the last layer")]
     BeyondEnd,
-    /// The chunk is longer than the rest of its layer. Only of filters in RedisBloom's format.
+    /// The chunk is longer than the rest of its layer. Only for filters in RedisBloom's format.
     #[error("the chunk is longer than the rest of its layer")]
     TooBig,
     /// There is no room for the entries of the chunk.
@@ -167,8 +168,8 @@ pub enum ChunkError {
 pub enum Trust {
     /// By its dump id, which must be that of the header that created the filter.
     DumpId,
-    /// The primary or the append-only file has verified it. The filter may have been loaded from a snapshot, which
-    /// has no dump ids, or from chunks of a rewritten file, which have another one.
+    /// By its checksum only, because the chunk is from the primary or the append-only file. The filter may have been
+    /// loaded from a snapshot, which has no dump ids, or from chunks of a rewritten file, which have another dump id.
     Sender,
 }
 
@@ -184,7 +185,8 @@ pub(super) fn is_header(iterator: u64, data: &[u8]) -> bool {
         && verify(data, |_| iterator).is_none_or(|(_, id)| iterator == first_iterator(id))
 }
 
-/// Adds the bits or entries of a chunk. `next_iterator` is the one that BF.SCANDUMP replied with it. O(bytes).
+/// Adds the bits or entries of a chunk. `next_iterator` is the iterator that BF.SCANDUMP replied with the chunk.
+/// O(bytes).
 ///
 /// # Errors
 /// [`ChunkError::BadData`], [`ChunkError::OtherDump`] and [`ChunkError::NoRoom`]; the filter is then unchanged.
@@ -209,7 +211,7 @@ pub(super) fn load_chunk(
     if filter.add_bytes(layer, offset, payload) { Ok(()) } else { Err(ChunkError::BadData) }
 }
 
-/// Adds the parts of the table that a chunk has, which ends at a position of the table.
+/// Adds the parts of the table in the payload of a chunk. `end` is the position of the table at which the chunk ends.
 fn load_parts(
     filter: &mut Filter,
     payload: &[u8],
@@ -235,7 +237,7 @@ fn load_parts(
 pub enum Rewritten<'d> {
     /// BF.LOADCHUNK.
     Chunk {
-        /// Its iterator.
+        /// The iterator.
         iterator: u64,
         /// Its bytes.
         data: &'d [u8],
@@ -260,7 +262,8 @@ pub(super) fn rewrite(
     emit: &mut dyn FnMut(Rewritten<'_>),
 ) -> Result<(), OutOfMemory> {
     let header = record::encode(filter);
-    // A child of the server may draw the same random numbers as the server draws for its next dumps.
+    // The id is not random, because a child of the server may draw the same random numbers as the server draws for its
+    // next dumps.
     let id = hash128(&header).h1.wrapping_add(hash128(&fresh.to_le_bytes()).h2);
     let mut emit_chunk = |end: u64, data: &mut Vec<u8>| {
         let iterator = iterator_at(end, id);

@@ -1,7 +1,7 @@
-//! The bits of layers and the segments of tables, in strings of bounded size: those of a snapshot and the payloads of
-//! the chunks of a dump.
+//! The bits of layers and the segments of tables, in strings of bounded size: the strings of a snapshot and the
+//! payloads of the chunks of a dump.
 //!
-//! A dump has the bytes of all layers, the oldest first, and then the [positions](POSITIONS) of the table. A chunk never
+//! A dump has the bytes of all layers, the oldest first, then the [positions](POSITIONS) of the table. A chunk never
 //! spans two layers, or a layer and the table.
 
 use serde::{Deserialize, Serialize};
@@ -16,8 +16,8 @@ use crate::bloom::{Filter, Layer, Memory, OutOfMemory};
 /// of the format and must not change.
 pub const CHUNK_BYTES: usize = 16 << 20;
 
-/// Returns the bits of a layer in strings of [`CHUNK_BYTES`], each with whether it is clear. Does not touch memory
-/// that was never written to. O(bytes that may be set).
+/// Returns the bits of a layer in strings of at most [`CHUNK_BYTES`], each with whether all its bits are clear. Does
+/// not touch memory that was never written to. O(bytes that may be set).
 pub(super) fn layer_chunks<'f, M: Memory + 'f>(
     layer: &'f Layer,
     memory: M,
@@ -30,8 +30,8 @@ pub(super) fn layer_chunks<'f, M: Memory + 'f>(
     })
 }
 
-/// Returns the number of the layer with a position of a dump, and the offset of the position in its bytes; `None` after
-/// the last layer. O(layers).
+/// Returns the number of the layer that contains a position of a dump, and the offset of the position in its bytes;
+/// `None` after the last layer. O(layers).
 pub(super) fn locate(filter: &Filter, position: u64) -> Option<(usize, usize)> {
     let mut offset = position;
     for (number, layer) in filter.layers().iter().enumerate() {
@@ -64,7 +64,7 @@ pub(super) fn read_words(bytes: &[u8]) -> Result<Box<[u64]>, DecodeError> {
     Ok(words)
 }
 
-/// What is before the words of a segment in a chunk. Unused fields are 0.
+/// The fields before the words of a segment in a chunk. Unused fields are 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct PartHead {
     number: u32,
@@ -78,10 +78,12 @@ struct PartHead {
 /// Bytes of a [`PartHead`].
 const PART_HEAD_BYTES: usize = 24;
 
-/// Bytes that a segment counts in a chunk at least, so that the time for a chunk of many empty segments is bounded.
+/// The least bytes that a segment counts towards [`CHUNK_BYTES`], so that the time for a chunk of many empty segments
+/// is bounded.
 const COUNTED_MIN_BYTES: usize = 64;
 
-/// Appends the segments from a position of the table on, about [`CHUNK_BYTES`]. Returns the position after the last.
+/// Appends the segments from a position of the table on, about [`CHUNK_BYTES`]. Returns the position after the last
+/// segment.
 ///
 /// # Errors
 /// [`OutOfMemory`].
@@ -111,7 +113,7 @@ pub(super) fn append_parts(table: &Table, position: u64, bytes: &mut Vec<u8>) ->
     Ok(position)
 }
 
-/// Returns the segments of a chunk that ends at a position of the table.
+/// Returns the segments in the payload of a chunk. `end` is the position of the table at which the chunk ends.
 ///
 /// # Errors
 /// [`DecodeError`].

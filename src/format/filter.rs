@@ -38,7 +38,7 @@ pub fn load(
     match format {
         Format::Everbloom => {
             let filter = snapshot::load(source, limit)?;
-            // Filters of valkey-bloom have this record in dumps only.
+            // A record of valkey-bloom's format is valid in a dump, but not in a snapshot.
             if filter.format() == Format::Everbloom {
                 Ok(filter)
             } else {
@@ -68,7 +68,7 @@ pub fn rewrite(
             redisbloom::rewrite(policy, filter, emit);
             return Ok(());
         }
-        // If there is no memory for a string of the whole filter, it is written in chunks.
+        // If there is no memory for a string of the whole filter, the filter is written in chunks.
         Policy::ValkeyBloom(policy) => {
             if let Ok(blob) = valkeybloom::encode_blob(policy, filter.layers()) {
                 emit(Rewritten::Blob(&blob));
@@ -80,11 +80,11 @@ pub fn rewrite(
     chunks::rewrite(filter, memory, fresh, emit)
 }
 
-/// Returns the chunk that `iterator` requests, or `None` at the end of the dump. [`Filter::begin_dump`] must come
-/// before the header, whose iterator is 0. O(bytes of the chunk).
+/// Returns the chunk that `iterator` requests, or `None` at the end of the dump. Iterator 0 requests the header;
+/// [`Filter::begin_dump`] must be called before it. O(bytes of the chunk).
 ///
 /// # Errors
-/// [`DumpError`]. Dumps in RedisBloom's format, whose iterators are positions only, never end.
+/// [`DumpError`]. A dump in RedisBloom's format never ends, because its iterators do not depend on a dump id.
 pub fn chunk(filter: &Filter, iterator: u64) -> Result<Option<Chunk<'_>>, DumpError> {
     match filter.policy() {
         Policy::RedisBloom(policy) => Ok(redisbloom::chunk(policy, filter, iterator)),
@@ -99,8 +99,8 @@ pub fn is_header(iterator: u64, data: &[u8]) -> bool {
     iterator == redisbloom::HEADER_ITERATOR || chunks::is_header(iterator, data)
 }
 
-/// Returns an empty filter of the shape that the header of a dump describes. RedisBloom's headers have no magic
-/// bytes: a header without everbloom's trailer is one of them. O(layers).
+/// Returns an empty filter of the shape that the header of a dump describes. RedisBloom's headers have no magic bytes,
+/// so a header without everbloom's trailer is read as RedisBloom's. O(layers).
 ///
 /// # Errors
 /// [`DecodeError`] for a header that is damaged, invalid, or larger than `limit` allows.
@@ -151,15 +151,15 @@ pub fn header(filter: &Filter) -> Vec<u8> {
     }
 }
 
-/// Calls `add` with strings of bytes that determine the replies and the saved form of a filter: they are equal for
-/// two filters if and only if these are equal. O(bytes).
+/// Calls `add` with strings of bytes. Two filters have the same strings if and only if they have the same replies and
+/// the same saved form. O(bytes).
 pub fn digest(filter: &Filter, add: &mut dyn FnMut(&[u8])) {
     add(&header(filter));
     if let (Format::RedisBloom, Some(Hash::RedisBloom(Murmur2::WideCutSeeds))) =
         (filter.format(), filter.layers().first().map(Layer::hash))
     {
-        // Such a filter has the same bytes but other replies. With this the digest detects a replica with another
-        // setting.
+        // A filter of RedisBloom 1.1 has the same bytes as one of later releases, but other replies. This string makes
+        // the digest differ on a replica with another `bf.assume-redisbloom-1-1`.
         add(b"1.1");
     }
     filter.layers().iter().for_each(|layer| add(layer.bits().bytes()));

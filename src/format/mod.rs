@@ -1,8 +1,8 @@
 //! Serialization: how a filter is written and read. Imports [`bloom`](crate::bloom), and nothing of a server.
 //!
-//! [`filter`] selects by the format of a filter. Filters of everbloom's own format have a [`record`]; [`snapshot`] and
-//! [`chunks`] write it, the bits and the entries. RedisBloom's format, valkey-bloom's format and the strings of clients
-//! have a folder each.
+//! [`filter`] selects the functions for the format of a filter. The [`record`] describes a filter in everbloom's own
+//! format; [`snapshot`] and [`chunks`] write the record, then the bits and the entries. RedisBloom's format,
+//! valkey-bloom's format and the strings of clients have a folder each.
 #![forbid(unsafe_code)]
 
 pub mod chunks;
@@ -24,7 +24,7 @@ use crate::bloom::Format;
 pub struct DataType {
     /// Exactly nine characters.
     pub name: &'static str,
-    /// The encoding version that is written: that of the newest release. Older ones are read.
+    /// The encoding version that is written: that of the newest release of the module. Older versions can be read.
     pub encoding_version: i32,
 }
 

@@ -1,7 +1,8 @@
-//! A filter of everbloom's own format in a snapshot: its record, then the bits of each layer in pieces, then the
-//! segments of its table. Each is a string; before that of a segment is its stamp if its entries expire.
+//! A filter of everbloom's own format in a snapshot: a string with its record, then strings of at most [`CHUNK_BYTES`]
+//! with the bits of each layer, then a string for each segment of its table. If entries expire, a number before the
+//! string of each segment has its stamp.
 //!
-//! The string of a piece whose bits are all clear is empty, and so is that of a segment without entries. So an empty
+//! A string of bits that are all clear is saved as an empty string, and so is a segment without entries. So an empty
 //! filter of any size is saved and loaded without touching its memory.
 
 use super::contents::{CHUNK_BYTES, layer_chunks, read_words};
@@ -28,7 +29,7 @@ pub(super) fn save(filter: &Filter, sink: &mut impl Sink, memory: impl Memory) {
     }
 }
 
-/// Reads a filter. O(bytes); takes the memory of the filter and of a string.
+/// Reads a filter. O(bytes); takes the memory of the filter and of its largest string.
 ///
 /// # Errors
 /// The first wrong field, [`DecodeError::TooLarge`] or [`DecodeError::OutOfMemory`].
@@ -69,7 +70,8 @@ fn fill(layer: &mut Layer, source: &mut impl Source) -> Result<(), DecodeError> 
     Ok(())
 }
 
-/// Reads the segments of a table, which must be empty. `room` has the bytes of the filter without them.
+/// Reads the segments of a table, which must be empty. `room` already counts the bytes of the filter without the
+/// segments.
 fn fill_table(table: &mut Table, source: &mut impl Source, room: &Room<'_>) -> Result<(), DecodeError> {
     let mut segments_bytes = 0u64;
     for number in 0..table.segment_count() {

@@ -1,5 +1,5 @@
-//! Readers and writers of the fields of an encoding: of a snapshot, in a server or a test, and of records of fixed
-//! size. Also the errors of decoding.
+//! Reads and writes the fields of a snapshot, through [`Source`] and [`Sink`], and records of fixed size. Also has the
+//! errors of decoding.
 
 use std::ops::Deref;
 
@@ -76,16 +76,16 @@ pub enum DecodeError {
     /// The data is truncated, or a field has another type.
     #[error("the filter's data is truncated")]
     Truncated,
-    /// The data is truncated, or a build of valkey-bloom from before release 1.0 wrote it. Its order of fields has
-    /// the version number of the released one, and a source that does not know the type of a field cannot distinguish
-    /// the two.
+    /// The data is truncated, or a build of valkey-bloom from before release 1.0 wrote it. Such a build wrote fields in
+    /// another order under the version number of release 1.0. A source that does not know the type of a field cannot
+    /// distinguish the two orders.
     #[error(
         "a layer does not begin with its capacity: the data is truncated, or a valkey-bloom before release 1.0 \
-                 wrote it, which cannot be read"
+                 wrote it, and everbloom cannot read that"
     )]
     PrereleaseOrder,
     /// A version or number that this release does not know.
-    #[error("unsupported {what} {got}: a newer release may have written it, upgrade this one")]
+    #[error("unsupported {what} {got}: a newer release may have written it: upgrade everbloom")]
     Unsupported {
         /// The field.
         what: &'static str,
@@ -166,7 +166,7 @@ pub(super) fn read<T: DeserializeOwned>(rest: &mut &[u8]) -> Result<T, DecodeErr
     options().deserialize_from(rest).map_err(|_| DecodeError::Truncated)
 }
 
-/// Returns a number of layers, if it is at least `least` and at most [`LAYERS_MAX`].
+/// Returns the number of layers, if it is at least `least` and at most [`LAYERS_MAX`].
 pub(super) fn checked_layers(layers: u64, least: usize) -> Result<usize, DecodeError> {
     let layers = usize::try_from(layers).ok().filter(|layers| (least..=LAYERS_MAX).contains(layers));
     layers.ok_or(DecodeError::Invalid("layer count"))

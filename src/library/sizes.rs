@@ -1,4 +1,4 @@
-//! The sizes that filters of each format will have.
+//! Computes the expected sizes of filters of each format.
 
 use super::{CreateError, Options};
 use crate::bloom::filter::policy::redisbloom::RESERVED_GROWTH;
@@ -11,9 +11,9 @@ use crate::bloom::{EntryKind, Format, Hash, LayerSpec, PartSpec, Policy, Promise
 /// The expected size of a filter.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FilterSize {
-    /// Its layers of bits, the oldest first.
+    /// The layers of bits, the oldest first.
     pub layers: Vec<LayerSize>,
-    /// Bytes of its table; 0 without one. The size of a table varies with its items by a few percent.
+    /// Bytes of the table; 0 without a table. The actual size differs by a few percent, depending on the items.
     pub table_bytes: u64,
 }
 
@@ -29,7 +29,7 @@ impl FilterSize {
 /// The size of one layer of a filter.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LayerSize {
-    /// Its capacity.
+    /// The capacity of the layer.
     pub capacity_items: u64,
     /// Bits of its array.
     pub size_bits: u64,
@@ -54,7 +54,7 @@ pub struct LayerSize {
 /// ```
 ///
 /// # Errors
-/// [`CreateError`], also where the filter would refuse some of the items.
+/// [`CreateError`], also if the filter would refuse some of the items.
 pub fn filter_size(format: Format, reserved: Options, items: u64) -> Result<FilterSize, CreateError> {
     let promise = reserved.promise()?;
     let (policy, hash) = policy_of(format, promise);
@@ -76,7 +76,7 @@ pub fn filter_size(format: Format, reserved: Options, items: u64) -> Result<Filt
 /// ```
 ///
 /// # Errors
-/// [`CreateError`], also where the filter would refuse some of the items.
+/// [`CreateError`], also if the filter would refuse some of the items.
 pub fn counting_size(reserved: Options, items: u64) -> Result<FilterSize, CreateError> {
     table_size(EntryKind::Counted, reserved, items)
 }
@@ -94,7 +94,7 @@ pub fn counting_size(reserved: Options, items: u64) -> Result<FilterSize, Create
 /// ```
 ///
 /// # Errors
-/// [`CreateError`], also where the filter would refuse some of the items.
+/// [`CreateError`], also if the filter would refuse some of the items.
 pub fn window_size(reserved: Options, items: u64) -> Result<FilterSize, CreateError> {
     table_size(EntryKind::Timed, reserved, items)
 }
@@ -148,7 +148,7 @@ fn size_of(layer: &LayerSpec) -> LayerSize {
     }
 }
 
-/// Returns the policy of a filter of a format with this promise, and a hash of such filters.
+/// Returns the policy of a filter of this format with this promise, and a hash that filters of the format have.
 fn policy_of(format: Format, promise: Promise) -> (Policy, Hash) {
     match format {
         Format::Everbloom => (Policy::Everbloom(promise), Hash::Murmur3),

@@ -6,15 +6,15 @@ use crate::bloom::limits::WINDOW_MIN_MS;
 /// What a sliding-window filter does with an item that has a time (`AT` of BF.INSERT).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ItemTime {
-    /// It adds the item to this generation. A generation is a fourteenth of the window. Items of one generation can be
-    /// added by one command.
+    /// The filter adds the item to this generation. A generation is a fourteenth of the window. Items of one generation
+    /// can be added by one command.
     Live {
         /// The number of the generation: larger for later times.
         generation: u64,
     },
-    /// It refuses the item, which has expired already.
+    /// The filter refuses the item, which has expired already.
     Expired,
-    /// It refuses the item, whose time is more than a generation after the current time.
+    /// The filter refuses the item, whose time is more than a generation after the current time.
     Ahead,
 }
 

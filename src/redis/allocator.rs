@@ -16,8 +16,8 @@
 //!   a filter.
 //!
 //! A server also aborts if it has no memory for its copy of a large reply or of a replicated argument. So commands hold
-//! memory of the same size until then (`command/memory.rs`), and large arguments are replicated without a copy
-//! (`effects`).
+//! memory of the same size until the server makes the copy (`command/memory.rs`), and large arguments are replicated
+//! without a copy (`effects`).
 //!
 //! If an allocation of a few hundred bytes fails, the server aborts, as it does for its own allocations.
 
@@ -29,16 +29,17 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use shifting::Way;
 
-// Unit tests have the allocator of the crate that they depend on.
+// Unit tests have this crate as a dev-dependency, and use the global allocator of that copy. A program can have only
+// one.
 #[cfg_attr(not(test), global_allocator)]
 #[cfg_attr(test, used)]
 static ALLOCATOR: ServerAllocator = ServerAllocator;
 
-/// The server's allocator. Outside a server it is the system's. Servers older than 7.0 have no fallible allocator.
-/// There it is the system's too, and the module refuses to load, with a line in the log.
+/// Allocates by the server's allocator, or by the system's outside a server. Servers older than 7.0 have no fallible
+/// allocator. There, too, it uses the system's, and the module refuses to load, with a line in the log.
 ///
-/// Every method calls [`ServerMemory::get`]. The module allocates nothing before the server has set its functions, and
-/// they never change. So a block is freed by the allocator that made it.
+/// Every method calls [`ServerMemory::get`]. The module allocates nothing before the server has set the functions of
+/// the API, and these never change. So a block is freed by the allocator that made it.
 struct ServerAllocator;
 
 /// The functions that are required to use the server's allocator.
@@ -60,12 +61,13 @@ impl ServerMemory {
 /// (`--with-lg-quantum=3`) has blocks of 24, 40 and 56 bytes with only this alignment.
 pub(super) const ALIGN_SURE_BYTES: usize = 8;
 
-/// Alignment of malloc on 64-bit hosts. In other servers, an allocation has this alignment if its size is a multiple of
-/// it. So sizes are rounded up for layouts that need it. No type of this crate needs more. Hash tables need this much.
+/// Alignment of malloc on 64-bit hosts, and the largest that a type of this crate needs. Hash tables need it. On
+/// servers that store no size before a block, an allocation has this alignment if its size is a multiple of 16. So
+/// sizes are rounded up for layouts that need this alignment.
 const ALIGN_MAX_BYTES: usize = 16;
 
-/// A reallocation to this size or more is refused without a call of the server. No block is so large. For `SIZE_MAX /
-/// 2` the server's function would free the block and return null.
+/// A reallocation to this size or more is refused without a call of the server. No block is so large. If the size were
+/// `SIZE_MAX / 2`, the server's function would free the block and return null.
 const REALLOC_MAX_BYTES: usize = isize::MAX.cast_unsigned() / 2;
 
 /// The smallest block that is cleared lazily: the system clears each page when it is first written to.
@@ -188,7 +190,7 @@ fn whole_pages(address: usize, size_bytes: usize) -> Range<usize> {
     start..start.saturating_add(rest_bytes & !page_bytes.saturating_sub(1))
 }
 
-/// Returns pages to the system. Returns whether they are clear now. They are not if they are locked, or if the
+/// Returns pages to the system. Returns whether the pages are now zero. They are not if they are locked, or if the
 /// allocator has not taken them from anonymous memory.
 ///
 /// # Safety
@@ -203,8 +205,9 @@ unsafe fn release(start: *mut u8, size_bytes: usize) -> bool {
     status == 0 && unsafe { start.read_volatile() } == 0
 }
 
-/// Blocks with an alignment of more than [`ALIGN_SURE_BYTES`]. If the server's allocator does not provide it, each
-/// block begins a little after the start of a larger block of the server's, whose address is stored before it.
+/// Blocks with an alignment of more than [`ALIGN_SURE_BYTES`]. If the server's allocator does not provide this
+/// alignment, each block is shifted: it begins a little after the start of a larger block of the server's allocator,
+/// and the address of the larger block is stored before it.
 mod shifting {
     use std::alloc::Layout;
     use std::ffi::c_void;
@@ -218,20 +221,20 @@ mod shifting {
     /// How a block is allocated.
     #[derive(Clone, Copy, PartialEq, Eq)]
     pub(super) enum Way {
-        /// As a block of the server's with this size, which is that of the layout or a little more.
+        /// As a block of the server's allocator. Its size is that of the layout or a little more.
         Direct { size_bytes: usize },
-        /// Within a larger block.
+        /// Within a larger block of the server's allocator.
         Shifted,
     }
 
-    /// Whether the server's blocks are aligned. It is unknown until a block was examined.
+    /// Whether the server's blocks are aligned to `ALIGN_MAX_BYTES`. It is unknown until a block was examined.
     static ALIGNMENT: AtomicU8 = AtomicU8::new(UNKNOWN);
     const UNKNOWN: u8 = 0;
     const ALIGNED: u8 = 1;
     const SHIFTED: u8 = 2;
 
     /// Returns how blocks of this layout are allocated, the same for every call; `None` if the alignment is
-    /// impossible, or if there is no memory to examine it.
+    /// impossible, or if there is no memory to examine a block.
     #[inline(always)]
     pub(super) fn of(layout: Layout, try_alloc: TryAlloc) -> Option<Way> {
         if layout.align() <= ALIGN_SURE_BYTES {
@@ -275,7 +278,7 @@ mod shifting {
         if start.is_null() {
             return start;
         }
-        // So 8 to 16 bytes are left before the block.
+        // `start` is aligned to 8 bytes, so 8 or 16 bytes are left before the block.
         let shift_bytes = ALIGN_MAX_BYTES - start.addr() % ALIGN_MAX_BYTES;
         // SAFETY: the block has `ALIGN_MAX_BYTES` more than the layout needs.
         let block = unsafe { start.add(shift_bytes) };
@@ -287,14 +290,14 @@ mod shifting {
         block
     }
 
-    /// Returns the start of the server's block.
+    /// Returns the start of the server's block that contains a shifted block.
     ///
     /// # Safety
     /// `block` must come from [`alloc`] and must not have been freed.
     pub(super) unsafe fn start_of(block: *mut u8) -> *mut u8 {
-        // SAFETY: `alloc` left bytes for an address before the block.
+        // SAFETY: `alloc` left bytes for an address before the block, within the server's block.
         let front = unsafe { block.sub(size_of::<*mut u8>()) };
-        // SAFETY: `alloc` wrote it there.
+        // SAFETY: `alloc` wrote the address of the server's block there, aligned for a pointer.
         unsafe { front.cast::<*mut u8>().read() }
     }
 }

@@ -1,6 +1,6 @@
 //! The module API: its functions, and the replies of commands that the module calls. The server fills in a table of
 //! function pointers while it loads the module. Not every server has all functions, so every call reads its pointer
-//! first, and handles a missing one.
+//! first, and handles a missing function.
 
 use std::ffi::{CStr, c_int};
 use std::ptr::{self, NonNull};
@@ -71,8 +71,8 @@ pub(super) fn first_missing() -> Option<&'static str> {
 pub(super) unsafe fn by_name<F: Copy>(name: &CStr) -> Option<F> {
     let get_api = api!(RedisModule_GetApi)?;
     let mut function: Option<F> = None;
-    // SAFETY: the server writes the address of the function, one pointer, to the place it is given, and
-    // nothing when it has no such function; `Option` of a function pointer is one nullable pointer.
+    // SAFETY: the server writes the address of the function, one pointer, to the place that it is given. It writes
+    // nothing if it has no such function. `Option` of a function pointer is one nullable pointer.
     let status = unsafe { get_api(name.as_ptr(), std::ptr::from_mut(&mut function).cast()) };
     function.filter(|_| status == OK)
 }
@@ -117,7 +117,7 @@ pub(super) type Context = *mut raw::RedisModuleCtx;
 pub(super) struct CallReply(NonNull<RedisModuleCallReply>);
 
 impl CallReply {
-    /// Returns `None` if the server did not run the command.
+    /// Returns the reply; `None` if the server did not run the command.
     ///
     /// # Safety
     /// `reply` must be what `RedisModule_Call` returned, and not be used elsewhere.

@@ -22,7 +22,7 @@ impl<'a> Argv<'a> {
         if argv.is_null() || length == 0 {
             return Self(&[]);
         }
-        // SAFETY: not null and `length` long by the caller's contract, and unchanged for 'a.
+        // SAFETY: `argv` is not null. By the caller's contract it points to `length` strings, unchanged for `'a`.
         Self(unsafe { slice::from_raw_parts(argv, length) })
     }
 
@@ -39,8 +39,8 @@ impl<'a> Argv<'a> {
         body: impl FnOnce(&[&'a [u8]]) -> T,
         no_memory: impl FnOnce() -> T,
     ) -> T {
-        // The slices are written in place, because copying the result of a function takes longer than a probe. Two
-        // arguments, the number of most commands, have a separate array, because clearing 64 elements takes time.
+        // The slices are written in place, because copying the result of a function takes longer than a probe. Most
+        // commands have two arguments. These have a separate array, because clearing 64 elements takes time.
         let (two, mut few, mut many);
         body(match self.0 {
             [first, second] => {
@@ -62,7 +62,7 @@ impl<'a> Argv<'a> {
         })
     }
 
-    /// Writes the bytes of every argument to the front of `places`, which is long enough. Returns that part.
+    /// Writes a slice for every argument to the front of `places`, which is long enough. Returns the written slices.
     fn fill<'p>(self, places: &'p mut [&'a [u8]]) -> &'p [&'a [u8]] {
         for (place, string) in places.iter_mut().zip(self.0) {
             *place = self.bytes_of(*string);
@@ -80,7 +80,8 @@ impl<'a> Argv<'a> {
         self.0.len()
     }
 
-    /// Returns the string to whose bytes `bytes` points, and the arguments after it. O(arguments before it).
+    /// Returns the argument whose memory is `bytes`, and the arguments after it. Compares addresses, not contents.
+    /// O(arguments before it).
     pub(super) fn find(self, bytes: &[u8]) -> Option<(*mut raw::RedisModuleString, Self)> {
         let position = self.0.iter().position(|string| std::ptr::eq(self.bytes_of(*string), bytes))?;
         let (string, rest) = self.0.get(position..)?.split_first()?;

@@ -79,7 +79,7 @@ unsafe fn register_one(
     described && unsafe { set_categories(command, spec, has_category) }
 }
 
-/// Sets the ACL categories of a command, if the server has them. Returns false if it refuses.
+/// Sets the ACL categories of a command, if modules can set them on this server. Returns false if the server refuses.
 ///
 /// # Safety
 /// `command` must be a command of this module, while it is being loaded.
@@ -158,7 +158,7 @@ fn no_key_spec() -> RedisModuleCommandKeySpec {
     unsafe { mem::zeroed() }
 }
 
-/// Keeps the strings and lists of a description alive until the server has copied them. They never move.
+/// Keeps the strings and lists of a description alive, at fixed addresses, until the server has copied them.
 #[derive(Default)]
 struct Texts {
     strings: Vec<CString>,
@@ -174,7 +174,8 @@ impl Texts {
         start
     }
 
-    /// Adds the arguments of a command in the form of the API, with an empty one at the end. Returns their address.
+    /// Adds the arguments of a command in the form of the API, and an empty argument after them. Returns the address of
+    /// this list.
     fn arguments(&mut self, specs: &[ArgumentSpec]) -> *mut RedisModuleCommandArg {
         let list: Vec<_> = specs.iter().map(|spec| self.argument(spec)).chain([no_argument()]).collect();
         let mut list = list.into_boxed_slice();

@@ -19,7 +19,7 @@ use crate::command::{
     Command, Effects, KeyValue, OpenKey, Refusals, ReplicatedCommand, Replication, growth_line,
 };
 
-/// Memory is preallocated only for replicated commands with more arguments than this.
+/// Memory for replicated commands is preallocated only if the running command has more arguments than this.
 const FEW_ARGUMENTS: usize = 1024;
 /// The most arguments that a replicated command has in addition to those of the running command.
 const MORE_ARGUMENTS: usize = 64;
@@ -30,7 +30,7 @@ pub(super) struct Strings(Vec<*mut RedisModuleString>);
 
 impl Strings {
     /// Allocates memory for the replicated commands of a command with `arguments` arguments. Returns false if there is
-    /// not enough. The command must be refused then, because it cannot be refused after it has changed a filter.
+    /// not enough memory. The command must be refused then, because it cannot be refused after it has changed a filter.
     #[inline(always)]
     pub(super) fn reserve(&mut self, command: Command, arguments: usize) -> bool {
         let needs_memory = arguments > FEW_ARGUMENTS && command.spec().key_access == KeyAccess::ReadWrite;
@@ -38,7 +38,7 @@ impl Strings {
     }
 }
 
-/// Applies the effects of `command`, whose arguments are `argv`. The first one is the name of its key.
+/// Applies the effects of `command`, whose arguments are `argv`. The first argument is the name of the key.
 ///
 /// # Safety
 /// `context` and `argv` must be those of the running command, and the key must not be open.
@@ -117,8 +117,8 @@ unsafe fn publish(
     }
 }
 
-/// Counts new layers of a filter, and logs it if it has grown often. A replicated command is not logged, because the
-/// primary has logged it.
+/// Counts new layers of a filter. Logs a line if the filter has grown often, but not for a replicated command, because
+/// the primary has logged the line.
 ///
 /// # Safety
 /// As [`carry_out`].
@@ -143,7 +143,7 @@ unsafe fn log_growth(layers_added: u32, context: Context, name: *mut RedisModule
 /// The filters that refused items lately.
 static REFUSALS: Mutex<Refusals> = Mutex::new(Refusals::new());
 
-/// Logs that a filter has no room for new items. A replicated command is not logged, because the primary has logged it.
+/// Logs that a filter has no room for new items, but not for a replicated command, because the primary has logged it.
 ///
 /// # Safety
 /// `context` and `name` must be those of the running command.
@@ -187,7 +187,8 @@ unsafe fn replicate(
         return;
     };
     let command_name = log::c_text(command.command);
-    // Arguments of the running command are in the same order here.
+    // The replicated command keeps the order of the running command's arguments. So the search for an argument begins
+    // after the last found one.
     let mut rest = argv;
     strings.clear();
     strings.extend(command.arguments.iter().map(|argument| {

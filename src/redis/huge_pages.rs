@@ -1,10 +1,10 @@
 //! Huge pages of 2 MiB for large bit arrays (`bf.huge-pages`). The segments of a table are too small for them.
 //!
-//! They make probes of a large array and forks faster. To collapse an array is to replace its pages of 4 KiB by huge
-//! pages. The system keeps all 2 MiB of a huge page in memory, so an array is collapsed only when nearly all of its
-//! pages have been written to. A background thread does it. After a child of the server has ended it does it again,
-//! because the system splits huge pages that are written to while a child shares them. docs/decisions/0009 has the
-//! measurements.
+//! Huge pages make probes of a large array and forks faster. To collapse an array is to replace its pages of 4 KiB by
+//! huge pages. The system keeps all 2 MiB of a huge page in memory, so an array is collapsed only when nearly all of
+//! its pages have been written to. A background thread collapses arrays. After a child of the server has ended, they
+//! are collapsed again, because the system splits huge pages that are written to while a child shares them.
+//! docs/decisions/0009 has the measurements.
 
 use std::collections::VecDeque;
 use std::ffi::c_void;
@@ -22,11 +22,11 @@ use crate::bloom::{BitArray, Filter, Layer};
 
 /// The smallest array that is collapsed. It contains a whole huge page, wherever it begins.
 const ARRAY_MIN_BYTES: usize = 4 << 20;
-/// The most bytes per set bit of an array that is collapsed: 64 set bits per page of 4 KiB. With up to 20 bits per item,
-/// 95 % of the pages have been written to then.
+/// An array is collapsed only if it has a set bit per this number of bytes: 64 set bits per page of 4 KiB. If an item
+/// sets up to 20 bits, 95 % of the pages have been written to then.
 const BYTES_PER_SET_BIT: u64 = 64;
-/// The next request is due after one new item for this number of bytes of large arrays, which is three items per page of
-/// 4 KiB.
+/// The next request is due after a quarter more items, but not before there is one new item per this number of bytes of
+/// large arrays: three items per page of 4 KiB.
 const BYTES_PER_ITEM: u64 = 4096 / 3;
 
 /// The state of a filter with large arrays; `None` for other filters.
@@ -51,7 +51,7 @@ impl LargePages {
         state
     }
 
-    /// Counts new items of a command, and requests to collapse the arrays if that is due. Otherwise O(1).
+    /// Counts new items of a command, and requests to collapse the arrays if a request is due. O(1) if none is due.
     #[inline(always)]
     pub(super) fn after_items(&mut self, filter: &Filter, items: u64) {
         if let Self(Some(state)) = self {
@@ -123,11 +123,11 @@ const CHILD_PERIOD: Duration = Duration::from_millis(20);
 /// Most requests in the queue.
 const WAITING_MAX: usize = 1 << 14;
 
-/// The addresses to collapse, in steps of the thread. Dropping it cancels the steps that have not begun.
+/// The addresses to collapse, in steps of the thread. Dropping the request cancels the steps that have not begun.
 type CollapseRequest = Arc<Vec<Range<usize>>>;
 
-/// The requests for the thread. A channel of the standard library needs a larger alignment than the server's allocators
-/// have.
+/// The requests for the thread. This is not a channel of the standard library, because a channel needs a larger
+/// alignment than the server's allocators have.
 static REQUESTS: Mutex<VecDeque<Weak<Vec<Range<usize>>>>> = Mutex::new(VecDeque::new());
 /// Notified of every new request.
 static HAS_REQUEST: Condvar = Condvar::new();
@@ -193,7 +193,7 @@ fn collapse(request: &Weak<Vec<Range<usize>>>) {
     }
 }
 
-/// The number of children that have ended. The system may have split pages during the life of each.
+/// The number of children that have ended. The system may have split huge pages while a child shared them.
 static CHILDREN_ENDED: AtomicU32 = AtomicU32::new(0);
 /// Whether a child that saves is running. Collapsing a page that it shares would copy the page.
 static HAS_CHILD: AtomicBool = AtomicBool::new(false);

@@ -26,7 +26,7 @@ const COPIED_MAX_BYTES: usize = 4 << 10;
 const NONE: usize = usize::MAX;
 
 /// The keys that the running command has opened, and whether it may have changed one. No key is opened twice, because
-/// its filter could then be changed through both.
+/// its filter could then be changed through two [`Key`]s.
 pub(super) struct Claims<'a> {
     /// The position of the first key among the arguments. Most commands have one key.
     first: Cell<usize>,
@@ -75,8 +75,8 @@ pub(super) struct Key<'k> {
     key: Option<NonNull<raw::RedisModuleKey>>,
     /// Set to true when the key may have changed. `None` for a key that could not be opened.
     may_have_changed: Option<&'k Cell<bool>>,
-    /// The filter of the key, after it was looked up. If it may be changed, `counts` are those that
-    /// [`Filter::counts_since`] returned then.
+    /// The filter of the key, after it was looked up. If the key is open for writing, `counts` is the result of
+    /// [`Filter::counts_since`] at the lookup.
     stored: Option<NonNull<Stored>>,
     counts: FilterCounts,
     context: Context,
@@ -158,7 +158,7 @@ impl<'k> Key<'k> {
             && unsafe { value_length(key.as_ptr()) } <= COPIED_MAX_BYTES
     }
 
-    /// Returns the string under the key, or the copy of it, if there is one.
+    /// Returns the string under the key: `copy`, a copy of it, if there is one, otherwise the borrowed bytes.
     pub(super) fn string<'s>(&'s self, copy: Option<&'s [u8]>) -> KeyValue<&'s [u8]> {
         match self.key_type() {
             None if self.may_have_changed.is_some() => KeyValue::Vacant,

@@ -1,8 +1,8 @@
 //! Implements the keyspace and the host of a command with the server.
 //!
-//! The server checks permission and slot of the first key only. So the module checks those of the others, the sources
-//! of BF.MERGE and BF.IMPORT. The flag `getkeys-api` would declare these keys. But the server then calls the module
-//! from I/O threads (Valkey 8 and later in a cluster) as if they were the main thread, which crashes the server.
+//! The server checks permission and slot of the first key only. So the module checks permission and slot of the other
+//! keys, the sources of BF.MERGE and BF.IMPORT. The flag `getkeys-api` would declare these keys. But then Valkey 8 and
+//! later in a cluster call the module from I/O threads as if they were the main thread, which crashes the server.
 
 use std::cell::Cell;
 use std::io;
@@ -37,7 +37,8 @@ impl<'a> ServerKeyspace<'a> {
         Self { context, argv, claims: Claims::none() }
     }
 
-    /// Returns the name of a key, which no other open key of the command has, and where to note its changes.
+    /// Claims the key that the argument at `position` names. Returns its name and the flag to set if it may have
+    /// changed; `None` if a key with that name is claimed already.
     #[inline(always)]
     fn claim(&self, position: usize) -> Option<(*mut RedisModuleString, &Cell<bool>)> {
         Some((self.argv.string(position)?, self.claims.claim(self.argv, position)?))
@@ -103,13 +104,13 @@ impl Keyspace for ServerKeyspace<'_> {
         // SAFETY: the context is that of the running command. The format stands for a string of the server, and the
         // name is an argument of the command.
         let reply = unsafe { call(self.context, c"BF.CARD".as_ptr(), c"Cs".as_ptr(), source) };
-        // This must come before any other call that can fail.
+        // `errno` must be read before any other call that can fail.
         let refusal = io::Error::last_os_error();
         // SAFETY: the reply was just made, and its pointer is not used again.
         if unsafe { CallReply::new(reply) }.is_some() {
             return Ok(());
         }
-        // The reason, as documented for `RedisModule_Call`.
+        // The documentation of `RedisModule_Call` lists these values of `errno`.
         match refusal.raw_os_error() {
             // There is no client, because another module or its timer runs the command.
             Some(libc::ENOTSUP) => Ok(()),
@@ -119,8 +120,8 @@ impl Keyspace for ServerKeyspace<'_> {
         }
     }
 
-    /// Runs a command that reads both keys. If the slot is migrating and one key is not on this node, the server
-    /// refuses to run it.
+    /// Returns whether the server refuses to run a command that reads both keys. It refuses if the slot is migrating
+    /// and one of the keys is not on this node.
     fn may_be_migrating(&self, key: &[u8], first: KeyName<'_>) -> bool {
         if self.is_replicated() || !is_cluster_node() {
             return false;
@@ -128,11 +129,11 @@ impl Keyspace for ServerKeyspace<'_> {
         let Some(call) = api!(RedisModule_Call) else { return false };
         let (name, format, first) = (c"EXISTS".as_ptr(), c"bb".as_ptr(), first.bytes);
         // The server checks the slot for the client, with its ASKING. It does not check permissions, because without
-        // `C` the call is not made as the client, who may lack EXISTS.
+        // `C` the call is not made as the client, who may lack the permission for EXISTS.
         // SAFETY: the context is that of the running command. The format stands for two strings with their lengths.
         let reply =
             unsafe { call(self.context, name, format, first.as_ptr(), first.len(), key.as_ptr(), key.len()) };
-        // This must come before any other call that can fail.
+        // `errno` must be read before any other call that can fail.
         let refusal = io::Error::last_os_error();
         // SAFETY: the reply was just made, and its pointer is not used again.
         unsafe { CallReply::new(reply) }.is_none() && refusal.raw_os_error() == Some(libc::EPERM)

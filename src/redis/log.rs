@@ -29,19 +29,19 @@ pub(super) struct Topic {
     recent: Mutex<RecentLines>,
 }
 
-/// A payload that is not a filter.
+/// Lines about a payload that is not a filter.
 static LOADING: Topic = Topic::new("a filter cannot be loaded");
-/// No memory for the copy of a filter.
+/// Lines about a copy of a filter for which there is no memory.
 pub(super) static COPYING: Topic = Topic::new("a filter cannot be copied");
-/// A filter that the server refuses.
+/// Lines about a filter that the server refuses.
 pub(super) static PUBLISHING: Topic = Topic::new("the server refused a new filter");
-/// A command that the server does not replicate.
+/// Lines about a command that the server does not replicate.
 pub(super) static REPLICATING: Topic = Topic::new("the server did not replicate a command");
-/// A filter that has grown often.
+/// Lines about a filter that has grown often.
 pub(super) static GROWING: Topic = Topic::new("a filter has grown often");
-/// A filter that has no room for new items.
+/// Lines about a filter that has no room for new items.
 pub(super) static REFUSING: Topic = Topic::new("a filter refuses items");
-/// A panic. Every function that the server calls catches panics.
+/// Lines about a panic. Every function that the server calls catches panics.
 static PANICKING: Topic = Topic::new("everbloom");
 
 static TOPICS: [&Topic; 7] = [&LOADING, &COPYING, &PUBLISHING, &REPLICATING, &GROWING, &REFUSING, &PANICKING];
@@ -76,7 +76,7 @@ impl RecentLines {
         false
     }
 
-    /// Returns the number of omitted lines, if it is time to log it.
+    /// Returns and resets the number of omitted lines, if it is time to log it.
     fn take_omitted(&mut self, now: Instant) -> Option<u64> {
         if self.omitted == 0 || !is_over(self.omitted_since, now) {
             return None;

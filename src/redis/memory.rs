@@ -20,7 +20,8 @@ static MAXMEMORY_BYTES: AtomicU64 = AtomicU64::new(u64::MAX);
 /// microseconds, too much for every new filter.
 static IS_STALE: AtomicBool = AtomicBool::new(true);
 
-/// Returns the largest size of a filter that a client may create: the setting, but at most the memory of the server.
+/// Returns the largest size of a filter that a client may create: the least of `bf.max-filter-bytes`, `maxmemory` and
+/// the memory of the machine.
 ///
 /// # Safety
 /// `context` must be alive, or null.
@@ -90,7 +91,7 @@ unsafe fn refresh(context: Context) {
     SYSTEM_BYTES.store(system.unwrap_or(u64::MAX), Relaxed);
 }
 
-/// Returns a number of INFO that is not zero.
+/// Returns a number of INFO; `None` if it is zero or missing.
 ///
 /// # Safety
 /// `info` must be what `GetServerInfo` returned, not yet freed.
@@ -103,8 +104,8 @@ unsafe fn field(info: *mut raw::RedisModuleServerInfoData, name: &CStr) -> Optio
 }
 
 /// The limit for a value that is loaded from a file, from the primary, from another node of the cluster, or by RESTORE
-/// of a client. `bf.max-filter-bytes` applies only to clients. The other sources have existing data, which would be
-/// lost.
+/// of a client. `bf.max-filter-bytes` applies only to clients. The other sources have existing data, which a refusal
+/// would lose.
 pub(super) struct LoadLimit {
     io: *mut RedisModuleIO,
     /// Whether the value may come from a client: this is a primary that is not loading its own file.
@@ -139,8 +140,8 @@ impl ByteLimit for LoadLimit {
         if self.is_from_client() { unsafe { client_limit(ptr::null_mut()) } } else { machine_limit() }
     }
 
-    /// If the limit for clients allows the size, does not find out where the value comes from, which takes a call of
-    /// the server.
+    /// Checks the limit for clients first. A size within it is permitted for every origin, so the call of the server
+    /// that determines the origin is omitted.
     fn permits(&self, needed_bytes: u64) -> Result<(), Limit> {
         // SAFETY: a null context is allowed.
         let fits_clients = needed_bytes <= unsafe { client_limit(ptr::null_mut()) }.bytes;
@@ -149,8 +150,8 @@ impl ByteLimit for LoadLimit {
     }
 }
 
-/// Returns whether this node of the cluster serves the key of the value: otherwise the server refuses to call a
-/// command with this key. `None` if the key is unknown.
+/// Returns whether this node of the cluster serves the key of the value; `None` if the key is unknown. If the node does
+/// not serve the key, the server refuses to call a command with it.
 ///
 /// # Safety
 /// `io` must be the server's, within the running callback.

@@ -4,13 +4,13 @@
 //!    (`stats`).
 //! 2. The server calls a handler of `dispatch`, which catches panics. `args` borrows the arguments.
 //! 3. `dispatch` calls [`execute`](crate::command::execute()), with a `keyspace` and a `reply` of this server.
-//! 4. The keyspace opens a `key`. Its value is a filter with the state of this server, `stored`. Limits come from
-//!    `memory`, clock and random numbers from `server`.
+//! 4. The keyspace opens a `key`. The value of a key is a filter with state that only this server needs (`stored`).
+//!    Limits come from `memory`, clock and random numbers from `server`.
 //! 5. When a filter has changed, `stored` updates the totals of `stats` and requests `huge_pages`.
-//! 6. `effects` replicates the command, signals the key, and notifies events. `log` has lines about the filter.
+//! 6. `effects` replicates the command, signals the key, and notifies events. `log` writes lines about the filter.
 //!
 //! Apart from the filters, the state of the module is in statics of `config`, `memory`, `stats`, `log`, `huge_pages`,
-//! `effects` and `datatype`. `allocator` is the allocator of all of it.
+//! `effects` and `datatype`. `allocator` allocates all memory of the module.
 
 #[macro_use]
 mod api;

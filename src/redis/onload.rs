@@ -13,10 +13,10 @@ use super::{commands, config, datatype, huge_pages, log, memory, server, stats};
 /// Name of the module.
 const NAME: &CStr = c"bf";
 
-/// The line in the log if the name is taken.
+/// The line in the log if a module with the same name is loaded already.
 const NAME_TAKEN: &str = "a module named bf is loaded already: RedisBloom, valkey-bloom or another copy of everbloom. \
-    A server can have only one. The line 'Module 'bf' loaded from' above shows its path, in a running server also \
-    MODULE LIST: remove its loadmodule line or this one";
+    A server can have only one. The line 'Module 'bf' loaded from' above shows its path, and in a running server also \
+    MODULE LIST. Remove its loadmodule line or everbloom's";
 
 /// The version that MODULE LIST shows, in `RedisBloom`'s form (8.2.0 is 80200): 8, because the commands and replies
 /// are those of RedisBloom 8, followed by this release, as in 81302 for 1.3.2. docs/decisions/0011 has the reasons.
@@ -53,11 +53,11 @@ pub(super) unsafe extern "C" fn RedisModule_OnLoad(
     argc: c_int,
 ) -> c_int {
     let status = if IS_LOADED.load(Relaxed) {
-        // Threads of the module may be reading the API.
+        // Filling in the API again is refused, because threads of the module may be reading it.
         ERR
     } else {
-        // Nothing may be allocated before this call fills in the API, because the allocator of the module is part of
-        // it.
+        // Nothing may be allocated before this call fills in the API, because the allocator of the module calls its
+        // functions.
         // SAFETY: the context is the server's. The name is a C string that lives forever.
         unsafe {
             raw::Export_RedisModule_Init(
@@ -134,7 +134,7 @@ unsafe fn set_options(context: Context) {
         // the first.
         | raw::REDISMODULE_OPTIONS_HANDLE_REPL_ASYNC_LOAD;
     // A filter may also arrive in chunks before its slot is served by this node. Without this option Valkey from 9.0
-    // on refuses atomic slot migrations. The bindings do not have it.
+    // on refuses atomic slot migrations. The bindings lack this option.
     const HANDLE_ATOMIC_SLOT_MIGRATION: u32 = 1 << 5;
     let Some(set_options) = api!(RedisModule_SetModuleOptions) else { return };
     let is_known = server::knows_option_of_valkey(HANDLE_ATOMIC_SLOT_MIGRATION);

@@ -12,9 +12,9 @@ const PAGE_BYTES: usize = 4096;
 /// The number of entries that are read at once. They describe 2 MiB.
 const READ_ENTRIES: usize = 512;
 
-/// The page is in memory.
+/// The bit of an entry that says that the page is in memory.
 const PRESENT: u64 = 1 << 63;
-/// The page is in swap, or is being migrated.
+/// The bit of an entry that says that the page is in swap, or is being migrated.
 const SWAPPED: u64 = 1 << 62;
 
 /// The memory of this process.
@@ -45,7 +45,7 @@ fn visit_pages(words: &[u64], visit: &mut dyn FnMut(Range<usize>, bool)) -> Opti
     if usize::try_from(page_bytes) != Ok(PAGE_BYTES) {
         return None;
     }
-    // Not kept open, because a child process has another table.
+    // The table is not kept open, because a child process has another table.
     let table = File::open("/proc/self/pagemap").ok()?;
     let start = words.as_ptr().addr();
     let end = start.checked_add(size_of_val(words))?;

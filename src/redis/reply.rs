@@ -26,12 +26,12 @@ impl ServerReply {
         Self { context, outstanding: 1 }
     }
 
-    /// Counts a reply that is written.
+    /// Counts a reply that is written and announces no others.
     fn written(&mut self) {
         self.outstanding = self.outstanding.saturating_sub(1);
     }
 
-    /// Counts an aggregate that announces further replies.
+    /// Counts an aggregate that is written, and the replies that it announces.
     fn announced(&mut self, replies: usize) {
         self.outstanding = self.outstanding.saturating_sub(1).saturating_add(replies);
     }

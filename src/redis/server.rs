@@ -25,7 +25,7 @@ fn is_valkey() -> bool {
 /// Returns whether to try to register settings without the module's prefix, which Redis accepts from 8.0 on. The
 /// server decides: a Redis 8.0 in development may refuse them. For two kinds of servers it is not tried:
 ///
-/// * Valkey, where an attempt proves nothing: 9.1 accepts the flag of such a name, but as "a number without a sign".
+/// * Valkey, where an attempt proves nothing: 9.1 accepts the flag, but takes it for that of an unsigned number.
 /// * Redis 7, which logs a warning for an unknown flag at every start. It is recognized by the lack of a function that
 ///   Redis got shortly before these names.
 pub(super) fn may_accept_plain_names() -> bool {
@@ -122,8 +122,8 @@ pub(super) fn exit_at_once() -> ! {
 /// Exits after a command from the primary or the append-only file has failed. Logs the key, the bytes sent and the
 /// error.
 ///
-/// The server's own types exit, too, if they lack memory for such a command. Otherwise a filter, or a part of one,
-/// would be missing, and lookups would give false negatives.
+/// Without the exit, a filter or a part of one would be missing, and lookups would give false negatives. The server
+/// also exits if it lacks memory for such a command on its own types.
 pub(super) fn exit_after(error: &CommandError, command: Command, argv: Argv<'_>) -> ! {
     let (key, sent_bytes) = argv.with_bytes(
         |arguments| {
@@ -145,6 +145,6 @@ pub(super) fn exit_after(error: &CommandError, command: Command, argv: Argv<'_>)
              memory, or intact data."
         ),
     );
-    // As for a file that the server cannot load: this is not a crash, so there is no crash report.
+    // The exit is the same as for a file that the server cannot load: this is not a crash, so there is no crash report.
     exit_at_once()
 }

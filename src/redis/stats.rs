@@ -14,7 +14,7 @@ use crate::bloom::{Filter, FilterCounts};
 use crate::command::table::KeyAccess;
 use crate::command::{Command, Effects};
 
-/// A number that wraps, so that it can also be subtracted from.
+/// A count that wraps, so that adding a wrapped negative difference lowers it.
 pub(super) struct Count(AtomicU64);
 
 impl Count {
@@ -39,15 +39,17 @@ impl Count {
     }
 }
 
-/// Items that were new to their filter. This and the next numbers count events since the module was loaded.
+// The following counts are of events since the module was loaded.
+
+/// Items of adds that were new to their filter.
 static ADDS_NEW: Count = Count::new();
 /// Items of adds that their filter had already, or seemed to have.
 static ADDS_KNOWN: Count = Count::new();
 /// Items of adds that their filter refused.
 static ADDS_REFUSED: Count = Count::new();
-/// Items checked that may be in their filter.
+/// Checked items that may be in their filter.
 static CHECKS_FOUND: Count = Count::new();
-/// Items checked that are not in their filter.
+/// Checked items that are not in their filter.
 static CHECKS_MISSED: Count = Count::new();
 /// Layers and tables that filters have gained.
 pub(super) static GROWTHS: Count = Count::new();
@@ -55,7 +57,7 @@ pub(super) static GROWTHS: Count = Count::new();
 pub(super) static LOAD_ERRORS: Count = Count::new();
 /// Blocks that active defragmentation has moved.
 static DEFRAG_HITS: Count = Count::new();
-/// Blocks that it has not moved.
+/// Blocks that active defragmentation has not moved.
 static DEFRAG_MISSES: Count = Count::new();
 
 /// The totals over all filters of a kind, in all databases: their number, the bytes of their structs, bits and tables,
@@ -98,8 +100,8 @@ impl CountedFilter {
         counted
     }
 
-    /// Updates the totals for a changed filter, which had `items_before` and `capacity_before_items` before.
-    /// O(layers).
+    /// Updates the totals for a changed filter. Before the change it had `items_before` items and a capacity of
+    /// `capacity_before_items`. O(layers).
     #[cold]
     pub(super) fn recount(&mut self, filter: &Filter, items_before: u64, capacity_before_items: u64) {
         self.uncount(items_before, capacity_before_items);

@@ -12,9 +12,9 @@ use crate::bloom::{BlockVisitor, Filter, FilterCounts};
 pub(super) struct Stored {
     /// The filter.
     pub(super) filter: Filter,
-    /// The state of its huge pages.
+    /// The state of the filter's huge pages.
     pub(super) pages: LargePages,
-    /// Its part of the statistics.
+    /// The filter's part of the statistics.
     counted: CountedFilter,
 }
 
@@ -42,9 +42,9 @@ impl Stored {
         sum.0
     }
 
-    /// Updates the statistics after a command has added `items_added` items, or, with 0, has changed the filter in
-    /// another way, except by a merge. `before` is from [`Filter::counts_since`] before the command. Returns the
-    /// number of parts that the filter has gained. O(1); O(layers) for a filter whose memory has changed.
+    /// Updates the statistics after a command has changed the filter, except by a merge. Returns the number of parts
+    /// that the filter has gained. `before` is from [`Filter::counts_since`] before the command. `items_added` is 0 for
+    /// any other change than an add. O(1); O(layers) for a filter whose memory has changed.
     #[inline(always)]
     pub(super) fn changed(&mut self, before: &FilterCounts, items_added: u64) -> u32 {
         let parts_before = self.counted.parts();
@@ -72,8 +72,8 @@ impl Stored {
         self.counted.recount(&self.filter, self.filter.counted_items(), self.filter.capacity_items());
     }
 
-    /// Updates the totals after a command has merged other filters into the filter. It had `items_before` and
-    /// `capacity_before_items` before. O(layers).
+    /// Updates the totals after a command has merged other filters into this one. Before, this filter had
+    /// `items_before` items and a capacity of `capacity_before_items`. O(layers).
     pub(super) fn altered(&mut self, items_before: u64, capacity_before_items: u64) {
         let parts_before = self.counted.parts();
         let counted_before = if self.filter.window().is_some() { 0 } else { items_before };
@@ -128,7 +128,7 @@ pub(super) fn effort(filter: &Filter) -> usize {
 /// Frees the former value of a key, in the background if the server would do the same.
 pub(super) fn free(stored: Stored) {
     if effort(&stored.filter) > AT_ONCE_MAX_UNITS {
-        // Without a thread, the value is freed here.
+        // If no thread can be started, `spawn` drops the value here.
         let _ = spawn("bf-free", move || drop(stored));
     }
 }

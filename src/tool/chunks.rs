@@ -29,7 +29,8 @@ pub(crate) fn chunks(filter: &mut BloomFilter) -> impl Iterator<Item = ChunkResu
     filter.chunks().map(|chunk| chunk.map_err(Failure::new))
 }
 
-/// Returns the filter of a key. Reads its chunks, or its dump if the server does not have BF.SCANDUMP.
+/// Returns the filter of a key. Reads its chunks or, if this fails, the reply of DUMP: some servers do not have
+/// BF.SCANDUMP.
 pub(crate) fn fetch(connection: &mut Connection, key: &[u8]) -> Result<BloomFilter, Failure> {
     let loaded = load(dump(connection, key));
     loaded.or_else(|failure| match connection.call(&[b"DUMP", key])? {
@@ -49,11 +50,11 @@ fn load(mut chunks: impl Iterator<Item = ChunkResult>) -> Result<BloomFilter, Fa
     Ok(loader.finish())
 }
 
-/// Bytes at the end of a dump: the version of the snapshot format and a checksum.
+/// Bytes at the end of a reply of DUMP: the version of the snapshot format and a checksum.
 const FOOTER_BYTES: usize = 10;
 /// The type number of values of modules in snapshots.
 const MODULE_VALUE: u8 = 7;
-/// The kind numbers of the fields of such a value, and of its end.
+/// The kind numbers of the end and of the fields of a module's value.
 const END: u64 = 0;
 const UNSIGNED: u64 = 2;
 const FLOAT: u64 = 3;
@@ -64,13 +65,13 @@ const NAME_LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrst
 /// The most bytes that one byte of LZF can expand to. A reference of three bytes expands to at most 264.
 const LZF_EXPANSION_MAX: u64 = 88;
 
-/// Returns the filter in a dump; `None` if there is none, or one that this release cannot read.
+/// Returns the filter in a reply of DUMP; `None` if it has no filter, or one that this release cannot read.
 pub(crate) fn of_dump(payload: &[u8]) -> Option<BloomFilter> {
     let value = payload.get(..payload.len().checked_sub(FOOTER_BYTES)?)?;
     let mut fields = DumpFields { rest: value.strip_prefix(&[MODULE_VALUE])? };
     let (format, encoding_version) = data_type_of(fields.number()?)?;
     let filter = BloomFilter::load(format, encoding_version, &mut fields).ok()?;
-    // A newer release may have added fields.
+    // A value with more fields may be from a newer release. It is not read.
     (fields.number()? == END).then_some(filter)
 }
 
@@ -83,7 +84,7 @@ fn data_type_of(number: u64) -> Option<(Format, i32)> {
     Some((format, i32::try_from(number & 1023).ok()?))
 }
 
-/// The fields of a module's value that were not read yet.
+/// The fields of a module's value in a reply of DUMP that were not read yet.
 #[derive(Clone, Copy)]
 struct DumpFields<'p> {
     rest: &'p [u8],

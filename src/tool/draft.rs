@@ -15,7 +15,7 @@ use super::server::{Router, Site, format_of, sibling, text};
 
 /// Milliseconds after which a temporary key expires.
 const EXPIRY_MS: &[u8] = b"600000";
-/// Time after which the expiry is set again.
+/// Time after which the expiry of a temporary key is set again.
 const KEEP_EVERY: Duration = Duration::from_secs(60);
 
 /// The options that replace existing keys.
@@ -44,8 +44,8 @@ impl ReplaceArguments {
         }
     }
 
-    /// Returns an error if there are no items and nothing shows that an empty filter is wanted. The file may come from
-    /// an export that failed. `has_capacity` is whether the user has chosen a capacity.
+    /// Returns an error if there are no items, because the file may come from an export that failed. An empty filter is
+    /// accepted with --force, or without --replace if the user has chosen a capacity (`has_capacity`).
     pub(crate) fn check_items(self, items: u64, has_capacity: bool) -> Result<(), Failure> {
         match (self.replace, has_capacity) {
             _ if items > 0 || self.force => Ok(()),
@@ -91,7 +91,7 @@ impl Draft {
     /// Creates the filter under the temporary key with a command, and sets the expiry of that key.
     pub(crate) fn create(&mut self, router: &mut Router, command: Vec<&[u8]>) -> Result<(), Failure> {
         let name = self.name.clone();
-        // Even if this returns an error, the server may have executed the transaction.
+        // Even if `transact` returns an error, the server may have executed the transaction.
         self.exists = true;
         router.transact(&name, &[command, vec![b"PEXPIRE", &name, EXPIRY_MS]])?;
         Ok(())
@@ -147,7 +147,7 @@ impl Draft {
             None => vec![b"PERSIST", self.name.as_slice()],
         };
         let rename: &[u8] = if self.replacing.replace {
-            // Another client may have replaced the filter.
+            // Another client may have replaced the filter since the check in `new`.
             let checked = self.replacing.check(router, &self.key, "--replace");
             checked.map_err(|failure| failure.about(shown(&self.key)))?;
             b"RENAME"

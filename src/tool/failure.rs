@@ -9,8 +9,8 @@ use thiserror::Error;
 
 /// The exit codes, for the help.
 pub(crate) const EXIT_CODES: &str = "\
-Exit codes: 0 done; 1 failed, no key was changed; 2 wrong arguments; 3 done in part: items were refused, filters were \
-not copied, or differences were found; 130 interrupted, no key was changed.";
+Exit codes: 0 done; 1 failed, and 130 interrupted: no key was changed, except by `load --add` and `copy`; 2 wrong \
+arguments; 3 done in part: items were refused, filters were not copied, or differences were found.";
 
 /// The kind of a failure, with its exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,8 +70,8 @@ impl From<io::Error> for Failure {
 
 static IS_INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// Handles SIGINT, SIGTERM and SIGHUP. After the first signal, the command cleans up and exits. A second signal ends it
-/// at once. If the handler cannot be set, the first signal does.
+/// Handles SIGINT, SIGTERM and SIGHUP. After the first signal, the command cleans up and exits. A second signal ends
+/// the process at once. If the handler cannot be set, the first signal ends it at once.
 pub(crate) fn handle_signals() {
     let _ = ctrlc::set_handler(|| {
         if IS_INTERRUPTED.swap(true, Ordering::Relaxed) {

@@ -127,7 +127,7 @@ impl LoadArguments {
             let key = partitions::key(&self.key, number);
             Ok(router.call(key.as_bytes(), &[b"EXISTS", key.as_bytes()])? != Value::Int(0))
         };
-        // Without --add, the load makes all `count` partitions, so only further ones matter.
+        // Without --add, the load creates all `count` partitions, so only partitions with higher numbers matter.
         let mut found = if self.add { 0 } else { count };
         while has(found)? {
             found += 1;
@@ -141,7 +141,7 @@ impl LoadArguments {
                 ));
             }
         }
-        // If no partition exists, the first command fails with a better text.
+        // If --add finds no partition, the first command fails with a better text.
         if found == count || found == 0 {
             return Ok(());
         }
@@ -192,7 +192,7 @@ fn send(
     let mut sender = Sender::new(router, keys)?;
     if !sender.is_packed && times.is_none() {
         printer.note(
-            "the server does not have BF.BULKADD, or the user may not use it: loading with BF.INSERT, slower",
+            "the server does not have BF.BULKADD, or the user may not use it: loading with BF.INSERT, which is slower",
         );
     }
     let progress = printer.progress("loading", batches.total_bytes);

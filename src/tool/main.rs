@@ -80,7 +80,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints what clap returned in place of arguments: an error, or the help that was asked for.
+/// Prints the error, or the requested help, that clap returned instead of arguments. Returns the exit code, or exits.
 fn refuse(error: &clap::Error) -> ExitCode {
     if error.exit_code() != 0 && std::env::args_os().any(|argument| argument == "--json") {
         return Printer::new(true, false).fail(&Failure::usage(error.to_string().trim_end()));

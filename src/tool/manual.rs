@@ -34,7 +34,7 @@ pub(crate) fn print_completions(shell: Shell, printer: &Printer) -> Result<(), F
     printer.result(&script, &json!({"script": script}))
 }
 
-/// Prints the page. It has one section for each command, with the sections of the command's help as subsections.
+/// Prints the man page. It has one section for each command, with the sections of the command's help as subsections.
 pub(crate) fn print_page(printer: &Printer) -> Result<(), Failure> {
     let mut tool = ToolArguments::command().disable_help_subcommand(true);
     tool.build();
@@ -42,7 +42,7 @@ pub(crate) fn print_page(printer: &Printer) -> Result<(), Failure> {
     let mut page = sections(&whole, &BEFORE_COMMANDS)?;
     for command in tool.get_subcommands() {
         page.push_str(&format!(".SH \"everbloom {}\"\n", command.get_name()));
-        // The page describes the options that all commands have once.
+        // Options that all commands have are hidden here: the page has described them before.
         let command = command.clone().mut_args(|argument| {
             let is_global = argument.is_global_set() || argument.get_id() == "help";
             argument.hide(is_global)
@@ -52,7 +52,7 @@ pub(crate) fn print_page(printer: &Printer) -> Result<(), Failure> {
     }
     let exit_codes = sections(&whole, &[Man::render_extra_section])?;
     page.push_str(&exit_codes.replace("\n.SH EXTRA", "\n.SH \"EXIT STATUS\""));
-    // Every section was rendered with the same definitions, which the page needs once.
+    // Each call of `sections` has rendered the same roff definitions. The page needs them once, before its title.
     let definitions = page.split(".TH").next().unwrap_or_default().to_owned();
     let page = page.replace(&definitions, "").replacen(".TH", &format!("{definitions}.TH"), 1);
     printer.result(&page, &json!({"man": page}))

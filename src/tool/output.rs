@@ -125,7 +125,7 @@ impl Drop for Progress {
     }
 }
 
-/// Returns the rate per second as a whole number; 0 if no time has passed.
+/// Returns `number` per second, rounded to a whole number; 0 if no time has passed.
 pub(crate) fn per_second(number: u64, seconds: f64) -> f64 {
     if seconds > 0.0 { (number as f64 / seconds).round() } else { 0.0 }
 }

@@ -20,7 +20,7 @@ pub(crate) enum BatchPacking {
 }
 
 impl BatchPacking {
-    /// Returns the word of the command.
+    /// Returns the word for the packing in BF.BULKADD.
     pub(crate) const fn word(self) -> &'static str {
         match self {
             Self::Lines => "LINES",

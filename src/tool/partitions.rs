@@ -69,7 +69,7 @@ pub(crate) struct Spreader<'k> {
     keys: &'k [Vec<u8>],
     batches: Vec<ItemBatch>,
     batch_bytes: usize,
-    /// The time of the items that are in the batches now. Their generation is the same.
+    /// The time of the items in the batches. All of them have the same generation.
     time: Option<BatchTime>,
 }
 

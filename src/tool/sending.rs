@@ -15,10 +15,10 @@ use super::output::shown;
 use super::packing::{BatchPacking, ItemBatch};
 use super::server::{CallError, NodeAddress, Router};
 
-/// Largest number of BF.BULKADD commands at a node without a reply. The replies fit into the buffers of a connection,
-/// so the node never waits for the tool to read.
+/// The largest number of BF.BULKADD commands that were sent to a node and have no reply yet. The replies fit into the
+/// buffers of a connection, so the node never waits for the tool to read.
 const PACKED_AHEAD: usize = 3;
-/// The same for BF.INSERT, whose batches are smaller.
+/// The largest number of BF.INSERT commands that were sent to a node and have no reply yet. Their batches are smaller.
 const WORDS_AHEAD: usize = 16;
 /// Items of one BF.INSERT.
 const WORDS_ITEMS: usize = 1000;
@@ -99,7 +99,7 @@ impl<'r> Sender<'r> {
 
     /// Sends a batch to the filter of a key. Its results are counted when the reply is received.
     pub(crate) fn add(&mut self, key: &[u8], batch: ItemBatch) -> Result<(), Failure> {
-        // BF.BULKADD has no times.
+        // BF.BULKADD has no option for the time of items.
         if self.is_packed && batch.time.is_none() {
             return self.send(SentBatch::new(key, batch), PACKED_AHEAD);
         }
@@ -131,7 +131,7 @@ impl<'r> Sender<'r> {
         if self.refused.is_empty() { Ok(()) } else { self.settle().map(drop) }
     }
 
-    /// Receives replies of a node until `ahead` are outstanding.
+    /// Receives replies of a node until at most `ahead` are outstanding.
     fn receive_beyond(&mut self, address: &NodeAddress, ahead: usize) -> Result<(), Failure> {
         while let Some(outstanding) = self.outstanding.get_mut(address).filter(|sent| sent.len() > ahead)
             && let Some(sent) = outstanding.pop_front()

@@ -118,7 +118,7 @@ impl FilterChoice {
         let sum = |fact: fn(&LayerSize) -> u64| size.layers.iter().map(fact).fold(0, u64::saturating_add);
         let table_bytes = size.table_bytes;
         let bits = sum(|layer| layer.size_bits).saturating_add(table_bytes.saturating_mul(8));
-        // The allocations of a table have the sizes of the allocator.
+        // The sizes of a table's allocations are not rounded up, because they are size classes of the allocator.
         let allocated = sum(|layer| allocated_bytes(layer.size_bits.div_ceil(8))).saturating_add(table_bytes);
         let [bits, allocated] = [bits, allocated].map(|sum| sum.saturating_mul(*keys));
         let bits_per_item = bits as f64 / items as f64;
@@ -148,7 +148,7 @@ const MODULES: [(&str, Format); 3] = [
 ];
 
 impl SizeArguments {
-    /// Returns the first line of the text.
+    /// Returns the first line of the output as text.
     fn title(&self) -> String {
         let mut text = counted(self.items, "item");
         if let Some(ms) = self.window {
@@ -170,12 +170,12 @@ impl SizeArguments {
                 None => ("key:2", "key:8"),
             };
             text.push_str(&format!(
-                "`rotating`: create {first} to {last} alike, and replace the oldest at each seventh of the window\n"
+                "`rotating`: create {first} to {last} in the same way, and replace the oldest at each seventh of the window\n"
             ));
         }
         if let Some(count) = self.partitions.filter(|count| *count > 1) {
             text.push_str(&format!(
-                "create {{1}} to {{{}}} alike; `everbloom load --partitions {count}` creates all of them\n",
+                "create {{1}} to {{{}}} in the same way; `everbloom load --partitions {count}` creates all of them\n",
                 count - 1
             ));
         }
@@ -251,7 +251,8 @@ fn reserve(key: &str, options: &FilterArguments, capacity_items: u64) -> String 
     format!("BF.RESERVE {key} {}", options.words(capacity_items).join(" "))
 }
 
-/// Returns the size class of jemalloc 5: multiples of 16 bytes up to 128, then four classes per doubling.
+/// Returns the bytes that jemalloc 5 allocates for `size` bytes. Its size classes are 8, multiples of 16 up to 128,
+/// then four classes per doubling.
 fn allocated_bytes(size: u64) -> u64 {
     match size {
         0 => 0,

@@ -74,8 +74,7 @@ impl BitArray {
         Ok(Self { words, counts: ArrayCounts::new(has_head, unused_bits as u64) })
     }
 
-    /// Makes a copy with its own memory. Like the original, it has no memory behind pages that are all zero. O(bytes
-    /// that may be set).
+    /// Makes a copy with its own memory. Pages that are all zero take no memory in the copy. O(bytes that may be set).
     ///
     /// # Errors
     /// [`OutOfMemory`] if the allocation fails.
@@ -162,7 +161,7 @@ impl BitArray {
         &self.words
     }
 
-    /// Lets `relocate` move the block, as active defragmentation does. It must return the same words.
+    /// Lets `relocate` move the block, as active defragmentation does. `relocate` must return the same words.
     pub fn relocate(&mut self, relocate: impl FnOnce(Box<[u64]>) -> Box<[u64]>) {
         self.words = relocate(std::mem::take(&mut self.words));
     }
@@ -193,8 +192,8 @@ impl BitArray {
         rest.get(..most_bytes.min(rest.len())).filter(|bytes| !bytes.is_empty())
     }
 
-    /// Sets the bits that are set in `bytes`, which begin at byte `offset`. Clear pages of `bytes` touch no memory, so
-    /// a sparse array stays small. Returns false, and changes nothing, if the bytes do not fit. O(bytes).
+    /// Sets, from byte `offset` of the array on, the bits that are set in `bytes`. Skips clear pages of `bytes`, so
+    /// that a sparse array takes little memory. Returns false, and changes nothing, if the bytes do not fit. O(bytes).
     #[must_use]
     pub fn add_bytes(&mut self, offset: usize, bytes: &[u8]) -> bool {
         let Ok(size_bytes) = usize::try_from(self.size_bytes()) else { return false };
@@ -242,7 +241,8 @@ impl BitArray {
         pages.map(|(to, from)| beyond(to, from)).sum()
     }
 
-    /// Returns whether a union with `other` would set nothing. Stops at the first bit that it would set. O(bytes).
+    /// Returns whether `other` has the same length and all its set bits are set here. Stops at the first one that is
+    /// not. O(bytes).
     #[must_use]
     pub(in crate::bloom) fn covers(&self, other: &Self) -> bool {
         let mut words = self.words().iter().zip(other.words());

@@ -1,5 +1,5 @@
-//! What a layer does with items: it chooses its layout once per item or group of items, and calls the engine that is
-//! compiled for it.
+//! The operations of a layer on items. Each chooses the layout once per item or group of items, and calls the engine
+//! that is compiled for the layout.
 
 use super::Layer;
 use super::engine::{AddOutcome, AddRequest, Engine};
@@ -8,10 +8,10 @@ use crate::bloom::group::{ItemSet, in_steps};
 use crate::bloom::hash::{Digest, Digests};
 use crate::bloom::prefetch::{Part, Prefetch};
 
-/// The number of probes for which scattered layers have specialized code: that of 1 %.
+/// The number of probes for which scattered layers have specialized code: the one for an error rate of 1 %.
 const SCATTERED_PROBES: u32 = 7;
 
-/// Compiles `$body` for each layout and the digests that it takes; gives `$none` for digests of another hash.
+/// Compiles `$body` for each layout with its form of digest. Evaluates `$none` if the digest has another form.
 macro_rules! with_layout {
     ($layer:expr, $digest:expr, ($layout:ident, $item:ident) => $body:expr, $none:expr) => {
         match ($layer.placement().probing(), $digest) {
@@ -25,7 +25,7 @@ macro_rules! with_layout {
     };
 }
 
-/// Compiles `$body` for the layouts of most layers; `$other` is for all others.
+/// Compiles `$body` for scattered layers and for RedisBloom's. Evaluates `$other` for all other layouts.
 macro_rules! with_near_layout {
     ($layer:expr, $digest:expr, ($layout:ident, $item:ident) => $body:expr, $other:expr) => {
         match ($layer.placement().probing(), $digest) {
@@ -48,8 +48,9 @@ macro_rules! with_probes {
     };
 }
 
-/// One item. The layouts of most layers are inlined in the caller, the others are a function: otherwise the compiler
-/// would compute values for every layout before each loop over layers.
+/// Operations on one item. The code for scattered layers and RedisBloom's is inlined in the caller, and the code for
+/// other layouts is a function. Otherwise the compiler would compute values for every layout before each loop over
+/// layers.
 impl Layer {
     /// Does [`Engine::contains`]. O(probes).
     #[inline(always)]
@@ -119,7 +120,7 @@ impl Layer {
     }
 }
 
-/// Groups of items.
+/// Operations on groups of items.
 impl Layer {
     /// Does [`Engine::contains_each`].
     #[inline(never)]
@@ -154,7 +155,7 @@ impl Layer {
         )
     }
 
-    /// Adds items one after another, as long as the layer takes them. O(items * probes).
+    /// Adds items in order, up to the first one that the full layer refuses. O(items * probes).
     #[inline(never)]
     pub(in crate::bloom) fn insert_each(&mut self, items: Digests<'_>, request: AddRequest) -> AddOutcome {
         let outcome = with_layout!(

@@ -1,4 +1,5 @@
-//! The probing engine: looks up and adds items in the bits of one layer. It is compiled for every layout.
+//! The probing engine: looks up and adds items in the bits of one layer. It is compiled for every layout. A *line* of
+//! an item counts as set if all probes of the item in it are set.
 
 use super::layout::{Line, Probing};
 use crate::bloom::group::{ItemSet, dense_subset, members, subset};
@@ -9,7 +10,7 @@ use crate::bloom::prefetch::{NoPrefetch, Part, Prefetch};
 pub(in crate::bloom) struct AddRequest {
     /// The items.
     pub(in crate::bloom) wanted: ItemSet,
-    /// New items that the layer still takes.
+    /// The number of new items that the layer still takes.
     pub(in crate::bloom) room_items: u64,
 }
 
@@ -18,16 +19,16 @@ pub(in crate::bloom) struct AddRequest {
 pub(in crate::bloom) struct AddOutcome {
     /// Items that were not there before.
     pub(in crate::bloom) new: ItemSet,
-    /// The first item that the layer did not take because it is full. The items after it were not tested.
+    /// The index of the first item that the layer refused because it is full. The items after it were not tested.
     pub(in crate::bloom) stopped_at: Option<u32>,
     /// Bits that were clear before.
     pub(in crate::bloom) new_bits: u64,
 }
 
-/// A layout: the functions below are compiled for each.
+/// The operations of the engine, compiled for each layout.
 pub(super) trait Engine<D: Copy>: Probing<D> {
-    /// Returns whether the item is present. Prefetches the memory of all its lines, then stops at the first line that
-    /// is not set, so it waits for no more memory than necessary.
+    /// Returns whether the item is present. Prefetches the memory of all its lines. Then tests them in order and stops
+    /// at the first one that is not set, so that it waits for no more memory than necessary.
     #[inline(always)]
     fn contains(self, words: &[u64], item: D, prefetch: impl Prefetch) -> bool {
         let Some(page) = self.page(item, words) else { return false };
@@ -60,7 +61,7 @@ pub(super) trait Engine<D: Copy>: Probing<D> {
         prefetch_lines(page, self.first_lines(item, positions(words), count), prefetch);
     }
 
-    /// Returns the `wanted` items of which the given part of the lines is set. This is for memory that is cached or
+    /// Returns those of the `wanted` items whose lines in `part` are all set. This is for memory that is cached or
     /// prefetched: it reads more and branches less than [`contains`](Self::contains), unless an item has very many
     /// lines.
     #[inline(always)]
@@ -78,8 +79,8 @@ pub(super) trait Engine<D: Copy>: Probing<D> {
         }
     }
 
-    /// As [`has_part`](Self::has_part), limited to the lines that the item has. The compiler knows `start` and `end`,
-    /// so it needs no loop if the item has all of them.
+    /// Does [`has_part`](Self::has_part), with `end` limited to the number of lines of an item. `start` and `end` are
+    /// constants, so the compiler needs no loop if an item has that many lines.
     #[inline(always)]
     fn has_few(self, words: &[u64], item: D, start: u32, end: u32) -> bool {
         let lines = self.line_count();
@@ -110,10 +111,10 @@ pub(super) trait Engine<D: Copy>: Probing<D> {
         self.insert_in(page, positions, item)
     }
 
-    /// Does [`insert`](Self::insert) in the page of the item, in a layer with this number of positions.
+    /// Does [`insert`](Self::insert) in `page`, the page of the item, in a layer of `positions` positions.
     ///
-    /// A store makes a line dirty (write-back, copy-on-write while a child saves). So some lines are read before the
-    /// first branch, which is then seldom mispredicted, and nothing is stored for an item that is present.
+    /// Stores nothing for an item that is present, because a store makes a line dirty (write-back, copy-on-write while
+    /// a child saves). Reads `LINES_BEFORE_BRANCH` lines before the first branch, which is then seldom mispredicted.
     #[inline(always)]
     fn insert_in(self, page: &mut [u64], positions: u64, item: D) -> u32 {
         let lines = self.lines_of(item, positions);
@@ -132,7 +133,7 @@ pub(super) trait Engine<D: Copy>: Probing<D> {
         new_bits
     }
 
-    /// Does [`insert`](Self::insert) for one item after another, as long as the layer takes them.
+    /// Does [`insert`](Self::insert) for the `wanted` items in order, up to the first one that the full layer refuses.
     #[inline(always)]
     fn insert_each(self, words: &mut [u64], items: &[D], request: AddRequest) -> AddOutcome {
         let AddRequest { wanted, room_items } = request;
@@ -154,7 +155,7 @@ pub(super) trait Engine<D: Copy>: Probing<D> {
         outcome
     }
 
-    /// Prefetches the memory of a part of the lines of each of the `wanted` items.
+    /// Prefetches the memory of the lines in `part` of each of the `wanted` items.
     #[inline(always)]
     fn prefetch_each(self, words: &[u64], items: &[D], wanted: ItemSet, part: Part, prefetch: impl Prefetch) {
         for (_, item) in members(items, wanted) {
@@ -166,7 +167,7 @@ pub(super) trait Engine<D: Copy>: Probing<D> {
         }
     }
 
-    /// Prefetches the memory of an item in its page, in a layer with this number of positions.
+    /// Prefetches the memory of all lines of an item in `page`, its page, in a layer of `positions` positions.
     #[inline(always)]
     fn prefetch_item(self, page: &[u64], positions: u64, item: D, prefetch: impl Prefetch) {
         if prefetch.is_needed() {
@@ -179,8 +180,9 @@ pub(super) trait Engine<D: Copy>: Probing<D> {
 
 impl<D: Copy, L: Probing<D>> Engine<D> for L {}
 
-/// Most lines of an item that are all read. With more lines, absent items take a quarter less time if the test stops
-/// at the first clear one; in a layer of a thousand probes they take a small fraction.
+/// The largest number of lines per item for which a lookup reads all of them. With more lines, a lookup that stops at
+/// the first clear line takes a quarter less time for absent items; in a layer of a thousand probes, a small fraction
+/// of the time.
 const BRANCHLESS_LINES_MAX: u32 = 16;
 
 /// Returns the number of positions in these words.
@@ -189,8 +191,8 @@ fn positions(words: &[u64]) -> u64 {
     (words.len() as u64).wrapping_mul(64)
 }
 
-/// Skips the first lines. This is a manual loop because `skip` would test for every element whether it is still to be
-/// skipped.
+/// Skips the first `count` lines. This is a manual loop because `Iterator::skip` would test for every line whether it
+/// is still to be skipped.
 #[inline(always)]
 fn skip<L: Line>(lines: &mut impl Iterator<Item = L>, count: u32) {
     for _ in 0..count {

@@ -1,4 +1,4 @@
-//! A layer: bits, the hash and layout of their items, and the number of items. Its rules.
+//! A layer: bits, the hash and layout of its items, and the number of items; and the rules of a layer.
 
 use super::array::BitArray;
 use super::layout::{LayerParameters, Layout, Placement};
@@ -13,9 +13,9 @@ use crate::bloom::memory::{Memory, OutOfMemory};
 pub struct LayerSpec {
     /// The hash and layout of its items.
     pub placement: Placement,
-    /// Its bits.
+    /// The number of bits.
     pub size_bits: u64,
-    /// Items it takes before it is full.
+    /// Items that the layer takes before it is full.
     pub capacity_items: u64,
     /// Whether there is space for a head before the bits.
     pub has_head: bool,
@@ -38,7 +38,7 @@ impl LayerSpec {
     }
 }
 
-/// The changing part of a layer besides its bits.
+/// The counts of a layer, which adds change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LayerCounts {
     /// Items added.
@@ -67,13 +67,13 @@ impl Layer {
         Ok(Self { bits, capacity_items, items: 0, placement })
     }
 
-    /// Creates a layer of existing bits, which have the size in the spec.
+    /// Creates a layer of existing bits, which must have the size in the spec.
     #[must_use]
     pub fn of_bits(spec: LayerSpec, bits: BitArray) -> Self {
         Self { bits, capacity_items: spec.capacity_items, items: 0, placement: spec.placement }
     }
 
-    /// Returns the parameters of the layer, as for an empty one.
+    /// Returns the parameters with which an empty layer like this one is created.
     #[must_use]
     pub fn spec(&self) -> LayerSpec {
         LayerSpec {
@@ -209,8 +209,10 @@ impl Layer {
         self.placement = Placement::new(hash, self.layout());
     }
 
-    /// Adds `more` to the item count. Every counted item sets a clear bit, so there can be more items than bits only if
-    /// bits were set without being counted. A client's count begins with an estimate and may be higher.
+    /// Adds `more` to the item count, but not beyond the number of bits: see [`validate`](Self::validate). Every
+    /// counted item sets a clear bit, so the count would exceed the number of bits only if it began above zero: with
+    /// the count of a dump's header, whose bits come later, or with an estimate. Only the count of a client's layer may
+    /// exceed it.
     #[inline(always)]
     pub(in crate::bloom) fn count_items(&mut self, more: u64) {
         let counted = self.items.saturating_add(more);
@@ -255,9 +257,9 @@ impl Layer {
                 let is_possible = (1..=VALKEYBLOOM_CAPACITY_MAX_ITEMS).contains(&capacity_items);
                 if is_possible { Ok(()) } else { Err("capacity") }
             }
-            // The count may exceed the capacity because it begins with an estimate, which is at most that of a full
-            // array. Every counted item has set a clear bit. The count can only be higher, up to the capacity, in an
-            // array that chunks filled after items were added.
+            // The count begins with an estimate, which may exceed the capacity and is at most that of a full array.
+            // Every item that was counted since has set a clear bit. Only in an array that chunks filled after items
+            // were added can the count be higher than that, up to the capacity.
             (Layout::Scheme(layout), Hash::Client(..)) => {
                 if capacity_items == 0 || capacity_items > CAPACITY_MAX_ITEMS {
                     return Err("capacity");

@@ -1,8 +1,8 @@
 //! Finds the blocks of a large layer that have a set bit, without touching the others.
 //!
-//! Memory that was never written to takes no space, and reading it takes a page fault per 4 KiB: saving or copying a
-//! filter of 10 GB with one item took seconds. The system knows which memory was written to. Its answer is used only
-//! if that memory contains all set bits of the layer.
+//! Memory that was never written to takes no space, but reading it takes a page fault per 4 KiB. Without this module,
+//! saving or copying a filter of 10 GB with one item takes seconds. The system knows which memory was written to. Its
+//! answer is used only if that memory contains all set bits of the layer.
 
 use std::ops::Range;
 
@@ -11,17 +11,18 @@ use bitvec::prelude::{BitBox, Lsb0};
 use super::layout::PAGE_WORDS;
 use crate::bloom::memory::Memory;
 
-/// Largest layer that is simply read: 4 MiB take less than a millisecond.
+/// Largest layer, in words, that is read without a query to the system: 4 MiB take less than a millisecond.
 const SMALL_MAX_WORDS: usize = (4 << 20) / 8;
-/// Words of a block, 64 KiB. Each block is known to be clear or not.
+/// Words of a block: 64 KiB. Occupancy is recorded per block.
 const BLOCK_WORDS: usize = 8192;
-/// Least share of a layer, in percent, that must never have been written to. Otherwise most blocks have a set bit.
+/// Least share of a layer, in percent, that must never have been written to. With less, most blocks have a set bit, and
+/// examining them saves little.
 const UNTOUCHED_MIN_PERCENT: usize = 25;
 
 /// The blocks of a layer that have a bit set.
 #[derive(Debug)]
 pub struct Occupancy {
-    /// One bit per block; `None` if nothing is known.
+    /// One bit per block, set if the block has a set bit; `None` if nothing is known.
     blocks: Option<BitBox<u64, Lsb0>>,
 }
 
@@ -33,8 +34,8 @@ impl Occupancy {
         Self { blocks: occupied_blocks(words, set_bits, memory) }
     }
 
-    /// Calls `act` with the pages of `from` that may have a set bit, each with the same page of `to`. Does not touch the
-    /// memory of the others. O(bytes that may be set).
+    /// Calls `act` with each page of `from` that may have a set bit, and the page of `to` at the same place. Does not
+    /// touch the memory of other pages. O(bytes that may be set).
     pub(super) fn each_page(&self, to: &mut [u64], from: &[u64], mut act: impl FnMut(&mut [u64], &[u64])) {
         for (number, (to, from)) in to.chunks_mut(BLOCK_WORDS).zip(from.chunks(BLOCK_WORDS)).enumerate() {
             if !self.is_clear_block(number) {
@@ -115,7 +116,7 @@ mod tests {
     const SIZE_BYTES: usize = 5 << 20;
     const WORDS: usize = SIZE_BYTES / 8;
 
-    /// Returns the words of a layer with a set bit in each of these, and the number of set bits.
+    /// Returns the words of a layer with a set bit in each of the `occupied` words, and the number of set bits.
     fn layer(occupied: &[usize]) -> (Vec<u64>, u64) {
         let mut words = vec![0; WORDS];
         occupied.iter().for_each(|word| words[*word] = 0x20);

@@ -9,9 +9,9 @@ use crate::bloom::prefetch::NoPrefetch;
 /// The statistics of a layer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BitsStats {
-    /// Its bits.
+    /// The number of bits.
     pub size_bits: u64,
-    /// Bytes of its bits.
+    /// The number of bytes of the bits.
     pub size_bytes: u64,
     /// Probes per item.
     pub probes: u32,
@@ -23,7 +23,7 @@ pub struct BitsStats {
     pub estimated_items: f64,
     /// Bits that the layer's probes can reach.
     pub positions: u64,
-    /// Set bits among them.
+    /// Set bits among the positions.
     pub set_bits: u64,
     /// Its expected current error rate.
     pub error_rate: f64,
@@ -91,6 +91,7 @@ impl Layer {
     }
 }
 
-/// Probes with which the error rate of equal hashes is measured. A few thousand absent items give enough false
-/// positives: a full layer with a promised rate of 1e-6 has 5 in a thousand.
+/// The number of probes by which the error rate is measured if the two hashes of every item are equal. They suffice for
+/// a few thousand absent items, which give enough false positives: a full layer with a promised rate of 1e-6 finds 5 in
+/// a thousand.
 const MEASURED_PROBES: u64 = 1 << 16;

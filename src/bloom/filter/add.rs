@@ -95,9 +95,9 @@ impl Filter {
         added
     }
 
-    /// Adds the items in order, with the same outcome as one [`add`](Self::add) after another, except that nothing
-    /// grows after a first item was refused. Passes the outcomes to `reply`; `reply` returns whether to continue.
-    /// O(items * layers * probes).
+    /// Adds the items in order, with the same outcome as one [`add`](Self::add) after another, except that the filter
+    /// does not grow any more after its growth was refused once. Passes the outcomes to `reply`; `reply` returns
+    /// whether to continue. O(items * layers * probes).
     pub fn add_items(
         &mut self,
         items: &mut dyn ItemSource<'_>,
@@ -128,12 +128,13 @@ impl Filter {
         self.add_items(&mut items, limit, prefetch, &mut |outcomes| outcomes.each().all(&mut reply));
     }
 
-    /// Adds items in order. An item that the filter cannot have, because a client's encoding cannot express it, is
-    /// refused. An item that a full layer has is not added. The others go to the table, if there is one, or to the last
-    /// layer. A full layer makes the filter grow.
+    /// Adds items in order. Refuses an item that the encoding of an imported filter cannot express. Does not add an
+    /// item that a full layer has. Adds the others to the table, if there is one, or to the last layer. A full layer
+    /// makes the filter grow.
     ///
-    /// Passes the outcomes to `reply`. The first item that is refused for a new reason ends a call: if `reply` then
-    /// returns false, no more items are added. Returns whether to continue.
+    /// Passes the outcomes to `reply`, in several calls if necessary. The first item that is refused for a new reason
+    /// is the last one of a call, so that `reply` can stop there: if it returns false, no more items are added. Returns
+    /// whether to continue.
     #[inline(always)]
     fn add_hashed(
         &mut self,
@@ -163,7 +164,7 @@ impl Filter {
                     self.parts.set_table(None);
                 }
             } else if outcomes.end < impossible {
-                // The last layer is full, and does not have this item.
+                // The last layer is full and does not have item `outcomes.end`.
                 let rest = absent & from(outcomes.end.saturating_add(1));
                 absent &= !items.found_in_layers(self.last_layer(), rest, prefetch);
                 if let Err(error) = self.grow(room) {
@@ -193,7 +194,7 @@ impl Filter {
         true
     }
 
-    /// Returns the items that can be in the filter: the encoding of an imported filter may not be able to express all.
+    /// Returns the items that can be in the filter: the encoding of an imported filter may be unable to express some.
     #[inline(always)]
     fn possible(&self, items: &mut impl HashedItems) -> ItemSet {
         if self.policy.imported().is_some() { items.hashable(&self.hash()) } else { group::all(items.len()) }
@@ -218,12 +219,13 @@ impl Filter {
         }
     }
 
-    /// Returns the last layer.
+    /// Returns a slice of the last layer; empty if there are no layers.
     fn last_layer(&self) -> &[Layer] {
         self.layers().split_last().map_or(&[], |(last, _)| std::slice::from_ref(last))
     }
 
-    /// Adds the `wanted` items to the last layer, up to the first one for which it is full, where the outcomes end.
+    /// Adds the `wanted` items to the last layer, up to the first one that the full layer refuses. The outcomes end
+    /// before that item.
     #[inline(always)]
     fn add_to_last_layer(
         &mut self,
@@ -243,7 +245,7 @@ impl Filter {
         AddOutcomes { end, new: added.new, ..AddOutcomes::default() }
     }
 
-    /// Adds the `wanted` items to the table, up to the first one that it refuses, which is the last of the outcomes.
+    /// Adds the `wanted` items to the table, up to the first one that it refuses. The outcomes end with that item.
     #[inline(always)]
     fn add_to_table(
         &mut self,
@@ -275,7 +277,8 @@ impl Filter {
         }
     }
 
-    /// Returns what all adds of a command to the table have in common; `None` if the items would have expired already.
+    /// Returns the parameters of an add to the table, which are the same for all items of a command but for the hash;
+    /// `None` if the items would have expired already.
     #[inline(always)]
     fn addition(&self, room: &Room<'_>) -> Option<Addition> {
         room.set_other_bytes(self.bytes_besides_table());
@@ -293,7 +296,7 @@ impl Filter {
     /// Appends the next part to a filter whose layers are all full and that has no table.
     ///
     /// # Errors
-    /// [`AddError`] if the filter cannot grow; the same one for the rest of the command.
+    /// [`AddError`] if the filter cannot grow. It is then the same one for the rest of the command.
     #[cold]
     #[inline(never)]
     fn grow(&mut self, room: &Room<'_>) -> Result<(), AddError> {
@@ -313,11 +316,13 @@ impl Filter {
 
 /// Deletion.
 impl Filter {
-    /// Deletes one occurrence of each item. Passes to `reply` in order whether there was one, until it returns false.
-    /// For an item that was not added this is true with the error rate of the filter, and then other items may be
-    /// lost. Always false if items are not counted. O(items).
+    /// Deletes one occurrence of each item. Passes to `reply`, for each item in order, whether an occurrence was
+    /// deleted. Stops when `reply` returns false. An item that was never added is found with the probability of the
+    /// error rate, and its deletion may remove another item. A filter that does not count its items deletes nothing.
+    /// O(items).
     ///
-    /// The result of an item is [`OutOfMemory`] if memory for it cannot be allocated; its deletion has changed nothing.
+    /// If memory for a deletion cannot be allocated, the result of the item is [`OutOfMemory`], and its deletion has
+    /// changed nothing.
     pub fn remove_many(
         &mut self,
         items: &[&[u8]],

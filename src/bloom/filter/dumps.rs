@@ -1,5 +1,5 @@
-//! Dumps in chunks: which header and chunks belong together, and what a dump has at which position. This is in memory
-//! only: a filter that was loaded from a snapshot knows no dump.
+//! Dumps in chunks: which header and which chunks belong together, and the position of each part in a dump. This state
+//! is not saved: a filter that was loaded from a snapshot knows no dump.
 
 use super::Filter;
 use crate::bloom::outcome::ByteLimit;
@@ -14,7 +14,8 @@ pub type DumpId = u64;
 pub struct Dump {
     /// Its id.
     pub id: DumpId,
-    /// Its end, in [positions](Filter::dump_end). Parts that the filter got since begin there or after it.
+    /// Its end, in [positions](Filter::dump_end). Parts that the filter got since the dump began are at this position
+    /// or after it.
     pub end: u64,
 }
 
@@ -30,8 +31,8 @@ pub(super) struct Dumps {
 }
 
 impl Filter {
-    /// Begins a dump of the current state. If nothing has changed since the last dump began, that one continues.
-    /// Otherwise it has ended, and the new one has the id `fresh`, a random number. O(layers).
+    /// Begins a dump of the current state. If nothing has changed since the last dump began, the last dump continues.
+    /// Otherwise it ends, and a new dump begins with the id `fresh`, a random number. O(layers).
     pub fn begin_dump(&mut self, fresh: DumpId) {
         let end = self.dump_end();
         let dumps = self.dumps.get_or_insert_default();
@@ -53,7 +54,8 @@ impl Filter {
         self.dumps.as_ref().and_then(|dumps| dumps.origin)
     }
 
-    /// Sets the dump whose header created the filter, and whose table had `used_slots` slots in use.
+    /// Begins the load of dump `id`, whose header created the filter. The dumped table, if any, had `used_slots` slots
+    /// in use.
     pub fn begin_loading(&mut self, id: DumpId, used_slots: u64) {
         self.dumps = Some(Box::new(Dumps { origin: Some(id), ..Dumps::default() }));
         if let Some(table) = self.table_mut().filter(|_| used_slots > 0) {
@@ -61,7 +63,7 @@ impl Filter {
         }
     }
 
-    /// Notes that the last chunk of a dump was added.
+    /// Ends the load of a dump, after its last chunk: see [`Table::end_loading`].
     pub fn end_loading(&mut self) {
         self.table_mut().into_iter().for_each(Table::end_loading);
     }
@@ -74,7 +76,7 @@ impl Filter {
         }
     }
 
-    /// Ends the last dump, and the load of chunks into the filter: its parts are no longer those of the headers.
+    /// Ends the last dump of the filter, and a load of chunks into it. Its parts are no longer those of the headers.
     pub(super) fn end_dumps(&mut self) {
         self.dumps = None;
     }
@@ -100,8 +102,7 @@ impl Filter {
         layer.is_some_and(|layer| layer.bits_mut().add_bytes(offset, bytes))
     }
 
-    /// Adds the entries of parts of another table with the same parameters: see
-    /// [`Table::add_parts`](Table::add_parts).
+    /// Adds the entries of `parts`, which are from another table with the same parameters: see [`Table::add_parts`].
     ///
     /// # Errors
     /// [`PartsError`].

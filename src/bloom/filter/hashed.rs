@@ -22,11 +22,14 @@ const STEP_LINES: usize = 16;
 /// Least number of lines per item with which an item is tested in parts: the first two lines rule out most absent
 /// items, so their other lines need not be fetched.
 const IN_PARTS_LINES: u32 = 4;
-/// The parts of a lookup in the only part, if most of the items before were found.
+/// The parts of an item's probes that a lookup in the only layer tests in turn, if most items of the group before were
+/// found.
 pub(super) const PARTS_OF_PRESENT: &[Part] = &[Part::All];
-/// The parts of a lookup in the only part, if most of the items before were absent.
+/// The parts of an item's probes that a lookup in the only layer tests in turn, if most items of the group before were
+/// absent.
 pub(super) const PARTS_IN_ONE: &[Part] = &[Part::First, Part::Rest];
-/// The parts of a lookup in one of several layers, where most items are in another one.
+/// The parts of an item's probes that a lookup in one of several parts of a filter tests in turn: most items are in
+/// another part.
 pub(super) const PARTS_IN_CHAIN: &[Part] = &[Part::First, Part::Next, Part::Rest];
 
 /// Items that are looked up in, and added to, one part of a filter after another. There are two forms: one item, and
@@ -34,7 +37,7 @@ pub(super) const PARTS_IN_CHAIN: &[Part] = &[Part::First, Part::Next, Part::Rest
 pub(super) trait HashedItems {
     /// Returns the number of items, at most [`GROUP_ITEMS`].
     fn len(&self) -> usize;
-    /// Returns the items that a hash can hash.
+    /// Returns the items that `hash` can hash.
     fn hashable(&mut self, hash: &Hash) -> ItemSet;
     /// Prefetches the memory of the items in layers, if waiting for one layer after another would take long.
     fn prefetch(&mut self, layers: &[Layer], prefetch: impl Prefetch);
@@ -139,8 +142,8 @@ pub(super) struct GroupHashes {
     schemes: Vec<SchemeHash>,
 }
 
-/// The items of a group, hashed for one part of a filter after another, and again only if a part has another hash than
-/// the one before.
+/// The items of a group. They are hashed for one part of a filter after another, and hashed again only if a part has
+/// another hash than the part before it.
 #[derive(Debug)]
 pub(super) struct HashedGroup<'g, 'i> {
     items: &'g [&'i [u8]],
@@ -149,7 +152,7 @@ pub(super) struct HashedGroup<'g, 'i> {
     hash: Option<Hash>,
     /// Whether all parts have the same hash.
     has_one_hash: bool,
-    /// Items that can be hashed.
+    /// Items that `hash` could hash.
     hashed: ItemSet,
     /// The parts of the probes that are tested in turn.
     parts: &'static [Part],
@@ -198,7 +201,7 @@ impl<'g, 'i> HashedGroup<'g, 'i> {
         self.hash = Some(*hash);
     }
 
-    /// Returns the two words of hash of each item; none for a client's hash.
+    /// Returns the two words of hash of each item. `hash` must not be a client's.
     #[inline(always)]
     pub(super) fn pairs(&mut self, hash: &Hash) -> &[ItemHash] {
         self.hash_by(hash);
@@ -215,7 +218,7 @@ impl<'g, 'i> HashedGroup<'g, 'i> {
         }
     }
 
-    /// Returns the `wanted` items of which the given part of the probes is set in a layer.
+    /// Returns those of the `wanted` items whose probes in `part` are all set in a layer.
     #[inline(always)]
     pub(super) fn contains_each(&mut self, layer: &Layer, wanted: ItemSet, part: Part) -> ItemSet {
         let wanted = wanted & self.hashable(layer.hash());
@@ -236,7 +239,7 @@ impl<'g, 'i> HashedGroup<'g, 'i> {
         layer.contains_in_steps(self.digests(layer), wanted, part, items_per_step, prefetch)
     }
 
-    /// Adds the wanted items to a layer until it is full.
+    /// Adds the wanted items to a layer, up to the first one that the full layer refuses.
     #[inline(always)]
     fn insert_each(&mut self, layer: &mut Layer, request: AddRequest) -> AddOutcome {
         let wanted = request.wanted & self.hashable(layer.hash());
@@ -369,7 +372,8 @@ pub(super) fn is_cached(layer: &Layer) -> bool {
     layer.bits().allocation().len() <= CACHED_MAX_WORDS
 }
 
-/// Prefetches the memory of the first probes of an item in every larger layer.
+/// Prefetches the memory of the first probes of an item in each of the newest [`STEP_LAYERS`] layers, except in small
+/// ones: see [`NEAR_MAX_WORDS`].
 #[inline(always)]
 fn prefetch_first(layers: &[Layer], item: ItemHash, prefetch: impl Prefetch) {
     for layer in layers.iter().rev().take(STEP_LAYERS) {
@@ -381,9 +385,9 @@ fn prefetch_first(layers: &[Layer], item: ItemHash, prefetch: impl Prefetch) {
 
 /// Returns whether one of the layers may contain the item. O(layers * probes).
 ///
-/// The newest two layers have most of the items, so they are searched first, one after the other. Of the older layers
-/// the first probes are read without a branch, so that the processor overlaps the reads, and the other probes only in
-/// the layers in which the first ones are set.
+/// The newest two layers have most of the items, so they are searched first, one after the other. In the older layers
+/// the first probes are read without a branch, so that the processor overlaps the reads. The other probes are read only
+/// in layers in which the first ones are set.
 #[inline(always)]
 fn any_contains(layers: &[Layer], item: ItemHash) -> bool {
     let (older, newest) = layers.split_at(layers.len().saturating_sub(NEWEST_LAYERS));

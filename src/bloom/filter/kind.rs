@@ -8,12 +8,12 @@ use crate::bloom::limits::CAPACITY_MAX_ITEMS;
 /// The data format of a filter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {
-    /// Everbloom's own.
+    /// Everbloom's own format.
     #[default]
     Everbloom,
-    /// RedisBloom's.
+    /// RedisBloom's format.
     RedisBloom,
-    /// valkey-bloom's.
+    /// valkey-bloom's format.
     ValkeyBloom,
 }
 
@@ -21,7 +21,8 @@ impl Format {
     /// Every format.
     pub const ALL: [Self; 3] = [Self::Everbloom, Self::RedisBloom, Self::ValkeyBloom];
 
-    /// Returns the row of filters that are reserved in this format without other options. [`KINDS`] begins with these.
+    /// Returns the row of filters that are reserved in this format without other options. [`KINDS`] begins with these
+    /// rows.
     #[must_use]
     #[expect(clippy::indexing_slicing, reason = "there are more kinds than formats")]
     pub fn plain_kind(self) -> &'static KindRow {
@@ -33,21 +34,21 @@ impl Format {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
-    /// Everbloom's own.
+    /// A filter of everbloom's own format.
     Everbloom,
-    /// RedisBloom's.
+    /// A filter of RedisBloom's format.
     RedisBloom,
-    /// valkey-bloom's.
+    /// A filter of valkey-bloom's format.
     ValkeyBloom,
-    /// A client's filter, imported into everbloom's own format.
+    /// A filter with a client's bits, imported into everbloom's own format.
     Imported,
-    /// Bits of several kinds.
+    /// A filter with bits of several kinds, from a merge.
     Union,
-    /// Items can be deleted.
+    /// A filter whose items can be deleted.
     Counting,
-    /// Everbloom's own with a keyed hash.
+    /// A filter of everbloom's own format with a keyed hash.
     Keyed,
-    /// Items expire.
+    /// A sliding-window filter: its items expire.
     Window,
 }
 
@@ -62,7 +63,8 @@ pub struct KindRow {
     pub info_name: &'static str,
     /// Its data format.
     pub format: Format,
-    /// The words of BF.RESERVE that select it, for advice; `None` if no BF.RESERVE creates such a filter.
+    /// The words of BF.RESERVE that select the kind, for advice; `None` if there are none, or if they need a value
+    /// (WINDOW).
     pub words: Option<&'static str>,
     /// The largest capacity that a command accepts, in items.
     pub capacity_max_items: u64,

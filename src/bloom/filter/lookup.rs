@@ -15,7 +15,7 @@ use crate::bloom::group::{self, GROUP_ITEMS, ItemSet};
 use crate::bloom::hash::{Digest, murmur3};
 use crate::bloom::prefetch::{NoPrefetch, Prefetch};
 
-/// Returns items in order, a few at a time: a list of all items could take more memory than their batch.
+/// A source of items in order, a few at a time. A list of all items could take more memory than their packed batch.
 pub trait ItemSource<'i> {
     /// Returns the next items, at most [`GROUP_ITEMS`]; none at the end.
     fn next_few(&mut self) -> &[&'i [u8]];
@@ -134,7 +134,8 @@ impl Filter {
         now: Generation,
         prefetch: impl Prefetch,
     ) -> ItemSet {
-        // The table may have items that the encoding of an imported filter cannot express: a merge adds such items.
+        // Items that the encoding of an imported filter cannot express are looked up too: a merge may have added them
+        // to the table.
         let (wanted, mut found) = (group::all(items.len()), 0);
         items.prefetch(self.layers(), prefetch);
         if let Some((table, hash)) = self.parts.table() {

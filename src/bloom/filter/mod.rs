@@ -66,9 +66,9 @@ pub struct FilterSpec {
 pub struct FilterCounts {
     /// The number of all parts: layers, and the table.
     pub parts: usize,
-    /// [Items that only commands change](Filter::counted_items).
+    /// Items in these parts; 0 for a window: see [`Filter::counted_items`].
     pub items: u64,
-    /// Their part of the [capacity](Filter::capacity_items).
+    /// What these parts add to the [capacity](Filter::capacity_items).
     pub capacity_items: u64,
     /// Bytes of the table.
     pub table_bytes: u64,
@@ -111,8 +111,8 @@ impl Filter {
     }
 
     /// Returns a filter with a client's array; `None` if it breaks a rule. `bits` must have
-    /// [`SchemeLayout::array_bits`]. The item count starts with an estimate from the fill, which replaces that of
-    /// `policy`.
+    /// [`SchemeLayout::array_bits`]. The item count starts with an estimate from the fill, which replaces
+    /// `estimated_items` of `policy`.
     #[must_use]
     pub fn import(
         layout: SchemeLayout,
@@ -170,7 +170,8 @@ impl Filter {
         self.kind().row().format
     }
 
-    /// Returns the promise that a filter of everbloom's own format with the parameters of this one has.
+    /// Returns the promise of the filter. If its policy has none, returns the promise of a filter of everbloom's own
+    /// format with the same parameters.
     #[must_use]
     pub fn promise(&self) -> Promise {
         self.policy.promise_with(self.layers())
@@ -213,7 +214,7 @@ impl Filter {
         self.parts.table().map(|(_, hash)| hash)
     }
 
-    /// Returns the hash of the items of the first layer, or without layers of the table.
+    /// Returns the hash of the items of the first layer; without layers, that of the table.
     #[must_use]
     pub fn hash(&self) -> Hash {
         let of_layer = self.layers().first().map(Layer::hash);
@@ -240,7 +241,7 @@ impl Filter {
         self.layers().iter().map(Layer::hash).chain(self.table_hash()).all(Hash::is_secret)
     }
 
-    /// Returns the number of added items: less by the deleted ones; in a window only live items count. O(layers).
+    /// Returns the number of added items without the deleted ones; in a window, the number of live items. O(layers).
     #[must_use]
     #[inline]
     pub fn items(&self) -> u64 {
@@ -248,8 +249,8 @@ impl Filter {
         self.layers().iter().fold(of_table, |sum, layer| sum.saturating_add(layer.counts().items))
     }
 
-    /// Returns the number of items that only commands change. It is 0 for a window, whose items expire without a
-    /// command. O(layers).
+    /// Returns the number of items if only commands change it; 0 for a window, whose items expire without a command.
+    /// O(layers).
     #[must_use]
     pub fn counted_items(&self) -> u64 {
         self.counts_since(0).items
@@ -285,8 +286,9 @@ impl Filter {
         self.layers().iter().fold(of_table, |sum, layer| sum.saturating_add(layer.counts().items))
     }
 
-    /// Returns the capacity: that of the layers, and the items of a table after them. Without layers it is the reserved
-    /// number, or the default if nobody reserved the filter; then its items count if they are more. O(layers).
+    /// Returns the capacity. For a filter with layers it is their capacity and the number of items in the table. For a
+    /// filter without layers it is the promised capacity; if nobody reserved the filter, at least its number of items.
+    /// O(layers).
     #[must_use]
     pub fn capacity_items(&self) -> u64 {
         self.counts_since(0).capacity_items
@@ -331,8 +333,8 @@ impl Filter {
         self.policy.growth()
     }
 
-    /// Returns whether the filter equals the result of [`try_emptied`](Self::try_emptied): without items and set bits,
-    /// and no dump whose chunks it takes. O(1).
+    /// Returns whether the filter equals the result of [`try_emptied`](Self::try_emptied): it has no items and no set
+    /// bits, and accepts the chunks of no dump. O(1).
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.layers().iter().all(Layer::is_empty)
@@ -343,10 +345,11 @@ impl Filter {
     /// Creates an empty filter with the parameters of this one. O(1).
     ///
     /// # Errors
-    /// If it is larger than `limit`, which is possible for parameters from a header, or than the available memory.
+    /// [`ReserveError::OutOfMemory`] if an allocation fails. [`ReserveError`] also if the policy has a promise and the
+    /// first part of the filter exceeds `limit`, which is possible for parameters from a header.
     pub fn try_emptied(&self, limit: &dyn ByteLimit) -> Result<Self, ReserveError> {
-        // A layer of another format may have parameters that no new layer would have. A merged layer comes from
-        // another filter.
+        // Without a promise, the first layer is copied: it may have parameters that no new layer would have. With a
+        // promise, the first layer may come from another filter by a merge, so the policy gives the first part.
         if self.policy.promise().is_none() {
             let first = self.layers().first().ok_or(ReserveError::TooLong)?;
             let parts = Parts::Layer(Layer::try_new(first.spec())?);
@@ -364,7 +367,8 @@ impl Filter {
         Ok(Self { parts: self.parts.try_clone(memory)?, policy: self.policy.clone(), dumps: None })
     }
 
-    /// Sets the hash of RedisBloom 1.1 if that release may have written the filter, which the bytes do not show.
+    /// Sets the hash of RedisBloom 1.1 if that release may have written the filter. The saved bytes do not show which
+    /// release did.
     pub fn assume_redisbloom_1_1(&mut self) {
         if self.policy.redisbloom().is_some_and(RedisBloom::may_be_of_release_1_1) {
             let hash = Hash::RedisBloom(Murmur2::WideCutSeeds);
@@ -372,7 +376,7 @@ impl Filter {
         }
     }
 
-    /// Adds a part.
+    /// Appends an empty layer, or sets an empty table.
     fn push(&mut self, part: PartSpec, limit: &dyn ByteLimit) -> Result<(), ReserveError> {
         match part {
             PartSpec::Layer(spec) => {

@@ -6,15 +6,15 @@ use crate::bloom::hash::Hash;
 use crate::bloom::memory::{BlockMover, BlockVisitor, Memory, OutOfMemory};
 use crate::bloom::table::Table;
 
-/// The layers of a filter, oldest first, and its table, which takes all new items. What most filters have is stored in
-/// place.
+/// The layers of a filter, oldest first, and its table, which takes all new items. A single layer or a table alone, as
+/// in most filters, is stored in place.
 #[derive(Debug)]
 pub(super) enum Parts {
     /// One layer.
     Layer(Layer),
     /// A table whose items are hashed by MurmurHash3.
     Table(Table),
-    /// Everything else: the table has the hash of its items.
+    /// Any other parts. The table is stored with the hash of its items.
     Many { layers: Vec<Layer>, table: Option<Box<(Table, Hash)>> },
 }
 
@@ -25,7 +25,7 @@ impl Default for Parts {
 }
 
 impl Parts {
-    /// Returns these parts.
+    /// Returns the parts of a filter with these layers and this table.
     pub(super) fn of(mut layers: Vec<Layer>, table: Option<(Table, Hash)>) -> Self {
         if layers.len() == 1
             && table.is_none()
@@ -79,7 +79,7 @@ impl Parts {
         }
     }
 
-    /// Takes the parts out; none are left.
+    /// Takes all parts out.
     pub(super) fn take(&mut self) -> (Vec<Layer>, Option<(Table, Hash)>) {
         match std::mem::take(self) {
             Self::Layer(layer) => (vec![layer], None),
@@ -135,8 +135,8 @@ impl Parts {
 
 /// The blocks of the allocator, which can be measured or moved.
 impl Filter {
-    /// Visits the blocks that the struct owns, except that of the dumps: first those of the policy, then of the layers
-    /// and of the table. O(layers + segments).
+    /// Visits the blocks that the struct owns, except that of the dumps: first the block of the policy, then those of
+    /// the layers and of the table. O(layers + segments).
     pub fn visit_blocks(&self, visitor: &mut impl BlockVisitor) {
         self.policy.visit_block(visitor);
         if let Parts::Many { layers, table } = &self.parts {

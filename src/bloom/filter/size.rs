@@ -117,12 +117,12 @@ impl From<ReserveError> for ScaleError {
     }
 }
 
-/// A table may be larger than expected by one part in this many.
+/// A table may exceed its expected bytes by one part in this many.
 const TABLE_SPARE: u64 = 16;
 
-/// Checks whether a filter can grow to `target_items` within `limit_bytes`. The layers of other formats are those of
-/// real growth; a table must have room for a sixteenth more than its expected size. The policy must be valid.
-/// O(layers), at most [`LAYERS_MAX`].
+/// Checks whether a filter can grow to `target_items` within `limit_bytes`. In other formats, checks the layers that
+/// the filter would get while it grows. For a table, checks that a sixteenth more than its expected bytes fits. The
+/// policy must be valid. O(layers), at most [`LAYERS_MAX`].
 ///
 /// # Errors
 /// The reason that stops the growth.

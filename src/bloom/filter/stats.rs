@@ -20,19 +20,19 @@ impl Filter {
 pub struct FilterStats {
     /// Distinct added items, estimated from the fill of all layers and the items of the table.
     ///
-    /// An item that is found in an older layer is not added to a newer one or to the table. So their number is
-    /// divided by the share of absent items that the older layers do not find. The older layers were full before the
-    /// newer one was created, so their error rates have not changed since.
+    /// An item that is found in an older layer is not added to a newer one or to the table. So the number of items of
+    /// each part is divided by the share of absent items that the older layers do not find. The older layers were full
+    /// before the newer one was created, so their error rates have not changed since.
     pub estimated_items: f64,
     /// Bits that probes can reach.
     pub positions: u64,
-    /// Set bits among them.
+    /// Set bits among the positions.
     pub set_bits: u64,
     /// Bits of all layers.
     pub size_bits: u64,
     /// Probes of an item over all layers.
     pub probes: u64,
-    /// Its expected current error rate: `1 - product of (1 - rate of a part)`.
+    /// The expected current error rate: `1 - product of (1 - rate of a part)`.
     pub error_rate: f64,
 }
 
@@ -42,7 +42,7 @@ const PASSING_MIN: f64 = 0.01;
 
 impl FilterStats {
     /// Returns the statistics of a filter with these parts, the oldest layer first. If the layers `are_independent`, as
-    /// after a merge, an item may be in several layers, and their estimates are added. O(layers).
+    /// after a merge, an item may be in several layers, and their estimates are added undivided. O(layers).
     #[must_use]
     pub fn of(layers: &[BitsStats], table: Option<&TableStats>, are_independent: bool) -> Self {
         let passing_min = if are_independent { 1.0 } else { PASSING_MIN };

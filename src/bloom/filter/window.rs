@@ -35,8 +35,8 @@ impl Filter {
         self.table().and_then(Table::history).map_or(0, |history| history.newest)
     }
 
-    /// Sets the time of a window before a command: to milliseconds of UNIX time, or to the newest generation for
-    /// replayed items. Other filters are unchanged. O(1).
+    /// Sets the time of a window before a command: to `now_ms`, in milliseconds of UNIX time, or, if the command is
+    /// replicated, to the newest generation. Other filters are unchanged. O(1).
     #[inline(always)]
     pub fn set_time(&mut self, now_ms: impl FnOnce() -> u64, is_replayed: impl FnOnce() -> bool) {
         if self.window().is_none() {
@@ -60,8 +60,8 @@ impl Filter {
         }
     }
 
-    /// Sets the time of the items that are added next, in milliseconds of UNIX time. It may be before that of other
-    /// items. O(1).
+    /// Sets the time of the items that are added next, in milliseconds of UNIX time. It may be before the time of items
+    /// in the filter. O(1).
     pub fn set_moment(&mut self, moment_ms: u64) {
         let newest = self.newest_generation();
         if let Some(window) = self.window_mut() {
@@ -69,12 +69,13 @@ impl Filter {
         }
     }
 
-    /// Sets the time of the items that are added next, if it is at most the window behind the current time and at most
-    /// a generation ahead. A time ahead becomes the current time, so that other items do not expire early. Returns
-    /// whether the time was set unchanged. O(1).
+    /// Sets the time of the items that are added next to `moment_ms`, in milliseconds of UNIX time. Sets nothing if the
+    /// generation of that time is after the current one: the items then get the current time, so that other items do
+    /// not expire early. Returns false in that case only. O(1).
     ///
     /// # Errors
-    /// [`MomentError`]; nothing has changed then.
+    /// [`MomentError`] if items of that time have expired, or if it is more than a generation ahead of the current
+    /// time. Nothing has changed then.
     pub fn set_event(&mut self, moment_ms: u64) -> Result<bool, MomentError> {
         let Some(window) = self.window() else { return Ok(true) };
         let is_unchanged = window.accepts(moment_ms)?;

@@ -22,12 +22,12 @@ pub struct ItemHash {
     pub h2: u64,
 }
 
-/// What a layer is probed by: two words of hash, or the hash of a client's scheme.
+/// The hash of an item by which a layer is probed: two words, or the digest of a client's scheme.
 #[derive(Clone, Copy, Debug)]
 pub enum Digest<P = ItemHash, S = SchemeHash> {
-    /// Of every hash but clients'.
+    /// The two words of any `Hash` but a client's.
     Pair(P),
-    /// Of a client's scheme.
+    /// The digest of a client's scheme.
     Scheme(S),
 }
 
@@ -56,7 +56,7 @@ impl Hash {
         matches!(self, Self::Murmur3 | Self::Keyed(_))
     }
 
-    /// Returns whether every item can be hashed.
+    /// Returns whether the hash can hash every item. A client's encoding may be unable to express some items.
     #[must_use]
     pub const fn takes_all_items(&self) -> bool {
         !matches!(self, Self::Client(..))

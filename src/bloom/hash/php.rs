@@ -61,7 +61,7 @@ fn reduced(hash: i64) -> u32 {
     ((hash % 0xFFFF_FFFF).cast_unsigned() & 0xFFFF_FFFF) as u32
 }
 
-/// A number in an expression.
+/// A number in a PHP expression.
 #[derive(Clone, Copy)]
 enum Number {
     Int(i64),

@@ -84,7 +84,7 @@ impl Scheme {
     #[must_use]
     pub const fn max_probes(self) -> u32 {
         match self {
-            // One unsigned byte in Guava's own encoding, which its constructor checks.
+            // Guava's own encoding has one unsigned byte for the number, and its constructor checks that.
             Self::GuavaMitz32 | Self::GuavaMitz64 => 255,
             _ => CLIENT_PROBES_MAX,
         }

@@ -18,7 +18,7 @@ enum SchemeState {
     Salted(Murmur3),
     /// FNV-1a in 32 bits of the item, to be continued with the index of the probe.
     Fnv1a32(u32),
-    /// Low and high half of 64 bits.
+    /// The low and the high half of 64 bits of hash. Each probe adds the high half to the low one.
     Mitz32(u32, u32),
     /// The first probe, and the two numbers that are added alternately for the next ones.
     Sums(u64, [u64; 2]),

@@ -54,7 +54,8 @@ pub const FIXED_SEED: [u8; SEED_BYTES] = [
     135, 48, 127, 151, 205, 40, 7, 51, 131,
 ];
 
-/// The keys of the two hashes of an item, the same in every layer of a filter.
+/// The seed of a valkey-bloom filter: the keys of the two hashes of an item. Every layer of the filter has the same
+/// seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seed {
     bytes: [u8; SEED_BYTES],
@@ -89,8 +90,8 @@ impl Seed {
         self.is_random
     }
 
-    /// Returns whether both hashes have the same key. All hashes of an item are then multiples of one, and the error
-    /// rate is several times the promised one.
+    /// Returns whether both hashes have the same key. All positions of an item then follow from multiples of one hash,
+    /// and the error rate is several times the promised one.
     #[must_use]
     pub fn has_equal_halves(&self) -> bool {
         let (halves, _) = self.bytes.as_chunks::<16>();

@@ -13,7 +13,7 @@ use crate::bloom::prefetch::{Prefetch, Task};
 use crate::bloom::room::Room;
 use crate::bloom::words::{PortableSelect, Select, low_bits};
 
-/// An item that is added.
+/// An item to add, and the rules for adding it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Addition {
     /// The hash of the item.
@@ -22,7 +22,7 @@ pub struct Addition {
     pub generation: Generation,
     /// The current generation, if entries are timed.
     pub now: Generation,
-    /// Whether a live entry of the item keeps its generation.
+    /// Whether a live entry of the item keeps its generation instead of getting a newer one.
     pub keeps_generation: bool,
     /// The largest value that [`Table::distinct_items`] may reach. Plain entries ignore it.
     pub most_items: u64,
@@ -119,7 +119,7 @@ impl Table {
         Ok(Added::New)
     }
 
-    /// Makes room for the entry of an item that has none, and adds it.
+    /// Makes room for the first entry of an item, and adds it.
     #[inline(never)]
     fn add_after_making_room(&mut self, hash: ItemHash, room: &Room<'_>) -> Result<(), ReserveError> {
         let Some((address, _)) = self.locate(hash) else { return Ok(()) };
@@ -133,7 +133,7 @@ impl Table {
         Ok(())
     }
 
-    /// Adds an entry to a segment that has a free slot, unless the bucket has become saturated.
+    /// Adds an entry of an item unless its bucket has become saturated. The segment must have a free slot.
     pub(super) fn insert_unless_saturated(&mut self, hash: ItemHash, code: u64) {
         let Some((address, segment)) = self.locate(hash) else { return };
         let run = segment.run(&address, PortableSelect);
@@ -143,8 +143,8 @@ impl Table {
         }
     }
 
-    /// Adds an entry with the longest remainder to a segment that has a free slot. `code` is its generation modulo 16;
-    /// 0 if entries are not timed.
+    /// Adds an entry with the longest remainder. The segment must have a free slot. `code` is the generation of the
+    /// entry modulo 16; 0 if entries are not timed.
     #[inline(always)]
     pub(super) fn insert(&mut self, address: &BucketAddress, run: BucketRun, code: u64) {
         let generation_bits = self.kind().generation_bits();
@@ -156,7 +156,8 @@ impl Table {
         self.set_weight(self.weight().wrapping_add(weight(address.address_bits, bits)));
     }
 
-    /// Replaces all slots of a run, which are `before` many, by `slots`. The segment must have room for them.
+    /// Replaces all slots of a run by `slots`. `before` is the present number of slots of the run. The segment must
+    /// have free slots for the further ones.
     pub(super) fn replace_run(
         &mut self,
         address: &BucketAddress,
@@ -193,8 +194,8 @@ impl Table {
         self.apply(change);
     }
 
-    /// Saturates the buckets of the fullest block of a segment. This is for a segment of the largest size that is full,
-    /// which happens only if items are crafted.
+    /// Makes every occupied bucket of the fullest block of a segment saturated. This frees slots in a segment of the
+    /// largest size that is full, which happens only if items are crafted.
     #[cold]
     pub(super) fn saturate_fullest_block(&mut self, address: &BucketAddress, code: u64) {
         let Some(segment) = self.directory.get(address.segment) else { return };
@@ -205,7 +206,7 @@ impl Table {
         }
     }
 
-    /// Checks that the table may get one more item. For counted and timed entries.
+    /// Checks that a table of counted or timed entries may get one more item.
     ///
     /// # Errors
     /// [`AddError::Full`].

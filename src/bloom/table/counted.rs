@@ -65,9 +65,9 @@ impl CountedEntry {
 }
 
 impl Table {
-    /// Removes each item once from counted entries, in order. Calls `reply` for each item with whether the item was, or
-    /// seemed to be, present. Stops when `reply` returns false. O(items). One removal in a few thousand also joins two
-    /// segments.
+    /// Removes each item once, in order, from a table of counted entries. Calls `reply` for each item with whether the
+    /// item was, or seemed to be, present. Stops when `reply` returns false. O(items). One removal in a few thousand
+    /// also joins two segments.
     pub fn remove_each(
         &mut self,
         hashes: &[ItemHash],
@@ -84,7 +84,7 @@ impl Table {
         }
     }
 
-    /// Adds an item to counted entries.
+    /// Adds an item to a table of counted entries.
     pub(super) fn add_counted(
         &mut self,
         addition: Addition,
@@ -168,13 +168,13 @@ impl Table {
             let matching = CountedEntry::all(&slots).filter(|found| matches(found.entry, address.key));
             let Some(found) = matching.max_by_key(|found| found.entry) else { return Ok(false) };
             if self.items(0) <= 1 {
-                // Copies of void entries may be left in other segments. They are removed with the last item.
+                // Copies of void entries may be left in other buckets. They are removed with the last item.
                 *self = self.try_emptied()?;
                 return Ok(true);
             }
             let freed = if found.count <= 2 { found.count as usize } else { 0 };
             if !is_smaller && freed > 0 && self.make_smaller(address.segment, freed)? {
-                // A join has changed the entries, so they are read again.
+                // The entries may have moved or changed, so they are read again.
                 is_smaller = true;
                 continue;
             }

@@ -1,4 +1,4 @@
-//! The segments of a table, by number, and changes of several of them at once.
+//! The segments of a table, by number, and planned changes of several segments.
 
 use smallvec::SmallVec;
 
@@ -8,22 +8,22 @@ use super::size::{SegmentShape, TableSize};
 use super::totals::{EntrySums, Leftovers};
 use crate::bloom::memory::{BlockMover, BlockVisitor, OutOfMemory};
 
-/// Logarithm of the number of segments of a piece. A piece takes up to 64 KiB.
+/// Logarithm of the most segments of a piece, which is a list of segments. A piece takes up to 64 KiB.
 const PIECE_LOG: u32 = 11;
-/// The number of segments of a piece.
+/// The most segments of a piece.
 const PIECE_SEGMENTS: usize = 1 << PIECE_LOG;
 /// The number of segments for which a new piece has memory.
 const PIECE_FIRST_SEGMENTS: usize = 4;
 
-/// The segments of a table. Most tables have one segment, which is stored in place. Larger ones have a list of pieces,
-/// each a list of segments, so that growing never moves more than one piece.
+/// The segments of a table. Most tables have one segment, which is stored in place. Larger tables have a list of
+/// pieces, each a list of segments, so that growing never moves more than one piece.
 #[derive(Debug)]
 pub(super) enum Directory {
     One(Segment),
     Many(Box<Pieces>),
 }
 
-/// Segments in pieces.
+/// Several segments in pieces, with sums over all of them.
 #[derive(Debug)]
 pub(super) struct Pieces {
     pieces: Vec<Vec<Segment>>,
@@ -64,7 +64,7 @@ impl Directory {
         }
     }
 
-    /// Returns the number of segments and the logarithm of their blocks.
+    /// Returns the number of segments, and the logarithm of the number of blocks of a segment.
     pub(super) fn size(&self) -> TableSize {
         TableSize { segments: self.len(), blocks_log: self.get(0).map_or(0, Segment::blocks_log) }
     }
@@ -139,7 +139,7 @@ impl Directory {
         (size_of::<Pieces>() + lists + (full + last) * size_of::<Segment>()) as u64
     }
 
-    /// Adds a change of the used slots to the total. A negative change is a number that wraps.
+    /// Adds a change of the number of used slots to the total. A negative change is passed modulo 2^64.
     #[inline(always)]
     pub(super) fn count_used(&mut self, slots: u64) {
         if let Self::Many(many) = self {
@@ -147,8 +147,8 @@ impl Directory {
         }
     }
 
-    /// Returns the numbers of void entries and saturated buckets; `None` for one segment, for which they are not
-    /// stored.
+    /// Returns the numbers of void entries and saturated buckets. Returns `None` if there is one segment: the numbers
+    /// are stored only for several.
     pub(super) fn leftovers(&self) -> Option<Leftovers> {
         if let Self::Many(many) = self { Some(many.leftovers) } else { None }
     }
@@ -271,7 +271,8 @@ impl Directory {
     }
 }
 
-/// Returns for how many elements a vector gets more memory when one is pushed. Its capacity doubles.
+/// Returns by how many elements the capacity of a vector grows when an element is pushed. A full vector doubles its
+/// capacity.
 fn further<T>(values: &Vec<T>) -> usize {
     if values.len() < values.capacity() { 0 } else { values.len() }
 }
@@ -285,7 +286,7 @@ fn try_with_capacity<T>(capacity: usize) -> Result<Vec<T>, OutOfMemory> {
 /// A planned change of several segments, with the totals of the table after it.
 #[derive(Debug)]
 pub(super) struct SegmentChanges {
-    /// The new segments that replace others, with their numbers.
+    /// The new segments, with the numbers of the segments that they replace.
     replaced: SmallVec<[(usize, Segment); 2]>,
     /// A new segment after the last one.
     pushed: Option<Segment>,
@@ -336,7 +337,7 @@ impl SegmentChanges {
         self.pops = true;
     }
 
-    /// Returns the bytes of the table if segments of these shapes also replace `segment`.
+    /// Returns the bytes that the table has after the change if segments of these shapes then replace `segment`.
     pub(super) fn bytes_with(&self, segment: &Segment, shapes: &[SegmentShape]) -> u64 {
         let more = shapes.iter().map(|shape| shape.bytes()).sum::<u64>();
         self.totals.bytes.saturating_sub(segment.shape().bytes()).saturating_add(more)
@@ -355,7 +356,7 @@ impl SegmentChanges {
     /// [`OutOfMemory`]. Nothing has changed.
     pub(super) fn commit(self, table: &mut Table) -> Result<(), OutOfMemory> {
         if self.pushed.is_some() {
-            // The directory of one segment does not store the numbers of void entries, so they are copied.
+            // A directory of one segment does not store these numbers, so they are counted before the first push.
             let before = table.leftovers();
             let is_first = table.directory.leftovers().is_none();
             table.directory.try_reserve()?;

@@ -2,8 +2,9 @@
 //!
 //! A slot has, from the lowest bit on: the remainder, a set bit, and clear bits up to the slot's width. So the highest
 //! set bit shows how long the remainder is. An entry whose remainder has no bits is *void*. It matches every item of
-//! its bucket, and a split copies it into both segments. A slot of zero makes the bucket *saturated*: it matches every
-//! item of the bucket too. A bucket becomes saturated when it gets too many entries.
+//! its bucket, and a split copies it into both buckets that the bucket becomes. If entries are not counted, a slot of
+//! zero makes its bucket *saturated*: the bucket matches every item. A bucket that gets too many entries becomes
+//! saturated.
 //!
 //! A counted entry with a count of 1 is one slot. A larger count takes two more slots after the entry: a slot of zero,
 //! and a slot with the count minus two. A timed entry has its generation modulo 16, its *code*, above the other bits.
@@ -22,9 +23,9 @@ use crate::bloom::words::{Select, low_bits};
 /// The number of items whose memory is prefetched before the first of them is looked up.
 pub(super) const STEP_ITEMS: usize = 32;
 
-/// The largest number of slots that an add leaves in a bucket. One more makes the bucket saturated, or is refused if
-/// entries are counted. A join may unite two buckets with more.
-/// Unless items are crafted, fewer than one bucket in 10^20 reaches it.
+/// The largest number of slots that an add leaves in a bucket. An add that needs more slots makes the bucket saturated.
+/// If entries are counted, it adds no slot. A join may unite two buckets into one with more slots. Unless items are
+/// crafted, fewer than one bucket in 10^20 reaches this number.
 pub(super) const RUN_MAX: usize = 31;
 /// Bits of a slot for the generation of a timed entry.
 pub(super) const GENERATION_BITS: u32 = CODES.ilog2();
@@ -65,7 +66,7 @@ impl CountReader {
         self.is_count_next
     }
 
-    /// Returns whether the next slot is an entry.
+    /// Takes the next slot. Returns whether it is an entry.
     #[inline(always)]
     pub(super) fn is_entry(&mut self, kind: EntryKind, slot: u64) -> bool {
         if kind != EntryKind::Counted {
@@ -198,7 +199,7 @@ impl Table {
 }
 
 impl Segment {
-    /// Returns the run of an item's bucket. An empty run has the slot where it would begin.
+    /// Returns the run of an item's bucket. If the run is empty, its start is the slot where it would begin.
     #[inline(always)]
     pub(super) fn run(&self, address: &BucketAddress, select: impl Select) -> BucketRun {
         let header = self.header(address.block);
@@ -225,7 +226,7 @@ impl Segment {
     }
 }
 
-/// Returns the bits of a hash above the address.
+/// Returns the 64 bits of a hash that follow the address bits.
 #[inline(always)]
 fn bits_above(hash: ItemHash, address_bits: u32) -> u64 {
     let bits = address_bits & 63;
@@ -244,7 +245,8 @@ pub(super) fn matches(entry: u64, key: u64) -> bool {
     (entry ^ key) & low_bits(remainder_bits(entry)) == 0
 }
 
-/// Returns the generation of a code, in a segment with this stamp. Its entries are at most one generation newer.
+/// Returns the generation that a code stands for in a segment with this stamp. No entry of a segment is more than one
+/// generation newer than the stamp.
 #[inline(always)]
 pub(super) fn generation_of(code: u64, stamp: Generation) -> Generation {
     let newest = stamp.wrapping_add(1);

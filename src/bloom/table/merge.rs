@@ -17,14 +17,15 @@ use crate::bloom::outcome::AddError;
 use crate::bloom::room::Room;
 use crate::bloom::words::{PortableSelect, low_bits};
 
-/// The most copies that one merge or one call of a load may make of entries with fewer bits than an address. A large
-/// chunk has as many entries. A table of 10^9 items can take every table that was not crafted.
+/// The most copies that one merge, or one call of `Table::add_parts`, may make of entries with fewer bits than an
+/// address. A large chunk of a dump has as many entries. Within this limit, a table of 10^9 items can take every table
+/// that was not crafted.
 pub(super) const COPIES_MAX: u64 = 1 << 22;
 
 /// An entry: the bits of an item's hash that a table has stored, with its count or generation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Entry {
-    /// The number of its bucket in a block.
+    /// The number of the bucket in its block.
     pub bucket: u8,
     /// How many bits of the hash are known, besides those that choose the bucket.
     pub known_bits: u8,
@@ -71,7 +72,7 @@ impl Table {
         }
     }
 
-    /// Visits the entries of a segment, which may belong to another table, with this number and depth.
+    /// Visits the entries of a segment with this number and depth. The segment may belong to another table.
     pub(super) fn visit_entries(
         &self,
         segment: &Segment,
@@ -87,7 +88,7 @@ impl Table {
                     let entry = self.entry(segment, value, (number, depth), block);
                     last = Some(Entry { bucket: bucket as u8, ..entry });
                 } else if let Some(last) = &mut last {
-                    // The first slot of a count is zero, the second one is the count minus two.
+                    // A count is two slots: zero, and the count minus two. The second slot sets the right count.
                     last.count = value.saturating_add(2);
                 }
             });
@@ -128,7 +129,7 @@ impl Table {
         copies <= COPIES_MAX
     }
 
-    /// Returns how many addresses an entry matches, besides one.
+    /// Returns how many addresses an entry matches, minus one.
     pub(super) fn copies_besides(&self, entry: &Entry) -> u64 {
         let missing_bits = self.directory.size().address_bits(0).saturating_sub(entry.known_bits.into());
         (1u64 << missing_bits.min(63)).wrapping_sub(1)
@@ -148,8 +149,9 @@ impl Table {
         lacking
     }
 
-    /// Returns how many more slots an entry would take, without those of its count. `None` if adding it would change
-    /// nothing: it has expired, or another entry matches all of its items for at least as long. O(copies).
+    /// Returns how many more slots an entry would take, without the slots of its count. Returns `None` if adding the
+    /// entry would change nothing: it has expired, or an entry of the table matches at least the same items for at
+    /// least as long. O(copies).
     pub(super) fn slots_for(&self, entry: &Entry, now: Generation) -> Option<u64> {
         if self.kind() == EntryKind::Timed && !is_live(entry.generation, now) {
             return None;
@@ -240,13 +242,14 @@ impl Table {
                 return Ok(AddedEntry::default());
             };
             let more = slots.len().saturating_sub(before);
-            // A join may have made the run longer.
+            // A join may have made a run longer than `RUN_MAX`. Such a run is too long only if the entry adds slots.
             let is_too_long = more > 0 && slots.len() > RUN_MAX;
             if is_counted && more > 0 {
                 let is_overfull = segment.is_overfull(more);
                 match counting {
                     Counting::Sum if is_too_long || is_overfull => return Err(AddError::TooOften),
-                    // Only crafted parts of a dump exceed a segment of the largest size. What does not fit is left out.
+                    // Only crafted parts of a dump overfill a segment of the largest size. An entry that does not fit
+                    // is left out.
                     Counting::Larger if is_overfull => return Ok(AddedEntry::default()),
                     _ => {}
                 }
@@ -302,7 +305,7 @@ impl Table {
     }
 }
 
-/// Returns the sum of two numbers, where `None` counts as 0; `None` if both are.
+/// Returns the sum of two numbers, where `None` counts as 0. Returns `None` if both are `None`.
 fn sum(one: Option<u64>, other: Option<u64>) -> Option<u64> {
     one.zip(other).map(|(one, other)| one.saturating_add(other)).or(one).or(other)
 }
@@ -314,7 +317,7 @@ fn count_entry(
     count: u64,
     counting: Counting,
 ) -> Result<AddedEntry, AddError> {
-    // Joins shorten entries, so several may be equal.
+    // Joins shorten entries, so several entries of the run may be equal to this one.
     let equal = || CountedEntry::all(slots).filter(|found| found.entry == value);
     let total = equal().fold(0u64, |sum, found| sum.saturating_add(found.count));
     let mut found = equal().next();
@@ -326,7 +329,7 @@ fn count_entry(
     if counting == Counting::Sum && found.map_or(0, |found| found.count).saturating_add(rest) > COUNT_MAX {
         return Err(AddError::TooOften);
     }
-    // Equal entries of a dump may have a larger count together, which takes several entries.
+    // Equal entries of a dump may together have a count above `COUNT_MAX`. Such a count takes several entries.
     while rest > 0 {
         let entry = found.take().unwrap_or_else(|| {
             slots.insert(0, value);

@@ -22,7 +22,8 @@
 //! * A split: if an add needs room, [`resize`] plans the split, checks the limit, and writes both segments from the
 //!   slots of the old one. Then the [`directory`] takes the new segments. [`size`] says when a split is due.
 //! * A removal: [`counted`] takes the longest matching entry, and [`resize`] joins segments.
-//! * An expiry: [`timed`] compacts the segment of an add, and every 256 adds another segment.
+//! * An expiry: an add compacts its segment if the last compaction is too old ([`timed`]). Every 256th add also
+//!   compacts another segment, or joins two.
 //! * A merge: [`merge`] visits the entries of one table and adds them to another.
 //! * A save, a dump and a load: [`parts`] takes a table apart and puts it together with its [`totals`]; [`validate`]
 //!   checks what was read.
@@ -72,7 +73,7 @@ pub enum EntryKind {
 }
 
 impl EntryKind {
-    /// Returns the bytes of the items of each generation.
+    /// Returns the bytes of the [`History`] of a table of these entries; 0 if they are not timed.
     const fn history_bytes(self) -> u64 {
         if let Self::Timed = self { size_of::<History>() as u64 } else { 0 }
     }
@@ -97,8 +98,8 @@ impl TableSpec {
         Directory::bytes_of(initial.segments).saturating_add(self.kind.history_bytes())
     }
 
-    /// Returns the expected bytes of a table that has grown to `items` items. If entries are timed, `items` are live,
-    /// and the expected number of expired entries takes memory too. O(log items).
+    /// Returns the expected bytes of a table that has grown to `items` items. If entries are timed, `items` is the
+    /// number of live items, and the bytes include the expected number of expired entries. O(log items).
     #[must_use]
     pub fn expected_bytes(&self, items: u64) -> u64 {
         let schedule = Schedule::new(self.kind, self.error_rate, self.items);
@@ -115,7 +116,7 @@ pub struct TableStats {
     pub items: u64,
     /// The number of items, each counted once: [`Table::distinct_items`].
     pub distinct_items: u64,
-    /// Bytes of the segments and the directory.
+    /// Bytes of the segments, the directory and the history: [`Table::size_bytes`].
     pub size_bytes: u64,
     /// The number of segments.
     pub segments: u64,
@@ -142,7 +143,8 @@ impl TableStats {
 pub struct Table {
     directory: Directory,
     counts: ItemCounts,
-    /// The sum of the weights of all entries (`totals::weight`), an upper bound of the error rate. Low word first.
+    /// The sum of the weights of all entries (`totals::weight`): an upper bound of the error rate in units of 2^-120.
+    /// The low word is first.
     weight: [u64; 2],
     schedule: Schedule,
 }
@@ -210,8 +212,8 @@ impl Table {
         }
     }
 
-    /// Returns the number of items that count towards a capacity: [`items`](Self::items), but each counted item once. A
-    /// counted item that was added before and after the table has grown may count twice.
+    /// Returns the number of items that count towards a capacity. This is [`items`](Self::items), but a counted item
+    /// counts once, however often it was added. It may count twice if the table has grown between two of its adds.
     #[must_use]
     pub fn distinct_items(&self, now: Generation) -> u64 {
         if let ItemCounts::Counted { entries, .. } = self.counts { entries } else { self.items(now) }
@@ -229,7 +231,8 @@ impl Table {
         self.directory.used()
     }
 
-    /// Returns the numbers of void entries and saturated buckets. O(1): only a table of one segment counts them here.
+    /// Returns the numbers of void entries and saturated buckets. O(1): a table of one segment counts them in its
+    /// slots, and larger tables store the numbers.
     #[must_use]
     pub fn leftovers(&self) -> Leftovers {
         self.directory.leftovers().unwrap_or_else(|| {
@@ -237,8 +240,8 @@ impl Table {
         })
     }
 
-    /// Returns whether the table equals the result of [`try_emptied`](Self::try_emptied): without entries and memory.
-    /// O(1).
+    /// Returns whether the table is as [`try_emptied`](Self::try_emptied) makes it: it has no entries, its segments
+    /// have no memory, and its counts are those of a new table. O(1).
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.used_slots() == 0
@@ -252,14 +255,14 @@ impl Table {
         self.directory.len()
     }
 
-    /// Returns the memory of the segments and their directory in bytes.
+    /// Returns the bytes of the segments, the directory and the history.
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
         self.directory.bytes().saturating_add(self.kind().history_bytes())
     }
 
-    /// Returns an upper bound of the error rate at `now`: the sum over all entries, multiplied by the live share if
-    /// entries are timed.
+    /// Returns an upper bound of the error rate at `now`: the sum of the weights of all entries. If entries are timed,
+    /// the sum is multiplied by the share of entries that are live.
     #[must_use]
     pub fn error_rate(&self, now: Generation) -> f64 {
         let live = match (&self.counts, self.used_slots()) {

@@ -1,4 +1,4 @@
-//! The parts of a table: saving, dumping and loading it.
+//! The parts of a table, by which it is saved, dumped and loaded. A part is a segment.
 
 use std::ops::Range;
 
@@ -15,24 +15,25 @@ use crate::bloom::memory::OutOfMemory;
 use crate::bloom::outcome::{AddError, ReserveError};
 use crate::bloom::room::Room;
 
-/// The bytes that are assumed for each of several segments when the size of a table is checked before its segments are
-/// known.
+/// The bytes that are assumed for each segment of a table of several segments when its size is checked before the
+/// segments are known.
 const SEGMENT_LEAST_BYTES: u64 = 2048;
 
 /// A table grows by at most this multiple of a part's bytes when it takes the part's entries. Slots may be wider, and
 /// segments are enlarged in steps.
 const GROWTH_MAX: u64 = 3;
-/// Most bytes by which a table grows for a part in addition, because a segment may be split.
+/// The most bytes that a table takes for a part besides `GROWTH_MAX` times its bytes. A segment may be split.
 const SPLIT_MAX_BYTES: u64 = 64 << 10;
-/// The parts of one call may require this many segments in a table of any size. A table may have to grow to take them,
-/// because the dumped table may have grown since its header was written.
+/// The number of segments that the parts of one call may always require, however small the table is. The table grows to
+/// take them: the dumped table may have grown since its header was written.
 const PLACES_MAX: usize = 1 << 12;
 /// The parts of one call may also require this multiple of the table's segments.
 const PLACES_GROWTH_MAX: usize = 16;
-/// A segment with more slots in use than this is too full to load more into it. It is 15/16 of the maximum.
+/// If the segments that get the entries of a part would have more slots in use than this on average, the table grows
+/// first. It is 15/16 of the maximum.
 const CROWDED_SLOTS: u64 = USED_MAX as u64 / 16 * 15;
-/// A table grows for a crowded part only if it has at least 1/4 of the slots in use with which it would grow anyway.
-/// The constant is the divisor.
+/// A table grows for crowded segments only if its slots in use are at least 1/4 of the number at which it would grow
+/// anyway. The constant is the divisor.
 const CROWDED_MIN_SHARE: u64 = 4;
 
 /// The number of positions in a dump. The position of an item is the low 32 bits of its hash, in reverse order of bits.
@@ -121,7 +122,7 @@ impl Table {
         Ok(Self::of_size(kind, counts)?)
     }
 
-    /// Sets an empty segment from the words and the stamp that a decoder has read. The stamp is the generation of the
+    /// Replaces an empty segment by the words and the stamp that a decoder has read. The stamp is the generation of the
     /// last compaction. O(bytes).
     ///
     /// # Errors
@@ -135,7 +136,11 @@ impl Table {
         let before = self.directory.get(number).ok_or(PartsError::Invalid("segments"))?;
         let (depth, blocks_log) = (self.directory.size().depth_of(number), before.blocks_log());
         let part = self.checked_part(TablePart { number, depth, blocks_log, stamp, words })?;
-        if self.has_place_for(&part) { self.put(part) } else { Err(PartsError::Invalid("segments")) }
+        if !self.has_place_for(&part) {
+            return Err(PartsError::Invalid("segments"));
+        }
+        self.put(part);
+        Ok(())
     }
 
     /// Begins to load the parts of a dump. The dumped table had `used_slots` slots in use. The table does not shrink
@@ -220,14 +225,14 @@ impl Table {
     }
 
     fn add_part(&mut self, part: CheckedPart) -> Result<(), PartsError> {
-        // During a load, the header of the dump has the counts. Parts that arrive after the last one are counted here.
+        // During a load, the counts come from the header of the dump. Parts that arrive later are counted here.
         let is_counted = !self.is_loading();
         let CheckedPart { number, depth, ref segment, newest, .. } = part;
         let mut entries = Vec::new();
         entries.try_reserve_exact(segment.used()).map_err(|_| OutOfMemory)?;
         self.visit_entries(segment, number, depth, &mut |entry| entries.push(entry));
         if self.has_place_for(&part) {
-            self.put(part)?;
+            self.put(part);
             if is_counted {
                 self.count_entries(number..number.saturating_add(1));
             }
@@ -238,8 +243,8 @@ impl Table {
         entries.retain(|entry| self.kind() != EntryKind::Timed || is_live(entry.generation, now));
         // `add_parts` has checked the limit for all entries.
         let room = Room::new(&u64::MAX);
-        // If the dumped table has more segments, the entries of several parts would go to one segment here and overfill
-        // it.
+        // If the dumped table has more segments, the entries of several parts would go to one segment of this table and
+        // overfill it. So this table grows first.
         let address_bits = depth.wrapping_add(segment.blocks_log());
         while !entries.is_empty() && self.directory.size().address_bits(number) < address_bits {
             self.grow(now, &room)?;
@@ -288,17 +293,16 @@ impl Table {
     }
 
     /// Puts a part in the place of an empty segment of the same number and size.
-    fn put(&mut self, part: CheckedPart) -> Result<(), PartsError> {
+    fn put(&mut self, part: CheckedPart) {
         let CheckedPart { number, segment, sums, newest, .. } = part;
-        self.weight().checked_add(sums.weight).ok_or(PartsError::Invalid("entries"))?;
         self.counts.advance(newest);
         self.directory.replace(number, segment);
         self.apply(sums);
-        Ok(())
     }
 
-    /// Ends a load after the last part of a dump. If this table or the dumped one has changed since the dump began, the
-    /// entries are counted again, which is O(entries). Otherwise O(1).
+    /// Ends a load after the last part of a dump. The counts of the header stay if this table uses as many slots as the
+    /// header says. Otherwise this table or the dumped one has changed since the dump began, and the entries are
+    /// counted again. O(entries) if they are counted, otherwise O(1).
     pub fn end_loading(&mut self) {
         let loading = std::mem::take(self.counts.loading_mut());
         let is_as_dumped = loading == Loading::of(self.used_slots()) && self.check_counts().is_ok();
@@ -335,8 +339,8 @@ impl Table {
     }
 
     /// Returns the part at a position of a dump, and the position after the part. A part is a segment. If segments were
-    /// joined during the dump, the part lacks the entries before the position, which the dump has already. `None` from
-    /// [`POSITIONS`] on. O(slots of a segment).
+    /// joined during the dump, the part lacks the entries before the position, which the dump has already. Returns
+    /// `None` from [`POSITIONS`] on. O(slots of a segment).
     ///
     /// # Errors
     /// [`OutOfMemory`].
@@ -355,7 +359,7 @@ impl Table {
                 segment.stamp,
                 |block, value| {
                     let entry = self.entry(segment, value, (number, depth), block);
-                    // The entry matches items at several positions. At the last one all unknown bits are set.
+                    // The entry matches items at several positions. At the last position, all unknown bits are set.
                     let unknown = u32::MAX.checked_shl(entry.known_bits.into()).unwrap_or(0);
                     u64::from((entry.known as u32 | unknown).reverse_bits()) >= position
                 },

@@ -1,14 +1,15 @@
 //! Growing and shrinking: a segment is enlarged, doubled, split or joined. Each change is planned first, and then made
 //! as a whole.
 //!
-//! A table of fewer than 64 blocks is one segment, whose blocks double. In a larger table all segments have 64 blocks,
-//! and one segment after another is split, in the order of their numbers: segment `i` of 2^`d` becomes the segments `i`
-//! and `i + 2^d`. In a round of splits all of them are split. A round begins at 1.4 slots per bucket and ends when the
-//! table has 1.6 times as many slots in use as there were buckets at the beginning. It is this short because segments
-//! that are split have half the load of the others, and uneven loads take more memory.
+//! A table of fewer than 64 blocks is one segment, and grows by doubling the number of blocks. In a larger table all
+//! segments have 64 blocks, and one segment after another is split, in the order of their numbers: segment `i` of 2^`d`
+//! becomes the segments `i` and `i + 2^d`. A round of splits splits each of the 2^`d` segments once. A round begins
+//! when 1.4 slots per bucket are in use. It ends when 1.6 slots are in use per bucket that the table had at the
+//! beginning of the round. Rounds are this short because segments that are split have half the load of the others, and
+//! uneven loads take more memory.
 //!
-//! A table shrinks in the reverse order. It does so when fewer than 0.7 of the slots are in use with which it grew to
-//! its size. So adds and removals at the boundary do not make it grow and shrink in turn.
+//! A table shrinks in the reverse order. It shrinks when the slots in use are fewer than 0.7 of the number at which it
+//! grew to its size. So adds and removals at the boundary do not make it grow and shrink in turn.
 
 use smallvec::SmallVec;
 
@@ -45,8 +46,8 @@ impl Table {
         segment.used().wrapping_add(slots) > segment.used_max() || used > size.slots_before_growth()
     }
 
-    /// Makes room for the demanded slots. The segment may have been split, so an item of it may belong to another
-    /// segment afterwards. A segment of the largest size can still be full. O(slots of a segment).
+    /// Makes room for the demanded slots. This may split the segment, and an item of it may then belong to another
+    /// segment. A segment of the largest size can still be full afterwards. O(slots of a segment).
     ///
     /// # Errors
     /// [`ReserveError`]. Nothing has changed.
@@ -64,8 +65,8 @@ impl Table {
         planned.and_then(|changes| Ok(changes.commit(self)?)).inspect_err(|error| room.refuse(*error))
     }
 
-    /// Makes room for the demanded slots without splits. This is for entries of another table. If each of them could
-    /// cause a split, void entries would be copied again and again. O(slots of a segment).
+    /// Makes room for the demanded slots without splits. This is for adding entries of another table. If each such
+    /// entry could cause a split, void entries would be copied again and again. O(slots of a segment).
     ///
     /// # Errors
     /// [`ReserveError`]. Nothing has changed.
@@ -169,8 +170,9 @@ impl Table {
         Ok(number)
     }
 
-    /// Returns the live entries of some blocks of a segment as two lists: those whose remainder has a clear lowest bit,
-    /// and those with a set one. This bit becomes the highest bit of the block number. Adds the change to `sums`.
+    /// Returns the live entries of some blocks of a segment as two lists: the entries whose remainder has a clear
+    /// lowest bit, and the entries whose remainder has a set lowest bit. This bit becomes the highest bit of the block
+    /// number. Adds the change of the sums over all entries to `sums`.
     fn divided(
         &self,
         segment: &Segment,
@@ -188,7 +190,7 @@ impl Table {
             let mut last_bit = None;
             self.visit_slots(segment, block, |bucket, value, is_entry| {
                 let (mut bit, mut slot) = (last_bit, value);
-                // The slots of a count go where their entry went.
+                // The slots of a count go to the list that their entry went to.
                 if is_entry {
                     let (entry, code) = (value & low_bits(entry_bits), value >> (entry_bits & 63));
                     if live >> (code & 15) & 1 == 0 {
@@ -247,7 +249,7 @@ impl Table {
 
     /// Plans to join the last segment with the one that it was split from, or to halve the number of blocks of the only
     /// segment. Remainders get a bit of the address back, and are cut to the length for the smaller table. Returns
-    /// false if the result would be too full, which happens only if items are crafted.
+    /// false, and plans nothing, if the result would be too full, which happens only if items are crafted.
     pub(super) fn plan_join(&self, changes: &mut SegmentChanges) -> Result<bool, OutOfMemory> {
         let size = self.directory.size();
         let Some(smaller) = size.before_growth() else { return Ok(false) };
@@ -292,8 +294,8 @@ impl Table {
         let shape = SegmentShape::for_slots(smaller.blocks_log, width, used.saturating_add(used / 16))
             .or_else(|| SegmentShape::for_slots(smaller.blocks_log, width, used))
             .ok_or(OutOfMemory)?;
-        // Timed segments: both were compacted in this generation or the one before, so the older stamp is right for all
-        // entries.
+        // If entries are timed, both segments were compacted in this generation or the one before. So the older stamp
+        // gives the right generation for the codes of both.
         let joined = SlotList::write(&[list], shape, low.stamp.min(high.stamp))?;
         changes.replace(self, number, joined);
         if !is_one {

@@ -1,11 +1,11 @@
 //! The lengths of remainders, with which a table keeps its error rate at any size.
 //!
-//! An entry matches an absent item with a probability of 2^-`b`, where `b` is the number of hash bits that the add had
+//! An entry matches an absent item with a probability of 2^-`b`, where `b` is the number of hash bits that the add
 //! used: for the address, the bucket and the remainder. A split does not change `b`, because it moves a bit from the
 //! remainder to the address. So the error rate is at most the sum of these probabilities over all entries. If all
-//! remainders had the same length, every doubling of the table would add the same amount to the sum. So the length only
-//! has to grow with the logarithm of the number of doublings (Pagh, Segev, Wieder, "How to approximate a set without
-//! knowing its size in advance", FOCS 2013).
+//! remainders had the same length, every doubling of the table would add the same amount to the sum. To bound the sum,
+//! it is enough that the length grows with the logarithm of the number of doublings (Pagh, Segev, Wieder, "How to
+//! approximate a set without knowing its size in advance", FOCS 2013).
 
 use super::EntryKind;
 use super::size::{BUCKETS, SegmentShape, TableSize, depth};
@@ -16,29 +16,29 @@ pub(super) const REMAINDER_MAX_BITS: u32 = 58;
 /// a table of 10^9 items would be void.
 const PLAIN_BASE_MIN: u32 = 8;
 /// The shortest remainder of counted entries in a new table. With it, a table can become 2048 times as large before it
-/// has void entries, of which a removal can leave copies.
+/// has void entries. A removal can leave copies of a void entry.
 pub(super) const COUNTED_BASE_MIN: u32 = 11;
 /// The shortest remainder of timed entries in a new table. They expire before many of them become void.
 const TIMED_BASE_MIN: u32 = 6;
 /// Smallest error rate that remainders are sized for.
 const ERROR_RATE_MIN: f64 = 1.0 / (1u64 << 48) as f64;
 
-/// The sizes at which new remainders get one more bit, as logarithms of the number of blocks. 2^21 blocks have 200
-/// million items. Up to there each doubling may add the same to the error rate. The rest of the rate is for all further
-/// growth.
+/// The sizes at which new remainders get one more bit, as logarithms of the number of blocks. Up to the first of these
+/// sizes, 2^21 blocks or 200 million items, every doubling may add the same amount to the error rate. All further
+/// growth shares the rest of the error rate.
 const LONGER_FROM: [u32; 6] = [21, 25, 34, 43, 52, 61];
 /// The largest size for which the error rate is computed, as the logarithm of the number of blocks. 2^34 blocks have
 /// 1.6 * 10^12 items.
 const SIZE_MAX_LOG: u32 = 34;
-/// The most slots per bucket that are added while the table has its first size.
+/// The most slots per bucket that are added while the table has one block.
 const LOAD_FIRST: f64 = 1.75;
-/// The most slots per bucket that are added while the table has any further size.
+/// The most slots per bucket that are added while the table has any later size. A size is a power of two of blocks.
 const LOAD_ADDED: f64 = 0.75;
-/// The slots per bucket up to which entries count to the current size. Half of the entries of a round of splits count
-/// to the next size.
+/// The slots per bucket up to which added entries are assumed to have the remainder length of the current size. Half of
+/// the entries that are added during a round of splits have the length of the next size.
 const LOAD_LAST: f64 = 1.55;
 
-/// The mean of each eighth of a normal distribution, in standard deviations.
+/// The median of each eighth of a normal distribution, in standard deviations.
 const EIGHTHS: [f64; 8] = [-1.534, -0.887, -0.489, -0.157, 0.157, 0.489, 0.887, 1.534];
 
 /// The lengths of the remainders of a table.
@@ -48,10 +48,10 @@ pub enum Schedule {
     Growing {
         /// Bits of a remainder in a new table.
         base: u8,
-        /// The size from which on remainders have one bit more, as the logarithm of the number of blocks.
+        /// The size from which remainders have one further bit, as the logarithm of the number of blocks.
         longer_from: u8,
     },
-    /// The schedule of a table of timed entries. It begins with the size for the items that it is made for.
+    /// The schedule of a table of timed entries. The table begins with the size for the items that it is made for.
     Level {
         /// Bits of a remainder up to the initial size.
         base: u8,
@@ -75,7 +75,7 @@ impl Schedule {
     }
 
     fn growing(least: u32, error_rate: f64) -> Self {
-        // The error rate of a table of the largest size, in units of 2^-base.
+        // The error rate of a table of the largest size, in units of 2^-base, if all remainders have the further bit.
         let mut multiple = LOAD_FIRST / 2.0;
         for size_log in 1..=SIZE_MAX_LOG {
             multiple += LOAD_ADDED / (2u64 << longer(size_log)) as f64;
@@ -84,7 +84,7 @@ impl Schedule {
         while base < REMAINDER_MAX_BITS && multiple > error_rate * (1u64 << base) as f64 {
             base += 1;
         }
-        // As many sizes as the error rate allows have remainders without the further bit.
+        // At as many sizes as the error rate allows, remainders do not have the further bit.
         let mut longer_from = 0;
         for size_log in 0..LONGER_FROM[0] - 1 {
             multiple += if size_log == 0 { LOAD_FIRST } else { LOAD_ADDED } / 2.0;
@@ -99,7 +99,8 @@ impl Schedule {
     fn level(error_rate: f64, items: u64) -> Self {
         // Items are live for up to fifteen fourteenths of the window.
         let size = TableSize::for_slots(items.saturating_add(items / 14));
-        // Each doubling beyond this size adds half as much as the one before.
+        // Each doubling beyond this size adds half as much to the error rate as the doubling before it. The first adds
+        // a quarter of `LOAD_ADDED`, so all of them add at most half of it.
         let slots_per_bucket = size.load(size.slots_before_growth()) + LOAD_ADDED / 2.0;
         let longest = REMAINDER_MAX_BITS - 1;
         let base = (TIMED_BASE_MIN..longest)
@@ -124,7 +125,8 @@ impl Schedule {
         if is_possible { Ok(()) } else { Err("schedule") }
     }
 
-    /// Returns the most that further entries add to the error rate of a table of this size, however far it grows.
+    /// Returns an upper bound of what further entries add to the error rate of a table of this size with `used` slots
+    /// in use, while it grows to 2^`SIZE_MAX_LOG` blocks.
     pub(super) fn rate_of_growth(self, used: u64, size: TableSize) -> f64 {
         let rate = |size_log| 1.0 / (1u64 << self.remainder_bits(size_log)) as f64;
         match self {
@@ -191,7 +193,7 @@ impl Schedule {
         };
         let size = TableSize::for_slots(used).max(initial);
         let whole = 1usize << depth(size.segments);
-        // Some segments have been split in this round.
+        // The number of segments that have been split in this round.
         let split = size.segments - whole;
         let bytes = |depth: u32, segments: usize| {
             let width = self.slot_width(kind, depth + size.blocks_log);
@@ -209,7 +211,7 @@ impl Schedule {
     }
 }
 
-/// Returns how many of [`LONGER_FROM`] a size has reached.
+/// Returns how many sizes of [`LONGER_FROM`] a table of 2^`size_log` blocks has reached.
 fn longer(size_log: u32) -> u32 {
     LONGER_FROM.iter().filter(|from| size_log >= **from).count() as u32
 }

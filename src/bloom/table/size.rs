@@ -9,7 +9,7 @@ use crate::bloom::words::low_bits;
 pub(super) const BUCKETS: u32 = 64;
 /// The bits of the hash that choose a bucket in a block.
 pub(super) const BUCKET_BITS: u32 = BUCKETS.ilog2();
-/// The most slots of a block: as many as have their run ends in the first three words.
+/// The most slots of a block: the first three words have space for the run ends of 112 slots.
 pub(super) const SLOTS_MAX: u32 = 112;
 /// Logarithm of the most blocks of a segment.
 pub(super) const BLOCKS_LOG_MAX: u32 = 6;
@@ -20,13 +20,13 @@ pub(super) const USED_MAX: usize =
     SegmentShape { blocks_log: BLOCKS_LOG_MAX, slots: SLOTS_MAX, width: 1, words: 0 }.used_max();
 /// The bit of a block at which its run ends begin. Before them are a bit per bucket, and the offset.
 pub(super) const RUN_ENDS_AT: u32 = 80;
-/// Words before the slots of a block with [`SLOTS_MAX`] slots.
+/// Words before the slots of a block with [`SLOTS_MAX`] slots. No block has fewer words.
 const HEADER_WORDS: usize = 3;
 /// The smallest allocation of a segment, in words.
 const WORDS_MIN: usize = 4;
 /// Logarithm of the most segments of a table. A table of 2^40 items has a quarter of them.
 pub(super) const SEGMENTS_MAX_LOG: u32 = 30;
-/// Buckets of a segment of the most blocks.
+/// Buckets of a segment of [`BLOCKS_MAX`] blocks.
 const SEGMENT_BUCKETS: u64 = (BUCKETS as u64) << BLOCKS_LOG_MAX;
 
 /// The size of a segment: the number of its blocks, the slots of each block, and the width of a slot.
@@ -67,7 +67,7 @@ impl SegmentShape {
         let slots = (block_bits.saturating_sub(RUN_ENDS_AT) / (width + 1)).min(SLOTS_MAX);
         let mut shape = Self { blocks_log, slots, width, words };
         if slots == SLOTS_MAX {
-            // Blocks of the largest size may need less than the allocation.
+            // Blocks of the largest size may need fewer words than `words`.
             shape.words = rounded_up(shape.block_words() << blocks_log, blocks_log);
         }
         shape
@@ -82,7 +82,7 @@ impl SegmentShape {
     /// there is none.
     pub(super) fn reduced_for(&self, used: usize, least: usize) -> Option<Self> {
         let wanted = used.saturating_add(used / 16).saturating_add(1).max(least);
-        // A shortcut: mostly the next smaller shape has no room for them.
+        // A shortcut: above this number, the next smaller shape mostly has too few slots.
         if wanted > self.used_max() / 16 * 15 {
             return None;
         }
@@ -160,8 +160,9 @@ impl TableSize {
             || self.blocks_log == BLOCKS_LOG_MAX && (1..=1 << SEGMENTS_MAX_LOG).contains(&self.segments)
     }
 
-    /// Returns the number of slots in use above which a table of this size grows. It is 1.4 per bucket before a round
-    /// of splits, and grows during the round to 1.6 per bucket that the table had before the round.
+    /// Returns the number of slots in use above which a table of this size grows. A table of one block grows when it is
+    /// full. For other tables the number is 1.4 per bucket before a round of splits. During the round it rises to 1.6
+    /// per bucket that the table had before the round.
     pub(super) fn slots_before_growth(self) -> u64 {
         match self.blocks_log {
             0 => SLOTS_MAX.into(),
@@ -206,8 +207,8 @@ impl TableSize {
     }
 }
 
-/// Returns the logarithm of a number of segments, rounded down: the depth of the segments that were not split in this
-/// round.
+/// Returns the logarithm of a number of segments, rounded down. It is the depth of the segments that have not been
+/// split in this round.
 #[inline(always)]
 pub(super) fn depth(segments: usize) -> u32 {
     63u32.wrapping_sub((segments as u64 | 1).leading_zeros())
@@ -218,6 +219,6 @@ pub(super) fn depth(segments: usize) -> u32 {
 pub(super) fn depth_of(segments: usize, number: usize) -> u32 {
     let depth = depth(segments);
     let split = segments.wrapping_sub(1usize.wrapping_shl(depth));
-    // The segments before `split` have been split already.
+    // The segments with numbers below `split` have been split in this round.
     depth.wrapping_add(((number & low_bits(depth) as usize) < split).into())
 }

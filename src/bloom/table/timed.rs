@@ -3,8 +3,7 @@
 //! A slot has the generation modulo 16, its *code*. At most 15 generations are live. A compaction removes the expired
 //! entries of a segment, and the stamp of the segment is the generation of its last compaction. As long as no entry is
 //! more than one generation newer than the stamp, stamp and code together give the generation of an entry. So a segment
-//! is compacted before an entry of a later generation is stored. Only adds that store an entry compact. Lookups and
-//! refused adds change nothing.
+//! is compacted before an entry of a later generation is stored. Lookups and refused adds compact nothing.
 //!
 //! An add gives a live entry a newer generation only if the entry has the longest remainder of its segment. A shorter
 //! entry matches more items, and would never expire if each of them refreshed it.
@@ -27,7 +26,7 @@ use crate::bloom::words::{Select, low_bits};
 const SWEEP_ENTRIES: u64 = 256;
 
 impl Table {
-    /// Adds an item to timed entries.
+    /// Adds an item to a table of timed entries.
     pub(super) fn add_timed(
         &mut self,
         addition: Addition,
@@ -58,8 +57,8 @@ impl Table {
             }
             let is_newer = longest.is_none_or(|(_, value)| segment.generation(value) < added);
             if is_found && (keeps_generation || !is_newer) {
-                // A join shortens entries, so one may match now that did not before. The outcome is `Again` because the
-                // table has changed, and replicas must change theirs.
+                // A join shortens entries, so an entry may match now that did not match before. The outcome is `Again`
+                // because the table has changed, and replicas must change theirs.
                 return Ok(if is_room_made { Added::Again } else { Added::Present });
             }
             if !is_found {
@@ -104,7 +103,7 @@ impl Table {
         if let ItemCounts::Timed { stored, .. } = self.counts { stored } else { 0 }
     }
 
-    /// Returns whether a segment must be compacted before an entry can be stored in it in this generation.
+    /// Returns whether a segment must be compacted before an entry of the generation `now` can be stored in it.
     #[inline(always)]
     pub(super) fn is_stale(&self, segment: &Segment, now: Generation) -> bool {
         segment.stamp.wrapping_add(1) < now
@@ -119,7 +118,7 @@ impl Table {
         demand: SlotDemand,
     ) -> Result<(), OutOfMemory> {
         let SlotDemand { segment: number, slots, now } = demand;
-        // A segment that was compacted in the last generation is compacted again if it is full.
+        // A segment that was compacted in the generation before `now` is compacted again only if it is full.
         let stale = now.saturating_sub(1);
         let is_full = changes.segment(self, number).is_some_and(|segment| self.needs_room(segment, slots));
         self.plan_compaction(changes, demand, if is_full { now } else { stale })?;
@@ -134,7 +133,7 @@ impl Table {
         if self.is_too_large(changes.used())
             && let Some(smaller) = size.before_growth()
         {
-            // Both segments that are joined, or the only one.
+            // The join reads these two segments. In a table of one segment both are the same.
             compact(size.segments.wrapping_sub(1), changes)?;
             compact(smaller.next_to_grow(), changes)?;
             self.plan_join(changes)?;
@@ -144,7 +143,7 @@ impl Table {
         Ok(())
     }
 
-    /// Advances the newest generation to `now`, and removes all entries that have expired then. O(slots).
+    /// Advances the newest generation to `now`, and removes all entries that have expired at `now`. O(slots).
     ///
     /// # Errors
     /// [`OutOfMemory`]. Some expired entries may have been removed.
@@ -158,8 +157,9 @@ impl Table {
         Ok(())
     }
 
-    /// Plans to replace a segment by one without its expired entries that has room for the wanted slots. Plans nothing
-    /// if the last compaction was in the generation `before` or later.
+    /// Plans to replace a segment by one without its expired entries. The new segment is smaller if the live entries
+    /// and the demanded slots fit a smaller shape. Plans nothing if the last compaction was in the generation `before`
+    /// or later.
     fn plan_compaction(
         &self,
         changes: &mut SegmentChanges,

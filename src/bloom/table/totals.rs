@@ -5,10 +5,12 @@ use super::schedule::Schedule;
 use super::size::{BUCKET_BITS, TableSize};
 use crate::bloom::generation::{CODES, Generation, is_live};
 
-/// The logarithm of the unit of weights, 2^-120. No entry adds less to the error rate.
+/// Weights are in units of 2^-120. No entry adds less to the error rate. The sum over all entries fits 128 bits, because
+/// full segments add at most 1.75 (slots per bucket) together.
 const WEIGHT_BITS: u32 = 120;
 
-/// The numbers of entries and buckets that match every item of a bucket. As the change of such numbers, they wrap.
+/// The numbers of void entries and of saturated buckets, which match every item of a bucket; or the changes of these
+/// numbers, modulo 2^64.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Leftovers {
     /// Entries whose remainder has no bits.
@@ -17,7 +19,7 @@ pub struct Leftovers {
     pub saturated_buckets: u64,
 }
 
-/// Sums over all entries of a table. As the change of such sums, they wrap.
+/// Sums over all entries of a table; or the changes of these sums, which wrap around.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct EntrySums {
     /// The sum of what the entries add to the error rate, in units of 2^-120.
@@ -26,7 +28,7 @@ pub(super) struct EntrySums {
 }
 
 impl Leftovers {
-    /// Adds `times` to the number that an entry belongs to, if it is void or saturated.
+    /// Adds `times` to the number of void entries or of saturated buckets, if `entry` is one. `u64::MAX` subtracts 1.
     #[inline(always)]
     pub(super) fn count(&mut self, entry: u64, times: u64) {
         match entry {
@@ -112,9 +114,9 @@ pub(super) enum ItemCounts {
 pub(super) struct AddedEntry {
     /// The number of entries that the table did not have.
     pub(super) new_entries: u64,
-    /// By how much the number of items grows; 0 if nothing has changed.
+    /// The number of items that the entry adds; 1 if an existing entry got a later generation; 0 if nothing changed.
     pub(super) times: u64,
-    /// The former generation of an existing entry that got a later one.
+    /// The former generation of an existing entry, if it got a later one.
     pub(super) moved_from: Option<Generation>,
 }
 
@@ -172,7 +174,7 @@ pub const GENERATIONS: usize = CODES as usize;
 /// generation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct History {
-    /// The newest generation in which an item was added; 0 before the first.
+    /// The newest generation in which an item was added, or to which the table was advanced; 0 before the first.
     pub newest: Generation,
     /// The items of the generations from `newest - 15` to `newest`. The index is the generation modulo 16.
     pub items: [u64; GENERATIONS],
@@ -188,8 +190,8 @@ impl History {
     /// Makes a generation the newest one, unless there is a newer one.
     pub(super) fn advance(&mut self, generation: Generation) {
         if generation > self.newest {
-            // Nothing was added in the generations between. Their places still have the items of generations that are
-            // 16 older.
+            // Nothing was added in the generations after the newest one so far. Their elements have the counts of the
+            // generations 16 before them, so they are cleared.
             let first = self.newest.saturating_add(1).max(generation.saturating_sub(CODES - 1));
             (first..=generation).for_each(|between| self.update(between, |_| 0));
             self.newest = generation;
@@ -203,7 +205,7 @@ impl History {
         }
     }
 
-    /// Returns the items that are live at `now`.
+    /// Returns the number of items that are live at `now`.
     #[must_use]
     pub fn live_items(&self, now: Generation) -> u64 {
         let generations = self.newest.saturating_sub(CODES - 1)..=self.newest;
@@ -211,7 +213,7 @@ impl History {
         live.fold(0, |sum, generation| sum.saturating_add(self.items_of(generation)))
     }
 
-    /// Returns the items of one of the sixteen newest generations.
+    /// Returns the number of items of one of the sixteen newest generations.
     #[must_use]
     pub fn items_of(&self, generation: Generation) -> u64 {
         self.items.get((generation % CODES) as usize).copied().unwrap_or(0)
@@ -225,8 +227,8 @@ impl History {
     }
 }
 
-/// The state of a load: 0 if the table is not being loaded. From the header of a dump until its last part was added, it
-/// has the low 31 bits of the number of slots that the dumped table used.
+/// The state of a load: 0 if the table is not being loaded. From the header of a dump to its last part, the state has
+/// the low 31 bits of the number of slots that the dumped table used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Loading(u32);
 
@@ -255,11 +257,12 @@ impl Loading {
 /// The state of a table without its segments, as it is saved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TableCounts {
-    /// The lengths of its remainders.
+    /// The lengths of the remainders.
     pub schedule: Schedule,
     /// Items that were added and not removed; 0 if entries are timed.
     pub items: u64,
-    /// Counted entries: those that were added and not removed. Timed entries: the number of adds that have stored one.
+    /// If entries are counted, the number of entries that were added and not removed. If they are timed, the number of
+    /// adds that have stored an entry. Otherwise 0.
     pub entries: u64,
     /// How many items were added in each generation, if entries are timed.
     pub history: History,

@@ -11,7 +11,7 @@ use crate::bloom::generation::Generation;
 use crate::bloom::words::low_bits;
 
 impl Table {
-    /// Checks all rules, over all entries. O(bytes).
+    /// Checks all rules of the table, its segments and its entries. O(bytes).
     ///
     /// # Errors
     /// The rule that is broken.
@@ -57,7 +57,6 @@ impl Table {
             if self.history().is_some_and(|history| newest > history.newest) {
                 return Err("an entry is newer than the table");
             }
-            sums.weight.checked_add(of_segment.weight).ok_or("the error rate overflows")?;
             sums.apply(of_segment);
             used = used.saturating_add(segment.used() as u64);
         }
@@ -96,7 +95,7 @@ impl Table {
         rule(segment.used() <= segment.used_max(), "a segment has too many slots in use")?;
         let is_counted_right = segment.counted_slots() == segment.used();
         rule(is_counted_right, "a segment has another number of used slots than it says")?;
-        // The lengths of the runs determine the place of every slot, so writing them again must give the same words.
+        // The lengths of the runs determine the place of every slot. So rewriting the runs must give the same words.
         let again = segment.try_reshaped(shape)?;
         rule(again.words() == segment.words(), "the runs of a segment are not where they belong")?;
         if kind == EntryKind::Counted {
@@ -118,7 +117,8 @@ impl Table {
     }
 }
 
-/// Returns whether each slot of zero and the count after it follow an entry of their run.
+/// Returns whether each slot of zero and the count after it follow an entry of their run, and no count exceeds
+/// [`COUNT_MAX`].
 fn has_right_counts(segment: &Segment) -> bool {
     let mut are_right = true;
     for block in 0..segment.blocks() {

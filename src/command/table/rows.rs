@@ -1,4 +1,4 @@
-//! The rows of the table.
+//! The rows of the table of commands.
 
 use super::ArgumentKind::{Double, Integer, Key, OneOf, PureToken, String};
 use super::{ArgumentKind, ArgumentSpec, CommandSpec, KeyAccess, Presence};
@@ -33,7 +33,7 @@ const fn repeated(name: &'static str) -> ArgumentSpec {
     ArgumentSpec { presence: Presence::Repeated, ..argument(name, String) }
 }
 
-/// Returns a word that is required, or is one of several, with a value unless the kind is a token.
+/// Returns a required word, or one choice of several words. A value follows unless `kind` is `PureToken`.
 const fn word(name: &'static str, token: &'static str, kind: ArgumentKind) -> ArgumentSpec {
     ArgumentSpec { token: Some(token), ..argument(name, kind) }
 }

@@ -7,7 +7,7 @@
 //! | 2..6 | number of longs L, signed 32 bits, high byte first, at least 1 |
 //! | 6.. | L longs of 64 bits, high byte first; bit i is bit i % 64 of long i / 64 |
 //!
-//! It does not name a funnel: an option of BF.IMPORT says how items become bytes.
+//! The bytes do not name a funnel: ENCODING of BF.IMPORT determines how items become bytes.
 
 use thiserror::Error;
 
@@ -92,8 +92,7 @@ impl GuavaHeader {
         Ok(header)
     }
 
-    /// Reads a whole filter whose items have this encoding. The array has [`SchemeLayout::array_bits`] bits.
-    /// O(bytes).
+    /// Reads a whole filter whose items have `encoding`. The array has [`SchemeLayout::array_bits`] bits. O(bytes).
     ///
     /// # Errors
     /// The first wrong field, or [`GuavaError::OutOfMemory`].
@@ -112,8 +111,8 @@ impl GuavaHeader {
         }
     }
 
-    /// Returns the header of a filter that Guava can represent: one of its strategies, no shift, whole longs; `None`
-    /// for others.
+    /// Returns the header for these parameters; `None` if Guava cannot represent them. They must be one of its
+    /// strategies, without a shift, with 1 to 255 probes and a whole number of longs.
     #[must_use]
     pub fn of(parameters: &SchemeParameters) -> Option<Self> {
         let SchemeParameters { scheme, shift, probes, size_bits, .. } = *parameters;

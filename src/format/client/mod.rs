@@ -1,5 +1,5 @@
-//! Clients' bitmaps: plain strings of the server, which are read and written here, Guava's serial form, and the settings
-//! that Redisson keeps beside a bitmap.
+//! Clients' bitmaps: plain strings of the server in this file, Guava's serial form in [`guava`], and the settings that
+//! Redisson keeps beside a bitmap.
 
 pub mod guava;
 mod redisson;
@@ -96,7 +96,7 @@ impl StringForm {
         for (number, string) in filter_bytes.chunks(PAGE_BYTES).enumerate() {
             let offset = number.saturating_mul(PAGE_BYTES);
             order.copy(string, &mut page);
-            // Whole words were written. Of the last one, add only the bytes that both the bits and the string have.
+            // `copy` has written whole words. Bytes of the last word after the end of the filter are not added.
             let length = string.len().next_multiple_of(8).min(size_bytes.saturating_sub(offset));
             let fits = bits.add_bytes(offset, page.get(..length).unwrap_or(&[]));
             debug_assert!(fits, "a string without bits beyond the end");
@@ -140,8 +140,8 @@ impl StringForm {
 }
 
 impl BitOrder {
-    /// Converts eight bytes of a string, as a little-endian word, to a word of bits, and back: each order is its own
-    /// inverse.
+    /// Converts eight bytes of a string, as a little-endian word, to a word of bits, or back: each conversion is its
+    /// own inverse.
     const fn swap(self, word: u64) -> u64 {
         match self {
             Self::Msb => word.reverse_bits().swap_bytes(),
@@ -150,8 +150,8 @@ impl BitOrder {
         }
     }
 
-    /// Converts bytes of a string, from a multiple of eight on, to bytes of bits, or back. Bytes after the end of the
-    /// shorter of `to` and `from` are unchanged.
+    /// Converts bytes of a string to bytes of bits, or back. `from` and `to` begin at a multiple of eight bytes. Bytes
+    /// of `to` after the last word of `from`, which may be incomplete, are unchanged.
     fn copy(self, from: &[u8], to: &mut [u8]) {
         let rewritten = |bytes: [u8; 8]| self.swap(u64::from_le_bytes(bytes)).to_le_bytes();
         let whole_bytes = from.len().min(to.len()) / 8 * 8;
@@ -173,7 +173,7 @@ pub(super) fn zeroed(length_bytes: u64) -> Result<Vec<u8>, OutOfMemory> {
     bytemuck::try_zeroed_vec(length_bytes).map_err(|()| OutOfMemory)
 }
 
-/// Checks that no bit is set at `size_bits` or later. The words before are not read.
+/// Checks that no bit is set at position `size_bits` or later. Words before this position are not read.
 fn refuse_bits_beyond_end(string: &[u8], order: BitOrder, size_bits: u64) -> Result<(), StringError> {
     let whole_words = size_bits / 64;
     let Ok(offset) = usize::try_from(whole_words.saturating_mul(8)) else { return Ok(()) };

@@ -51,7 +51,7 @@ pub(super) struct LayerPart {
     set_bits: u64,
 }
 
-/// The fields of a layer with RedisBloom's layout; they follow the key.
+/// The fields of a layer with RedisBloom's layout. They follow the key of the hash, if it has one.
 #[derive(Serialize, Deserialize)]
 struct ModuloPart {
     /// The value that RedisBloom saves as the bits of the layer; see docs/formats.md.
@@ -78,7 +78,7 @@ impl LayerPart {
             hash,
             layout: number,
             detail,
-            // No layout has more probes.
+            // No layout has more than `u16::MAX` probes.
             probes: u16::try_from(layout.probes()).unwrap_or(u16::MAX),
             encoding,
             size_bits: bits.size_bits(),
@@ -158,7 +158,7 @@ impl LayerPart {
     }
 }
 
-/// Returns the number of a hash, and the number of the encoding of items or 0.
+/// Returns the number of a hash, and the number of its encoding of items; 0 if it has none.
 pub(super) fn numbers_of(hash: &Hash) -> (u8, u8) {
     let number = match hash {
         Hash::Murmur3 => MURMUR3_X64_128,
@@ -182,7 +182,7 @@ pub(super) fn key_of(hash: &Hash) -> &[u8] {
     }
 }
 
-/// Reads the hash with these numbers. Takes its key from `rest`.
+/// Returns the hash with these numbers. Reads its key from `rest`, if it has one.
 pub(super) fn read_hash(number: u8, encoding: u8, rest: &mut &[u8]) -> Result<Hash, DecodeError> {
     Ok(match number {
         MURMUR3_X64_128 => Hash::Murmur3,

@@ -1,5 +1,5 @@
-//! The record of a filter of everbloom's own format: everything but its bits and entries. A part for its policy is
-//! followed by one for each layer, the oldest first, and by one for its table. docs/formats.md has the bytes.
+//! The record of a filter of everbloom's own format: everything but its bits and entries. It has a part for the policy,
+//! a part for each layer, the oldest first, and a part for the table. docs/formats.md has the bytes.
 //!
 //! The record is the header of a dump, also for valkey-bloom's filters, and the first string of a snapshot.
 
@@ -45,7 +45,7 @@ pub struct Record {
     pub filter: Filter,
     /// The set bits of each layer, the oldest first, when the record was written.
     pub set_bits: Vec<u64>,
-    /// The slots of the table that were in use then.
+    /// The slots of the table that were in use when the record was written.
     pub used_slots: u64,
 }
 
@@ -107,8 +107,8 @@ pub fn decode(bytes: &[u8], limit: &dyn ByteLimit) -> Result<Record, DecodeError
     }
 }
 
-/// Returns whether the string of an imported filter can have its bits in that order: only Guava's strings consist of
-/// words. True for other filters.
+/// Returns whether the client's string of an imported filter can have its order of bits: only Guava's strings have
+/// [`BitOrder::BigEndianWords`]. Returns true for other filters.
 fn has_possible_order(filter: &Filter) -> bool {
     let Some((policy, (layout, _))) = filter.policy().imported().zip(filter.clients_layer()) else {
         return true;

@@ -26,7 +26,7 @@ const COUNTING: u8 = 7;
 
 /// Flag of a saturating filter.
 const SATURATES: u8 = 1;
-/// Flag of a window in which an item is live from its first add.
+/// Flag of a sliding window in which the time of an item is that of its first add, not of its last (NOREFRESH).
 const NO_REFRESH: u8 = 2;
 /// Flag of a filter whose capacity nobody chose.
 const UNRESERVED: u8 = 4;
@@ -115,17 +115,18 @@ impl PolicyPart {
         }
     }
 
-    /// Returns whether the layers have space for a head: valkey-bloom writes its own fields there.
+    /// Returns whether the layers have space for a head, which valkey-bloom's snapshots need.
     pub(super) const fn has_heads(&self) -> bool {
         self.policy == VALKEY_BLOOM
     }
 
-    /// Returns whether a part for a table follows those for the layers.
+    /// Returns whether a part for a table follows the parts for the layers.
     pub(super) const fn has_table(&self) -> bool {
         self.flags & TABLE != 0
     }
 
-    /// Returns the policy. Its ranges are checked later by the filter, and its unused fields by a comparison.
+    /// Returns the policy. Does not check ranges, which [`Filter::from_parts`] does, or unused fields, which
+    /// [`decode`](super::decode) does.
     pub(super) fn policy(&self) -> Result<Policy, DecodeError> {
         let Self { flags, error_rate, capacity_items, .. } = *self;
         let growth = match Growth::from_expansion(self.expansion) {

@@ -38,7 +38,7 @@ pub(super) struct TableRecord {
     entries: u64,
 }
 
-/// The items of each generation, which come last.
+/// The items of each generation, at the end of the part. Only for entries that expire.
 #[derive(Serialize, Deserialize)]
 struct HistoryPart {
     newest: u64,
@@ -84,7 +84,7 @@ impl TableRecord {
         }
     }
 
-    /// Reads the part for a table of entries of a kind from the start of `rest`.
+    /// Reads the part for a table with entries of `kind` from the start of `rest`.
     pub(super) fn read(rest: &mut &[u8], kind: EntryKind) -> Result<PlannedTable, DecodeError> {
         let part: Self = read(rest)?;
         let Self { base_bits: base, blocks, segments_first, used_slots, items, entries, .. } = part;

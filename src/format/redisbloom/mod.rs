@@ -32,12 +32,12 @@ pub(super) fn chunk<'f>(policy: &RedisBloom, filter: &'f Filter, iterator: u64) 
     Some(Chunk { next_iterator, data: Cow::Borrowed(bits) })
 }
 
-/// Sets the bits of a chunk. RedisBloom overwrites them instead, and loses items that were added meanwhile.
-/// `next_iterator` is the one that BF.SCANDUMP replied with it. O(bytes).
+/// Sets the bits of a chunk. RedisBloom overwrites bits instead, and loses items that were added meanwhile.
+/// `next_iterator` is the iterator that BF.SCANDUMP replied with the chunk. O(bytes).
 ///
 /// # Errors
-/// [`ChunkError`]; the filter is then unchanged. The order is RedisBloom's: data that is longer than the iterator is
-/// bad; a position before the first layer or after the last is beyond the end; last, the chunk may be too big.
+/// [`ChunkError`]; the filter is then unchanged. The checks have RedisBloom's order: [`ChunkError::BadData`] for data
+/// longer than the iterator, [`ChunkError::BeyondEnd`] for a position outside all layers, then [`ChunkError::TooBig`].
 pub(super) fn load_chunk(filter: &mut Filter, next_iterator: u64, data: &[u8]) -> Result<(), ChunkError> {
     let start = next_iterator
         .checked_sub(data.len() as u64)
@@ -88,8 +88,8 @@ impl<'l> Totals<'l> {
         self.footprint = self.with_layer(spec.size_bits.div_ceil(8), spec.placement.layout().probes())?;
         let sum = self.items.checked_add(items).filter(|sum| *sum <= Modulo::ITEMS_MAX);
         self.items = sum.ok_or(DecodeError::Invalid("items of the layers"))?;
-        // Each item has set a clear bit. RedisBloom does not check this, so its dumps and snapshots may have larger
-        // counts.
+        // A layer cannot have more items than bits, because each item has set a clear bit. RedisBloom does not check
+        // this, so its dumps and snapshots may have larger counts.
         Ok(items.min(spec.size_bits))
     }
 
@@ -114,7 +114,7 @@ fn layer_spec(
     })
 }
 
-/// Returns the filter of these layers.
+/// Returns the filter of these layers; the first one determines the policy.
 fn filter_of(options: RedisBloomOptions, growth: u32, layers: Vec<Layer>) -> Result<Filter, DecodeError> {
     let policy = layers.first().and_then(|first| RedisBloom::of_first_layer(options, growth, first));
     let policy = policy.ok_or(DecodeError::Invalid("layers"))?;

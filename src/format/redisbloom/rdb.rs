@@ -8,7 +8,8 @@ use crate::bloom::filter::policy::redisbloom::sizing::unrounded_bits;
 use crate::bloom::{ByteLimit, Filter, Layer};
 use crate::format::stream::{DecodeError, Sink, Source, checked_layers};
 
-/// First encoding with the bits of a layer. Before it, they follow from the capacity.
+/// First encoding with the number of bits of a layer. In encoding 0 the number follows from the capacity and the bits
+/// per item.
 const WITH_BITS: i32 = 1;
 /// First encoding with options.
 const WITH_OPTIONS: i32 = 2;
@@ -53,7 +54,8 @@ pub fn load(source: &mut impl Source, version: i32, limit: &dyn ByteLimit) -> Re
     for _ in 0..layer_count {
         let parameters = read_parameters(source, version)?;
         let least_bytes = parameters.least_bytes().map_err(DecodeError::Invalid)?;
-        // Checked before the array is read, because a host may allocate a string when it reads its length.
+        // The limits are checked before the array is read, because a host may allocate a string when it reads its
+        // length.
         totals.with_layer(least_bytes, u32::try_from(parameters.probes).unwrap_or(u32::MAX))?;
         let bytes = source.bytes()?;
         let spec = layer_spec(&parameters, bytes.len() as u64, options)?;

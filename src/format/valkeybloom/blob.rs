@@ -8,11 +8,11 @@ use crate::bloom::filter::policy::ValkeyBloom;
 use crate::bloom::{ByteLimit, Filter, Layer, OutOfMemory};
 use crate::format::stream::{DecodeError, append, read};
 
-/// First byte of a blob.
+/// The version of the blob, which is its first byte.
 const VERSION: u8 = 1;
-/// Bytes of the header.
+/// Bytes of [`Head`].
 const HEAD_BYTES: usize = 30;
-/// Bytes of the counts after a layer.
+/// Bytes of [`Counts`].
 const COUNTS_BYTES: usize = 16;
 
 #[derive(Serialize, Deserialize)]

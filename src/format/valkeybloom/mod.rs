@@ -36,7 +36,7 @@ const SLICE_HEAD_BYTES: usize = 1 + 8 + 4 + SEED_BYTES;
 /// Version of the head of a slice.
 const SLICE_VERSION: u8 = 1;
 
-/// What is before the bits of a slice.
+/// The head of a slice: the fields before its bits.
 #[derive(Serialize, Deserialize)]
 struct SliceHead {
     version: u8,
@@ -65,7 +65,7 @@ struct Slice<'a> {
 }
 
 impl<'a> Slice<'a> {
-    /// Reads a slice. The length of the bits must be that of the head. Allocates nothing.
+    /// Reads a slice. The length of the bits must equal `size_bytes` of the head. Allocates nothing.
     fn decode(mut bytes: &'a [u8]) -> Result<Self, DecodeError> {
         let SliceHead { version, size_bytes, probes, seed } = read(&mut bytes)?;
         if version != SLICE_VERSION {
@@ -78,7 +78,7 @@ impl<'a> Slice<'a> {
     }
 }
 
-/// Returns the seed of a filter, which all of its layers have.
+/// Returns the seed of a filter, which is the same in all layers.
 fn seed_of(layers: &[Layer]) -> Seed {
     match layers.first().map(Layer::hash) {
         Some(Hash::ValkeyBloom(seed)) => *seed,
@@ -104,7 +104,7 @@ struct FilterFields {
 /// Builds a filter layer by layer. Checks every field before it is used, and all sizes before memory is allocated.
 struct Builder<'l> {
     layer_count: usize,
-    /// The capacity is not known before the first layer.
+    /// The policy, with a capacity of 1. The capacity of the filter is not known before the first layer is read.
     policy: ValkeyBloom,
     is_seed_random: bool,
     layers: Vec<Layer>,
@@ -134,12 +134,12 @@ impl<'l> Builder<'l> {
         })
     }
 
-    /// Returns whether the next layer is the last one, which is the only one that need not be full.
+    /// Returns whether the next layer is the last. All layers before the last are full.
     fn is_at_last(&self) -> bool {
         self.layers.len() == self.layer_count.saturating_sub(1)
     }
 
-    /// Adds a layer with the bits of a slice, which `fill` writes.
+    /// Adds a layer for a slice. `fill` writes the bits of the slice to the layer.
     fn push(
         &mut self,
         slice: &Slice<'_>,
@@ -169,7 +169,7 @@ impl<'l> Builder<'l> {
         Ok(())
     }
 
-    /// Returns the filter of the layers. It checks the other fields.
+    /// Returns the filter of the layers. [`Filter::from_parts`] checks the remaining fields.
     fn finish(self) -> Result<Filter, DecodeError> {
         let first = self.layers.first().ok_or(DecodeError::Truncated)?;
         let policy = ValkeyBloom { capacity_items: first.capacity_items(), ..self.policy };

@@ -11,8 +11,8 @@ use crate::format::stream::{DecodeError, Sink, Source, UnsignedOrBytes};
 /// Most bytes whose bits are reversed at once.
 const BLOCK_BYTES: usize = 4096;
 
-/// Writes a filter in the newest encoding. O(bytes). A layer is one string that begins with a head, which is
-/// written to the space before its bits.
+/// Writes a filter in the newest encoding. O(bytes). A layer is one string: a head and the bits. The head is written to
+/// the space before the bits, so that the bits are not copied.
 pub fn save(policy: &ValkeyBloom, layers: &mut [Layer], sink: &mut impl Sink) {
     let seed = seed_of(layers);
     sink.unsigned(layers.len() as u64);
@@ -45,7 +45,8 @@ pub fn load(source: &mut impl Source, version: i32, limit: &dyn ByteLimit) -> Re
 }
 
 /// Reads version 1, which has the capacity of a layer before its string. Builds from shortly before release 1.0 wrote
-/// it after the string, with the same version. The type of the first field shows which it is, if the source knows it.
+/// it after the string, with the same version. The type of a layer's first field shows which order it is, if the source
+/// knows the types of fields.
 fn load_version_1(source: &mut impl Source, limit: &dyn ByteLimit) -> Result<Filter, DecodeError> {
     let layers = source.unsigned()?;
     let fields = FilterFields {
@@ -77,7 +78,8 @@ fn load_version_1(source: &mut impl Source, limit: &dyn ByteLimit) -> Result<Fil
     builder.finish()
 }
 
-/// Reads the items of the next layer. Only those of the last layer are saved; the others are full.
+/// Returns the number of items of the next layer. The number is saved for the last layer only; the other layers are
+/// full.
 fn read_items(
     builder: &Builder<'_>,
     capacity_items: u64,
@@ -86,9 +88,9 @@ fn read_items(
     if builder.is_at_last() { source.unsigned() } else { Ok(capacity_items) }
 }
 
-/// Reads version 0. It has no tightening ratio and no seed, which were constant. The error rate is widened to a
-/// double, so that halving it gives the same rates and sizes as in 0.1.0. The bits, most significant first, are
-/// reversed. The probes stay, so every reply stays the same.
+/// Reads version 0. It has no tightening ratio and no seed, which were constant. The error rate is widened to a double,
+/// so that halving it gives the same rates and sizes as in 0.1.0. The bits, most significant first, are reversed. The
+/// number of probes is kept, so every reply stays the same.
 fn load_version_0(source: &mut impl Source, limit: &dyn ByteLimit) -> Result<Filter, DecodeError> {
     let layers = source.unsigned()?;
     let fields = FilterFields {

@@ -120,7 +120,7 @@ pub(super) fn reset() {
 /// case. RedisBloom's settings of cuckoo filters are ignored. Returns warnings for the log.
 ///
 /// # Errors
-/// A line for the log, RedisBloom's if it has one. The module must not load.
+/// A line for the log: RedisBloom's text if it has one for this error. The module must not load.
 pub(super) fn apply_arguments(arguments: &[&[u8]]) -> Result<Vec<String>, String> {
     // A single empty argument counts as none, as in RedisBloom: launchers pass an unset variable that way.
     if arguments == [b"".as_slice()] {
@@ -133,7 +133,7 @@ pub(super) fn apply_arguments(arguments: &[&[u8]]) -> Result<Vec<String>, String
     }
     for [word, value] in pairs {
         let name = text(word);
-        // Such as `CF_MAX_EXPANSIONS` or `cf-bucket-size`.
+        // RedisBloom's settings of cuckoo filters, such as `CF_MAX_EXPANSIONS` or `cf-bucket-size`.
         if has_prefix(word, "cf-") || has_prefix(word, "cf_") {
             warnings.push(format!("'{name}' is ignored: this module has no cuckoo filters"));
             continue;
@@ -176,7 +176,7 @@ struct Setting {
     built_in: u64,
     value: AtomicU64,
     default: AtomicU64,
-    /// The text that CONFIG GET shows, which this setting owns. Null until the setting is set as a text or shown.
+    /// The text that CONFIG GET shows, which this setting owns. Null until the setting is set by a text or shown.
     text: AtomicPtr<RedisModuleString>,
 }
 
@@ -266,8 +266,8 @@ impl Setting {
     }
 
     /// Sets the value. While the server loads the configuration, the default is ignored. A setting has two names, and
-    /// the server sets the default for a name that is not configured. That must not replace the value of the other
-    /// name.
+    /// the server sets the default for a name that is not configured. That default must not replace a value that is
+    /// configured under the other name.
     fn set(&self, value: u64) {
         if !(IS_LOADING.load(Relaxed) && value == self.default.load(Relaxed)) {
             self.value.store(value, Relaxed);
@@ -303,7 +303,8 @@ impl Setting {
     }
 }
 
-/// Returns a number of bytes that may have one of the units of redis.conf; `Some(None)` if it is too large.
+/// Returns a number of bytes, written with or without a unit of redis.conf; `Some(None)` if the number is negative or
+/// too large.
 fn parse_bytes(text: &[u8]) -> Option<Option<u64>> {
     const UNITS: [(&str, u64); 7] = [
         ("kb", 1 << 10),

@@ -26,8 +26,8 @@ pub(in crate::redis) unsafe fn register(context: Context) -> bool {
         log::warning(context, &text);
         return false;
     }
-    // The second names are optional: the module loads without them. The server logs a warning for each name that it
-    // refuses, so no further name is tried after the first refusal.
+    // The names without the module's prefix (`bf-name`) are optional: the module loads without them. The server logs a
+    // warning for each name that it refuses, so no further name is tried after the first refusal.
     if server::may_accept_plain_names()
         && let Some(Setting { name, .. }) = register_all(true)
     {
@@ -68,7 +68,8 @@ unsafe fn register_name(context: Context, setting: &'static Setting, is_plain: b
     let default = setting.default.load(Relaxed);
     // The server keeps the address while the module is loaded.
     let name = ptr::from_mut(Box::leak(Box::new(RegisteredName { name, setting }))).cast();
-    // RedisBloom's names have RedisBloom's texts for bad values, which only a string setting can give.
+    // A bad value for one of RedisBloom's names gets RedisBloom's error text. Only a string setting can choose this
+    // text, so a count with such a name is registered as a string.
     let range = match setting.setting_type {
         SettingType::Count { min, max } if !is_plain => Some((min, max, flags)),
         SettingType::Bytes { min, max } => Some((min, max, flags | raw::REDISMODULE_CONFIG_MEMORY)),
@@ -93,7 +94,8 @@ unsafe fn register_name(context: Context, setting: &'static Setting, is_plain: b
         },
         None => {
             let default = log::c_text(&setting.format(default));
-            // SAFETY: as for the number. The server copies the default too.
+            // SAFETY: the context is OnLoad's by the caller's contract. The server copies the name and the default. The
+            // callbacks and their argument live as long as the module.
             unsafe {
                 register_string(
                     context,
@@ -184,8 +186,8 @@ unsafe extern "C" fn set_text(
                 // SAFETY: the string is alive. A string that is retained without a context lives until `replace_text`
                 // frees it.
                 unsafe { retain(ptr::null_mut(), value) };
-                // SAFETY: the string was just retained, and this is the main thread. The server has copied the text
-                // that it has read before.
+                // SAFETY: the string was just retained, and this is the main thread. The server has already copied the
+                // text that `get_text` last returned.
                 unsafe { setting.replace_text(value) };
             }
             OK

@@ -24,9 +24,9 @@ use crate::redis::api::succeeded;
 use crate::redis::stats;
 use crate::redis::stored::Stored;
 
-/// Everything is moved.
+/// The server need not call again for the value.
 const DONE: c_int = 0;
-/// The server must call again.
+/// The server must call again for the value.
 const TO_BE_CONTINUED: c_int = 1;
 
 /// Moves a value, or a part of it. Returns [`DONE`] or [`TO_BE_CONTINUED`].
@@ -54,14 +54,14 @@ pub(super) unsafe extern "C" fn defrag(
 /// the servers never recommends it, but another allocator might.
 const MOVABLE_MAX_BYTES: usize = 256 << 10;
 
-/// One call by the server.
+/// One call by the server to defragment a value.
 struct DefragStep {
     context: *mut RedisModuleDefragCtx,
     value: *mut *mut c_void,
 }
 
 impl DefragStep {
-    /// Returns a call by the server for the value at this place.
+    /// Returns the state of a call by the server for the value at this place.
     ///
     /// # Safety
     /// The context must be alive, and the place hold a value of the type that nothing else uses, while this
@@ -108,7 +108,7 @@ impl DefragStep {
         }
     }
 
-    /// Moves a block of `values` values to a better place. Returns where it is now, `None` if it stays.
+    /// Moves a block of `values` values to a better place. Returns its new address; `None` if it was not moved.
     fn move_block<T>(&self, block: *mut T, values: usize) -> Option<NonNull<T>> {
         // A block with a larger alignment may begin after the start of the server's own block, and the server can
         // move only its own. This assertion excludes such types.

@@ -2,8 +2,8 @@
 //!
 //! A value of a type is always a boxed [`Stored`], which the server holds as a bare pointer.
 //! [`Key`](super::key::Key), [`snapshot::load`] and [`copy`] create values; [`free`] drops them. There is one type
-//! for each format, with the same callbacks. A key keeps the type with which it was loaded, so that the other module
-//! can load it again.
+//! for each format. Only the callback that loads a value differs between types. A key keeps the type with which it was
+//! loaded, so that RedisBloom or valkey-bloom can load a value of its format again.
 
 mod defrag;
 mod snapshot;
@@ -24,7 +24,7 @@ use super::stored::{Stored, effort};
 use crate::bloom::{Filter, Format, Table};
 use crate::format::{self, DataType};
 
-/// A data type. The other callbacks are the same for all types.
+/// A data type of the module. All callbacks except `load` are the same for all types.
 struct Registered {
     format: Format,
     load: unsafe extern "C" fn(*mut RedisModuleIO, c_int) -> *mut c_void,
@@ -118,12 +118,12 @@ unsafe extern "C" fn memory_usage(value: *const c_void) -> usize {
 /// is the server's own limit for elements of a list.
 const BLOCKS_AT_ONCE_MAX: usize = 1_000;
 
-/// The effort from which on no server defragments a value in one call. It is one more than the default of
+/// No server defragments a value of this effort or more in one call. The number is one more than the default of
 /// `active-defrag-max-scan-fields`.
 const LABORIOUS_UNITS: usize = 1_001;
 
-/// Returns the effort of a filter. For freeing it depends on the bytes, for defragmentation on the number of layers
-/// and segments. While the server may evict, only the bytes count: see [`effort`].
+/// Returns the effort of freeing or defragmenting a filter. Freeing depends on the bytes, defragmentation on the number
+/// of layers and segments. While the server may evict, only the bytes count: see [`effort`].
 ///
 /// # Safety
 /// Called by the server only, with a value of the type.

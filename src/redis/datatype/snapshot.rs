@@ -120,7 +120,7 @@ pub(super) unsafe extern "C" fn rewrite(
     }
 }
 
-/// One value in a snapshot that is read or written.
+/// Reads or writes the fields of one value in a snapshot.
 struct SnapshotIo(*mut RedisModuleIO);
 
 impl SnapshotIo {

@@ -84,7 +84,7 @@ pub(crate) fn run(arguments: CopyArguments, printer: &Printer) -> Result<(), Fai
     let from = Site::new(&arguments.from, &arguments.connection, "EVERBLOOM")?;
     let to = Site::new(&arguments.to, &arguments.connection, "EVERBLOOM_TO")?;
     let members = arguments.members.as_deref().map(members).transpose()?;
-    // Checks the target before it scans the keys of the source.
+    // The target is checked before the keys of the source are scanned, which takes longer.
     Router::new(&to)?.each(|connection| connection.require("BF.INFO"))?;
     let mut router = Router::new(&from)?;
     router.each(|connection| connection.require("BF.INFO"))?;

@@ -20,9 +20,9 @@ pub(super) enum Way {
     Dump,
     /// By BF.LOADCHUNK, from BF.SCANDUMP or from a DUMP that the target refused.
     Chunks,
-    /// It was on the target already.
+    /// The key was on the target already.
     Present,
-    /// It no longer exists.
+    /// The filter no longer exists on the source.
     Vanished,
 }
 
@@ -86,7 +86,7 @@ impl Copier {
         let from = self.from.connection_for(key)?;
         let drafted = draft(&mut self.to, key, self.replacing, dump(from, key));
         let (bytes, draft) = match (drafted, refused) {
-            // The source has no BF.SCANDUMP: the tool makes the chunks from the reply of DUMP.
+            // The source may lack BF.SCANDUMP, so the tool makes the chunks from the reply of DUMP.
             (Err(failure), Some((error, payload))) => {
                 let failed =
                     || Failure::new(format!("RESTORE failed: {error}; BF.LOADCHUNK failed: {failure}"));

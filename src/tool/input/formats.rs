@@ -11,17 +11,17 @@ use memchr::memrchr;
 
 use super::times::Times;
 use crate::failure::Failure;
-use crate::output::shown;
+use crate::output::{counted, shown};
 use crate::packing::{BATCH_BYTES, ItemBatch, remove_cr};
 
 /// Bytes of the longest line, which is the longest argument that servers accept.
 const LINE_MAX_BYTES: usize = 512 << 20;
 
-/// The largest number of batches at a time. At most 15 generations can be live, and clocks may be one ahead.
+/// The largest number of open batches. At most 15 generations can be live, and a clock may be one generation ahead.
 const GENERATIONS_MAX: usize = 16;
 
-/// Collects items in one batch for each generation, and emits a batch when it is large enough. Before that, it emits
-/// the batches of older generations, so that items that are in the order of their times are added in this order.
+/// Collects items in one batch for each generation, and emits a batch when it is large enough. Emits the batches of
+/// older generations before it, so that items that are in the order of their times are added in this order.
 pub(super) struct GenerationBatches<'t, E> {
     /// The batches by their generation, which is 0 for items without times.
     pub(super) open: BTreeMap<u64, ItemBatch>,
@@ -62,8 +62,8 @@ fn at(line: u64, error: impl Display) -> Failure {
     Failure::of(format!("line {line}"), error)
 }
 
-/// Reads one item per line. A batch is an unchanged part of the file. If `has_crlf` is given, the `\r` of CRLF line
-/// ends is removed and `has_crlf` is set.
+/// Reads one item per line. Without `has_crlf`, a batch is an unchanged part of the file. With it, the `\r` of CRLF
+/// line ends is removed, and `has_crlf` is set if there was one.
 pub(super) fn read_lines(
     mut reading: impl Read,
     has_crlf: Option<&AtomicBool>,
@@ -101,7 +101,7 @@ pub(super) fn read_lines(
     }
 }
 
-/// Reads a column, by its name in the first line or its number from 1.
+/// Reads the items of a column. `column` is its name in the first line, or its number from 1.
 pub(super) fn read_csv(
     reading: impl Read,
     column: &str,
@@ -126,15 +126,15 @@ pub(super) fn read_csv(
     while reader.read_byte_record(&mut record).map_err(Failure::new)? {
         let line = record.position().map_or(0, csv::Position::line);
         let get = |index, column| {
-            let columns = record.len();
+            let columns = counted(record.len() as u64, "column");
             record.get(index).ok_or_else(|| {
-                at(line, format!("no column {column}: the line has {columns}, with this --delimiter"))
+                at(line, format!("no column {column}: the line has {columns}; check --delimiter"))
             })
         };
         let time = time_index.zip(time_column).map(|(index, column)| get(index, column)).transpose()?;
         batches.push(line, get(index, column)?, time)?;
     }
-    // The last batches.
+    // Emits the batches that are not large enough to be emitted before.
     batches.open.into_values().try_for_each(batches.emit)
 }
 

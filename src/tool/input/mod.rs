@@ -105,7 +105,7 @@ impl InputArguments {
     }
 }
 
-/// What the reading thread has found so far.
+/// The progress of the reading thread, which other threads read.
 #[derive(Debug, Default)]
 pub(crate) struct SeenInput {
     /// Bytes of the file that were read, before decompression.
@@ -138,8 +138,7 @@ impl BatchReader {
     /// Prints a note if CRLF line ends were found.
     pub(crate) fn note_line_ends(&self, printer: &Printer) {
         if self.seen.has_crlf.load(Ordering::Relaxed) {
-            printer
-                .note("the file has CRLF line ends: the items have no \\r at their end; --keep-cr keeps it");
+            printer.note("the file has CRLF line ends: the \\r of each line is removed; --keep-cr keeps it");
         }
     }
 }
@@ -161,7 +160,8 @@ impl Iterator for &BatchReader {
     }
 }
 
-/// Opens a file, or standard input as `-`. Returns its bytes, decompressed, and its length if it is a file.
+/// Opens a file, or standard input if the path is `-`. Returns the decompressed bytes, and the length of the file
+/// before decompression if it is a regular file.
 pub(crate) fn open(
     path: &Path,
     seen: Arc<SeenInput>,

@@ -24,12 +24,12 @@ pub(crate) struct Times {
 }
 
 impl Times {
-    /// Returns the times in a column. `server_ms` is the current time of the server.
+    /// Returns the reader of the times in a column. `server_ms` is the current time of the server.
     pub(crate) fn new(column: &str, window_ms: u64, server_ms: u64) -> Self {
         Self { column: column.to_owned(), window_ms, server_ms, read: Instant::now() }
     }
 
-    /// Returns the time of an item's batch from the text of its time; `None` if the item has expired.
+    /// Parses the time of an item, and returns it as the time of a batch; `None` if the item has expired.
     ///
     /// # Errors
     /// The text is not a time, or the time is more than a generation ahead of the clock.

@@ -14,7 +14,8 @@ pub(crate) enum CallError {
     /// The connection failed, or the reply is unexpected.
     #[error("connection: {0}")]
     Broken(String),
-    /// No node with the key's slot was found in time.
+    /// The command was not sent to the node with the key's slot: no node serves the slot, connecting failed, the
+    /// retries took too long, or the user interrupted the tool.
     #[error(transparent)]
     Unrouted(#[from] Failure),
 }
@@ -42,7 +43,7 @@ impl From<CallError> for Failure {
     }
 }
 
-/// The text of the client crate's error if the server refuses the credentials.
+/// The text that replaces the error of the client library if the server refuses the credentials.
 const WRONG_PASSWORD: &str = "the server refused the user or the password";
 
 /// Advice for errors of a server, by the beginning of their text.
@@ -154,7 +155,7 @@ impl Connection {
     }
 }
 
-/// Returns an error of the client library as the error of a call.
+/// Converts an error of the client library.
 pub(super) fn call_error(error: &RedisError) -> CallError {
     match (error.code(), error.detail()) {
         (Some(code), Some(detail)) => CallError::Refused(format!("{code} {detail}")),
@@ -170,7 +171,7 @@ pub(super) fn call_error(error: &RedisError) -> CallError {
     }
 }
 
-/// Returns the integer in a reply: an integer, the text of one, or an array or map with only that.
+/// Returns the integer in a reply: an integer, the text of an integer, or an array or map with a single such value.
 pub(crate) fn integer(value: &Value) -> Option<u64> {
     match value {
         Value::Array(values) => values.first().filter(|_| values.len() == 1).and_then(integer),

@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const WAIT_MIN: Duration = Duration::from_millis(5);
 const WAIT_MAX: Duration = Duration::from_millis(500);
 
-/// The connections to the nodes of a cluster. A node is connected to when it is first needed.
+/// The connections to the nodes of a cluster. Each connection is made when it is first needed.
 pub(crate) struct Router {
     pub(crate) site: Site,
     /// The nodes with their ranges of slots. If several ranges contain a slot, the first one counts.
@@ -88,7 +88,8 @@ impl Router {
         Ok(())
     }
 
-    /// Calls `execute` with the connection to the node that has the key's slot. Repeats it as redirections demand.
+    /// Calls `execute` with the connection to the node that has the key's slot. After a redirection, waits and calls it
+    /// again.
     fn follow<T>(
         &mut self,
         key: &[u8],

@@ -21,7 +21,8 @@ use crate::failure::{Failure, check_interruption};
 /// How long connecting may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The time that the thread which records signals gets before [`check_interruption`] reads what it has recorded.
+/// The wait between a read that a signal interrupted and [`check_interruption`]. In this time, another thread records
+/// the signal.
 const SIGNAL_DELAY: Duration = Duration::from_millis(20);
 
 /// The options of a connection that are not part of the address.
@@ -55,8 +56,9 @@ pub(crate) struct Site {
 }
 
 impl Site {
-    /// Returns the site of an address: `redis://`, `rediss://`, `unix://` or `host:port`. If it has no password, the
-    /// environment has: `{variables}_USERNAME` and `{variables}_PASSWORD`.
+    /// Returns the site of an address: `redis://`, `rediss://`, `unix://` or `host:port`. If the address has no
+    /// password, the user and the password are those of the environment variables `{variables}_USERNAME` and
+    /// `{variables}_PASSWORD`.
     pub(crate) fn new(url: &str, arguments: &ConnectionArguments, variables: &str) -> Result<Self, Failure> {
         let url = if url.contains("://") { url.to_owned() } else { format!("redis://{url}") };
         // Does not use the text of the client's error, which might contain the address with a password.
@@ -107,7 +109,8 @@ impl Site {
         Some(Node { first: integer(first)?, last: integer(last)?, address })
     }
 
-    /// Returns the address of a node that a server has named. If the name has no host, it is the host of this site.
+    /// Returns the address of a node that a server has named. If the name has no host, the address has the host of this
+    /// site.
     pub(super) fn named(&self, (host, port): (String, u16)) -> NodeAddress {
         let own_host = match self.info.addr() {
             ConnectionAddr::Tcp(host, _) | ConnectionAddr::TcpTls { host, .. } => host.as_str(),
@@ -216,8 +219,8 @@ pub(crate) fn sibling(key: &[u8], mark: &str) -> Vec<u8> {
         return marked(key);
     }
     let braced = marked(&[b"{", key, b"}"].concat());
-    // A key that contains a brace cannot be a hash tag. Then the tag is the first number in the same slot. About one
-    // number in 16 000 is in it.
+    // An empty key, or a key that contains `}`, cannot be a hash tag. The tag is then the first number in the slot of
+    // the key. About one number in 16 000 is in this slot.
     let numbered = (0u32..).map(|tag| marked(format!("{{{tag}}}").as_bytes()));
     let mut names = once(braced.clone()).chain(numbered);
     names.find(|name| slot_of(name) == slot_of(key)).unwrap_or(braced)

@@ -156,7 +156,7 @@ fn items_can_have_an_earlier_time() {
     assert_eq!(insert(start + 1000, "ahead"), "*1 #t");
     assert_eq!(
         insert(start + 1001, "far"),
-        "-ERR AT is too far in the future, by more than 1/14 of the window: check the clocks"
+        "-ERR AT is more than 1/14 of the window ahead of the server's clock: check the clocks"
     );
     assert_eq!(insert(start - 5000, "middle"), "*1 #t");
     assert_eq!(insert(start, "now"), "*1 #t");

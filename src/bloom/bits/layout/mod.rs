@@ -1,8 +1,8 @@
 //! The layouts of layers: where the probes of an item are. Every layout is part of the format: add, never edit.
 //!
 //! The engine reads a *line* at once: the probes of an item that are in one line of 64 bytes. In most layouts that is
-//! one probe, at any position of the layer. In a paged layout a line has several, and all lines of an item are in one
-//! *page*.
+//! one probe, at any position of the layer. In a paged layout a line has several probes, and all lines of an item are
+//! in one *page*.
 
 pub mod modulo;
 mod paged;
@@ -25,15 +25,15 @@ pub enum Layout<M = Modulo, P = Prime, S = SchemeLayout> {
     Scattered(Scattered),
     /// A few lines of one page: everbloom's own larger layers.
     Paged(Paged),
-    /// RedisBloom's.
+    /// RedisBloom's layout.
     Modulo(M),
-    /// valkey-bloom's.
+    /// valkey-bloom's layout.
     Prime(P),
-    /// A client's.
+    /// The layout of a client's scheme.
     Scheme(S),
 }
 
-/// A [`Layout`] by reference: copying those of other modules takes as long as a probe.
+/// A [`Layout`] that refers to the layouts of other modules and clients: copying one of them takes as long as a probe.
 pub(in crate::bloom) type LayoutRef<'l> = Layout<&'l Modulo, &'l Prime, &'l SchemeLayout>;
 
 impl Layout {
@@ -63,8 +63,8 @@ impl Layout {
 
 /// The hash and the layout of a layer.
 ///
-/// Those of most layers, everbloom's own hash and layouts, are stored in place. Any other pair is in a box, so that
-/// layers stay small.
+/// MurmurHash3 with one of everbloom's own layouts, the pair of most layers, is stored in place. Any other pair is in a
+/// box, so that layers stay small.
 #[derive(Clone, Debug)]
 pub struct Placement(Pair);
 
@@ -124,12 +124,12 @@ impl Placement {
         }
     }
 
-    /// Returns the block of the allocator, if any.
+    /// Returns the content of the box, a block of the allocator; `None` if the pair is stored in place.
     pub(in crate::bloom) fn block(&self) -> Option<&(Hash, Layout)> {
         if let Pair::Other(pair) = &self.0 { Some(pair) } else { None }
     }
 
-    /// Returns the mutable box, if any, for relocation.
+    /// Returns the mutable box, for relocation; `None` if the pair is stored in place.
     pub(in crate::bloom) fn block_mut(&mut self) -> Option<&mut Box<(Hash, Layout)>> {
         if let Pair::Other(pair) = &mut self.0 { Some(pair) } else { None }
     }
@@ -146,8 +146,8 @@ pub trait Probing<D>: Copy {
     /// The probes of an item in one line.
     type Line: Line;
 
-    /// Lines that an insert reads before its first branch. For most new items a bit of them is clear: with three single
-    /// positions, in seven of eight cases in a full layer.
+    /// Lines that an insert reads before its first branch. They suffice to recognize most new items: in a full layer,
+    /// at least one of three positions is clear in seven of eight cases.
     const LINES_BEFORE_BRANCH: usize = 3;
 
     /// Lines of each layer that a lookup in several layers reads before it branches. In a full layer, three positions
@@ -166,14 +166,14 @@ pub trait Probing<D>: Copy {
         Some(words)
     }
 
-    /// Returns the first `count` lines of the item in a layer of `positions`, in order. `count` is at most
+    /// Returns the first `count` lines of the item in a layer of `positions` positions, in order. `count` is at most
     /// [`line_count`](Self::line_count).
     fn first_lines(self, digest: D, positions: u64, count: u32) -> impl Iterator<Item = Self::Line> + Clone;
 
     /// Returns the number of lines of an item.
     fn line_count(self) -> u32;
 
-    /// Returns the lines of the item in a layer of `positions`, in order.
+    /// Returns the lines of the item in a layer of `positions` positions, in order.
     #[inline(always)]
     fn lines_of(self, digest: D, positions: u64) -> impl Iterator<Item = Self::Line> + Clone {
         self.first_lines(digest, positions, self.line_count())
@@ -188,7 +188,7 @@ pub trait Line: Copy {
     /// Sets the probes of the line. Returns how many of them were clear.
     fn set(self, page: &mut [u64]) -> u32;
 
-    /// Returns a word of the line.
+    /// Returns a word in the memory of the line, to prefetch it.
     fn word(self, page: &[u64]) -> Option<&u64>;
 }
 
@@ -197,8 +197,8 @@ pub trait Line: Copy {
 pub struct Position(pub u64);
 
 impl Position {
-    /// Returns the index of the word with the bit. A position that no array of this machine can have gives an index
-    /// beyond every array.
+    /// Returns the index of the word with the bit. A position beyond the address space gives an index beyond every
+    /// array.
     #[inline(always)]
     fn index(self) -> usize {
         usize::try_from(self.0 / 64).unwrap_or(usize::MAX)
@@ -248,14 +248,14 @@ impl<F: FnMut() -> u64> Iterator for Positions<F> {
     }
 }
 
-/// Position i is the high half of `x * G^i * positions`, with `x = h1 ^ rotl(h2, 29) ^ G`. docs/formats.md specifies it.
+/// The layout of everbloom's own layers below 2 MiB; docs/formats.md specifies it. Position i of an item is the high
+/// half of `x * G^i * positions`, with `x = h1 ^ rotl(h2, 29) ^ G`.
 ///
-/// This is a chain of multiplications instead of double hashing, which has only about positions^2 different probe
-/// sets and exceeds the promised error rate on small filters (Dillinger and Manolios, "Bloom Filters in Probabilistic
+/// The positions are a chain of multiplications. Double hashing has only about positions^2 different probe sets, and so
+/// exceeds the promised error rate on small filters (Dillinger and Manolios, "Bloom Filters in Probabilistic
 /// Verification", 2004).
 ///
-/// `PROBES` is the number of probes if the compiler should know it, which saves an eighth of the instructions;
-/// otherwise 0.
+/// `PROBES` is the number of probes if it is a constant, which saves an eighth of the instructions; otherwise 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scattered<const PROBES: u32 = 0> {
     probes: u8,
@@ -268,7 +268,7 @@ impl Scattered {
         Self { probes }
     }
 
-    /// Returns the same layout for a number of probes that the compiler knows.
+    /// Returns the same layout with its number of probes as the constant `PROBES`.
     #[inline(always)]
     pub(in crate::bloom) const fn with<const PROBES: u32>(self) -> Scattered<PROBES> {
         Scattered { probes: self.probes }
@@ -287,7 +287,7 @@ impl<const PROBES: u32> Scattered<PROBES> {
 impl<const PROBES: u32> Probing<ItemHash> for Scattered<PROBES> {
     type Line = Position;
 
-    /// Uniform over any number of positions, not only powers of two.
+    /// Each position is uniform over all positions, whose number need not be a power of two.
     #[inline(always)]
     fn first_lines(
         self,
@@ -295,8 +295,8 @@ impl<const PROBES: u32> Probing<ItemHash> for Scattered<PROBES> {
         positions: u64,
         left: u32,
     ) -> impl Iterator<Item = Position> + Clone {
-        // The hash of the empty item is 0, which multiplication does not mix. Without the last term its positions
-        // would all be 0, and it would be a false positive in every other filter.
+        // The hash of the empty item is 0, which multiplication does not mix. Without the last term its positions would
+        // all be 0, and it would be a false positive in about half of all full filters.
         let mut word = item.h1 ^ item.h2.rotate_left(29) ^ GOLDEN;
         let next = move || {
             let position = multiply_high(word, positions);

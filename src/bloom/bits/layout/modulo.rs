@@ -5,17 +5,17 @@ use crate::bloom::hash::ItemHash;
 use crate::bloom::limits::LAYER_MAX_BYTES;
 use crate::bloom::number::truncate;
 
-/// Double hashing: position `i` is `(h1 + i * h2) mod 2^64 mod M`.
+/// Double hashing: position `i` is `(h1 + i * h2) mod 2^64 mod M`, where M is the modulus.
 ///
-/// Besides M it keeps parameters that must be saved as they were loaded. They cannot be computed: releases before 2.2
-/// tightened the error rate and rounded the bits differently.
+/// Besides M the struct keeps parameters that must be saved as they were loaded. They cannot be computed: releases
+/// before 2.2 tightened the error rate and rounded the bits differently.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Modulo {
     modulus: Modulus,
     error_rate: f64,
     bits_per_item: f64,
     probes: u16,
-    /// Binary logarithm of M if it is saved as such, else 0.
+    /// Binary logarithm of M if that is saved, else 0.
     exponent: u8,
     written_bits: WrittenBits,
 }
@@ -27,8 +27,8 @@ pub const MODULO_PROBES_MAX: u16 = 2048;
 #[expect(clippy::approx_constant, reason = "RedisBloom's constant has fewer digits than there are")]
 const LN2: f64 = 0.693147180559945;
 
-/// Returns the probes of RedisBloom's layers with this number of bits per item; `None` if there are none or more than
-/// [`MODULO_PROBES_MAX`].
+/// Returns the number of probes that RedisBloom gives a layer with this number of bits per item; `None` if it is 0 or
+/// above [`MODULO_PROBES_MAX`].
 #[must_use]
 pub fn probes_for(bits_per_item: f64) -> Option<u16> {
     let probes = u16::try_from(truncate((LN2 * bits_per_item).ceil())).ok()?;
@@ -38,9 +38,9 @@ pub fn probes_for(bits_per_item: f64) -> Option<u16> {
 /// The value that is saved as the bits of a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WrittenBits {
-    /// M.
+    /// The modulus M.
     Modulus,
-    /// The bits of the array. M is a power of two and may be smaller.
+    /// The number of bits of the array. M is a power of two and may be smaller.
     Array,
     /// 0: releases before 2.2 omitted the field for powers of two.
     Zero,
@@ -50,7 +50,8 @@ impl Modulo {
     /// Largest number of items and largest capacity: the largest integer of a reply.
     pub const ITEMS_MAX: u64 = u64::MAX >> 1;
 
-    /// Returns the layout of a new layer whose array has `array_bits` bits; `None` if M would not be a valid modulus.
+    /// Returns the layout of a new layer whose array has `array_bits` bits; `None` if the modulus or the number of
+    /// probes would be invalid.
     pub(in crate::bloom) fn of_new_layer(
         error_rate: f64,
         bits_per_item: f64,
@@ -77,7 +78,7 @@ impl Modulo {
         self.error_rate
     }
 
-    /// Returns the binary logarithm of the modulus if it is saved as such, else 0.
+    /// Returns the binary logarithm of the modulus if that is saved, else 0.
     #[must_use]
     pub fn exponent(&self) -> u8 {
         self.exponent
@@ -152,7 +153,7 @@ impl LayerParameters {
         }
     }
 
-    /// Returns the bits of the layer as BF.DEBUG shows them: of the array, or 2^exponent if the bits are not saved.
+    /// Returns the number of bits that BF.DEBUG shows for the layer: `size_bits`, or 2^exponent if that is 0.
     #[must_use]
     pub fn shown_bits(&self) -> u64 {
         let modulus = u32::try_from(self.exponent).ok().and_then(|exponent| 1u64.checked_shl(exponent));

@@ -1,7 +1,8 @@
-//! Probes in a few distinct lines of one page: layers of 2 MiB and more.
+//! The layout of everbloom's own layers of 2 MiB and more: the probes of an item are in a few distinct lines of one
+//! page.
 //!
 //! On a large layer the cost of a probe is a page walk and a cache miss, not arithmetic. So an item's probes are
-//! confined to a few lines of one page. Part of the format; docs/formats.md specifies it.
+//! confined to a few lines of one page. The layout is part of the format; docs/formats.md specifies it.
 
 use super::{Line, Probing, set_bit};
 use crate::bloom::hash::ItemHash;
@@ -15,7 +16,7 @@ const LINE_WORDS: usize = 8;
 pub const PAGE_WORDS: usize = LINE_WORDS * PAGE_LINES;
 /// Bits of a line of 64 bytes.
 pub const LINE_BITS: u64 = 512;
-/// Bits of a page of such lines: 4 KiB.
+/// Bits of a page of 4 KiB.
 pub const PAGE_BITS: u64 = LINE_BITS * PAGE_LINES as u64;
 /// Most probes in one line: one 64-bit word gives seven positions of nine bits.
 pub const LINE_PROBES_MAX: u32 = 7;
@@ -34,12 +35,15 @@ const LINE_MULTIPLIERS: [u64; LINES_MAX as usize] = [
     0x5be0_cd19_137e_2179,
 ];
 
-/// A few lines of one page. The probes are split over the lines evenly; the first lines have one more.
+/// The layout of probes in a few lines of one page. The probes are split evenly over the lines. If the division has a
+/// remainder, the first lines have one probe more.
 ///
-/// `PER_LINE` is the number of probes of each line, if the compiler is to know it. It then needs no loop over the
-/// probes of a line, which would take as long as the probes.
+/// `PER_LINE` is the number of probes that every line has, as a constant for the code that probes; it is 0 in a stored
+/// layout. With the constant the compiler needs no loop over the probes of a line. The loop would take as long as the
+/// probes.
 ///
-/// The struct has three bytes because every layer has one; the division of probes by lines is done once.
+/// The struct has only three bytes, because every layer has one. It has the quotient and the remainder of probes by
+/// lines, so that no probe divides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Paged<const PER_LINE: u32 = 0> {
     lines: u8,
@@ -61,7 +65,7 @@ impl Paged {
         self.lines
     }
 
-    /// Returns the number of probes that every line has.
+    /// Returns the number of probes that every line has; the first lines may have one more.
     #[must_use]
     pub const fn per_line(self) -> u8 {
         self.per_line
@@ -73,7 +77,7 @@ impl Paged {
         self.lines as u32 * self.per_line as u32 + self.lines_with_one_more as u32
     }
 
-    /// Returns the same layout for a number of probes per line that the compiler knows.
+    /// Returns the same layout with its number of probes per line as the constant `PER_LINE`.
     #[inline(always)]
     pub(in crate::bloom) const fn with<const PER_LINE: u32>(self) -> Paged<PER_LINE> {
         let Self { lines, per_line, lines_with_one_more } = self;
@@ -156,7 +160,7 @@ struct PageLines<const PER_LINE: u32> {
     multipliers: std::slice::Iter<'static, u64>,
     /// The number of lines that were returned.
     number: u32,
-    /// The number of lines, the first ones, with one probe more.
+    /// How many lines, from the first one on, have one probe more.
     with_one_more: u32,
     /// The index of the next line in the page, modulo the lines of a page.
     line: u64,
@@ -204,7 +208,7 @@ pub struct PageLine<const PER_LINE: u32> {
 
 impl<const PER_LINE: u32> Line for PageLine<PER_LINE> {
     /// Reads all probes: a branch on a bit of a half-full line would be mispredicted half the time and would cost more
-    /// than all the rest.
+    /// than reading all probes.
     #[inline(always)]
     fn look(self, page: &[u64]) -> u64 {
         let Some(words) = page.as_chunks().0.get(self.number) else { return 0 };

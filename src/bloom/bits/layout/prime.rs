@@ -6,8 +6,8 @@ use crate::bloom::hash::ItemHash;
 /// The modulus of the positions after the second: the largest prime below 2^64.
 const PRIME: u64 = 0xFFFF_FFFF_FFFF_FFC5;
 
-/// Double hashing over a prime. The positions are `h1`, `h2`, then `h1 + i * h2` modulo 2^64 and modulo the largest
-/// prime below that, each modulo the number of bits.
+/// Double hashing over a prime. The first two positions are `h1` and `h2`. Position `i` from 2 on is `h1 + i * h2`
+/// modulo 2^64, and that modulo the largest prime below 2^64. Each is reduced modulo the number of bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prime {
     probes: u32,
@@ -33,8 +33,8 @@ impl Prime {
         self.probes
     }
 
-    /// Checks that a layer of `size_bits` bits can have this layout. The formula gives fewer probes than bits for any
-    /// error rate.
+    /// Checks that a layer of `size_bits` bits can have this layout. valkey-bloom's formula gives no more probes than
+    /// bits for any error rate.
     ///
     /// # Errors
     /// The rule that is broken.
@@ -52,7 +52,7 @@ impl Probing<ItemHash> for Prime {
     #[inline(always)]
     fn first_lines(self, item: ItemHash, _: u64, left: u32) -> impl Iterator<Item = Position> + Clone {
         let ItemHash { h1, h2 } = item;
-        // Knows the next two words, so that no probe has to test which one it is.
+        // The closure keeps the next two words, so that no probe has to test whether it is one of the first two.
         let (mut word, mut after, mut sum) = (h1, h2, h1.wrapping_add(h2));
         let next = move || {
             let position = self.modulus.remainder(word);
@@ -167,8 +167,8 @@ mod tests {
         fn any_number_has_the_remainder_of_a_division(
             number in any::<u64>(), divisor in 1..=Modulus::MAX, shift in 0u32..63, factor in any::<u64>(),
         ) {
-            // The divisor is shifted so that every magnitude occurs. The numbers are multiples, for which an estimate
-            // could be off by one.
+            // The divisor is shifted so that every magnitude occurs. The numbers include a multiple and its
+            // predecessor, for which an estimate could be off by one.
             let divisor = (divisor >> shift).max(1);
             let modulus = Modulus::new(divisor).unwrap();
             let multiple = factor % (u64::MAX / divisor).max(1) * divisor;

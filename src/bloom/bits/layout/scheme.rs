@@ -52,7 +52,7 @@ impl SchemeLayout {
 impl Probing<SchemeHash> for SchemeLayout {
     type Line = Position;
 
-    /// The order is that of the client's code.
+    /// The positions are in the order of the client's code.
     #[inline(always)]
     fn first_lines(self, item: SchemeHash, _: u64, left: u32) -> impl Iterator<Item = Position> + Clone {
         let Self { parameters: SchemeParameters { shift, .. }, modulus } = self;

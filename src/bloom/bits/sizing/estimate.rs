@@ -1,4 +1,4 @@
-//! Estimates from the fill of a layer: its distinct items and its current error rate; and what they will be when it is
+//! Estimates of the distinct items and the error rate of a layer: the current ones from its fill, and those when it is
 //! full.
 //!
 //! The functions are for independent probes at any position, the methods of [`LayerShape`] for everbloom's own layouts.
@@ -34,8 +34,8 @@ pub fn deviation(items: f64, positions: u64, probes: u32) -> f64 {
     ((libm::expm1(load) - load) * positions).sqrt() / probes
 }
 
-/// Returns the logarithm of the share of clear positions, of which there is at least one. `log1p` is exact for a sparse
-/// layer. O(1).
+/// Returns the logarithm of the share of clear positions. A full layer counts as one with a single clear position.
+/// `log1p` is exact for a sparse layer. O(1).
 fn ln_clear(set_bits: u64, positions: u64) -> f64 {
     let set_bits = set_bits.min(positions.saturating_sub(1));
     libm::log1p(-(set_bits as f64 / positions.max(1) as f64))
@@ -53,10 +53,10 @@ pub fn error_rate_now(fill: f64, probes: u32) -> f64 {
     libm::pow(fill, probes.into())
 }
 
-/// Returns the estimated number of distinct items in a client's array of `size_bits` bits, `set_bits` of which are
-/// set: -(m / k) ln(1 - X / m) (Swamidass and Baldi, "Mathematical correction for fingerprint similarity measures",
-/// 2007; Guava's `approximateElementCount` and Redisson's `count` use the same formula). It becomes the item count of
-/// a filter.
+/// Returns the estimated number of distinct items in a client's array of `size_bits` bits, `set_bits` of which are set:
+/// -(m / k) ln(1 - X / m) (Swamidass and Baldi, "Mathematical correction for fingerprint similarity measures", 2007;
+/// Guava's `approximateElementCount` and Redisson's `count` use the same formula). The item count of an imported filter
+/// begins with it.
 ///
 /// A full array gives no estimate, so it counts as one with a single clear bit. O(1).
 #[must_use]
@@ -142,9 +142,9 @@ impl LayerShape {
         }
     }
 
-    /// Returns the current error rate of a layer from its set bits. In pages it is the mixture over the loads of pages
-    /// and lines, but at least `fill^probes`, the rate of equally full pages: at the lowest loads the mixture is lost
-    /// in rounding. O(1), some microseconds.
+    /// Returns the current error rate of a layer from its set bits. In a paged layer it is the mixture over the loads
+    /// of pages and lines, but at least `fill^probes`, the rate of equally full pages: at the lowest loads the mixture
+    /// is lost in rounding. O(1), some microseconds.
     #[must_use]
     pub fn error_rate_now(&self, set_bits: u64) -> f64 {
         let equal = error_rate_now(fill(set_bits, self.positions), self.probes);
@@ -184,7 +184,8 @@ pub fn added_anywhere(items: u64, positions: u64, probes: u32) -> f64 {
     added_items(items as f64 * unit, probes) / unit
 }
 
-/// Returns the expected number of times that an item sets a given position, if its probes are at any position.
+/// Returns the negative logarithm of the probability that an item misses a given position, if its probes are at any
+/// position.
 fn unit_of(positions: u64, probes: u32) -> f64 {
     -f64::from(probes.max(1)) * libm::log1p(-1.0 / positions.max(2) as f64)
 }

@@ -34,10 +34,10 @@ pub struct LayerShape {
 impl LayerShape {
     /// Returns the smallest shape that keeps `error_rate` with `capacity_items` distinct items.
     ///
-    /// Rates below [`LAYER_ERROR_RATE_MIN`] are sized as that rate, rates
-    /// above `1 - 2^-20` as that one. A shape for more items is never smaller. A shape for a lower rate is never
-    /// smaller within one layout, and at most 1.3 % smaller if it has more lines. O(1), no allocation; measured at 1
-    /// to 16 us for a scattered layer and 10 to 90 us for a paged one.
+    /// A rate below [`LAYER_ERROR_RATE_MIN`] is sized as that rate, and a rate above `1 - 2^-20` as `1 - 2^-20`. A
+    /// shape for more items is never smaller. A shape for a lower rate is never smaller within one layout, and at most
+    /// 1.3 % smaller if it has more lines. O(1), no allocation; measured at 1 to 16 us for a scattered layer and 10 to
+    /// 90 us for a paged one.
     #[must_use]
     pub fn sized(capacity_items: u64, error_rate: f64) -> Self {
         let demand = Demand::new(capacity_items, error_rate);
@@ -62,7 +62,7 @@ impl LayerShape {
     /// Returns the layout.
     #[must_use]
     pub fn layout(&self) -> Layout {
-        // A valid shape has no more probes.
+        // A valid shape has at most `PROBES_MAX` probes.
         let probes = u8::try_from(self.probes).unwrap_or(u8::MAX);
         match self.lines {
             0 => Layout::Scattered(Scattered::new(probes)),
@@ -98,7 +98,7 @@ impl LayerShape {
 /// The requirements of a layer: the number of items and the error rate.
 #[derive(Clone, Copy, Debug)]
 struct Demand {
-    /// The counted items at its capacity, which exclude false positives.
+    /// The counted items of a full layer. False positives are not counted.
     items: f64,
     /// The error rate to keep with these items.
     rate: f64,
@@ -113,8 +113,8 @@ impl Demand {
         Self { items: capacity_items.max(1) as f64, rate, lines: lines_by_rate(rate) }
     }
 
-    /// Returns the numbers of probes among which the smallest layer is found. The best number is `log2(1/rate)` for
-    /// an ideal layer (Bloom, 1970), and a few fewer for unevenly loaded lines.
+    /// Returns a range of numbers of probes, one of which gives the smallest layer. The best number is `log2(1/rate)`
+    /// for an ideal layer (Bloom, 1970), and a few fewer for unevenly loaded lines.
     fn probe_candidates(&self, most: u32) -> RangeInclusive<u32> {
         let ideal = truncate(-libm::log2(self.rate));
         let ideal = u32::try_from(ideal).unwrap_or(u32::MAX).min(most);
@@ -132,8 +132,9 @@ pub fn sized_rate(error_rate: f64) -> f64 {
 /// Largest error rate that a layer is sized for: the logarithm of a higher one is lost in rounding.
 const RATE_MAX: f64 = 1.0 - 1.0 / (1u64 << 20) as f64;
 
-/// The fewest lines with which a layer is at most about 1.2 % larger than a scattered one, down to 5e-7. Below that
-/// an item has many probes, and one more line costs little.
+/// Each number of lines per item, with the lowest error rate for which it is used. Down to 5e-7 it is the fewest lines
+/// with which a layer is at most about 1.2 % larger than a scattered one. Below that an item has many probes, and one
+/// more line costs little.
 const LINES_BY_RATE: [(f64, u8); 8] =
     [(0.05, 1), (3.5e-3, 2), (5e-4, 3), (5e-5, 4), (5e-6, 5), (5e-7, 6), (1e-7, 7), (0.0, 8)];
 

@@ -1,5 +1,5 @@
-//! Sizes of paged layers, which confine an item to a few lines of one page: [`PageModel`] gives the error rate at a load,
-//! and [`solve`] finds the load with the required error rate.
+//! Sizes of paged layers, which confine an item to a few lines of one page. [`PageModel`] gives the error rate at a
+//! load, and [`solve`] finds the load with the required error rate.
 //!
 //! Pages and lines are not equally loaded, and heavily loaded lines raise the error rate more than lightly loaded
 //! ones lower it. So the error rate is a mixture over the loads (Putze, Sanders and Singler, "Cache-, Hash- and
@@ -35,8 +35,8 @@ fn model(demand: &Demand, probes: u32) -> PageModel {
     PageModel::new(probes, demand.lines)
 }
 
-/// Returns the number of probes with the lowest rate, relative to its permitted rate, at about the final load. It is
-/// mostly the best number; then one evaluation rules out each of the others.
+/// Returns the number of probes whose error rate at about the final load is lowest in proportion to the rate that
+/// [`model_rate`] permits. This is mostly the best number of all. If so, one evaluation rules out each of the others.
 fn most_promising(demand: &Demand, candidates: impl Iterator<Item = u32> + Clone) -> Option<u32> {
     let load = array_load(demand.rate, candidates.clone().max()?);
     let share = |probes| model(demand, probes).error_rate(load) / model_rate(demand, probes);
@@ -47,32 +47,32 @@ fn most_promising(demand: &Demand, candidates: impl Iterator<Item = u32> + Clone
 }
 
 /// Returns whether a layer with `probes` probes certainly exceeds its rate when it has counted `load` items per page.
-/// It has at least as many added items, so one evaluation of the rate is enough; finding the load exactly takes about
-/// fifteen.
+/// Such a layer has at least `load` added items per page, so one evaluation of the rate is enough. To find the load
+/// exactly takes about fifteen.
 fn is_worse(load: f64, demand: &Demand, probes: u32) -> bool {
     // Much more than the rounding of either rate.
     const MARGIN: f64 = 1.0 + 1e-6;
     load > 0.0 && model(demand, probes).error_rate(load) > model_rate(demand, probes) * MARGIN
 }
 
-/// Returns the rate of the model at which a layer keeps the required rate; see [`PROGRESSION`].
+/// Returns the error rate of the model at which a real layer keeps the required rate; see [`PROGRESSION`].
 fn model_rate(demand: &Demand, probes: u32) -> f64 {
     demand.rate * (1.0 - libm::pow(f64::from(probes) / PROGRESSION, 3.0))
 }
 
-/// Returns the items per page of a layer without pages when it reaches `rate`.
+/// Returns the items per [`PAGE_BITS`] bits at which a layer without pages reaches `rate`.
 fn array_load(rate: f64, probes: u32) -> f64 {
     let k = f64::from(probes);
     let fill = libm::exp(libm::log(rate) / k);
     -libm::log1p(-fill) * PAGE_BITS as f64 / k
 }
 
-/// Returns the added items per page when the layer reaches its rate.
+/// Returns the added items per page at which a layer reaches its rate.
 fn load_at(demand: &Demand, probes: u32) -> f64 {
     let (k, rate) = (f64::from(probes), model_rate(demand, probes));
     let fill = libm::exp(libm::log(rate) / k);
     let error_rate = |load| model(demand, probes).error_rate(load);
-    // A paged layer takes a few percent less than this.
+    // A paged layer takes a few percent fewer items than this.
     let ideal = array_load(rate, probes);
     let (mut load, mut excess) = (ideal, libm::log(error_rate(ideal) / rate));
     // d ln rate / d ln load of the layer without pages.
@@ -91,14 +91,14 @@ fn load_at(demand: &Demand, probes: u32) -> f64 {
     load
 }
 
-/// Returns the counted items per page when the layer reaches its rate: without the false positives.
+/// Returns the counted items per page at which a layer reaches its rate: the added ones without the false positives.
 fn counted_load(demand: &Demand, probes: u32) -> f64 {
     let load = load_at(demand, probes);
     let model = model(demand, probes);
     load * (1.0 - mean_rate(|part| model.error_rate(load * part)))
 }
 
-/// Returns the mean of a rate over all shares of the items from 0 to 1.
+/// Returns the mean of `rate_at` over its argument from 0 to 1: a share of the items.
 pub(super) fn mean_rate(rate_at: impl Fn(f64) -> f64) -> f64 {
     let shares = GAUSS_LEGENDRE.iter().map(|(node, weight)| {
         let (before, after) = ((1.0 - node) / 2.0, (1.0 + node) / 2.0);
@@ -116,11 +116,14 @@ const GAUSS_LEGENDRE: [(f64, f64); 4] = [
     (0.960_289_856_497_536, 0.101_228_536_290_376),
 ];
 
-/// The model assumes that the loads of an item's lines are independent. The lines are an arithmetic progression with
-/// an odd step. With 1, 2, 4 or 8 lines, two lines of a page share as many items as independent ones. With other
-/// numbers they share fewer, which lowers the rate by up to 0.4 %. With eight lines and many probes the measured rate
-/// is above that of the model: by 1.0 +- 0.3 % at 39 probes and 1.7 +- 0.5 % at 48 (200 and 400 layers of 2 MiB).
-/// This allowance grows with the cube of the probes: 1.4 % and 2.7 % there, 0.01 % at 7 probes.
+/// The number of probes at which the allowance for the model's error would be the whole rate. The allowance is the
+/// share `(probes / PROGRESSION)^3` of the rate.
+///
+/// The model assumes that the loads of an item's lines are independent. The lines are an arithmetic progression with an
+/// odd step. With 1, 2, 4 or 8 lines, two lines of a page share as many items as independent ones. With other numbers
+/// they share fewer, which lowers the rate by up to 0.4 %. With eight lines and many probes the measured rate is above
+/// that of the model: by 1.0 +- 0.3 % at 39 probes and 1.7 +- 0.5 % at 48 (200 and 400 layers of 2 MiB). The allowance
+/// is 1.4 % and 2.7 % there, and 0.01 % at 7 probes.
 const PROGRESSION: f64 = 160.0;
 
 /// Secant steps that suffice for every rate and number of lines; four suffice for most.
@@ -171,12 +174,13 @@ impl PageModel {
         rate
     }
 
-    /// Returns the probability that an item of a page sets a given position of it.
+    /// Returns the probability that an item of a page sets a given position of the page.
     pub(super) fn hit_rate(self) -> f64 {
         self.lines_hitting(1.0 - 1.0 / LINE_BITS as f64) / PAGE_LINES as f64
     }
 
-    /// Returns the expected number of lines of an item in which a probe is outside the share `missing` of the line.
+    /// Returns the expected number of lines of an item in which at least one probe is outside the share `missing` of
+    /// the line's positions.
     fn lines_hitting(self, missing: f64) -> f64 {
         let hitting = |probes: u32, lines: u32| f64::from(lines) * (1.0 - power_of(missing, probes));
         hitting(self.per_line, self.lines - self.lines_with_one_more)
@@ -193,7 +197,8 @@ impl PageModel {
 /// The probability that all probes of a line are set, for equally spaced numbers of items of its page.
 struct LineWalk {
     coefficients: &'static [f64; TERMS],
-    /// For each number of positions: the share of items that miss them, to the power of the number of items.
+    /// For each number of given positions of the line: the probability that all items of the page miss them, which is
+    /// the share of items that miss them to the power of the number of items.
     powers: [Geometric; TERMS],
 }
 
@@ -257,8 +262,8 @@ const LIGHT_ITEMS_MAX: u32 = 580;
 const STEP: f64 = 0.75;
 /// Points below the mean: 7.5 standard deviations.
 const POINTS_BELOW: u32 = 10;
-/// The number of points. They reach 10.5 standard deviations above the mean: at the lowest rates the pages that
-/// matter most are 2 above it.
+/// The number of points. They reach 10.5 standard deviations above the mean: at the lowest rates the pages that matter
+/// most are 2 standard deviations above it.
 const POINTS: u32 = 25;
 
 /// A power whose exponent grows in equal steps.

@@ -75,7 +75,7 @@ fn items_at(positions: u64, probes: u32, rate: f64) -> f64 {
     counted_items(fill, probes) / (-libm::log1p(-1.0 / positions) * k)
 }
 
-/// Returns the error rate of a layer with `items` added items, by the same expansion.
+/// Returns the error rate of a layer with `items` added items, by the expansion of [`items_at`].
 pub(super) fn rate(positions: u64, probes: u32, items: f64) -> f64 {
     let (positions, k) = (positions as f64, f64::from(probes));
     let fill = -libm::expm1(items * k * libm::log1p(-1.0 / positions));
@@ -103,8 +103,8 @@ fn fill_variance(fill: f64, positions: f64) -> f64 {
 /// set.
 ///
 /// An ideal layer has `-ln(1 - fill)` added items in these units, but does not count false positives. After `t` added
-/// items the share `(1 - e^-t)^probes` of the next items is a false positive. The integral of the rest is the sum of
-/// `fill^i / i` for i from 1 to `probes`, the first terms of the logarithm's series.
+/// items the share `(1 - e^-t)^probes` of the next items is a false positive. The integral of the counted share is the
+/// sum of `fill^i / i` for i from 1 to `probes`, the first terms of the logarithm's series.
 pub(super) fn counted_items(fill: f64, probes: u32) -> f64 {
     let (mut sum, mut power) = (0.0, 1.0);
     for i in 1..=probes {
@@ -130,7 +130,7 @@ pub(super) fn added_items(counted: f64, probes: u32) -> f64 {
     added.min(ADDED_MAX)
 }
 
-/// Steps that suffice up to [`ADDED_MAX`].
+/// Newton steps that suffice up to [`ADDED_MAX`].
 const STEPS_MAX: u32 = 64;
-/// Number of added items at which nearly every position is set.
+/// The number of added items, in units of `positions / probes`, at which nearly every position is set.
 pub(super) const ADDED_MAX: f64 = 32.0;

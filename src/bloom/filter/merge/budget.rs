@@ -6,11 +6,12 @@ use crate::bloom::filter::Filter;
 use crate::bloom::filter::policy::{BITS_SHARE, Growth, Promise};
 use crate::bloom::table::Table;
 
-/// The factor by which a computed error rate may exceed the promise: expected numbers of entries and rounding.
+/// The factor by which a computed error rate may exceed the promise, because it comes from expected numbers of entries
+/// and from rounded numbers.
 const TOLERANCE: f64 = 1.0 + 1.0 / 64.0;
 
-/// Returns the sum of the error rates of layers: the rate when full of layer `open`, the current rate of the others.
-/// O(layers).
+/// Returns the sum of the error rates of layers. Layer `open` counts with its rate when full, the others with their
+/// current rate. O(layers).
 pub(super) fn spent(layers: &[Contents<'_>], open: Option<usize>) -> f64 {
     let rate = |(number, layer): (usize, &Contents<'_>)| {
         if Some(number) == open { layer.full_error_rate() } else { layer.error_rate() }
@@ -25,23 +26,24 @@ impl Promise {
         rate <= self.error_rate * TOLERANCE
     }
 
-    /// Returns the highest error rate over the whole life of a filter whose layers have `spent`: with the table that
-    /// follows if the filter grows.
+    /// Returns the highest error rate over the whole life of a filter whose layers have spent `spent`. It includes the
+    /// rate of the table that follows if the filter can grow.
     pub(super) fn rate_with_growth(&self, spent: f64) -> f64 {
         if self.growth.is_fixed_size() { spent } else { spent + self.table_error_rate() }
     }
 
-    /// Returns the same if another part takes all new items: a table, or a layer with a quarter of the promise.
+    /// Returns the highest error rate over the whole life of a filter whose layers have spent `spent`, if another part
+    /// takes all new items: a table, or a layer with a quarter of the promise.
     pub(super) fn rate_with_next_part(&self, spent: f64) -> f64 {
         spent + self.error_rate * (1.0 - BITS_SHARE)
     }
 
-    /// Returns the error rate of a new last layer.
+    /// Returns the error rate of a new last layer: the rest of the promise, at least a quarter of it.
     pub(super) fn next_layer_error_rate(&self, spent: f64) -> f64 {
         (self.error_rate - spent).max(self.error_rate * (1.0 - BITS_SHARE))
     }
 
-    /// Returns the error for a merged filter with this rate. With a promise of `needed` it would be accepted.
+    /// Returns the error for a merged filter with this rate. The merge would be accepted with a promise of `needed`.
     pub(super) const fn refusal(&self, rate: f64, needed: f64) -> MergeError {
         MergeError::ErrorRate { rate, promised: self.error_rate, needed }
     }
@@ -75,7 +77,8 @@ impl Filter {
         Some(if promise.permits(rate) { promise.error_rate } else { rate })
     }
 
-    /// Returns whether the filter is worse with this error rate than it may become now. O(layers).
+    /// Returns whether `rate` exceeds the highest error rate that the filter can reach without the merge; true if that
+    /// has no bound. O(layers).
     pub(super) fn is_worse_with(&self, rate: f64) -> bool {
         self.error_rate_max().is_none_or(|before| rate > before * TOLERANCE)
     }

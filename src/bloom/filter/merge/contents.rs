@@ -30,8 +30,8 @@ impl<'f> Contents<'f> {
     pub(super) fn of(layer: &'f Layer) -> Self {
         let counts = layer.counts();
         let contents = Self { shape: layer, set_bits: counts.set_bits, items: counts.items };
-        // A merge or chunks set bits without counting items. So the count is exact if it explains the fill, together
-        // with the items that were false positives when they were added, and so were not counted.
+        // A merge or chunks set bits without counting items. So the count is exact only if it explains the fill. Items
+        // that were false positives when they were added were not counted, so they are added to the count first.
         let by_fill = contents.items_by_fill(counts.set_bits);
         let (positions, probes) = (layer.positions(), layer.layout().probes());
         let noise = 1.0 + DEVIATIONS * deviation(by_fill as f64, positions, probes);
@@ -39,7 +39,7 @@ impl<'f> Contents<'f> {
         Self { items: if is_counted { counts.items } else { by_fill }, ..contents }
     }
 
-    /// Returns the same contents of another layer of the same shape.
+    /// Returns the same contents with `shape`, another layer of the same shape.
     pub(super) const fn of_shape<'s>(&self, shape: &'s Layer) -> Contents<'s> {
         Contents { shape, set_bits: self.set_bits, items: self.items }
     }
@@ -97,8 +97,8 @@ impl<'f> Contents<'f> {
         whole(((1.0 - clear) * positions).ceil())
     }
 
-    /// Returns the items of both together, with `set_bits` set bits: the estimate from the fill, at least the
-    /// larger number of both and at most their sum.
+    /// Returns the items of both together, with `set_bits` set bits: the estimate from the fill, at least the larger of
+    /// both numbers of items and at most their sum.
     pub(super) fn items_with(&self, other: &Self, set_bits: u64) -> u64 {
         let least = self.items.max(other.items);
         let most = self.items.saturating_add(other.items);
@@ -152,9 +152,9 @@ pub(super) struct ShapeIndex<'f>(HashMap<ByShape<'f>, Group>);
 /// The layers of one shape.
 #[derive(Debug, Default)]
 struct Group {
-    /// The number of set bits and the index of each.
+    /// The number of set bits and the index of each layer.
     by_set_bits: BTreeSet<(u64, usize)>,
-    /// The index of each, and the first word of its bits.
+    /// The index of each layer, and the first word of its bits.
     first_words: Vec<(usize, u64)>,
     /// The largest number of set bits whose estimated items are within the capacity.
     most_set_bits: OnceCell<u64>,
@@ -190,7 +190,7 @@ impl<'f> ShapeIndex<'f> {
         }
     }
 
-    /// Returns the layers of the same shape, those with the fewest set bits first.
+    /// Returns the indices of the layers of the same shape, those with the fewest set bits first.
     pub(super) fn emptiest(&self, contents: &Contents<'f>) -> impl Iterator<Item = usize> {
         let group = self.group(contents);
         group.into_iter().flat_map(|group| group.by_set_bits.iter().map(|(_, number)| *number))

@@ -31,7 +31,7 @@ pub enum MergeError {
     #[error(transparent)]
     Reserve(#[from] ReserveError),
     /// The destination cannot have bits or entries with the hash or the shape of those of a source.
-    #[error("the destination cannot take what a source has")]
+    #[error("a source does not fit the destination")]
     Mismatch,
     /// The destination, or a layer of it, would exceed its capacity.
     #[error("the destination would exceed its capacity")]

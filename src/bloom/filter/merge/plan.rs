@@ -13,8 +13,8 @@ use crate::bloom::memory::Memory;
 use crate::bloom::outcome::{ByteLimit, ReserveError};
 use crate::bloom::table::Table;
 
-/// Largest layer, in bits, that is compared with a source's layer although both certainly fit: reading 4 MiB takes less
-/// than a millisecond. A larger one is read only when it is merged, and its set bits are estimated until then.
+/// Largest layer, in bits, that the plan compares with a source's layer even if both certainly fit: reading 4 MiB takes
+/// less than a millisecond. A larger one is read only when it is merged, and its set bits are estimated until then.
 const COMPARED_MAX_BITS: u64 = 32 << 20;
 
 /// Most words that are compared to find a layer with many common items. The first two layers are compared whatever
@@ -35,12 +35,12 @@ pub(super) enum Appends {
 /// What becomes of the destination's last layer when others are appended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum LastLayer {
-    /// It stays the last one and takes the new items.
+    /// The last layer stays the last one and takes the new items.
     #[default]
     Kept,
-    /// The appended layers follow it. Another part takes the new items.
+    /// The appended layers follow the last layer. Another part takes the new items.
     Closed,
-    /// It is empty, and the appended layers replace it. Another part takes the new items.
+    /// The last layer is empty, and the appended layers replace it. Another part takes the new items.
     Replaced,
 }
 
@@ -51,7 +51,7 @@ pub(super) struct MergePlan<'s> {
     pub(super) unions: Vec<(usize, &'s Layer)>,
     /// The layers to add to the destination.
     pub(super) added: Vec<Layer>,
-    /// The last layer of the destination.
+    /// What becomes of the last layer of the destination.
     pub(super) last: LastLayer,
 }
 
@@ -140,9 +140,9 @@ impl<'f, 's: 'f> Planner<'f, 's> {
         Ok(())
     }
 
-    /// Returns the number of the layer that a source's layer is merged into, and its set bits after that; `None` if
-    /// the source's layer is appended. It is the layer with the same number, because equal filters grow alike;
-    /// otherwise the one with the fewest set bits. If neither fits, it is one with many common items.
+    /// Returns the number of the layer that a source's layer is merged into, and its set bits after that; `None` if the
+    /// source's layer is appended. The target is the layer with the same number if it fits, because equal filters grow
+    /// alike; otherwise the layer with the fewest set bits. If neither fits, it is one with many common items.
     fn target_of(&self, from: &Contents<'f>, number: usize) -> Result<Option<(usize, u64)>, MergeError> {
         let same_number = self.filter.layers().get(number).filter(|layer| layer.has_shape_of(from.shape));
         let numbers = || same_number.map(|_| number).into_iter().chain(self.index.emptiest(from));
@@ -222,7 +222,7 @@ impl<'f, 's: 'f> Planner<'f, 's> {
         Ok(())
     }
 
-    /// Sets the footprint to one with another layer: checks its limits and reserves memory for the list of layers.
+    /// Sets the footprint, which includes another layer. Checks its limits, and reserves memory in the lists of layers.
     fn extend(&mut self, footprint: Footprint, limit: &dyn ByteLimit) -> Result<(), ReserveError> {
         self.footprint = footprint;
         footprint.check(limit)?;
@@ -230,11 +230,11 @@ impl<'f, 's: 'f> Planner<'f, 's> {
         reserved.map_err(|_| ReserveError::OutOfMemory)
     }
 
-    /// Returns the plan, after a check of the error rate over the whole life of the destination, whose table will reach
-    /// at most `table_rate`; `None` if it has none after the merge. O(layers).
+    /// Returns the plan, after a check of the error rate over the whole life of the destination. `table_rate` is the
+    /// highest error rate that its table will reach; `None` if it has no table after the merge. O(layers).
     ///
     /// A layer that takes no more items counts with its current error rate. The last layer of a filter without a table
-    /// counts with its rate when full. If the promise does not permit that, another part takes the new items.
+    /// counts with its rate when full. If the promise does not permit that rate, another part takes the new items.
     ///
     /// # Errors
     /// [`MergeError`].
@@ -251,7 +251,7 @@ impl<'f, 's: 'f> Planner<'f, 's> {
         if table_rate.is_some() || !has_added {
             let (rate, needed) = match table_rate {
                 Some(of_table) => {
-                    // An imported filter promises nothing of the client's bits.
+                    // An imported filter promises nothing about the client's bits.
                     let is_import = !has_added && self.filter.policy().promise().is_none();
                     let rate = if is_import { of_table } else { closed + of_table };
                     (rate, rate / BITS_SHARE)

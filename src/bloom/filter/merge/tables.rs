@@ -43,8 +43,9 @@ impl Filter {
         Some((table, self.next_table_hash()))
     }
 
-    /// Returns the parameters of a new filter for the entries of several, if all sources are tables: it promises the
-    /// sum of their error rates.
+    /// Returns the parameters of a new filter for the entries of all sources; `None` unless all sources are tables. The
+    /// filter promises the sum of their error rates, at most [`TABLES_ERROR_RATE_MAX`] unless the first source promises
+    /// more.
     pub(super) fn spec_of_tables(sources: &[&Self]) -> Option<FilterSpec> {
         let first = sources.first()?;
         let promises = sources.iter().map(|source| {
@@ -68,8 +69,8 @@ impl Filter {
         Some(FilterSpec { policy: first.policy.with_promise(promise), hash: first.hash() })
     }
 
-    /// Returns a table with the entries of this filter's and of all sources; `None` if the sources add nothing.
-    /// `layers` is the footprint of the layers beside it. O(entries).
+    /// Returns a table with the entries of this filter and of all sources; `None` if the sources add nothing. `layers`
+    /// is the footprint of the layers beside it. O(entries).
     ///
     /// # Errors
     /// [`MergeError`].
@@ -121,8 +122,8 @@ impl Filter {
         Ok(is_changed.then_some((table, self.next_table_hash())))
     }
 
-    /// Sets the table, which has entries of other filters. The last layer takes no more items. A filter of another
-    /// format becomes a union.
+    /// Sets the table, which has entries of other filters. The last layer then takes no more items, and a filter of
+    /// another format becomes a union.
     pub(super) fn set_table(&mut self, table: (Table, Hash)) {
         if self.format() != Format::Everbloom {
             self.policy = self.policy.merged(self.layers(), false);

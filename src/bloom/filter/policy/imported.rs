@@ -1,8 +1,8 @@
 //! The policy of imported filters: the layer of bits is the client's and keeps the client's scheme. What exceeds its
 //! capacity goes to a table.
 //!
-//! The error rate of the client's bits follows from their scheme and their fill; it has no promised rate. The table has
-//! one.
+//! The error rate of the client's bits follows from their scheme and their fill, and is not promised. That of the table
+//! is promised.
 
 use super::Policy;
 use super::promise::Growth;
@@ -32,7 +32,7 @@ impl From<Imported> for Policy {
 }
 
 impl Imported {
-    /// Checks every field, and the layers of a filter: the only one is the client's.
+    /// Checks every field, and that the client's layer is the only one.
     ///
     /// # Errors
     /// The name of the first part that breaks a rule.
@@ -56,7 +56,7 @@ impl Imported {
     }
 }
 
-/// Returns the client's layer of an imported filter, whose layout has been checked.
+/// Returns the parameters of the client's layer of an imported filter.
 #[must_use]
 pub fn clients_layer(layout: SchemeLayout, capacity_items: u64) -> LayerSpec {
     let parameters = layout.parameters();

@@ -27,16 +27,16 @@ pub use window::Window;
 /// stay small.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Policy {
-    /// An error rate. A filter whose capacity was chosen has bits, and a table for what exceeds it; another one has a
-    /// table.
+    /// A promise. A filter whose capacity was chosen has bits and, if it may grow, a table for the items beyond the
+    /// capacity. A filter whose capacity nobody chose has only a table.
     Everbloom(Promise),
-    /// The same, with several layers of bits from a merge, all of the same hash.
+    /// A promise over several layers of bits from a merge, all with the same hash.
     Merged(Box<Promise>),
-    /// The same, with layers of bits from filters of several kinds.
+    /// A promise over layers of bits from filters of several kinds.
     Union(Box<Promise>),
-    /// An error rate over items that can be deleted: a table that counts.
+    /// A promise over items that can be deleted: a table that counts.
     Counting(Box<Promise>),
-    /// An error rate over the items of a sliding window: a table whose entries expire.
+    /// A promise over the items of a sliding window: a table whose entries expire.
     Window(Box<Window>),
     /// RedisBloom's rules.
     RedisBloom(Box<RedisBloom>),
@@ -46,10 +46,10 @@ pub enum Policy {
     Imported(Box<Imported>),
 }
 
-/// Largest error rate of the promise of a filter whose format has higher ones.
+/// Largest error rate of a promise that is derived from a filter of another format, which may have a higher one.
 const ERROR_RATE_MAX: f64 = 0.999;
 
-/// What a policy is.
+/// The properties of a policy.
 impl Policy {
     /// Returns the kind of filters with this policy and this hash.
     #[must_use]
@@ -77,7 +77,8 @@ impl Policy {
         }
     }
 
-    /// Returns the promise of a filter of everbloom's own format with these parameters, and with these layers.
+    /// Returns the promise over the whole filter. If there is none, returns the promise of a filter of everbloom's own
+    /// format with the same parameters and these layers.
     #[must_use]
     pub fn promise_with(&self, layers: &[Layer]) -> Promise {
         self.promise().copied().unwrap_or_else(|| Promise {
@@ -122,7 +123,7 @@ impl Policy {
         if let Self::Window(window) = self { Some(window) } else { None }
     }
 
-    /// Returns the time of the filter.
+    /// Returns the time of the filter; generation 0 for all but sliding windows.
     #[inline(always)]
     pub(super) fn moment(&self) -> Moment {
         self.window().map_or_else(Moment::default, Window::moment)
@@ -159,7 +160,7 @@ impl Policy {
         matches!(self, Self::Union(_) | Self::Imported(_))
     }
 
-    /// Returns whether an entry of a filter with another policy means the same in a filter with this one.
+    /// Returns whether an entry means the same in filters with this policy and with `other`.
     pub(super) fn has_entries_of(&self, other: &Self) -> bool {
         let span = |policy: &Self| policy.window().map(|window| window.span);
         self.table().kind == other.table().kind && span(self) == span(other)
@@ -180,8 +181,9 @@ impl Policy {
         }
     }
 
-    /// Returns the policy of an empty filter of everbloom's own format that is like this one and has another promise.
-    /// Without merged layers only the promise remains.
+    /// Returns the policy of an empty filter of everbloom's own format with `promise`, whose items can be deleted or
+    /// expire as under this policy. Other policies are replaced by the promise alone: an empty filter has no merged
+    /// layers.
     pub(super) fn with_promise(&self, promise: Promise) -> Self {
         match self {
             Self::Counting(_) => Self::Counting(Box::new(promise)),
@@ -192,8 +194,8 @@ impl Policy {
         }
     }
 
-    /// Returns the policy of a filter with these layers after others were added to them, which may have other hashes
-    /// or layouts unless they `are_alike`.
+    /// Returns the policy of a filter with these layers after a merge has added others. Unless they `are_alike`, the
+    /// added layers may have other hashes or layouts.
     pub(super) fn merged(&self, layers: &[Layer], are_alike: bool) -> Self {
         let promise = Box::new(self.promise_with(layers));
         match self {
@@ -202,9 +204,9 @@ impl Policy {
         }
     }
 
-    /// Returns the error rate, the capacity and the policy of the filter that BF.RESERVE creates like this one, with
-    /// layers and for `capacity_items`, or the most that the format permits. `None` if no BF.RESERVE creates such a
-    /// filter.
+    /// Returns the error rate, the capacity and the policy with which BF.RESERVE creates a filter of layers that is
+    /// like this one, but has a capacity of `capacity_items`, or of the most that the format permits. `None` if no
+    /// BF.RESERVE creates such a filter.
     #[must_use]
     pub fn reservation(&self, capacity_items: u64) -> Option<(f64, u64, Self)> {
         match self {

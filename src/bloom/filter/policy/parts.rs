@@ -1,4 +1,4 @@
-//! The parts that a filter has and gets: its first one, the next one when all are full, and their error rates.
+//! The parts of a filter: the first one, the next one when all are full, and their error rates.
 
 use super::valkeybloom::ProbeRounding;
 use super::{Policy, redisbloom, valkeybloom};
@@ -7,7 +7,7 @@ use crate::bloom::hash::Hash;
 use crate::bloom::outcome::ReserveError;
 use crate::bloom::table::{EntryKind, TableSpec};
 
-/// What a filter gets to take new items.
+/// A part that a filter gets for new items.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PartSpec {
     /// A layer of bits.
@@ -33,7 +33,7 @@ impl Policy {
         Ok(PartSpec::Layer(layer))
     }
 
-    /// Returns the part that a filter of these layers gets next, all of which are full. It is not fixed.
+    /// Returns the part that a filter gets next when all these layers are full. The filter must not be fixed.
     ///
     /// # Errors
     /// [`ReserveError`] if it cannot grow.
@@ -47,8 +47,8 @@ impl Policy {
         }
     }
 
-    /// Returns the layers that a filter of another format gets while it grows, from the first one on, up to the first
-    /// one that is impossible; none for everbloom's own format.
+    /// Returns the layers that a filter of another format gets while it grows, from the first one on. The first error
+    /// is a layer that is impossible; what follows has no meaning. Returns nothing for everbloom's own format.
     pub fn layers(&self, hash: Hash) -> impl Iterator<Item = Result<LayerSpec, ReserveError>> {
         let mut before = None;
         (0usize..).map_while(move |index| {
@@ -62,14 +62,15 @@ impl Policy {
         })
     }
 
-    /// Returns the table of a filter; of other formats, which have none, the one that a merge adds.
+    /// Returns the parameters of the table of a filter. Other formats have no table: returns the parameters of the one
+    /// that a merge adds.
     #[must_use]
     pub fn table(&self) -> TableSpec {
         let (error_rate, growth) = self.asked();
         let (error_rate, kind, items) = match self {
             Self::Counting(_) => (error_rate, EntryKind::Counted, 0),
             Self::Window(window) => (error_rate, EntryKind::Timed, window.promise.capacity_items),
-            // The client's bits have no share.
+            // The client's bits get no share of the error rate.
             Self::Imported(_) => (error_rate, EntryKind::Plain, 0),
             _ => (growth.table_error_rate(error_rate), EntryKind::Plain, 0),
         };

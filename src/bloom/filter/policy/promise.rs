@@ -1,4 +1,5 @@
-//! The promise of everbloom's own filters: an error rate over the whole filter, a capacity, and what happens there.
+//! The promise of everbloom's own filters: an error rate over the whole filter, a capacity, and what happens when the
+//! capacity is reached.
 
 use crate::bloom::limits::{
     CAPACITY_DEFAULT_ITEMS, CAPACITY_MAX_ITEMS, ERROR_RATE_DEFAULT, EXPANSION_DEFAULT, EXPANSION_MAX,
@@ -11,7 +12,7 @@ pub struct Promise {
     pub error_rate: f64,
     /// The capacity, 1 to [`CAPACITY_MAX_ITEMS`].
     pub capacity_items: u64,
-    /// What happens when the filter has as many items.
+    /// What happens when the filter has as many items as its capacity.
     pub growth: Growth,
 }
 
@@ -77,7 +78,7 @@ pub enum Growth {
     },
 }
 
-/// The share of the error rate that the bits of a filter get which can grow. The rest is for the table that follows.
+/// The share of the error rate that the bits of a growing filter get. The rest is for the table that follows.
 pub const BITS_SHARE: f64 = 0.75;
 
 impl Growth {

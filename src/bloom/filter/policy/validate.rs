@@ -6,8 +6,8 @@ use crate::bloom::hash::Hash;
 use crate::bloom::table::EntryKind;
 
 impl Policy {
-    /// Checks the parameters, and that a filter may have these layers, and a table with entries of this kind, whose
-    /// items have this hash.
+    /// Checks the parameters, and that a filter may have these layers and this table. The table is given by the kind of
+    /// its entries and the hash of its items.
     ///
     /// # Errors
     /// The name of the part that breaks a rule.

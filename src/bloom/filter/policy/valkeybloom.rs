@@ -81,7 +81,7 @@ impl ValkeyBloom {
         if layers.iter().rev().skip(1).all(Layer::is_full) { Ok(()) } else { Err("items") }
     }
 
-    /// Returns the capacity of the first layer, or of the one after a layer for `before` items.
+    /// Returns the capacity of the first layer, or of the layer after one with a capacity of `before` items.
     fn layer_capacity(&self, before: Option<u64>) -> Result<u64, ReserveError> {
         let capacity_items = match before {
             None => Some(self.capacity_items),
@@ -122,7 +122,7 @@ impl ValkeyBloom {
         let capacity_items = self.layer_capacity(before)?;
         let error_rate = self.layer_error_rate(index).ok_or(ReserveError::ErrorRateVanishes)?;
         let size_bytes = layer_size_bytes(capacity_items, error_rate);
-        // No layout supports more bits.
+        // No layer may be larger.
         if size_bytes > LAYER_MAX_BYTES {
             return Err(ReserveError::TooLarge { needed_bytes: size_bytes, limit: Limit::LAYER });
         }
@@ -135,12 +135,13 @@ impl ValkeyBloom {
     }
 }
 
-/// Returns the rounding of the release that created the layers, from their probes: up if the probes of one of them
-/// fit no other rounding. For most error rates both give the same probes, and the result is that of the newer
-/// release.
+/// Returns the rounding of the release that created the layers, from their probes: up if the probes of one layer fit no
+/// other rounding. For most error rates both roundings give the same probes, and the result is the rounding of the
+/// newer release.
 ///
-/// The encoding has no field for it. The rule depends only on saved values. So a filter of 0.1.0 grows alike on a
-/// primary that loaded the old encoding and on a replica that got the new one, and a filter of 1.0 is never affected.
+/// The encoding has no field for the rounding. The rule depends only on saved values. So a filter of 0.1.0 grows alike
+/// on a primary that loaded the old encoding and on a replica that got the new one, and a filter of 1.0 is never
+/// affected.
 fn rounding_of(layers: &[Layer]) -> ProbeRounding {
     let is_rounded_up = |layer: &Layer| {
         let probes_by = |rounding| probes(layer.bits().size_bits(), layer.capacity_items(), rounding);
@@ -179,9 +180,9 @@ pub fn probes(size_bits: u64, capacity_items: u64, rounding: ProbeRounding) -> u
 
 /// Bytes that valkey-bloom counts for a filter besides its layers.
 const FILTER_BYTES: u64 = 48;
-/// Bytes that it counts for a layer besides its bits.
+/// Bytes that valkey-bloom counts for a layer besides its bits.
 const LAYER_BYTES: u64 = 208;
-/// Bytes of a slot in its array of layers.
+/// Bytes of a slot in valkey-bloom's array of layers.
 const SLOT_BYTES: u64 = 8;
 
 /// Returns the size of a filter in bytes as valkey-bloom 1.0 reports it, from the bytes of each layer's bits: `Size`
@@ -200,7 +201,7 @@ pub fn size_bytes(layers_bytes: impl IntoIterator<Item = u64>) -> u64 {
     sum.saturating_add(slots_bytes(count))
 }
 
-/// Returns the bytes of an array that grew to `count` slots one by one.
+/// Returns the bytes of valkey-bloom's array of layers after it grew to `count` layers one by one.
 fn slots_bytes(count: u64) -> u64 {
     let slots = if count <= 1 { count } else { count.checked_next_power_of_two().unwrap_or(count).max(4) };
     slots.saturating_mul(SLOT_BYTES)

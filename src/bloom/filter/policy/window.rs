@@ -13,9 +13,9 @@ pub struct Window {
     pub span: Span,
     /// Whether an item is live from its first add, instead of its last.
     pub no_refresh: bool,
-    /// The current time. It is not saved.
+    /// The current time in generations. It is not saved.
     moment: Moment,
-    /// The current time in milliseconds of UNIX time.
+    /// The current time, or the time of the items that are added next, in milliseconds of UNIX time.
     now_ms: u64,
 }
 
@@ -56,7 +56,8 @@ impl Window {
         self.moment
     }
 
-    /// Returns the current time, or the time of the items that are added next, in milliseconds of UNIX time.
+    /// Returns the current time, or the time of the items that are added next if it was set after the current time, in
+    /// milliseconds of UNIX time.
     #[must_use]
     pub const fn now_ms(&self) -> u64 {
         self.now_ms
@@ -79,12 +80,12 @@ impl Window {
         self.now_ms = moment_ms;
     }
 
-    /// Returns whether items can be added at a time: at most the window behind the current time, and at most a
-    /// generation ahead of it. A time ahead of it is false: items get the current time, so that others do not expire
-    /// early. O(1).
+    /// Returns whether items can be added with the time `moment_ms`. Returns false if the generation of that time is
+    /// after the current one: items then get the current time, so that other items do not expire early. O(1).
     ///
     /// # Errors
-    /// [`MomentError`].
+    /// [`MomentError`] if items of that time have expired, or if it is more than a generation ahead of the current
+    /// time.
     pub(in crate::bloom::filter) fn accepts(&self, moment_ms: u64) -> Result<bool, MomentError> {
         if moment_ms > self.now_ms.saturating_add(self.span.generation_ms()) {
             return Err(MomentError::Ahead);

@@ -6,11 +6,11 @@
 //! | bits | content |
 //! |---|---|
 //! | 64 | occupied: bit `b` is set if bucket `b` has a run |
-//! | 16 | offset: how many slots at the start of this block the runs of earlier blocks take |
+//! | 16 | offset: how many slots, from the start of this block on, the runs of earlier blocks take |
 //! | `C` | run ends: bit `s` is set if slot `s` is the last of its run |
 //! | `C` times the width | the slots |
 //!
-//! Clear bits follow up to a whole number of words. All blocks of a segment have the same number of slots `C`. The runs
+//! Clear bits fill the rest of the last word. All blocks of a segment have the same number of slots `C`. The runs
 //! of a block are stored without gaps, in the order of their buckets. Runs that do not fit their block continue in the
 //! next block, and those of the last block in the first one. To find the run of a bucket, skip `offset` slots from the
 //! start of its block, and then one run for each lower bucket that is occupied.
@@ -25,10 +25,10 @@ use crate::bloom::words::{PortableSelect, Select, bits_at, low_bits, low_bits_12
 
 pub(super) use write::SlotList;
 
-/// The number of bits of the offset. It is at the start of the second word of a block, before the run ends.
+/// The number of bits of the offset. The offset is the lowest bits of the second word of a block, below the run ends.
 const OFFSET_BITS: u32 = 16;
 
-/// The place of a slot: its block, and its index in the block. The block is modulo the number of blocks of the segment,
+/// The place of a slot: its block, and its index in the block. A block number beyond the last block wraps around,
 /// because runs of the last block continue in the first one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SlotIndex {
@@ -55,12 +55,12 @@ pub(super) struct Segment {
 // A large table has a segment for a few thousand items, and a small filter has one in its struct.
 const _: () = assert!(size_of::<Segment>() == 32);
 
-/// The fixed words at the start of a block.
+/// The first three words of a block. They describe its runs.
 #[derive(Clone, Copy)]
 pub(super) struct Header {
     occupied: u64,
     offset: u32,
-    /// The run ends. The bits above them belong to slots.
+    /// The run ends, one bit per slot from the lowest on. The bits above them belong to the slots.
     ends: u128,
 }
 
@@ -230,7 +230,7 @@ impl Segment {
             return at;
         }
         let mut ends = self.run_ends(&self.header(at.block)) >> at.index << at.index;
-        // Every run has an end, so one turn over the blocks finds all of them.
+        // Every run ends in the segment, so one pass over the blocks finds every run end.
         for _ in 0..=self.blocks() {
             let here = ends.count_ones();
             if runs <= here {
@@ -255,14 +255,14 @@ impl Segment {
         }
     }
 
-    /// Returns the slot that is `distance` after the start of a block.
+    /// Returns the slot that is `distance` slots after the start of a block.
     #[inline(always)]
     pub(super) fn slot_after(&self, block: usize, distance: u32) -> SlotIndex {
         let slots = u32::from(self.slots).max(1);
         SlotIndex { block: block.wrapping_add((distance / slots) as usize), index: distance % slots }
     }
 
-    /// Visits the slots of the run that begins at `start`, until `visit` returns false.
+    /// Calls `visit` with the value of each slot of the run that begins at `start`, until it returns false.
     #[inline(always)]
     pub(super) fn scan(&self, start: SlotIndex, mut visit: impl FnMut(u64) -> bool) {
         let block = self.block(start.block);
@@ -293,7 +293,7 @@ impl Segment {
         found
     }
 
-    /// Visits the slots of the run that begins at `start`, until `visit` returns false.
+    /// Calls `visit` with the place and value of each slot of the run that begins at `start`, until it returns false.
     #[inline(always)]
     pub(super) fn visit_run(&self, start: SlotIndex, mut visit: impl FnMut(SlotIndex, u64) -> bool) {
         let mut at = start;

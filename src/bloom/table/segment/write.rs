@@ -1,8 +1,8 @@
 //! Writing segments: overwriting, inserting and removing a slot in place, and writing a segment as a whole.
 //!
-//! Every change of all entries of a segment takes the same steps. A [`SlotList`] collects the slots that will be
-//! written, in the order of their blocks and buckets. Their number determines the shape of a new segment. Then the
-//! slots are written to it. So no segment is changed before all memory is allocated.
+//! A split, a join and a compaction write new segments in the same steps. A [`SlotList`] collects the slots, in the
+//! order of their blocks and buckets. The number of slots determines the shape of the new segment. Then the slots are
+//! written to it. So no segment of the table is changed before all memory is allocated.
 
 use super::{Header, OFFSET_BITS, Segment, SlotIndex};
 use crate::bloom::memory::OutOfMemory;
@@ -35,12 +35,12 @@ impl SlotList {
         Ok(list)
     }
 
-    /// Returns the number of slots of lists.
+    /// Returns the number of slots of all lists.
     pub(crate) fn total(lists: &[Self]) -> usize {
         lists.iter().map(|list| list.slots.len()).sum()
     }
 
-    /// Appends a slot to the block that is not complete yet.
+    /// Appends a slot to the current block, the one that is not complete yet.
     #[inline(always)]
     pub(crate) fn push(&mut self, bucket: u32, value: u64) {
         self.slots.push((bucket as u8, value));
@@ -140,12 +140,13 @@ impl Segment {
         Ok(segment)
     }
 
-    /// Returns an empty segment with the offsets for blocks whose runs will have these lengths.
+    /// Returns a segment with clear slots. Its offsets and its number of used slots are right for blocks whose runs
+    /// will have these lengths.
     fn of_lengths(shape: SegmentShape, lengths: &Lengths, stamp: u64) -> Result<Self, OutOfMemory> {
         let words = bytemuck::allocation::try_zeroed_slice_box(shape.words).map_err(|()| OutOfMemory)?;
         let mut segment = Self { stamp, ..Self::empty(shape, words) };
         let mut over = 0usize;
-        // Runs of the last blocks continue in the first ones. The first turn only computes how many slots that takes.
+        // Runs of the last blocks may continue in the first ones. The first turn only counts their slots there.
         for turn in 0..2 {
             for (block, length) in lengths.iter().enumerate().take(segment.blocks()) {
                 if turn == 1
@@ -160,7 +161,8 @@ impl Segment {
         Ok(segment)
     }
 
-    /// Writes the slots of a block, in the order of their buckets, to a segment with zeroed slots and right offsets.
+    /// Writes the runs of a block. `slots` are in the order of their buckets. In the segment, the offset of the block
+    /// must be right, and the slots of the runs must be clear.
     fn write_block(&mut self, block: usize, slots: &[(u8, u64)]) {
         let (slots_max, width) = (u32::from(self.slots), u32::from(self.width));
         let mut at = self.slot_after(block, self.header(block).offset);
@@ -175,7 +177,7 @@ impl Segment {
             let mut run = here.first().map_or(0, |(bucket, _)| *bucket);
             for (bucket, value) in here {
                 if *bucket != run {
-                    // The slot before this one is the last of the run before.
+                    // The slot before this one is the last of its run.
                     ends |= end >> 1;
                     occupied |= 1u64.wrapping_shl(run.into());
                     run = *bucket;

@@ -13,7 +13,7 @@ use crate::support::server::{Server, assert_dialogue};
 const NOT_FOUND: &str = "-ERR not found";
 const NO_PERMISSION: &str = "-NOPERM this user needs the permission to run BF.CARD on every source";
 /// The refusal if the destination cannot have the bits or entries of a source.
-const MISMATCH: &str = "-ERR the destination cannot take what a source has";
+const MISMATCH: &str = "-ERR a source does not fit the destination";
 const WRONG_TYPE: &str = "-WRONGTYPE Operation against a key holding the wrong kind of value";
 
 fn assert_has(server: &mut Server, key: &str, items: std::ops::Range<u64>) {

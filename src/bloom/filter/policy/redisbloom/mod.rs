@@ -1,7 +1,7 @@
 //! The policy of RedisBloom's filters: its sizes and growth, bit for bit.
 //!
 //! A filter that is created here has the same bits as RedisBloom's after the same commands. A filter that is loaded
-//! from a RedisBloom server grows as it would have grown there, for every release that wrote it.
+//! from a RedisBloom server grows as in current RedisBloom, whichever release wrote it.
 
 pub mod sizing;
 
@@ -123,7 +123,7 @@ impl RedisBloom {
         if self.options.is_fixed() { Growth::Fixed } else { Growth::Scaling { expansion: self.growth } }
     }
 
-    /// Returns the capacity of the first layer, or of the one after a layer for `before` items.
+    /// Returns the capacity of the first layer, or of the layer after one with a capacity of `before` items.
     fn layer_capacity(&self, before: Option<u64>) -> Result<u64, ReserveError> {
         let capacity_items = match before {
             None => Some(self.first_capacity_items),

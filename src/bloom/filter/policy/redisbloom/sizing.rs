@@ -131,7 +131,7 @@ mod tests {
         let options = RedisBloomOptions::from_bits(6).unwrap();
         let plan = made(10, 0.01, options).unwrap();
         assert_eq!((plan.size_bits, plan.capacity_items), (1024, 106));
-        // Too small for a single item, more than the machine can address, more than a shift can make.
+        // Two bits are too few for an item. The other numbers overflow: 2^64 bits and more.
         for capacity_items in [1, 64, 256, u64::MAX] {
             assert_eq!(made(capacity_items, 0.01, options), None);
         }
