@@ -281,10 +281,11 @@ impl Stage<'_> {
 
     /// Adds items while generations pass and expire.
     fn rotate(&mut self) {
-        let creation = self.creation("PWINDOW 60000");
+        // The window takes `size_bytes` when it is full: some 18 bits for each live item.
+        let capacity = self.size_bytes / 18 * 8;
         // Long enough to keep the added items, and short enough for many generations to pass.
-        let creation = creation.replace("60000", if self.size_bytes == SOAK_BYTES { "14000" } else { "700" });
-        self.client.say(&format!("BF.RESERVE window {creation}"));
+        let span_ms = if self.size_bytes == SOAK_BYTES { 14_000 } else { 700 };
+        self.client.say(&format!("BF.RESERVE window 0.01 {capacity} PWINDOW {span_ms}"));
         let count = usize::try_from(self.size_bytes / 4096).expect("a number").next_multiple_of(BATCH);
         self.add("window", count);
         self.during("WINDOW, rotating", |stage| {
