@@ -251,9 +251,11 @@ fn a_window_is_dumped_while_it_is_written_to(site: &Site) {
             if drill.random.below(4) == 0 {
                 client.say("CLIENT KILL TYPE replica");
             }
-            pause(&mut drill, window_ms / 4);
+            pause(&mut drill, window_ms / 2);
             step += 1;
         }
+        // The items that were added first have expired in most rounds then.
+        pause(&mut drill, window_ms / 2);
         for batch in &batches {
             let (live, expired) = batch.check(&mut client, window_ms);
             drill.count("live items found", live);
