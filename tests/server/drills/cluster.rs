@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use redis::Value;
 
@@ -97,7 +98,7 @@ impl Router {
         let words: Vec<&str> = line.split(' ').chain(items.iter().map(String::as_str)).collect();
         let mut port = *self.ports.get(key).unwrap_or(&self.first);
         let mut is_asking = false;
-        for _ in 0..2000 {
+        for redirections in 0..2000 {
             let client = self.client(port);
             if is_asking {
                 client.say("ASKING");
@@ -110,11 +111,15 @@ impl Router {
                 if !is_asking {
                     self.ports.insert(key.to_owned(), port);
                 }
+                // The nodes may disagree for some seconds.
+                if redirections > 20 {
+                    thread::sleep(Duration::from_millis(5));
+                }
             } else if ["-CLUSTERDOWN", "-TRYAGAIN", "-ERR not found"]
                 .iter()
                 .any(|error| text.starts_with(error))
             {
-                thread::sleep(std::time::Duration::from_millis(5));
+                thread::sleep(Duration::from_millis(5));
             } else {
                 return reply;
             }
@@ -139,6 +144,13 @@ fn move_slot(cluster: &Cluster, key: &str, to: usize, may_be_at_once: bool) -> b
         cluster.end_move(slot, to);
     }
     wait_until("slot taken", || owns(&to));
-    cluster.settle();
+    let mut told = Instant::now();
+    wait_until("nodes agree", || {
+        if told.elapsed() > Duration::from_secs(2) {
+            cluster.repeat_end_of_move(slot, to);
+            told = Instant::now();
+        }
+        cluster.agrees()
+    });
     true
 }

@@ -75,19 +75,30 @@ impl Cluster {
         }
     }
 
-    /// Waits until all nodes agree on the owner and the epoch of every slot. A node that gets a slot claims it with the
-    /// highest epoch that it knows. If it does not know the epoch of the slot's previous move, a node that receives
-    /// both claims assigns the slot to the previous owner, which no longer has the keys.
+    /// Repeats the end of a move that some nodes have lost, as `redis-cli --cluster fix` does. This can happen while the
+    /// nodes resolve equal epochs: a former owner that gets a higher epoch claims the slot before it is told the new
+    /// owner, and the new owner gives the slot back. Then no node claims the slot any more.
+    pub(crate) fn repeat_end_of_move(&self, slot: i64, to: usize) {
+        self.client(to).say("CLUSTER BUMPEPOCH");
+        self.end_move(slot, to);
+    }
+
+    /// Waits until the nodes [agree](Self::agrees).
     pub(crate) fn settle(&self) {
-        wait_until("nodes agree", || {
-            let views = self.nodes.iter().map(|node| {
-                let mut view: Vec<String> = text(&mut node.client(), "NODES").lines().map(owned).collect();
-                view.sort_unstable();
-                view
-            });
-            let views: Vec<_> = views.collect();
-            views.iter().all(|view| *view == views[0])
+        wait_until("nodes agree", || self.agrees());
+    }
+
+    /// Returns whether all nodes agree on the owner and the epoch of every slot. A node that gets a slot claims it with
+    /// the highest epoch that it knows. If it does not know the epoch of the slot's previous move, a node that receives
+    /// both claims assigns the slot to the previous owner, which no longer has the keys.
+    pub(crate) fn agrees(&self) -> bool {
+        let views = self.nodes.iter().map(|node| {
+            let mut view: Vec<String> = text(&mut node.client(), "NODES").lines().map(owned).collect();
+            view.sort_unstable();
+            view
         });
+        let views: Vec<_> = views.collect();
+        views.iter().all(|view| *view == views[0])
     }
 }
 
