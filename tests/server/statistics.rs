@@ -77,7 +77,8 @@ fn bits_take_what_memory_usage_shows(site: &Site) {
 /// MEMORY USAGE counts everything that a table takes from the allocator, and BF.INFO SIZE nearly everything, while the
 /// table grows, shrinks or expires. `bf_bytes` of INFO follows SIZE.
 fn a_table_takes_what_memory_usage_shows(site: &Site) {
-    let server = site.start();
+    // An entry of the slow log takes some kilobytes.
+    let server = site.launch().with("slowlog-log-slower-than -1").start();
     let mut client = server.client();
     for creation in ["", "COUNTING ", "PWINDOW 1400 ", "CAPACITY 1000 "] {
         client.say("FLUSHALL SYNC");
