@@ -280,29 +280,19 @@ impl Table {
             return Ok(added);
         }
     }
+}
 
-    /// Cuts entries to the length that they have in this table, and unites those that are then equal. Their counts are
-    /// added.
-    pub(super) fn unite_equal(&self, entries: &mut Vec<Entry>) {
-        for entry in &mut *entries {
-            if let Some((address, segment)) = self.locate(entry.hash()) {
-                let most = address.address_bits.wrapping_add(self.entry_bits(segment)).wrapping_sub(1);
-                if u32::from(entry.known_bits) > most {
-                    entry.known_bits = most as u8;
-                    entry.known &= 1u128.wrapping_shl(most).wrapping_sub(1);
-                }
-            }
+/// Unites equal entries. Their counts are added.
+pub(super) fn unite_equal(entries: &mut Vec<Entry>) {
+    entries.sort_unstable();
+    entries.dedup_by(|later, first| {
+        let known = |entry: &Entry| (entry.bucket, entry.known_bits, entry.known);
+        let is_equal = known(later) == known(first);
+        if is_equal {
+            first.count = first.count.saturating_add(later.count);
         }
-        entries.sort_unstable();
-        entries.dedup_by(|later, first| {
-            let known = |entry: &Entry| (entry.bucket, entry.known_bits, entry.known);
-            let is_equal = known(later) == known(first);
-            if is_equal {
-                first.count = first.count.saturating_add(later.count);
-            }
-            is_equal
-        });
-    }
+        is_equal
+    });
 }
 
 /// Returns the sum of two numbers, where `None` counts as 0. Returns `None` if both are `None`.

@@ -99,7 +99,7 @@ impl TableSpec {
     }
 
     /// Returns the expected bytes of a table that has grown to `items` items. If entries are timed, `items` is the
-    /// number of live items, and the bytes include the expected number of expired entries. O(log items).
+    /// number of live items, and the bytes are those at steady traffic. O(log items).
     #[must_use]
     pub fn expected_bytes(&self, items: u64) -> u64 {
         let schedule = Schedule::new(self.kind, self.error_rate, self.items);

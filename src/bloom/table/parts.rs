@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use thiserror::Error;
 
-use super::merge::{COPIES_MAX, Counting};
+use super::merge::{COPIES_MAX, Counting, unite_equal};
 use super::segment::Segment;
 use super::size::{BLOCKS_LOG_MAX, SEGMENTS_MAX_LOG, SegmentShape, TableSize, USED_MAX};
 use super::totals::{AddedEntry, EntrySums, Loading, TableCounts};
@@ -259,7 +259,9 @@ impl Table {
             }
         }
         if self.kind() == EntryKind::Counted {
-            self.unite_equal(&mut entries);
+            // After a join, a run may have equal entries. In this table no entry is shorter than in the part, because the
+            // table has grown to the size of the part.
+            unite_equal(&mut entries);
         }
         for entry in entries {
             let added = self.add_copies(entry, Counting::Larger, now, &room);

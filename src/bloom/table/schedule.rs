@@ -184,11 +184,11 @@ impl Schedule {
         let initial = self.initial_size();
         let used = match kind {
             EntryKind::Plain | EntryKind::Counted => items,
-            // Timed entries are live for up to fifteen fourteenths of the window, and take memory until a compaction.
-            // Expired entries are removed before the table grows beyond its initial size.
+            // Timed entries are live for up to fifteen fourteenths of the window. Expired entries are removed before the
+            // table grows beyond its initial size.
             EntryKind::Timed => {
                 let most = if items <= most_items { initial.slots_before_growth() } else { u64::MAX };
-                items.saturating_add(items / 14).saturating_add(items / 24).min(most)
+                items.saturating_add(items / 14).min(most)
             }
         };
         let size = TableSize::for_slots(used).max(initial);
