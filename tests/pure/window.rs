@@ -147,3 +147,21 @@ fn expired_items_take_no_room_from_new_ones() {
     }
     assert_valid(&batches, "batches");
 }
+
+/// Without expired entries, a merge needs no more memory than the items of its source.
+#[test]
+fn a_merge_removes_the_expired_entries_of_the_destination() {
+    let filled = |items: std::ops::Range<u64>, at_ms| {
+        let mut filter = filter(0.01, 1000, 2, DAY_MS);
+        items.for_each(|item| _ = add(&mut filter, item, at_ms).unwrap());
+        filter
+    };
+    let (mut destination, later_ms) = (filled(0..20_000, START_MS), START_MS + 2 * DAY_MS);
+    let source = filled(20_000..40_000, later_ms);
+    set_time(&mut destination, later_ms);
+    destination.merge(&[&source], true, &u64::MAX, UnknownMemory).unwrap();
+    let [merged, alone] = [&destination, &source].map(|filter| filter.table().unwrap());
+    assert!(merged.used_slots() <= alone.used_slots());
+    assert!(merged.size_bytes() <= alone.size_bytes() / 100 * 105, "{}", merged.size_bytes());
+    assert!((20_000..40_000).all(|item| is_in(&mut destination, item, later_ms)));
+}

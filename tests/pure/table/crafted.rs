@@ -87,6 +87,17 @@ fn a_table_of_void_entries_is_not_merged_into_a_large_one() {
     assert!(!table.can_take(&source));
 }
 
+#[test]
+fn a_merge_gives_a_bucket_of_counted_entries_up_to_31_slots() {
+    let mut table = counted(0.01);
+    let mut add = |known| {
+        let entry = Entry { bucket: 7, known_bits: 11, known, count: 1, generation: 0 };
+        table.add_entry(entry, Counting::Sum, 0, &any())
+    };
+    assert!((0..31).all(|known| add(known) == Ok(true)));
+    assert_eq!(add(31), Err(AddError::TooOften));
+}
+
 /// A join unites the runs of two buckets and shortens entries. So a run may be longer than adds make it, and equal
 /// entries may together have a larger count than one entry can have.
 #[test]
