@@ -170,7 +170,8 @@ impl SizeArguments {
                 None => ("key:2", "key:8"),
             };
             text.push_str(&format!(
-                "`rotating`: create {first} to {last} in the same way, and replace the oldest at each seventh of the window\n"
+                "`rotating`: create {first} to {last} in the same way, and replace the oldest at each seventh of the \
+                 window\n"
             ));
         }
         if let Some(count) = self.partitions.filter(|count| *count > 1) {

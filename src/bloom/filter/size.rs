@@ -118,10 +118,10 @@ impl From<ReserveError> for ScaleError {
 }
 
 /// A table may exceed its expected bytes by one part in this many.
-const TABLE_SPARE: u64 = 16;
+const TABLE_SPARE: u64 = 8;
 
 /// Checks whether a filter can grow to `target_items` within `limit_bytes`. In other formats, checks the layers that
-/// the filter would get while it grows. For a table, checks that a sixteenth more than its expected bytes fits. The
+/// the filter would get while it grows. For a table, checks that an eighth more than its expected bytes fits. The
 /// policy must be valid. O(layers), at most [`LAYERS_MAX`].
 ///
 /// # Errors

@@ -144,11 +144,11 @@ fn move_slot(cluster: &Cluster, key: &str, to: usize, may_be_at_once: bool) -> b
         cluster.end_move(slot, to);
     }
     wait_until("slot taken", || owns(&to));
-    let mut told = Instant::now();
+    let mut last_try = Instant::now();
     wait_until("nodes agree", || {
-        if told.elapsed() > Duration::from_secs(2) {
+        if last_try.elapsed() > Duration::from_secs(2) {
             cluster.repeat_end_of_move(slot, to);
-            told = Instant::now();
+            last_try = Instant::now();
         }
         cluster.agrees()
     });

@@ -77,7 +77,7 @@ impl Cluster {
 
     /// Repeats the end of a move on which the nodes do not agree, with a higher epoch, as `redis-cli --cluster fix`
     /// does. The cause was not observed. It may be that a former owner gets a higher epoch, because two nodes had the
-    /// same one, and claims the slot before it is told the new owner.
+    /// same one, and claims the slot before it knows the new owner.
     pub(crate) fn repeat_end_of_move(&self, slot: i64, to: usize) {
         self.client(to).say("CLUSTER BUMPEPOCH");
         self.end_move(slot, to);
