@@ -356,7 +356,7 @@ impl Loader {
     /// # Errors
     /// [`ChunkError`]; the filter is then unchanged.
     pub fn load(&mut self, iterator: u64, chunk: &[u8]) -> Result<(), ChunkError> {
-        encoding::load_chunk(&mut self.0, iterator, chunk, Trust::DumpId, &NO_LIMIT)
+        encoding::load_chunk(&mut self.0, iterator, chunk, Trust::Client { now_ms: u64::MAX }, &NO_LIMIT)
     }
 
     /// Returns the filter with the items of the loaded chunks.

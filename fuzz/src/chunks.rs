@@ -10,6 +10,7 @@ use everbloom::format::filter::{from_header, load_chunk};
 use super::exercise::exercise;
 use super::forge::{self, TableForm};
 use super::input::Input;
+use super::read;
 use super::snapshot::assert_within;
 use crate::support::make::ANY;
 use crate::support::saved::{assert_valid, fingerprint};
@@ -56,7 +57,7 @@ fn chunk(filter: &mut Filter, input: &mut Input<'_>, id: u64) {
     if form & 1 == 0 {
         bytes.resize(bytes.len().next_multiple_of(256), 0);
     }
-    let trust = if form & 4 == 0 { Trust::DumpId } else { Trust::Sender };
+    let trust = if form & 4 == 0 { Trust::Client { now_ms: u64::MAX } } else { Trust::Sender };
     let id = if form & 8 == 0 { id } else { u64::from(form) };
     let end = position + bytes.len() as u64;
     let is_redisbloom = filter.format() == Format::RedisBloom;
@@ -122,12 +123,13 @@ fn load(filter: &mut Filter, iterator: u64, data: &[u8], trust: Trust) {
 fn assert_has_entries(before: &Filter, after: &Filter) {
     let (Some(old), Some(new)) = (before.table(), after.table()) else { return };
     let now = after.newest_generation();
-    for number in 0..old.segment_count() {
-        old.visit_segment(number, |entry| {
-            let h2 = (entry.known >> 64) as u64 & (u64::MAX >> 6) | u64::from(entry.bucket) << 58;
-            let hash = ItemHash { h1: entry.known as u64, h2 };
+    for segment in read::segments_of(old) {
+        for entry in &segment.entries {
+            let (known, _) = entry.known(&segment);
+            let h2 = (known >> 64) as u64 & (u64::MAX >> 6) | u64::from(entry.bucket) << 58;
+            let hash = ItemHash { h1: known as u64, h2 };
             let is_live = before.window().is_none() || is_live(entry.generation, now);
             assert!(!is_live || new.contains(hash, now, NoPrefetch), "lost {entry:?}");
-        });
+        }
     }
 }

@@ -3,6 +3,7 @@
 //! read that page and do the same.
 
 use everbloom::bloom::hash::murmur3::hash128;
+use everbloom::bloom::table::{EntryKind, Schedule, Table};
 use everbloom::bloom::{DumpId, Filter};
 
 use super::input::Input;
@@ -83,14 +84,13 @@ pub(crate) fn count_set_bits(header: &mut [u8], filter: &Filter) {
     }
 }
 
-/// The sizes of the segments of a table, from its record.
+/// The sizes of the segments of a table.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TableForm {
     policy: u8,
     is_level: bool,
     base: u32,
-    blocks: u32,
-    segments_first: u64,
+    size_log: u32,
     pub(crate) blocks_log: u32,
     pub(crate) segments: u64,
 }
@@ -99,21 +99,46 @@ impl TableForm {
     /// Returns the sizes of the segments from a record; `None` if it has no table.
     pub(crate) fn of(header: &[u8]) -> Option<Self> {
         let start = table_start(header)?;
-        let [schedule, base, blocks, blocks_log] = header[start + 1..][..4].try_into().unwrap();
+        let [schedule, base, size_log, blocks_log] = header[start + 1..][..4].try_into().unwrap();
         Some(Self {
             policy: header[6],
             is_level: schedule == 2,
             base: base.into(),
-            blocks: blocks.into(),
-            segments_first: u32::from_le_bytes(header[start + 8..][..4].try_into().unwrap()).into(),
+            size_log: size_log.into(),
             blocks_log: blocks_log.into(),
             segments: u64::from_le_bytes(header[start + 16..][..8].try_into().unwrap()),
         })
     }
 
+    /// Returns the sizes of the segments of a table.
+    pub(crate) fn of_table(table: &Table) -> Self {
+        let counts = table.counts();
+        let (is_level, base, size_log) = match counts.schedule {
+            Schedule::Growing { base, longer_from } => (false, base, longer_from),
+            Schedule::Level { base, size_log } => (true, base, size_log),
+        };
+        Self {
+            policy: match table.kind() {
+                EntryKind::Plain => 1,
+                EntryKind::Counted => COUNTING,
+                EntryKind::Timed => WINDOW,
+            },
+            is_level,
+            base: base.into(),
+            size_log: size_log.into(),
+            blocks_log: counts.blocks_log,
+            segments: counts.segments as u64,
+        }
+    }
+
     /// Returns whether the segments have stamps.
     pub(crate) fn is_timed(&self) -> bool {
         self.policy == WINDOW
+    }
+
+    /// Returns whether entries have counts.
+    pub(crate) fn is_counted(&self) -> bool {
+        self.policy == COUNTING
     }
 
     /// Returns the depth of a segment: how many bits of the hash choose it.
@@ -126,12 +151,11 @@ impl TableForm {
     pub(crate) fn width(&self, depth: u32, blocks_log: u32) -> u32 {
         let size_log = depth + blocks_log;
         let bits = if self.is_level {
-            let level = self.blocks + self.segments_first.max(1).next_power_of_two().ilog2();
-            let beyond = size_log.saturating_sub(level);
-            self.base + beyond + u32::from(beyond > 0)
+            let beyond = size_log.saturating_sub(self.size_log);
+            self.base + beyond + u32::from(beyond > 0) + self.size_log.saturating_sub(size_log)
         } else {
             let longer = [21, 25, 34, 43, 52, 61].iter().filter(|from| size_log >= **from).count() as u32;
-            self.base + u32::from(size_log >= self.blocks) + longer
+            self.base + u32::from(size_log >= self.size_log) + longer
         };
         bits.min(58) + 1 + if self.is_timed() { 4 } else { 0 }
     }
@@ -224,6 +248,120 @@ pub(crate) fn segment_of(
     let words = 3 + usize::from(input.byte() % 30);
     let segment = (words..200).find_map(|words| segment(blocks_log, width, words, &slots));
     (segment.unwrap_or_default(), slots.len() as u64)
+}
+
+/// What a [full segment](full_segment) has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Filling {
+    /// An entry without remainder bits in each bucket, and after it, if a bucket may have more, entries of one bit.
+    Void,
+    /// The same, with the largest counts.
+    CountedVoid,
+    /// Buckets that match every item.
+    Saturated,
+    /// Different entries of full length.
+    Long,
+    /// Entries of full length with the largest counts.
+    Counted,
+    /// Entries of full length and of every generation.
+    Generations,
+    /// Different entries of full length in the buckets of the first block only.
+    OneBlock,
+    /// Different entries of every length.
+    Lengths,
+}
+
+pub(crate) const FILLINGS: [Filling; 8] = [
+    Filling::Void,
+    Filling::CountedVoid,
+    Filling::Saturated,
+    Filling::Long,
+    Filling::Counted,
+    Filling::Generations,
+    Filling::OneBlock,
+    Filling::Lengths,
+];
+
+/// Returns the most slots in use of a segment.
+pub(crate) fn most_slots(blocks_log: u32) -> usize {
+    if blocks_log == 0 { SLOTS_MAX } else { (SLOTS_MAX - 1) << blocks_log }
+}
+
+/// Returns the bytes of a segment with at most `most` used slots, as many as the filling and the largest shape allow, and
+/// their number. In a window all entries are of the generations up to `stamp`.
+pub(crate) fn full_segment(
+    form: &TableForm,
+    depth: u32,
+    blocks_log: u32,
+    filling: Filling,
+    most: usize,
+    stamp: u64,
+) -> (Vec<u8>, usize) {
+    let (width, is_counted) = (form.width(depth, blocks_log), form.is_counted());
+    let entry_bits = width - if form.is_timed() { 4 } else { 0 };
+    let (most, blocks) = (most.min(most_slots(blocks_log)), 1u32 << blocks_log);
+    let number = |slots: &mut Vec<u64>, mut number: u64| {
+        while is_counted && number > 0 {
+            slots.extend([0, number & 0xfff]);
+            number >>= 12;
+        }
+    };
+    // The slots that entry `turn` of a bucket takes; none if the bucket gets no more entries.
+    let entry = |turn: u64| -> Vec<u64> {
+        let longest = entry_bits - 1;
+        let (bits, rest) = match filling {
+            Filling::Void | Filling::CountedVoid if turn == 0 => (0, 0),
+            Filling::Saturated if turn == 0 && !is_counted => return vec![stamp % 16 << entry_bits],
+            Filling::Saturated => return Vec::new(),
+            Filling::Void | Filling::CountedVoid if !is_counted && !form.is_timed() => return Vec::new(),
+            Filling::Void | Filling::CountedVoid if turn > 2 => return Vec::new(),
+            Filling::Void | Filling::CountedVoid => (1, turn - 1),
+            Filling::Lengths => (1 + turn as u32 % longest, turn / u64::from(longest)),
+            _ => (longest, turn),
+        };
+        if bits < 20 && rest >> bits != 0 {
+            return Vec::new();
+        }
+        let generation = if filling == Filling::Generations { stamp - turn % 15 } else { stamp };
+        let code = if form.is_timed() { generation % 16 << entry_bits } else { 0 };
+        let mut slots = vec![code | 1 << bits | rest & ((1 << bits) - 1)];
+        let counts = matches!(filling, Filling::Counted | Filling::CountedVoid);
+        // The number of a void entry has six more bits.
+        number(&mut slots, if counts { ((1 << 54) - 1) << if bits == 0 { 6 } else { 0 } } else { 0 });
+        slots
+    };
+    let mut slots: Vec<(u32, u32, u64)> = Vec::new();
+    for turn in 0..u64::from(SLOTS_MAX as u32) * 4 {
+        let before = slots.len();
+        for block in 0..if filling == Filling::OneBlock { 1 } else { blocks } {
+            for bucket in 0..64 {
+                let values = entry(turn);
+                if slots.len() + values.len() <= most {
+                    slots.extend(values.into_iter().map(|value| (block, bucket, value)));
+                }
+            }
+        }
+        if slots.len() == before {
+            break;
+        }
+    }
+    (roomy_segment(blocks_log, width, &slots), slots.len())
+}
+
+/// Returns the bytes of the smallest segment with these slots that keeps enough slots free.
+fn roomy_segment(blocks_log: u32, width: u32, slots: &[(u32, u32, u64)]) -> Vec<u8> {
+    let fits = |words: usize| {
+        let capacity = ((words * 64 - 80) / (width as usize + 1)).min(SLOTS_MAX);
+        let all = capacity << blocks_log;
+        slots.len()
+            <= match (blocks_log, capacity) {
+                (0, _) => all,
+                (_, SLOTS_MAX) => most_slots(blocks_log),
+                _ => all / 32 * 31,
+            }
+    };
+    let words = (3..200).find(|words| fits(*words));
+    words.and_then(|words| segment(blocks_log, width, words, slots)).unwrap_or_default()
 }
 
 /// Returns a segment with its prefix, as in the chunk of a dump.

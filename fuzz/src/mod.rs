@@ -26,6 +26,7 @@ mod input;
 mod merges;
 mod model;
 mod packed;
+pub(crate) mod read;
 pub(crate) mod snapshot;
 mod table;
 mod windows;

@@ -7,10 +7,10 @@ use std::collections::HashMap;
 use everbloom::bloom::generation::is_live;
 use everbloom::bloom::hash::murmur3::hash128;
 use everbloom::bloom::prefetch::NoPrefetch;
-use everbloom::bloom::table::merge::{Counting, Entry};
-use everbloom::bloom::table::{Addition, COUNT_MAX, EntryKind, Table};
+use everbloom::bloom::table::{Addition, DumpedSegment, EntryKind, LoadError, Table, UnionError};
 use everbloom::bloom::{AddError, Added, ItemHash, Room, TableSpec};
 
+use super::forge::{self, FILLINGS, TableForm};
 use super::input::Input;
 
 /// Largest number of steps of one input.
@@ -41,7 +41,7 @@ pub fn run(data: &[u8]) {
     let kind = *input.choose(&[EntryKind::Plain, EntryKind::Counted, EntryKind::Timed]);
     let error_rate = *input.choose(&[0.01, 0.3, 1e-6, 0.9, 1e-15]);
     let items = *input.choose(&[1, 50, 2000, 30_000]);
-    let table = Table::try_new(TableSpec { error_rate, kind, items }).unwrap();
+    let table = Table::new(TableSpec { error_rate, kind, items });
     let now = if kind == EntryKind::Timed { 100 } else { 0 };
     let mut world = World { table, known: HashMap::new(), now, is_exact: true };
     for _ in 0..STEPS_MAX {
@@ -171,7 +171,7 @@ impl World {
 
     /// Adds the entries of another table.
     fn unite(&mut self, input: &mut Input<'_>) {
-        let table = self.table.try_emptied().unwrap();
+        let table = self.table.emptied();
         let mut other = Self { table, known: HashMap::new(), now: self.now, is_exact: true };
         for _ in 0..usize::from(input.u16()) % ADDS_MAX {
             if input.is_empty() {
@@ -181,21 +181,12 @@ impl World {
             other.add(hash, u64::MAX, 0);
         }
         let (any, now) = (Room::new(&u64::MAX), self.newest().max(other.newest()));
-        self.table.grow_for(other.table.used_slots(), now, &any).unwrap();
-        for number in 0..other.table.segment_count() {
-            let mut entries = Vec::new();
-            other.table.visit_segment(number, |entry| entries.push(entry));
-            for entry in entries {
-                match self.table.add_entry(entry, Counting::Sum, now, &any) {
-                    Ok(_) => {}
-                    Err(AddError::TooOften) => {
-                        // The table has refused this entry, and it is unknown which items have it.
-                        other.known.clear();
-                        self.is_exact = false;
-                    }
-                    Err(error) => panic!("{error}"),
-                }
-            }
+        let tables = [&other.table];
+        match self.table.union_with(&tables, now, &any, |_| Ok::<(), UnionError>(())) {
+            Ok(None) => {}
+            Ok(Some(table)) => self.table = table,
+            Err(UnionError::TooOften) => return,
+            Err(error) => panic!("{error:?}"),
         }
         for (item, of_other) in other.known {
             let known = self.known.entry(item).or_default();
@@ -204,44 +195,38 @@ impl World {
         }
     }
 
-    /// Adds entries of every length. Adds of items would not make most of them.
+    /// Loads a crafted segment of a table of about the same size. Adds of items would not make most of its entries.
     fn craft(&mut self, input: &mut Input<'_>) {
-        self.is_exact = false;
-        for _ in 0..=input.byte() & 15 {
-            // An entry that knows fewer bits of the hash would be copied to very many buckets.
-            let address_bits = self.table.segment_count().ilog2() + self.table.counts().blocks_log;
-            let known_bits = (u32::from(input.byte()) % 70).max(address_bits.saturating_sub(8));
-            let known = (u128::from(input.u64()) << 8 | u128::from(input.byte())) & ((1 << known_bits) - 1);
-            let entry = Entry {
-                bucket: input.byte() & 63,
-                known_bits: known_bits as u8,
-                known,
-                count: if self.kind() == EntryKind::Counted {
-                    u64::from(input.u16()) % COUNT_MAX + 1
-                } else {
-                    1
-                },
-                generation: if self.kind() == EntryKind::Timed {
-                    self.newest().saturating_sub(u64::from(input.byte() & 15).min(14)).max(1)
-                } else {
-                    0
-                },
-            };
-            let counting = if input.flag() { Counting::Sum } else { Counting::Larger };
-            let result = self.table.add_entry(entry, counting, self.newest(), &Room::new(&u64::MAX));
-            assert!(matches!(result, Ok(_) | Err(AddError::TooOften)), "{result:?}");
-            let h2 = (known >> 64) as u64 | u64::from(entry.bucket) << 58;
-            let is_found = self.table.contains(ItemHash { h1: known as u64, h2 }, self.newest(), NoPrefetch);
-            assert!(is_found || result.is_err(), "{entry:?}");
+        let form = TableForm::of_table(&self.table);
+        let most_depth = form.segments.ilog2() + 2;
+        let depth = if form.blocks_log < 6 { 0 } else { u32::from(input.byte()) % (most_depth + 1) };
+        let blocks_log = if depth > 0 { 6 } else { u32::from(input.byte()) % 7 };
+        let number = usize::from(input.u16()) & ((1 << depth) - 1);
+        let stamp = if form.is_timed() { self.newest().max(20) } else { 0 };
+        let bytes = if input.flag() {
+            forge::segment_of(input, &form, depth, blocks_log).0
+        } else {
+            let most = usize::from(input.u16());
+            forge::full_segment(&form, depth, blocks_log, *input.choose(&FILLINGS), most, stamp).0
+        };
+        let words = bytes.chunks(8).map(|word| u64::from_le_bytes(word.try_into().unwrap())).collect();
+        let segment = DumpedSegment { number, depth, blocks_log, stamp, words };
+        let before = (self.table.counts(), self.table.used_slots(), self.table.size_bytes());
+        let limit = self.table.size_bytes() + (1 << 22);
+        match self.table.add_segments(vec![segment], u64::MAX, &Room::new(&limit)) {
+            Ok(()) => self.is_exact = false,
+            Err(LoadError::Invalid(_) | LoadError::NoRoom(_)) => {
+                assert_eq!((self.table.counts(), self.table.used_slots(), self.table.size_bytes()), before);
+            }
         }
     }
 
     /// Saves and loads the segments, and copies the table.
     fn reload(&self) {
         let any = Room::new(&u64::MAX);
-        let mut loaded = Table::try_of_counts(self.kind(), self.table.counts(), &any).unwrap();
-        for number in 0..self.table.segment_count() {
-            let (words, stamp) = self.table.segment(number).unwrap();
+        let (counts, used) = (self.table.counts(), self.table.used_slots());
+        let mut loaded = Table::try_of_counts(self.kind(), counts, used, &any).unwrap();
+        for (number, words, stamp) in self.table.segments() {
             loaded.set_segment(number, words.into(), stamp).unwrap();
         }
         for again in [loaded, self.table.try_clone().unwrap()] {
@@ -250,9 +235,7 @@ impl World {
                 (again.counts(), again.stats(self.now)),
                 (self.table.counts(), self.table.stats(self.now))
             );
-            for number in 0..self.table.segment_count() {
-                assert!(again.segment(number) == self.table.segment(number), "{number}");
-            }
+            assert!(again.segments().eq(self.table.segments()));
         }
     }
 
@@ -260,16 +243,17 @@ impl World {
     /// the copy.
     fn dump(&mut self, input: &mut Input<'_>) {
         let any = Room::new(&u64::MAX);
-        let mut copy = Table::try_of_counts(self.kind(), self.table.counts(), &any).unwrap();
+        let (counts, used) = (self.table.counts(), self.table.used_slots());
+        let mut copy = Table::try_of_counts(self.kind(), counts, used, &any).unwrap();
         copy.begin_loading(self.table.used_slots());
         let before = self.known.clone();
         let mut position = 0;
-        while let Some((part, end)) = self.table.part_at(position).unwrap() {
+        while let Some((part, end)) = self.table.segment_at(position).unwrap() {
             assert!(end > position);
             position = end;
-            copy.add_parts(vec![part.clone()], &any).unwrap();
+            copy.add_segments(vec![part.clone()], u64::MAX, &any).unwrap();
             if input.flag() {
-                copy.add_parts(vec![part], &any).unwrap();
+                copy.add_segments(vec![part], u64::MAX, &any).unwrap();
             }
             match input.byte() % 8 {
                 0 => self.remove(usize::from(input.u16()), usize::from(input.byte())),

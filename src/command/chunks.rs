@@ -64,7 +64,8 @@ pub(super) fn load_chunk<'a>(
         KeyValue::Vacant if filter::is_header(iterator, data) => Some(empty_filter(data, keyspace)?),
         KeyValue::Vacant => return Err(CommandError::NotFound),
         KeyValue::Present(filter) => {
-            let trust = if keyspace.is_replicated() { Trust::Sender } else { Trust::DumpId };
+            let client = Trust::Client { now_ms: keyspace.now_ms() };
+            let trust = if keyspace.is_replicated() { Trust::Sender } else { client };
             filter::load_chunk(filter, iterator, data, trust, keyspace).map_err(chunk_error)?;
             None
         }
@@ -77,6 +78,9 @@ pub(super) fn load_chunk<'a>(
 /// Returns the empty filter that a header describes.
 fn empty_filter(data: &[u8], host: &dyn Host) -> Result<Box<Filter>, CommandError> {
     let mut filter = filter::from_header(data, host).map_err(header_error)?;
+    if !host.is_replicated() && filter.is_ahead_of(host.now_ms()) {
+        return Err(CommandError::BadData);
+    }
     if host.settings().assume_redisbloom_1_1 {
         filter.assume_redisbloom_1_1();
     }

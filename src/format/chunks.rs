@@ -14,11 +14,11 @@ use std::ops::Range;
 
 use thiserror::Error;
 
-use super::contents::{append_parts, bits_at, layer_chunks, locate, read_parts};
+use super::contents::{append_segments, bits_at, layer_chunks, locate, read_segments};
 use super::record;
 use super::stream::DecodeError;
 use crate::bloom::hash::murmur3::hash128;
-use crate::bloom::table::{POSITIONS, PartsError};
+use crate::bloom::table::{LoadError, POSITIONS};
 use crate::bloom::{ByteLimit, DumpId, Filter, ItemHash, Memory, OutOfMemory, ReserveError};
 
 /// Bytes of the dump id in the trailer of a chunk.
@@ -140,7 +140,7 @@ fn append_table(filter: &Filter, position: u64, bytes: &mut Vec<u8>) -> Result<O
     let start = filter.layers_end();
     let place = filter.table().zip(position.checked_sub(start));
     let Some((table, position)) = place else { return Ok(None) };
-    append_parts(table, position, bytes).map(|end| Some(end.saturating_add(start)))
+    append_segments(table, position, bytes).map(|end| Some(end.saturating_add(start)))
 }
 
 /// Why a chunk was not loaded. The filter is unchanged.
@@ -166,8 +166,12 @@ pub enum ChunkError {
 /// How to verify that a chunk belongs to the filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trust {
-    /// By its dump id, which must be that of the header that created the filter.
-    DumpId,
+    /// By its dump id, which must be that of the header that created the filter. Items of a window must not be more than
+    /// a window newer than `now_ms`.
+    Client {
+        /// The current time in milliseconds of UNIX time.
+        now_ms: u64,
+    },
     /// By its checksum only, because the chunk is from the primary or the append-only file. The filter may have been
     /// loaded from a snapshot, which has no dump ids, or from chunks of a rewritten file, which have another dump id.
     Sender,
@@ -200,31 +204,33 @@ pub(super) fn load_chunk(
     let (payload, id) = verify(data, |_| next_iterator).ok_or(ChunkError::BadData)?;
     let end = next_iterator.checked_sub(first_iterator(id)).filter(|end| *end > 0);
     let end = end.ok_or(ChunkError::BadData)?;
-    if trust == Trust::DumpId && filter.origin() != Some(id) {
+    if matches!(trust, Trust::Client { .. }) && filter.origin() != Some(id) {
         return Err(ChunkError::OtherDump);
     }
     if let Some(end) = end.checked_sub(filter.layers_end()).filter(|end| *end > 0) {
-        return load_parts(filter, payload, end, limit);
+        return load_segments(filter, payload, end, trust, limit);
     }
     let position = end.checked_sub(payload.len() as u64).ok_or(ChunkError::BadData)?;
     let (layer, offset) = locate(filter, position).ok_or(ChunkError::BadData)?;
     if filter.add_bytes(layer, offset, payload) { Ok(()) } else { Err(ChunkError::BadData) }
 }
 
-/// Adds the parts of the table in the payload of a chunk. `end` is the position of the table at which the chunk ends.
-fn load_parts(
+/// Adds the segments of the table in the payload of a chunk. `end` is the position of the table at which the chunk ends.
+fn load_segments(
     filter: &mut Filter,
     payload: &[u8],
     end: u64,
+    trust: Trust,
     limit: &dyn ByteLimit,
 ) -> Result<(), ChunkError> {
-    let parts = read_parts(payload, end).map_err(|error| match error {
+    let segments = read_segments(payload, end).map_err(|error| match error {
         DecodeError::OutOfMemory => ChunkError::NoRoom(ReserveError::OutOfMemory),
         _ => ChunkError::BadData,
     })?;
-    filter.add_table_parts(parts, limit).map_err(|error| match error {
-        PartsError::Invalid(_) => ChunkError::BadData,
-        PartsError::NoRoom(error) => ChunkError::NoRoom(error),
+    let now_ms = if let Trust::Client { now_ms } = trust { now_ms } else { u64::MAX };
+    filter.add_segments(segments, now_ms, limit).map_err(|error| match error {
+        LoadError::Invalid(_) => ChunkError::BadData,
+        LoadError::NoRoom(error) => ChunkError::NoRoom(error),
     })?;
     if end == POSITIONS {
         filter.end_loading();

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::stream::{DecodeError, append, read};
 use crate::bloom::bits::is_clear;
-use crate::bloom::table::{POSITIONS, Table, TablePart};
+use crate::bloom::table::{DumpedSegment, POSITIONS, Table};
 use crate::bloom::{Filter, Layer, Memory, OutOfMemory};
 
 /// Most bytes of a layer in one string of a snapshot or one chunk of a dump: 16 MiB. It bounds the memory that
@@ -87,10 +87,10 @@ const COUNTED_MIN_BYTES: usize = 64;
 ///
 /// # Errors
 /// [`OutOfMemory`].
-pub(super) fn append_parts(table: &Table, position: u64, bytes: &mut Vec<u8>) -> Result<u64, OutOfMemory> {
+pub(super) fn append_segments(table: &Table, position: u64, bytes: &mut Vec<u8>) -> Result<u64, OutOfMemory> {
     let (mut position, mut counted_bytes) = (position, 0usize);
     while counted_bytes < CHUNK_BYTES {
-        let Some((part, end)) = table.part_at(position)? else { break };
+        let Some((part, end)) = table.segment_at(position)? else { break };
         position = end;
         let words: &[u8] = bytemuck::cast_slice(&part.words);
         let part_bytes = PART_HEAD_BYTES.saturating_add(words.len());
@@ -117,7 +117,7 @@ pub(super) fn append_parts(table: &Table, position: u64, bytes: &mut Vec<u8>) ->
 ///
 /// # Errors
 /// [`DecodeError`].
-pub(super) fn read_parts(mut bytes: &[u8], end: u64) -> Result<Vec<TablePart>, DecodeError> {
+pub(super) fn read_segments(mut bytes: &[u8], end: u64) -> Result<Vec<DumpedSegment>, DecodeError> {
     if end > POSITIONS {
         return Err(DecodeError::Invalid("position"));
     }
@@ -134,7 +134,13 @@ pub(super) fn read_parts(mut bytes: &[u8], end: u64) -> Result<Vec<TablePart>, D
         let words = read_words(words)?;
         parts.try_reserve(1).map_err(|_| DecodeError::OutOfMemory)?;
         let number = number as usize;
-        parts.push(TablePart { number, depth: depth.into(), blocks_log: blocks_log.into(), stamp, words });
+        parts.push(DumpedSegment {
+            number,
+            depth: depth.into(),
+            blocks_log: blocks_log.into(),
+            stamp,
+            words,
+        });
     }
     Ok(parts)
 }

@@ -164,8 +164,8 @@ pub fn digest(filter: &Filter, add: &mut dyn FnMut(&[u8])) {
     }
     filter.layers().iter().for_each(|layer| add(layer.bits().bytes()));
     let Some(table) = filter.table() else { return };
-    for (words, stamp) in (0..table.segment_count()).filter_map(|number| table.segment(number)) {
+    for (number, words, stamp) in table.segments() {
+        add(bytemuck::cast_slice(&[number as u64, stamp]));
         add(bytemuck::cast_slice(words));
-        add(&stamp.to_le_bytes());
     }
 }

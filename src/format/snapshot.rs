@@ -1,9 +1,9 @@
 //! A filter of everbloom's own format in a snapshot: a string with its record, then strings of at most [`CHUNK_BYTES`]
-//! with the bits of each layer, then a string for each segment of its table. If entries expire, a number before the
-//! string of each segment has its stamp.
+//! with the bits of each layer, then the segments of its table that have entries. Before the segments comes their number,
+//! and before the string of a segment its number in the table, and its stamp if entries expire.
 //!
-//! A string of bits that are all clear is saved as an empty string, and so is a segment without entries. So an empty
-//! filter of any size is saved and loaded without touching its memory.
+//! A string of bits that are all clear is saved as an empty string. So an empty filter of any size is saved and loaded
+//! without touching its memory.
 
 use super::contents::{CHUNK_BYTES, layer_chunks, read_words};
 use super::record::{self, Record};
@@ -20,8 +20,9 @@ pub(super) fn save(filter: &Filter, sink: &mut impl Sink, memory: impl Memory) {
         }
     }
     let Some(table) = filter.table() else { return };
-    for number in 0..table.segment_count() {
-        let Some((words, stamp)) = table.segment(number) else { return };
+    sink.unsigned(table.segments().count() as u64);
+    for (number, words, stamp) in table.segments() {
+        sink.unsigned(number as u64);
         if table.kind() == EntryKind::Timed {
             sink.unsigned(stamp);
         }
@@ -73,15 +74,20 @@ fn fill(layer: &mut Layer, source: &mut impl Source) -> Result<(), DecodeError> 
 /// Reads the segments of a table, which must be empty. `room` already counts the bytes of the filter without the
 /// segments.
 fn fill_table(table: &mut Table, source: &mut impl Source, room: &Room<'_>) -> Result<(), DecodeError> {
-    let mut segments_bytes = 0u64;
-    for number in 0..table.segment_count() {
+    let (mut segments_bytes, mut next) = (0u64, 0u64);
+    for _ in 0..source.unsigned()? {
+        let number = source.unsigned()?;
+        // The segments are in order, so their number is bounded.
+        if number < next || number >= table.segment_count() as u64 {
+            return Err(DecodeError::Invalid("segment number"));
+        }
+        next = number.saturating_add(1);
         let stamp = if table.kind() == EntryKind::Timed { source.unsigned()? } else { 0 };
         let bytes = source.bytes()?;
         segments_bytes = segments_bytes.saturating_add(bytes.len() as u64);
         room.check(segments_bytes)?;
-        if !bytes.is_empty() || stamp != 0 {
-            table.set_segment(number, read_words(&bytes)?, stamp)?;
-        }
+        let number = usize::try_from(number).map_err(|_| DecodeError::Invalid("segment number"))?;
+        table.set_segment(number, read_words(&bytes)?, stamp)?;
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use thiserror::Error;
 
 use crate::bloom::limits::LAYERS_MAX;
-use crate::bloom::table::PartsError;
+use crate::bloom::table::LoadError;
 use crate::bloom::{Limit, OutOfMemory, ReserveError};
 
 /// Writes the fields of an encoding, in order.
@@ -132,11 +132,11 @@ impl From<ReserveError> for DecodeError {
     }
 }
 
-impl From<PartsError> for DecodeError {
-    fn from(error: PartsError) -> Self {
+impl From<LoadError> for DecodeError {
+    fn from(error: LoadError) -> Self {
         match error {
-            PartsError::Invalid(rule) => Self::Invalid(rule),
-            PartsError::NoRoom(error) => error.into(),
+            LoadError::Invalid(rule) => Self::Invalid(rule),
+            LoadError::NoRoom(error) => error.into(),
         }
     }
 }

@@ -6,7 +6,7 @@ use everbloom::bloom::{DumpId, Filter, Format, ItemHash, UnknownMemory};
 use everbloom::format::chunks::{ChunkError, Rewritten, TRAILER_BYTES, Trust, first_iterator};
 use everbloom::format::filter::{chunk, from_header, header, load_chunk, rewrite};
 
-use crate::support::make::{self, ANY, plain, promise, unreserved, valkey};
+use crate::support::make::{self, ANY, CLIENT, plain, promise, unreserved, valkey};
 use crate::support::saved::{chunks, digested, validated};
 
 /// Returns a filter of everbloom's own format with `items` items, whose names begin with `name`.
@@ -54,7 +54,7 @@ fn dumped(filter: &mut Filter, id: DumpId) -> Vec<(u64, Vec<u8>)> {
 }
 
 fn load(filter: &mut Filter, (iterator, data): &(u64, Vec<u8>)) -> Result<(), ChunkError> {
-    load_chunk(filter, *iterator, data, Trust::DumpId, &ANY)
+    load_chunk(filter, *iterator, data, CLIENT, &ANY)
 }
 
 #[test]
@@ -198,7 +198,7 @@ fn a_rewritten_file_omits_clear_chunks() {
         let occupied = set_bits(&filter).into_iter().filter(|set| *set > 0).count();
         assert_eq!(chunks.len(), 1 + occupied + usize::from(filter.table().is_some()));
         // The server may load the file, or a client may send it to another server.
-        for trust in [Trust::Sender, Trust::DumpId] {
+        for trust in [Trust::Sender, CLIENT] {
             let mut again = from_header(&chunks[0].1, &ANY).unwrap();
             for (iterator, data) in &chunks[1..] {
                 load_chunk(&mut again, *iterator, data, trust, &ANY).unwrap();
@@ -271,7 +271,7 @@ fn a_chunk_of_a_table_that_does_not_fit_its_iterator_is_refused() {
     let before = digested(&copy);
     let mut load = |end: u64, payload: &[u8]| {
         let iterator = first_iterator(4) + end;
-        load_chunk(&mut copy, iterator, &sealed(payload, iterator, 4), Trust::DumpId, &ANY)
+        load_chunk(&mut copy, iterator, &sealed(payload, iterator, 4), CLIENT, &ANY)
     };
     let torn = payload[..payload.len() - 8].to_vec();
     let reserved = [&payload[..10], &[1], &payload[11..]].concat();
@@ -296,10 +296,10 @@ fn a_chunk_of_a_table_is_refused_if_there_is_no_room() {
     let mut copy = from_header(&chunks[0].1, &ANY).unwrap();
     let (before, empty_bytes) = (digested(&copy), copy.size_bytes());
     for limit_bytes in [empty_bytes, source.size_bytes() - 1] {
-        let refused = load_chunk(&mut copy, chunks[1].0, &chunks[1].1, Trust::DumpId, &limit_bytes);
+        let refused = load_chunk(&mut copy, chunks[1].0, &chunks[1].1, CLIENT, &limit_bytes);
         assert!(matches!(refused, Err(ChunkError::NoRoom(_))), "{refused:?}");
         assert!(digested(&copy) == before);
     }
-    load_chunk(&mut copy, chunks[1].0, &chunks[1].1, Trust::DumpId, &source.size_bytes()).unwrap();
+    load_chunk(&mut copy, chunks[1].0, &chunks[1].1, CLIENT, &source.size_bytes()).unwrap();
     assert!(digested(&validated(copy)) == digested(&source));
 }

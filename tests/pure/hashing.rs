@@ -29,11 +29,9 @@ fn both(policy: Policy) -> (Filter, Filter) {
 /// Returns the bits and the segments of a filter.
 fn contents(filter: &Filter) -> Vec<Vec<u8>> {
     let layers = filter.layers().iter().map(|layer| layer.bits().bytes().to_vec());
-    let table = filter.table().into_iter().flat_map(|table| {
-        (0..table.segment_count())
-            .filter_map(|number| table.segment(number))
-            .map(|(words, stamp)| words.iter().chain([&stamp]).flat_map(|word| word.to_le_bytes()).collect())
-    });
+    let segments = filter.table().into_iter().flat_map(|table| table.segments());
+    let table = segments
+        .map(|(_, words, stamp)| words.iter().chain([&stamp]).flat_map(|word| word.to_le_bytes()).collect());
     layers.chain(table).collect()
 }
 

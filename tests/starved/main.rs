@@ -26,8 +26,9 @@ use allocator::{live_bytes, refuse, relent, watch};
 use everbloom::bloom::{Filter, UnknownMemory};
 use everbloom::command::COMMANDS;
 use everbloom::format::DataType;
-use everbloom::format::chunks::{Rewritten, Trust};
+use everbloom::format::chunks::Rewritten;
 use everbloom::format::filter::{chunk, from_blob, from_header, load, load_chunk, rewrite};
+use support::make::CLIENT;
 use support::saved::{chunks, saved};
 use support::server::Server;
 use support::slices;
@@ -163,7 +164,7 @@ fn copies_snapshots_and_dumps_survive_every_allocation_that_fails() {
         refusals += each_refusal(&name, || from_header(&chunks[0].1, &u64::MAX));
         let mut made = from_header(&chunks[0].1, &u64::MAX).unwrap();
         for (iterator, data) in &chunks[1..] {
-            each_refusal(&name, || load_chunk(&mut made, *iterator, data, Trust::DumpId, &u64::MAX));
+            each_refusal(&name, || load_chunk(&mut made, *iterator, data, CLIENT, &u64::MAX));
         }
         let mut blobs = Vec::new();
         refusals += each_refusal(&name, || {

@@ -12,9 +12,12 @@ use everbloom::bloom::prefetch::NoPrefetch;
 use everbloom::bloom::{
     AddError, Added, ByteLimit, Filter, FilterSpec, Growth, Hash, Limit, OutOfMemory, Policy, Promise, Window,
 };
+use everbloom::format::chunks::Trust;
 
 /// A limit that no filter exceeds.
 pub const ANY: u64 = u64::MAX;
+/// How a chunk of a client is verified. Its items may have any time.
+pub const CLIENT: Trust = Trust::Client { now_ms: u64::MAX };
 /// A limit that counts how often it is asked. A command that needs more memory asks once.
 pub struct CountedLimit {
     bytes: u64,

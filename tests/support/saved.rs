@@ -9,7 +9,7 @@ use everbloom::format::DecodeError;
 use everbloom::format::chunks::{Rewritten, Trust};
 use everbloom::format::filter::{chunk, digest, from_blob, from_header, load, load_chunk, rewrite, save};
 
-use super::make::ANY;
+use super::make::{ANY, CLIENT};
 use super::{Field, Record};
 
 /// Returns the fields of a filter in a snapshot.
@@ -75,7 +75,7 @@ pub fn from_chunks(filter: &Filter) -> Filter {
     let (first, chunks) = all.split_first().unwrap();
     let mut loaded = from_header(&first.1, &ANY).unwrap();
     for (iterator, data) in chunks.iter().rev().skip(1).chain(chunks) {
-        load_chunk(&mut loaded, *iterator, data, Trust::DumpId, &ANY).unwrap();
+        load_chunk(&mut loaded, *iterator, data, CLIENT, &ANY).unwrap();
         loaded = validated(loaded);
     }
     loaded

@@ -4,7 +4,7 @@
 use super::Filter;
 use crate::bloom::outcome::ByteLimit;
 use crate::bloom::room::Room;
-use crate::bloom::table::{POSITIONS, PartsError, Table, TablePart};
+use crate::bloom::table::{DumpedSegment, LoadError, POSITIONS, Table};
 
 /// The number that the header and all chunks of a dump share. Each dump draws a random one.
 pub type DumpId = u64;
@@ -102,19 +102,23 @@ impl Filter {
         layer.is_some_and(|layer| layer.bits_mut().add_bytes(offset, bytes))
     }
 
-    /// Adds the entries of `parts`, which are from another table with the same parameters: see [`Table::add_parts`].
+    /// Adds the entries of segments of another table with the same parameters: see [`Table::add_segments`]. An entry may
+    /// be at most a window newer than `now_ms`, the time of the caller in milliseconds of UNIX time.
     ///
     /// # Errors
-    /// [`PartsError`].
-    pub fn add_table_parts(
+    /// [`LoadError`].
+    pub fn add_segments(
         &mut self,
-        parts: Vec<TablePart>,
+        segments: Vec<DumpedSegment>,
+        now_ms: u64,
         limit: &dyn ByteLimit,
-    ) -> Result<(), PartsError> {
+    ) -> Result<(), LoadError> {
         let room = Room::new(limit);
         room.set_other_bytes(self.bytes_besides_table());
+        let latest = self.latest_generation(now_ms);
+        let table = self.table_mut().ok_or(LoadError::Invalid("table"))?;
+        table.add_segments(segments, latest, &room)?;
         self.note_change();
-        let table = self.table_mut().ok_or(PartsError::Invalid("table"))?;
-        table.add_parts(parts, &room)
+        Ok(())
     }
 }

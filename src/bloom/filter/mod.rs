@@ -385,7 +385,7 @@ impl Filter {
             }
             PartSpec::Table(spec, hash) => {
                 self.footprint().with_table(spec.empty_bytes()).check(limit)?;
-                self.parts.set_table(Some((Table::try_new(spec)?, hash)));
+                self.parts.set_table(Some((Table::new(spec), hash)));
             }
         }
         Ok(())

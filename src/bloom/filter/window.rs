@@ -35,6 +35,20 @@ impl Filter {
         self.table().and_then(Table::history).map_or(0, |history| history.newest)
     }
 
+    /// Returns the generation of the newest items that a client may bring at the time `now_ms`, in milliseconds of UNIX
+    /// time: those of a clock that is a window ahead. Items of a later time would make all others expire.
+    pub(super) fn latest_generation(&self, now_ms: u64) -> Generation {
+        let latest = |window: &Window| window.span.generation_at(now_ms.saturating_add(window.span.ms()));
+        self.window().map_or(Generation::MAX, latest)
+    }
+
+    /// Returns whether the filter has items that a client must not bring at the time `now_ms`, in milliseconds of UNIX
+    /// time: items that were added more than a window later.
+    #[must_use]
+    pub fn is_ahead_of(&self, now_ms: u64) -> bool {
+        self.newest_generation() > self.latest_generation(now_ms)
+    }
+
     /// Sets the time of a window before a command: to `now_ms`, in milliseconds of UNIX time, or, if the command is
     /// replicated, to the newest generation. Other filters are unchanged. O(1).
     #[inline(always)]

@@ -1,53 +1,45 @@
-//! The segments of a table, by number, and planned changes of several segments.
+//! The segments of a table, by number.
 
-use smallvec::SmallVec;
-
-use super::Table;
 use super::segment::Segment;
-use super::size::{SegmentShape, TableSize};
-use super::totals::{EntrySums, Leftovers};
+use super::size::{BLOCKS_LOG_MAX, TableSize};
+use super::totals::Leftovers;
 use crate::bloom::memory::{BlockMover, BlockVisitor, OutOfMemory};
 
-/// Logarithm of the most segments of a piece, which is a list of segments. A piece takes up to 64 KiB.
-const PIECE_LOG: u32 = 11;
+/// Logarithm of the most segments of a piece, which is a list of segments. A piece takes up to 16 KiB.
+const PIECE_LOG: u32 = 9;
 /// The most segments of a piece.
 const PIECE_SEGMENTS: usize = 1 << PIECE_LOG;
-/// The number of segments for which a new piece has memory.
-const PIECE_FIRST_SEGMENTS: usize = 4;
 
-/// The segments of a table. Most tables have one segment, which is stored in place. Larger tables have a list of
-/// pieces, each a list of segments, so that growing never moves more than one piece.
+/// The segments of a table. Most tables have one segment, which is stored in place.
 #[derive(Debug)]
 pub(super) enum Directory {
     One(Segment),
     Many(Box<Pieces>),
 }
 
-/// Several segments in pieces, with sums over all of them.
+/// Several segments in pieces, so that growing never moves more than one piece, with sums over all of them.
+///
+/// A table that is being loaded has segments without entries. A piece does not store those after its last other
+/// segment. So a table of any size that has no entries yet takes some bytes per piece.
 #[derive(Debug)]
 pub(super) struct Pieces {
     pieces: Vec<Vec<Segment>>,
-    leftovers: Leftovers,
-    totals: SegmentTotals,
-}
-
-/// Sums over segments.
-#[derive(Clone, Copy, Debug, Default)]
-struct SegmentTotals {
+    /// The number of segments.
+    segments: usize,
+    /// What is found in place of a segment that is not stored.
+    blank: Segment,
     /// Slots in use.
     used: u64,
-    bytes: u64,
+    /// Bytes of the segments.
+    segment_bytes: u64,
+    /// Bytes of this struct and the pieces.
+    own_bytes: u64,
+    leftovers: Leftovers,
 }
 
-impl SegmentTotals {
-    fn add(&mut self, segment: &Segment) {
-        self.used = self.used.wrapping_add(segment.used() as u64);
-        self.bytes = self.bytes.wrapping_add(segment.shape().bytes());
-    }
-
-    fn remove(&mut self, segment: &Segment) {
-        self.used = self.used.wrapping_sub(segment.used() as u64);
-        self.bytes = self.bytes.wrapping_sub(segment.shape().bytes());
+impl Default for Directory {
+    fn default() -> Self {
+        Self::One(Segment::blank(0))
     }
 }
 
@@ -57,44 +49,58 @@ impl Directory {
     pub(super) fn len(&self) -> usize {
         match self {
             Self::One(_) => 1,
-            Self::Many(many) => match many.pieces.last() {
-                Some(last) => (many.pieces.len().wrapping_sub(1) << PIECE_LOG).wrapping_add(last.len()),
-                None => 0,
-            },
+            Self::Many(many) => many.segments,
         }
     }
 
     /// Returns the number of segments, and the logarithm of the number of blocks of a segment.
+    #[inline(always)]
     pub(super) fn size(&self) -> TableSize {
-        TableSize { segments: self.len(), blocks_log: self.get(0).map_or(0, Segment::blocks_log) }
-    }
-
-    /// Returns the segment with this number.
-    #[inline(always)]
-    pub(super) fn get(&self, number: usize) -> Option<&Segment> {
         match self {
-            Self::One(segment) => (number == 0).then_some(segment),
-            Self::Many(many) => many.pieces.get(number >> PIECE_LOG)?.get(number % PIECE_SEGMENTS),
+            Self::One(segment) => TableSize { segments: 1, blocks_log: segment.blocks_log() },
+            Self::Many(many) => TableSize { segments: many.segments, blocks_log: BLOCKS_LOG_MAX },
         }
     }
 
-    /// Returns the segment with this number, to change it. The caller must report a change of its used slots with
-    /// [`count_used`](Self::count_used), and must not replace its allocation.
+    /// Returns the segment with this number, which must be below [`len`](Self::len).
     #[inline(always)]
-    pub(super) fn get_mut(&mut self, number: usize) -> Option<&mut Segment> {
+    pub(super) fn get(&self, number: usize) -> &Segment {
+        debug_assert!(number < self.len(), "segment {number}");
         match self {
-            Self::One(segment) => (number == 0).then_some(segment),
-            Self::Many(many) => many.pieces.get_mut(number >> PIECE_LOG)?.get_mut(number % PIECE_SEGMENTS),
+            Self::One(segment) => segment,
+            Self::Many(many) => {
+                let piece = many.pieces.get(number >> PIECE_LOG);
+                piece.and_then(|piece| piece.get(number % PIECE_SEGMENTS)).unwrap_or(&many.blank)
+            }
         }
     }
 
-    /// Returns the segments in order.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Segment> {
+    /// Changes a segment with entries, whose allocation must stay. The number of its used slots may change.
+    #[inline(always)]
+    pub(super) fn edit(&mut self, number: usize, edit: impl FnOnce(&mut Segment)) {
+        match self {
+            Self::One(segment) => edit(segment),
+            Self::Many(many) => {
+                let Some(segment) = many.place(number) else {
+                    debug_assert!(false, "segment {number} is not stored");
+                    return;
+                };
+                let before = segment.used() as u64;
+                edit(segment);
+                let used = segment.used() as u64;
+                many.used = many.used.wrapping_add(used).wrapping_sub(before);
+            }
+        }
+    }
+
+    /// Returns the stored segments in order, with their numbers. All others have no entries.
+    pub(super) fn stored(&self) -> impl Iterator<Item = (usize, &Segment)> {
         let (one, many) = match self {
-            Self::One(segment) => (std::slice::from_ref(segment), &[][..]),
-            Self::Many(many) => (&[][..], many.pieces.as_slice()),
+            Self::One(segment) => (Some((0, segment)), None),
+            Self::Many(many) => (None, Some(many)),
         };
-        one.iter().chain(many.iter().flatten())
+        let pieces = many.into_iter().flat_map(|many| many.pieces.iter().enumerate());
+        one.into_iter().chain(pieces.flat_map(|(number, piece)| ((number << PIECE_LOG)..).zip(piece)))
     }
 
     /// Returns the slots in use in all segments. O(1).
@@ -102,28 +108,16 @@ impl Directory {
     pub(super) fn used(&self) -> u64 {
         match self {
             Self::One(segment) => segment.used() as u64,
-            Self::Many(many) => many.totals.used,
+            Self::Many(many) => many.used,
         }
     }
 
-    /// Returns the bytes of all segments and pieces. O(pieces).
+    /// Returns the bytes of all segments and pieces. O(1).
+    #[inline(always)]
     pub(super) fn bytes(&self) -> u64 {
         match self {
-            Self::One(_) => self.segment_bytes(),
-            Self::Many(many) => {
-                let pieces =
-                    many.pieces.iter().map(|piece| piece.capacity() * size_of::<Segment>()).sum::<usize>();
-                let lists = size_of::<Pieces>() + many.pieces.capacity() * size_of::<Vec<Segment>>();
-                many.totals.bytes.saturating_add((pieces + lists) as u64)
-            }
-        }
-    }
-
-    /// Returns the bytes of all segments. O(1).
-    pub(super) fn segment_bytes(&self) -> u64 {
-        match self {
             Self::One(segment) => segment.shape().bytes(),
-            Self::Many(many) => many.totals.bytes,
+            Self::Many(many) => many.segment_bytes.wrapping_add(many.own_bytes),
         }
     }
 
@@ -132,23 +126,24 @@ impl Directory {
         if segments == 1 {
             return 0;
         }
-        let (pieces, last) = (segments.div_ceil(PIECE_SEGMENTS), segments % PIECE_SEGMENTS);
-        let full = segments / PIECE_SEGMENTS * PIECE_SEGMENTS;
-        let last = if last == 0 { 0 } else { last.next_power_of_two().max(PIECE_FIRST_SEGMENTS) };
-        let lists = pieces.next_power_of_two() * size_of::<Vec<Segment>>();
-        (size_of::<Pieces>() + lists + (full + last) * size_of::<Segment>()) as u64
+        let last = match segments % PIECE_SEGMENTS {
+            0 => 0,
+            last => last.next_power_of_two() * size_of::<Segment>(),
+        };
+        let full = segments / PIECE_SEGMENTS * PIECE_SEGMENTS * size_of::<Segment>();
+        Self::blank_bytes(segments) + (full + last) as u64
     }
 
-    /// Adds a change of the number of used slots to the total. A negative change is passed modulo 2^64.
-    #[inline(always)]
-    pub(super) fn count_used(&mut self, slots: u64) {
-        if let Self::Many(many) = self {
-            many.totals.used = many.totals.used.wrapping_add(slots);
+    /// Returns the bytes of the directory of a table of this many segments that has no entries.
+    pub(super) fn blank_bytes(segments: usize) -> u64 {
+        if segments == 1 {
+            return 0;
         }
+        let pieces = segments.div_ceil(PIECE_SEGMENTS).next_power_of_two();
+        (size_of::<Pieces>() + pieces * size_of::<Vec<Segment>>()) as u64
     }
 
-    /// Returns the numbers of void entries and saturated buckets. Returns `None` if there is one segment: the numbers
-    /// are stored only for several.
+    /// Returns the numbers of void entries and saturated buckets, which are stored only for several segments.
     pub(super) fn leftovers(&self) -> Option<Leftovers> {
         if let Self::Many(many) = self { Some(many.leftovers) } else { None }
     }
@@ -160,56 +155,84 @@ impl Directory {
         }
     }
 
-    /// Returns by how many bytes the directory grows for one more segment.
-    pub(super) fn push_bytes(&self) -> u64 {
-        const SEGMENT_BYTES: usize = size_of::<Segment>();
-        const LIST_BYTES: usize = size_of::<Vec<Segment>>();
-        let bytes = match self {
-            Self::One(_) => size_of::<Pieces>() + LIST_BYTES + PIECE_FIRST_SEGMENTS * SEGMENT_BYTES,
-            Self::Many(many) => match many.pieces.last() {
-                Some(last) if last.len() < PIECE_SEGMENTS => further(last) * SEGMENT_BYTES,
-                _ => PIECE_FIRST_SEGMENTS * SEGMENT_BYTES + further(&many.pieces) * LIST_BYTES,
-            },
-        };
-        bytes as u64
+    /// Returns by at most how many bytes the directory grows to this many segments.
+    pub(super) fn growth_bytes(&self, segments: usize) -> u64 {
+        let before = if let Self::Many(many) = self { many.own_bytes } else { 0 };
+        Self::bytes_of(segments).saturating_sub(before)
     }
 
-    /// Allocates memory for one more segment.
+    /// Stores the only segment of a table in a list, so that the table can have more. `leftovers` are those of this
+    /// segment.
     ///
     /// # Errors
     /// [`OutOfMemory`]. Nothing has changed.
-    fn try_reserve(&mut self) -> Result<(), OutOfMemory> {
-        if let Self::One(first) = self {
-            let (mut pieces, mut piece) = (try_with_capacity(1)?, try_with_capacity(PIECE_FIRST_SEGMENTS)?);
-            let (mut totals, leftovers) = (SegmentTotals::default(), Leftovers::default());
-            totals.add(first);
-            piece.push(std::mem::take(first));
-            pieces.push(piece);
-            *self = Self::Many(Box::new(Pieces { pieces, leftovers, totals }));
-        }
-        let Self::Many(many) = self else { return Ok(()) };
-        let pieces = &mut many.pieces;
-        match pieces.last_mut() {
-            Some(last) if last.len() < PIECE_SEGMENTS => {
-                last.try_reserve_exact(further(last)).map_err(|_| OutOfMemory)
-            }
-            _ => {
-                let piece = try_with_capacity(PIECE_FIRST_SEGMENTS)?;
-                pieces.try_reserve_exact(further(pieces)).map_err(|_| OutOfMemory)?;
-                pieces.push(piece);
-                Ok(())
-            }
-        }
-    }
-
-    /// Appends a segment.
-    ///
-    /// # Errors
-    /// [`OutOfMemory`]. Nothing has changed.
-    pub(super) fn try_push(&mut self, segment: Segment) -> Result<(), OutOfMemory> {
-        self.try_reserve()?;
-        self.push(segment);
+    pub(super) fn try_extend(&mut self, leftovers: impl FnOnce() -> Leftovers) -> Result<(), OutOfMemory> {
+        let Self::One(first) = self else { return Ok(()) };
+        let (pieces, blank) = (Vec::new(), Segment::blank(BLOCKS_LOG_MAX));
+        let (used, segment_bytes) = (first.used() as u64, first.shape().bytes());
+        let (own_bytes, leftovers) = (size_of::<Pieces>() as u64, leftovers());
+        let mut many = Pieces { pieces, segments: 1, blank, used, segment_bytes, own_bytes, leftovers };
+        many.try_reserve(0)?;
+        many.place(0).into_iter().for_each(|place| *place = std::mem::take(first));
+        *self = Self::Many(Box::new(many));
         Ok(())
+    }
+
+    /// Allocates memory for the segment with this number, which may be one that the table does not have yet.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`]. No segment has changed.
+    pub(super) fn try_reserve(&mut self, number: usize) -> Result<(), OutOfMemory> {
+        if let Self::Many(many) = self { many.try_reserve(number) } else { Ok(()) }
+    }
+
+    /// Sets the number of segments, after [`try_extend`](Self::try_extend). New ones have no entries, and removed ones
+    /// must have none.
+    pub(super) fn set_len(&mut self, segments: usize) {
+        if let Self::Many(many) = self {
+            many.segments = segments;
+        }
+    }
+
+    /// Replaces a segment, for which memory must have been [reserved](Self::try_reserve). Returns the former one.
+    pub(super) fn replace(&mut self, number: usize, segment: Segment) -> Segment {
+        match self {
+            Self::One(first) => std::mem::replace(first, segment),
+            Self::Many(many) => {
+                let (used, bytes) = (segment.used() as u64, segment.shape().bytes());
+                let Some(place) = many.place(number) else {
+                    debug_assert!(segment.is_empty(), "segment {number}");
+                    return Segment::blank(BLOCKS_LOG_MAX);
+                };
+                let before = std::mem::replace(place, segment);
+                many.used = many.used.wrapping_add(used).wrapping_sub(before.used() as u64);
+                let others = many.segment_bytes.saturating_sub(before.shape().bytes());
+                many.segment_bytes = others.saturating_add(bytes);
+                before
+            }
+        }
+    }
+
+    /// Frees memory that the directory does not need, if it can. If one segment remains, it is stored in place again.
+    pub(super) fn trim(&mut self) {
+        let Self::Many(many) = self else { return };
+        if many.segments == 1 {
+            let first = many.place(0).map(std::mem::take);
+            *self = Self::One(first.unwrap_or_else(|| Segment::blank(BLOCKS_LOG_MAX)));
+            return;
+        }
+        let last = many.segments.wrapping_sub(1);
+        let (piece, stored) = (last >> PIECE_LOG, (last % PIECE_SEGMENTS).wrapping_add(1));
+        while many.pieces.len() > piece.wrapping_add(1) {
+            many.change_capacity(many.pieces.len().wrapping_sub(1), Vec::pop);
+        }
+        many.change_capacity(piece, |pieces| {
+            shrink(pieces);
+            if let Some(piece) = pieces.get_mut(piece) {
+                piece.truncate(stored);
+                shrink(piece);
+            }
+        });
     }
 
     /// Visits the blocks of the allocator, except those of the segments.
@@ -229,151 +252,56 @@ impl Directory {
             many.pieces.iter_mut().for_each(|piece| mover.move_vec(piece));
         }
     }
+}
 
-    /// Replaces a segment.
-    pub(super) fn replace(&mut self, number: usize, segment: Segment) {
-        if let Self::Many(many) = self {
-            many.totals.add(&segment);
-        }
-        let Some(place) = self.get_mut(number) else { return };
-        let before = std::mem::replace(place, segment);
-        if let Self::Many(many) = self {
-            many.totals.remove(&before);
-        }
+impl Pieces {
+    /// Returns the place of a stored segment.
+    #[inline(always)]
+    fn place(&mut self, number: usize) -> Option<&mut Segment> {
+        self.pieces.get_mut(number >> PIECE_LOG)?.get_mut(number % PIECE_SEGMENTS)
     }
 
-    /// Appends a segment, after [`try_reserve`](Self::try_reserve).
-    pub(super) fn push(&mut self, segment: Segment) {
-        let Self::Many(many) = self else { return };
-        many.totals.add(&segment);
-        if let Some(last) = many.pieces.last_mut() {
-            last.push(segment);
-        }
+    /// Allocates memory for the segment with this number.
+    fn try_reserve(&mut self, number: usize) -> Result<(), OutOfMemory> {
+        let piece = number >> PIECE_LOG;
+        self.change_capacity(piece, |pieces| {
+            extend_to(pieces, piece, Vec::new)?;
+            let blank = || Segment::blank(BLOCKS_LOG_MAX);
+            pieces.get_mut(piece).map_or(Ok(()), |piece| extend_to(piece, number % PIECE_SEGMENTS, blank))
+        })
     }
 
-    /// Removes the last segment, if there are several. If one remains, it is stored in place again.
-    pub(super) fn pop(&mut self) {
-        let Self::Many(many) = self else { return };
-        let Some(last) = many.pieces.last_mut() else { return };
-        if let Some(segment) = last.pop() {
-            many.totals.remove(&segment);
-        }
-        if last.is_empty() {
-            many.pieces.pop();
-        } else if last.len() < last.capacity() / 4 {
-            last.shrink_to(last.len() * 2);
-        }
-        if self.len() == 1
-            && let Some(first) = self.get_mut(0)
-        {
-            *self = Self::One(std::mem::take(first));
-        }
+    /// Changes the list of pieces or one of them, and counts the bytes.
+    fn change_capacity<R>(&mut self, piece: usize, change: impl FnOnce(&mut Vec<Vec<Segment>>) -> R) -> R {
+        let capacity_bytes = |pieces: &Vec<Vec<Segment>>| {
+            let piece = pieces.get(piece).map_or(0, Vec::capacity);
+            (pieces.capacity() * size_of::<Vec<Segment>>() + piece * size_of::<Segment>()) as u64
+        };
+        let before = capacity_bytes(&self.pieces);
+        let result = change(&mut self.pieces);
+        self.own_bytes = self.own_bytes.saturating_add(capacity_bytes(&self.pieces)).saturating_sub(before);
+        result
     }
 }
 
-/// Returns by how many elements the capacity of a vector grows when an element is pushed. A full vector doubles its
-/// capacity.
-fn further<T>(values: &Vec<T>) -> usize {
-    if values.len() < values.capacity() { 0 } else { values.len() }
+/// Appends blank elements up to this index. The capacity becomes a power of two.
+fn extend_to<T>(values: &mut Vec<T>, index: usize, blank: impl FnMut() -> T) -> Result<(), OutOfMemory> {
+    let wanted = index.saturating_add(1);
+    if wanted > values.capacity() {
+        let further = wanted.next_power_of_two().saturating_sub(values.len());
+        values.try_reserve_exact(further).map_err(|_| OutOfMemory)?;
+    }
+    if wanted > values.len() {
+        values.resize_with(wanted, blank);
+    }
+    Ok(())
 }
 
-fn try_with_capacity<T>(capacity: usize) -> Result<Vec<T>, OutOfMemory> {
-    let mut values = Vec::new();
-    values.try_reserve_exact(capacity).map_err(|_| OutOfMemory)?;
-    Ok(values)
-}
-
-/// A planned change of several segments, with the totals of the table after it.
-#[derive(Debug)]
-pub(super) struct SegmentChanges {
-    /// The new segments, with the numbers of the segments that they replace.
-    replaced: SmallVec<[(usize, Segment); 2]>,
-    /// A new segment after the last one.
-    pushed: Option<Segment>,
-    /// Whether the last segment is removed.
-    pops: bool,
-    /// The totals of the table after the change. The bytes include the directory.
-    totals: SegmentTotals,
-    /// The change of the sums over all entries.
-    pub(super) sums: EntrySums,
-}
-
-impl SegmentChanges {
-    /// Returns a plan that changes nothing.
-    pub(super) fn new(table: &Table) -> Self {
-        let totals = SegmentTotals { used: table.directory.used(), bytes: table.size_bytes() };
-        Self { replaced: SmallVec::new(), pushed: None, pops: false, totals, sums: EntrySums::default() }
-    }
-
-    /// Returns the slots in use after the change.
-    pub(super) fn used(&self) -> u64 {
-        self.totals.used
-    }
-
-    /// Returns a segment as it will be after the change.
-    pub(super) fn segment<'p>(&'p self, table: &'p Table, number: usize) -> Option<&'p Segment> {
-        let planned = self.replaced.iter().find(|(replaced, _)| *replaced == number);
-        planned.map(|(_, segment)| segment).or_else(|| table.directory.get(number))
-    }
-
-    /// Plans to replace a segment.
-    pub(super) fn replace(&mut self, table: &Table, number: usize, segment: Segment) {
-        self.totals.add(&segment);
-        self.discount(table, number);
-        self.replaced.retain(|(replaced, _)| *replaced != number);
-        self.replaced.push((number, segment));
-    }
-
-    /// Plans to add a segment after the last one.
-    pub(super) fn push(&mut self, table: &Table, segment: Segment) {
-        self.totals.add(&segment);
-        self.totals.bytes = self.totals.bytes.saturating_add(table.directory.push_bytes());
-        self.pushed = Some(segment);
-    }
-
-    /// Plans to remove the last segment.
-    pub(super) fn pop(&mut self, table: &Table) {
-        self.discount(table, table.directory.len().wrapping_sub(1));
-        self.pops = true;
-    }
-
-    /// Returns the bytes that the table has after the change if segments of these shapes then replace `segment`.
-    pub(super) fn bytes_with(&self, segment: &Segment, shapes: &[SegmentShape]) -> u64 {
-        let more = shapes.iter().map(|shape| shape.bytes()).sum::<u64>();
-        self.totals.bytes.saturating_sub(segment.shape().bytes()).saturating_add(more)
-    }
-
-    /// Subtracts a segment from the totals.
-    fn discount(&mut self, table: &Table, number: usize) {
-        let mut totals = self.totals;
-        self.segment(table, number).into_iter().for_each(|segment| totals.remove(segment));
-        self.totals = totals;
-    }
-
-    /// Makes the change.
-    ///
-    /// # Errors
-    /// [`OutOfMemory`]. Nothing has changed.
-    pub(super) fn commit(self, table: &mut Table) -> Result<(), OutOfMemory> {
-        if self.pushed.is_some() {
-            // A directory of one segment does not store these numbers, so they are counted before the first push.
-            let before = table.leftovers();
-            let is_first = table.directory.leftovers().is_none();
-            table.directory.try_reserve()?;
-            if is_first {
-                table.directory.count_leftovers(before);
-            }
-        }
-        for (number, segment) in self.replaced {
-            table.directory.replace(number, segment);
-        }
-        if let Some(segment) = self.pushed {
-            table.directory.push(segment);
-        }
-        if self.pops {
-            table.directory.pop();
-        }
-        table.apply(self.sums);
-        Ok(())
+/// Moves the elements to a smaller allocation, if they take less than a quarter of this one and there is memory.
+fn shrink<T>(values: &mut Vec<T>) {
+    let mut smaller = Vec::new();
+    if values.len() < values.capacity() / 4 && smaller.try_reserve_exact(values.len() * 2).is_ok() {
+        smaller.append(values);
+        *values = smaller;
     }
 }

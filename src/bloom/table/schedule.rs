@@ -7,19 +7,13 @@
 //! it is enough that the length grows with the logarithm of the number of doublings (Pagh, Segev, Wieder, "How to
 //! approximate a set without knowing its size in advance", FOCS 2013).
 
-use super::EntryKind;
-use super::size::{BUCKETS, SegmentShape, TableSize, depth};
+use super::entry::EntryKind;
+use super::size::{BLOCKS_LOG_MAX, BUCKETS, SEGMENTS_MAX_LOG, SegmentShape, TableSize, depth};
 
 /// The longest remainder. With its marker bit and a generation it fits a word.
 pub(super) const REMAINDER_MAX_BITS: u32 = 58;
-/// The shortest remainder of plain entries in a new table. If it were shorter, more than a twentieth of the entries of
-/// a table of 10^9 items would be void.
-const PLAIN_BASE_MIN: u32 = 8;
-/// The shortest remainder of counted entries in a new table. With it, a table can become 2048 times as large before it
-/// has void entries. A removal can leave copies of a void entry.
-pub(super) const COUNTED_BASE_MIN: u32 = 11;
-/// The shortest remainder of timed entries in a new table. They expire before many of them become void.
-const TIMED_BASE_MIN: u32 = 6;
+/// The largest size of a table, as the logarithm of the number of blocks.
+const SIZE_LIMIT_LOG: u32 = SEGMENTS_MAX_LOG + BLOCKS_LOG_MAX;
 /// Smallest error rate that remainders are sized for.
 const ERROR_RATE_MIN: f64 = 1.0 / (1u64 << 48) as f64;
 
@@ -34,9 +28,14 @@ const SIZE_MAX_LOG: u32 = 34;
 const LOAD_FIRST: f64 = 1.75;
 /// The most slots per bucket that are added while the table has any later size. A size is a power of two of blocks.
 const LOAD_ADDED: f64 = 0.75;
-/// The slots per bucket up to which added entries are assumed to have the remainder length of the current size. Half of
-/// the entries that are added during a round of splits have the length of the next size.
+/// The slots per bucket up to which added entries are assumed to have the remainder length of the current size. A round
+/// of splits begins at 1.4 slots per bucket and ends at 1.6. Half of its entries already have the length of the next
+/// size, so 1.5 would do; the rest is a margin.
 const LOAD_LAST: f64 = 1.55;
+/// What the entries add to the error rate that are added beyond the size of a [`Schedule::Level`], in units of 2^-base
+/// and of slots per bucket. Remainders have two bits more after the first doubling and one more after each further one,
+/// and the address has one more bit each time. So a doubling adds a quarter, an eighth, ... of [`LOAD_ADDED`].
+const LOAD_BEYOND: f64 = LOAD_ADDED / 2.0;
 
 /// The median of each eighth of a normal distribution, in standard deviations.
 const EIGHTHS: [f64; 8] = [-1.534, -0.887, -0.489, -0.157, 0.157, 0.489, 0.887, 1.534];
@@ -51,15 +50,30 @@ pub enum Schedule {
         /// The size from which remainders have one further bit, as the logarithm of the number of blocks.
         longer_from: u8,
     },
-    /// The schedule of a table of timed entries. The table begins with the size for the items that it is made for.
+    /// The schedule of a table that is made for a number of items: a table of timed entries. Up to the size for these
+    /// items, the address and the remainder have the same number of bits together, so entries know enough of the hash
+    /// however small the table was when they were added.
     Level {
-        /// Bits of a remainder up to the initial size.
+        /// Bits of a remainder at that size.
         base: u8,
-        /// The logarithm of the number of blocks of a segment at the initial size.
-        blocks_log: u8,
-        /// The number of segments at the initial size.
-        segments: u32,
+        /// That size, as the logarithm of the number of blocks.
+        size_log: u8,
     },
+}
+
+impl EntryKind {
+    /// Returns the fewest bits of the hash that an entry of a table knows, besides those that choose the bucket.
+    ///
+    /// * Plain: 8. With fewer, more than a twentieth of the entries of a table of 10^9 items would be void.
+    /// * Counted: 11. So a table can become 2048 times as large before it has void entries.
+    /// * Timed: 6. Entries expire before many of them become void.
+    pub(super) const fn known_bits_min(self) -> u32 {
+        match self {
+            Self::Plain => 8,
+            Self::Counted => 11,
+            Self::Timed => 6,
+        }
+    }
 }
 
 impl Schedule {
@@ -68,9 +82,8 @@ impl Schedule {
     pub(super) fn new(kind: EntryKind, error_rate: f64, items: u64) -> Self {
         let error_rate = error_rate.max(ERROR_RATE_MIN);
         match kind {
-            EntryKind::Plain => Self::growing(PLAIN_BASE_MIN, error_rate),
-            EntryKind::Counted => Self::growing(COUNTED_BASE_MIN, error_rate),
-            EntryKind::Timed => Self::level(error_rate, items),
+            EntryKind::Plain | EntryKind::Counted => Self::growing(kind.known_bits_min(), error_rate),
+            EntryKind::Timed => Self::level(kind.known_bits_min(), error_rate, items),
         }
     }
 
@@ -96,17 +109,16 @@ impl Schedule {
         Self::Growing { base: base as u8, longer_from: longer_from as u8 }
     }
 
-    fn level(error_rate: f64, items: u64) -> Self {
+    fn level(least: u32, error_rate: f64, items: u64) -> Self {
         // Items are live for up to fifteen fourteenths of the window.
         let size = TableSize::for_slots(items.saturating_add(items / 14));
-        // Each doubling beyond this size adds half as much to the error rate as the doubling before it. The first adds
-        // a quarter of `LOAD_ADDED`, so all of them add at most half of it.
-        let slots_per_bucket = size.load(size.slots_before_growth()) + LOAD_ADDED / 2.0;
+        let size_log = size.blocks_log + depth(size.segments.saturating_mul(2).saturating_sub(1));
         let longest = REMAINDER_MAX_BITS - 1;
-        let base = (TIMED_BASE_MIN..longest)
+        let slots_per_bucket = level_load(size_log) + LOAD_BEYOND;
+        let base = (least..longest)
             .find(|base| slots_per_bucket / (1u64 << base) as f64 <= error_rate)
             .unwrap_or(longest);
-        Self::Level { base: base as u8, blocks_log: size.blocks_log as u8, segments: size.segments as u32 }
+        Self::Level { base: base as u8, size_log: size_log as u8 }
     }
 
     /// Checks that a table of these entries can have this schedule.
@@ -114,15 +126,16 @@ impl Schedule {
     /// # Errors
     /// The rule that is broken.
     pub(super) fn validate(self, kind: EntryKind) -> Result<(), &'static str> {
-        let least = if kind == EntryKind::Counted { COUNTED_BASE_MIN } else { 1 };
         let (base, is_possible) = match self {
             Self::Growing { base, longer_from } => {
                 (base, kind != EntryKind::Timed && u32::from(longer_from) < LONGER_FROM[0])
             }
-            Self::Level { base, .. } => (base, kind == EntryKind::Timed && self.initial_size().is_possible()),
+            Self::Level { base, size_log } => {
+                (base, kind == EntryKind::Timed && u32::from(size_log) <= SIZE_LIMIT_LOG)
+            }
         };
-        let is_possible = is_possible && (least..=REMAINDER_MAX_BITS).contains(&base.into());
-        if is_possible { Ok(()) } else { Err("schedule") }
+        let bases = kind.known_bits_min()..=REMAINDER_MAX_BITS;
+        if is_possible && bases.contains(&base.into()) { Ok(()) } else { Err("schedule") }
     }
 
     /// Returns an upper bound of what further entries add to the error rate of a table of this size with `used` slots
@@ -137,11 +150,10 @@ impl Schedule {
                 let further = (size_log + 1..=SIZE_MAX_LOG).map(|size_log| LOAD_ADDED * rate(size_log));
                 left * rate(size_log) + further.sum::<f64>()
             }
-            Self::Level { .. } => {
-                let size = self.initial_size();
-                let full = size.slots_before_growth();
-                let beyond = used.max(full) as f64 / full as f64;
-                (size.load(full.saturating_sub(used)) + LOAD_ADDED / 2.0 / beyond) * rate(0)
+            Self::Level { base, size_log } => {
+                let used = used as f64 / (u128::from(BUCKETS) << size_log) as f64;
+                let full = level_load(size_log.into());
+                ((full - used).max(0.0) + LOAD_BEYOND * (full / used).min(1.0)) / (1u64 << base) as f64
             }
         }
     }
@@ -152,46 +164,32 @@ impl Schedule {
             Self::Growing { base, longer_from } => {
                 u32::from(base) + u32::from(size_log >= longer_from.into()) + longer(size_log)
             }
-            Self::Level { base, blocks_log, segments } => {
-                let level =
-                    u32::from(blocks_log) + (segments.max(1) - 1).checked_ilog2().map_or(0, |log| log + 1);
-                let beyond = size_log.saturating_sub(level);
-                u32::from(base) + beyond + u32::from(beyond > 0)
+            Self::Level { base, size_log: level } => {
+                let (base, level) = (u32::from(base), u32::from(level));
+                if size_log <= level { base + (level - size_log) } else { base + (size_log - level) + 1 }
             }
         };
         bits.min(REMAINDER_MAX_BITS)
     }
 
-    /// Returns the size of an empty table.
-    pub(super) fn initial_size(self) -> TableSize {
+    /// Returns the size below which removed entries do not make a table smaller.
+    pub(super) fn least_size(self) -> TableSize {
         match self {
             Self::Growing { .. } => TableSize { segments: 1, blocks_log: 0 },
-            Self::Level { blocks_log, segments, .. } => {
-                TableSize { segments: segments as usize, blocks_log: blocks_log.into() }
-            }
+            Self::Level { size_log, .. } => TableSize::of_blocks(size_log.into()),
         }
     }
 
     /// Returns the bits of a slot in a segment whose blocks are chosen by `address_bits` bits of the hash.
-    #[inline(always)]
     pub(super) fn slot_width(self, kind: EntryKind, address_bits: u32) -> u32 {
-        self.remainder_bits(address_bits).wrapping_add(1).wrapping_add(kind.generation_bits())
+        self.remainder_bits(address_bits) + 1 + kind.generation_bits()
     }
 
     /// Returns the expected size of a table that has grown to `items` items, and the expected bytes of its segments.
-    /// `most_items` is the number of items that a table of timed entries is made for.
-    pub(super) fn expected(self, kind: EntryKind, items: u64, most_items: u64) -> (TableSize, u64) {
-        let initial = self.initial_size();
-        let used = match kind {
-            EntryKind::Plain | EntryKind::Counted => items,
-            // Timed entries are live for up to fifteen fourteenths of the window. Expired entries are removed before the
-            // table grows beyond its initial size.
-            EntryKind::Timed => {
-                let most = if items <= most_items { initial.slots_before_growth() } else { u64::MAX };
-                items.saturating_add(items / 14).min(most)
-            }
-        };
-        let size = TableSize::for_slots(used).max(initial);
+    pub(super) fn expected(self, kind: EntryKind, items: u64) -> (TableSize, u64) {
+        // Timed entries are live for up to fifteen fourteenths of the window.
+        let used = if kind == EntryKind::Timed { items.saturating_add(items / 14) } else { items };
+        let size = TableSize::for_slots(used);
         let whole = 1usize << depth(size.segments);
         // The number of segments that have been split in this round.
         let split = size.segments - whole;
@@ -209,6 +207,13 @@ impl Schedule {
         let depth = depth(size.segments);
         (size, (bytes(depth, whole - split) + bytes(depth + 1, 2 * split)) as u64)
     }
+}
+
+/// Returns the most slots per bucket that entries take whose remainders have the length for the size of a
+/// [`Schedule::Level`], 2^`size_log` blocks.
+const fn level_load(size_log: u32) -> f64 {
+    // Half of the entries that are added during the round of splits after that size still have this length.
+    if size_log == 0 { LOAD_FIRST } else { 1.5 }
 }
 
 /// Returns how many sizes of [`LONGER_FROM`] a table of 2^`size_log` blocks has reached.

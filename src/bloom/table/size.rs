@@ -16,8 +16,7 @@ pub(super) const BLOCKS_LOG_MAX: u32 = 6;
 /// Most blocks of a segment.
 pub(super) const BLOCKS_MAX: usize = 1 << BLOCKS_LOG_MAX;
 /// Most slots in use of a segment of [`BLOCKS_MAX`] blocks.
-pub(super) const USED_MAX: usize =
-    SegmentShape { blocks_log: BLOCKS_LOG_MAX, slots: SLOTS_MAX, width: 1, words: 0 }.used_max();
+pub(super) const USED_MAX: usize = SegmentShape::most_slots(BLOCKS_LOG_MAX);
 /// The bit of a block at which its run ends begin. Before them are a bit per bucket, and the offset.
 pub(super) const RUN_ENDS_AT: u32 = 80;
 /// Words before the slots of a block with [`SLOTS_MAX`] slots. No block has fewer words.
@@ -27,7 +26,7 @@ const WORDS_MIN: usize = 4;
 /// Logarithm of the most segments of a table. A table of 2^40 items has a quarter of them.
 pub(super) const SEGMENTS_MAX_LOG: u32 = 30;
 /// Buckets of a segment of [`BLOCKS_MAX`] blocks.
-const SEGMENT_BUCKETS: u64 = (BUCKETS as u64) << BLOCKS_LOG_MAX;
+pub(super) const SEGMENT_BUCKETS: u64 = (BUCKETS as u64) << BLOCKS_LOG_MAX;
 
 /// The size of a segment: the number of its blocks, the slots of each block, and the width of a slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -59,6 +58,18 @@ impl SegmentShape {
             }
             words += 1;
         }
+    }
+
+    /// Returns a shape with room for `used` slots and 1/16 more, or without that margin if there is none with it; `None` if
+    /// there is neither.
+    pub(super) fn with_margin(blocks_log: u32, width: u32, used: usize) -> Option<Self> {
+        let roomy = Self::for_slots(blocks_log, width, used.saturating_add(used / 16));
+        roomy.or_else(|| Self::for_slots(blocks_log, width, used))
+    }
+
+    /// Returns the most slots that a segment of 2^`blocks_log` blocks can use.
+    pub(super) const fn most_slots(blocks_log: u32) -> usize {
+        Self { blocks_log, slots: SLOTS_MAX, width: 1, words: 0 }.used_max()
     }
 
     /// Returns the shape with the most slots for an allocation of `words` words.
@@ -154,6 +165,12 @@ impl TableSize {
         size
     }
 
+    /// Returns the size of a table of 2^`size_log` blocks.
+    pub(super) fn of_blocks(size_log: u32) -> Self {
+        let blocks_log = size_log.min(BLOCKS_LOG_MAX);
+        Self { blocks_log, segments: 1 << (size_log - blocks_log).min(SEGMENTS_MAX_LOG) }
+    }
+
     /// Returns whether a table can have this size.
     pub(super) fn is_possible(self) -> bool {
         self.segments == 1 && self.blocks_log <= BLOCKS_LOG_MAX
@@ -185,17 +202,33 @@ impl TableSize {
         depth_of(self.segments, number).wrapping_add(self.blocks_log)
     }
 
-    /// Returns the mean number of slots in the bucket of an item. Segments that were split in this round have half the
-    /// load of the others.
-    pub(super) fn load(self, used: u64) -> f64 {
-        let whole = (1u64 << depth(self.segments)) as f64;
-        let load = used as f64 / (whole * (u64::from(BUCKETS) << self.blocks_log) as f64);
-        load * (1.0 - (self.segments as f64 / whole - 1.0) / 2.0)
+    /// Returns the number of buckets.
+    pub(super) fn buckets(self) -> u64 {
+        (self.segments as u64) << (self.blocks_log + BUCKET_BITS)
     }
 
     /// Returns the number of the segment that is split or doubled next.
     pub(super) fn next_to_grow(self) -> usize {
         self.segments.wrapping_sub(1 << depth(self.segments))
+    }
+
+    /// Returns the size after the next growth: a small table doubles the blocks of its only segment, and a larger one
+    /// gets one more segment.
+    pub(super) fn after_growth(self) -> Self {
+        if self.blocks_log < BLOCKS_LOG_MAX {
+            Self { blocks_log: self.blocks_log + 1, ..self }
+        } else {
+            Self { segments: self.segments + 1, ..self }
+        }
+    }
+
+    /// Returns the size of a table with twice as many blocks.
+    pub(super) fn doubled(self) -> Self {
+        if self.blocks_log < BLOCKS_LOG_MAX {
+            Self { blocks_log: self.blocks_log + 1, ..self }
+        } else {
+            Self { segments: self.segments.saturating_mul(2), ..self }
+        }
     }
 
     /// Returns the size before the last growth; `None` for the smallest size.

@@ -1,7 +1,8 @@
 //! The state of a table besides its segments: sums over its entries, and counts of its items.
 
-use super::lookup::remainder_bits;
+use super::entry::{Entry, EntryKind, remainder_bits, visit_entries};
 use super::schedule::Schedule;
+use super::segment::Segment;
 use super::size::{BUCKET_BITS, TableSize};
 use crate::bloom::generation::{CODES, Generation, is_live};
 
@@ -15,11 +16,13 @@ const WEIGHT_BITS: u32 = 120;
 pub struct Leftovers {
     /// Entries whose remainder has no bits.
     pub void_entries: u64,
+    /// The slots of these entries.
+    pub void_slots: u64,
     /// Buckets that match every item.
     pub saturated_buckets: u64,
 }
 
-/// Sums over all entries of a table; or the changes of these sums, which wrap around.
+/// Sums over entries; or the changes of these sums, which wrap around.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct EntrySums {
     /// The sum of what the entries add to the error rate, in units of 2^-120.
@@ -28,62 +31,155 @@ pub(super) struct EntrySums {
 }
 
 impl Leftovers {
-    /// Adds `times` to the number of void entries or of saturated buckets, if `entry` is one. `u64::MAX` subtracts 1.
+    /// Counts an entry if it is void or a saturated bucket.
     #[inline(always)]
-    pub(super) fn count(&mut self, entry: u64, times: u64) {
-        match entry {
-            0 => self.saturated_buckets = self.saturated_buckets.wrapping_add(times),
-            1 => self.void_entries = self.void_entries.wrapping_add(times),
-            _ => {}
+    pub(super) fn count(&mut self, kind: EntryKind, entry: Entry) {
+        if entry.value <= 1 {
+            self.add(Self::of(kind, entry));
         }
+    }
+
+    /// Does the opposite of [`count`](Self::count).
+    #[inline(always)]
+    pub(super) fn uncount(&mut self, kind: EntryKind, entry: Entry) {
+        if entry.value <= 1 {
+            self.subtract(Self::of(kind, entry));
+        }
+    }
+
+    fn of(kind: EntryKind, entry: Entry) -> Self {
+        if entry.value == 0 {
+            return Self { saturated_buckets: 1, ..Self::default() };
+        }
+        Self { void_entries: 1, void_slots: entry.slots(kind) as u64, saturated_buckets: 0 }
     }
 
     /// Adds a change, or the numbers of another segment.
     pub(super) fn add(&mut self, other: Self) {
         self.void_entries = self.void_entries.wrapping_add(other.void_entries);
+        self.void_slots = self.void_slots.wrapping_add(other.void_slots);
         self.saturated_buckets = self.saturated_buckets.wrapping_add(other.saturated_buckets);
+    }
+
+    /// Subtracts a change, or the numbers of another segment.
+    pub(super) fn subtract(&mut self, other: Self) {
+        self.void_entries = self.void_entries.wrapping_sub(other.void_entries);
+        self.void_slots = self.void_slots.wrapping_sub(other.void_slots);
+        self.saturated_buckets = self.saturated_buckets.wrapping_sub(other.saturated_buckets);
     }
 }
 
 impl EntrySums {
-    /// Returns the sums for one entry. `address_bits` bits of the hash choose its block.
-    pub(super) fn of(address_bits: u32, entry: u64) -> Self {
+    /// Returns the sums of the entries of a segment. `address_bits` bits of the hash choose a block. O(slots).
+    pub(super) fn of_segment(kind: EntryKind, address_bits: u32, segment: &Segment) -> Self {
         let mut sums = Self::default();
-        sums.add(address_bits, entry);
+        for block in 0..segment.blocks() {
+            visit_entries(kind, segment, block, |_, entry| sums.add(kind, address_bits, entry));
+        }
         sums
     }
 
     /// Adds an entry. `address_bits` bits of the hash choose its block.
     #[inline(always)]
-    pub(super) fn add(&mut self, address_bits: u32, entry: u64) {
-        self.weight = self.weight.wrapping_add(weight(address_bits, remainder_bits(entry)));
-        self.leftovers.count(entry, 1);
+    pub(super) fn add(&mut self, kind: EntryKind, address_bits: u32, entry: Entry) {
+        self.add_weight(address_bits, entry.value);
+        self.leftovers.count(kind, entry);
     }
 
-    /// Removes an entry. `address_bits` bits of the hash choose its block.
+    /// Does the opposite of [`add`](Self::add).
+    pub(super) fn remove(&mut self, kind: EntryKind, address_bits: u32, entry: Entry) {
+        self.remove_weight(address_bits, entry.value);
+        self.leftovers.uncount(kind, entry);
+    }
+
+    /// Adds the weight of an entry.
     #[inline(always)]
-    pub(super) fn remove(&mut self, address_bits: u32, entry: u64) {
-        self.weight = self.weight.wrapping_sub(weight(address_bits, remainder_bits(entry)));
-        self.leftovers.count(entry, u64::MAX);
+    pub(super) fn add_weight(&mut self, address_bits: u32, entry: u64) {
+        self.weight = self.weight.wrapping_add(weight(address_bits, entry));
     }
 
-    /// Adds a change.
-    pub(super) fn apply(&mut self, change: Self) {
-        self.weight = self.weight.wrapping_add(change.weight);
-        self.leftovers.add(change.leftovers);
+    /// Does the opposite of [`add_weight`](Self::add_weight).
+    #[inline(always)]
+    pub(super) fn remove_weight(&mut self, address_bits: u32, entry: u64) {
+        self.weight = self.weight.wrapping_sub(weight(address_bits, entry));
+    }
+
+    /// Returns the sums of this and of `other`.
+    #[must_use]
+    pub(super) fn plus(mut self, other: Self) -> Self {
+        self.weight = self.weight.wrapping_add(other.weight);
+        self.leftovers.add(other.leftovers);
+        self
+    }
+
+    /// Returns the sums of this without those of `other`.
+    #[must_use]
+    pub(super) fn minus(mut self, other: Self) -> Self {
+        self.weight = self.weight.wrapping_sub(other.weight);
+        self.leftovers.subtract(other.leftovers);
+        self
     }
 
     /// Returns the error rate for a sum of weights.
     pub(super) fn error_rate(weight: u128) -> f64 {
         weight as f64 / (1u128 << WEIGHT_BITS) as f64
     }
+
+    /// Returns the change of the error rate for a change of the sum of weights, which wraps around.
+    pub(super) fn error_rate_change(change: u128) -> f64 {
+        change.cast_signed() as f64 / (1u128 << WEIGHT_BITS) as f64
+    }
 }
 
-/// Returns what an entry with a remainder of this length contributes to the error rate, in units of 2^-120.
+/// Returns what an entry contributes to the error rate, in units of 2^-120. `address_bits` bits of the hash choose its
+/// block.
 #[inline(always)]
-pub(super) const fn weight(address_bits: u32, remainder_bits: u32) -> u128 {
-    let known = address_bits.wrapping_add(BUCKET_BITS).wrapping_add(remainder_bits);
+pub(super) const fn weight(address_bits: u32, entry: u64) -> u128 {
+    let known = address_bits.wrapping_add(BUCKET_BITS).wrapping_add(remainder_bits(entry));
     1u128.wrapping_shl(WEIGHT_BITS.wrapping_sub(known))
+}
+
+/// The numbers of entries and items of some segments.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Tally {
+    /// The number of entries, in units of 2^-[`TALLY_BITS`]. A counted entry with copies in several buckets counts once.
+    entries: u128,
+    /// The sum of their counts, in the same units.
+    items: u128,
+    /// The number of entries of each generation, by the generation modulo 16.
+    generations: [u64; GENERATIONS],
+}
+
+/// An entry has at most 2^42 copies, because an address has at most as many bits.
+const TALLY_BITS: u32 = 42;
+
+impl Tally {
+    /// Counts the entries of a segment. Those that have expired at `now` do not count. It is not known which plain and
+    /// timed entries are copies, so each of them counts. O(slots).
+    pub(super) fn count(&mut self, kind: EntryKind, segment: &Segment, now: Generation) {
+        for block in 0..segment.blocks() {
+            visit_entries(kind, segment, block, |_, entry| {
+                if kind == EntryKind::Timed && !is_live(entry.number, now) {
+                    return;
+                }
+                let unit = 1u128 << TALLY_BITS.saturating_sub(entry.copies);
+                self.entries = self.entries.wrapping_add(unit);
+                self.items = self.items.wrapping_add(unit.saturating_mul(entry.number.into()));
+                if let Some(entries) = self.generations.get_mut((entry.number % CODES) as usize) {
+                    *entries = entries.wrapping_add(1);
+                }
+            });
+        }
+    }
+}
+
+/// Adds the difference of two numbers in units of 2^-[`TALLY_BITS`] to a count.
+fn add_difference(count: &mut u64, before: u128, after: u128) {
+    let rounded = |units: u128| {
+        u64::try_from(units.saturating_add(1 << (TALLY_BITS - 1)) >> TALLY_BITS).unwrap_or(u64::MAX)
+    };
+    let (before, after) = (rounded(before), rounded(after));
+    *count = count.saturating_add(after.saturating_sub(before)).saturating_sub(before.saturating_sub(after));
 }
 
 /// The counts of items, which depend on the kind of entries.
@@ -109,17 +205,6 @@ pub(super) enum ItemCounts {
     },
 }
 
-/// The outcome of adding an entry of another table.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct AddedEntry {
-    /// The number of entries that the table did not have.
-    pub(super) new_entries: u64,
-    /// The number of items that the entry adds; 1 if an existing entry got a later generation; 0 if nothing changed.
-    pub(super) times: u64,
-    /// The former generation of an existing entry, if it got a later one.
-    pub(super) moved_from: Option<Generation>,
-}
-
 impl ItemCounts {
     /// Returns the state of a load.
     pub(super) fn loading(&self) -> Loading {
@@ -134,35 +219,37 @@ impl ItemCounts {
         loading
     }
 
-    /// Adds an entry of another table to the counts, with its generation.
-    pub(super) fn add(&mut self, added: AddedEntry, generation: Generation) {
+    /// Adds the difference between the entries of some segments before and after a change.
+    pub(super) fn add_change(&mut self, before: &Tally, after: &Tally) {
         match self {
-            Self::Plain { items, .. } => *items = items.saturating_add(added.times),
+            Self::Plain { items, .. } => add_difference(items, before.entries, after.entries),
             Self::Counted { items, entries, .. } => {
-                *items = items.saturating_add(added.times);
-                *entries = entries.saturating_add(added.new_entries);
+                add_difference(items, before.items, after.items);
+                add_difference(entries, before.entries, after.entries);
             }
-            Self::Timed { history, .. } if added.times > 0 => {
-                history.take(added.moved_from);
-                history.add(generation);
+            Self::Timed { history, .. } => {
+                let generations = before.generations.iter().zip(&after.generations);
+                for (items, (before, after)) in history.items.iter_mut().zip(generations) {
+                    *items = items.saturating_add(*after).saturating_sub(*before);
+                }
             }
-            Self::Timed { .. } => {}
         }
+    }
+
+    /// Sets the counts to those of all entries.
+    pub(super) fn recount(&mut self, entries: &Tally) {
+        match self {
+            Self::Plain { items, .. } => *items = 0,
+            Self::Counted { items, entries, .. } => (*items, *entries) = (0, 0),
+            Self::Timed { history, .. } => history.items = [0; GENERATIONS],
+        }
+        self.add_change(&Tally::default(), entries);
     }
 
     /// Makes a generation the newest one, unless there is a newer one.
     pub(super) fn advance(&mut self, generation: Generation) {
         if let Self::Timed { history, .. } = self {
             history.advance(generation);
-        }
-    }
-
-    /// Sets all counts of items to 0.
-    pub(super) fn clear(&mut self) {
-        match self {
-            Self::Plain { items, .. } => *items = 0,
-            Self::Counted { items, entries, .. } => (*items, *entries) = (0, 0),
-            Self::Timed { history, .. } => history.items = [0; GENERATIONS],
         }
     }
 }
@@ -181,10 +268,15 @@ pub struct History {
 }
 
 impl History {
-    /// Adds an item to a generation, which is at most fifteen before the newest one.
-    pub(super) fn add(&mut self, generation: Generation) {
+    /// Returns the bytes of the history of a table of these entries; 0 if they are not timed.
+    pub(super) const fn bytes(kind: EntryKind) -> u64 {
+        if let EntryKind::Timed = kind { size_of::<Self>() as u64 } else { 0 }
+    }
+
+    /// Adds items to a generation, which is at most fifteen before the newest one.
+    pub(super) fn add(&mut self, generation: Generation, more: u64) {
         self.advance(generation);
-        self.update(generation, |items| items.saturating_add(1));
+        self.update(generation, |items| items.saturating_add(more));
     }
 
     /// Makes a generation the newest one, unless there is a newer one.
@@ -198,10 +290,10 @@ impl History {
         }
     }
 
-    /// Removes an item from the generation that it moves out of, if there is one.
-    pub(super) fn take(&mut self, moved_from: Option<Generation>) {
-        if let Some(generation) = moved_from {
-            self.update(generation, |items| items.saturating_sub(1));
+    /// Removes an item from the generation that it moves out of, if the generation still has a count.
+    pub(super) fn remove_one(&mut self, moved_from: Generation) {
+        if moved_from.saturating_add(CODES) > self.newest {
+            self.update(moved_from, |items| items.saturating_sub(1));
         }
     }
 
@@ -241,6 +333,11 @@ impl Loading {
         Self(used_slots as u32 | Self::ACTIVE)
     }
 
+    /// Returns the low 31 bits of the number of slots that the dumped table used; 0 if the table is not being loaded.
+    pub(super) const fn slots(self) -> u64 {
+        (self.0 & !Self::ACTIVE) as u64
+    }
+
     /// Returns the state as a number; 0 if the table is not being loaded.
     #[must_use]
     pub const fn number(self) -> u32 {
@@ -277,7 +374,7 @@ pub struct TableCounts {
 impl TableCounts {
     /// Returns the state of an empty table.
     pub(super) fn initial(schedule: Schedule) -> Self {
-        let TableSize { blocks_log, segments } = schedule.initial_size();
+        let TableSize { blocks_log, segments } = TableSize::of_blocks(0);
         let (history, loading) = (History::default(), Loading::default());
         Self { schedule, items: 0, entries: 0, history, segments, blocks_log, loading }
     }

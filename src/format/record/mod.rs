@@ -90,7 +90,7 @@ pub fn decode(bytes: &[u8], limit: &dyn ByteLimit) -> Result<Record, DecodeError
         Some(PlannedTable { hash, counts, used_slots }) => {
             let room = Room::new(limit);
             room.set_other_bytes(footprint.needed_bytes());
-            (Some((Table::try_of_counts(policy.table().kind, counts, &room)?, hash)), used_slots)
+            (Some((Table::try_of_counts(policy.table().kind, counts, used_slots, &room)?, hash)), used_slots)
         }
         None => (None, 0),
     };

@@ -20,16 +20,14 @@ const LEVEL: u8 = 2;
 pub(super) struct TableRecord {
     hash: u8,
     schedule: u8,
-    /// Bits of a remainder at first.
+    /// Bits of a remainder: of a growing schedule at first, of a level one at the size that it is for.
     base_bits: u8,
-    /// Of a growing schedule: the logarithm of the number of blocks from which on remainders have a further bit. Of a
-    /// level one: the logarithm of the number of blocks of a segment at first.
-    blocks: u8,
+    /// Logarithm of a number of blocks. Of a growing schedule: from which on remainders have a further bit. Of a level
+    /// one: the size that it is for.
+    size_log: u8,
     /// The logarithm of the number of blocks of a segment.
     blocks_log: u8,
-    reserved: [u8; 3],
-    /// Of a level schedule: the number of segments at first.
-    segments_first: u32,
+    reserved: [u8; 7],
     /// [`Loading::number`].
     loading: u32,
     segments: u64,
@@ -58,18 +56,17 @@ impl TableRecord {
     pub(super) fn append(filter: &Filter, used_slots: u64, bytes: &mut Vec<u8>) {
         let (Some(table), Some(hash)) = (filter.table(), filter.table_hash()) else { return };
         let TableCounts { schedule, items, entries, history, segments, blocks_log, loading } = table.counts();
-        let (number, base_bits, blocks, segments_first) = match schedule {
-            Schedule::Growing { base, longer_from } => (GROWING, base, longer_from, 0),
-            Schedule::Level { base, blocks_log, segments } => (LEVEL, base, blocks_log, segments),
+        let (number, base_bits, size_log) = match schedule {
+            Schedule::Growing { base, longer_from } => (GROWING, base, longer_from),
+            Schedule::Level { base, size_log } => (LEVEL, base, size_log),
         };
         let part = Self {
             hash: numbers_of(hash).0,
             schedule: number,
             base_bits,
-            blocks,
+            size_log,
             blocks_log: u8::try_from(blocks_log).unwrap_or(u8::MAX),
-            reserved: [0; 3],
-            segments_first,
+            reserved: [0; 7],
             loading: loading.number(),
             segments: segments as u64,
             used_slots,
@@ -87,11 +84,11 @@ impl TableRecord {
     /// Reads the part for a table with entries of `kind` from the start of `rest`.
     pub(super) fn read(rest: &mut &[u8], kind: EntryKind) -> Result<PlannedTable, DecodeError> {
         let part: Self = read(rest)?;
-        let Self { base_bits: base, blocks, segments_first, used_slots, items, entries, .. } = part;
+        let Self { base_bits: base, size_log, used_slots, items, entries, .. } = part;
         let hash = read_hash(part.hash, 0, rest)?;
         let schedule = match part.schedule {
-            GROWING => Schedule::Growing { base, longer_from: blocks },
-            LEVEL => Schedule::Level { base, blocks_log: blocks, segments: segments_first },
+            GROWING => Schedule::Growing { base, longer_from: size_log },
+            LEVEL => Schedule::Level { base, size_log },
             got => return Err(DecodeError::unsupported("schedule", got)),
         };
         let history = if kind == EntryKind::Timed {

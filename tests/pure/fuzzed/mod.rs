@@ -3,7 +3,7 @@
 
 mod crafted;
 #[path = "../../../fuzz/src/mod.rs"]
-mod fuzz;
+pub(crate) mod fuzz;
 #[path = "../../../fuzz/seeds.rs"]
 mod seeds;
 

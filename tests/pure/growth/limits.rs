@@ -101,7 +101,7 @@ fn a_filter_without_layers_is_a_table() {
     assert_eq!(of_layers(promise(0.01, 100, 2), Vec::new()).err(), Some("layer count"));
     assert_eq!(of_layers(unreserved(0.01, 100, 2), Vec::new()).err(), Some("layer count"));
     for (promise, is_valid) in [(unreserved(0.01, 100, 2), true), (promise(0.01, 100, 2), false)] {
-        let table = Table::try_new(Policy::Everbloom(promise).table()).unwrap();
+        let table = Table::new(Policy::Everbloom(promise).table());
         let made = Filter::from_parts(Policy::Everbloom(promise), Vec::new(), Some((table, Hash::Murmur3)));
         assert_eq!(made.is_ok(), is_valid, "{promise:?}");
     }
@@ -122,7 +122,7 @@ fn the_size_of_an_empty_table_is_known_before_it_is_made() {
     for kind in [EntryKind::Plain, EntryKind::Counted, EntryKind::Timed] {
         for items in (0..32).flat_map(|log| [1 << log, (1 << log) + (1 << log) / 3]) {
             let spec = TableSpec { error_rate: 0.01, kind, items };
-            assert_eq!(Table::try_new(spec).unwrap().size_bytes(), spec.empty_bytes(), "{spec:?}");
+            assert_eq!(Table::new(spec).size_bytes(), spec.empty_bytes(), "{spec:?}");
         }
     }
 }

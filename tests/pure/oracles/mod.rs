@@ -11,10 +11,9 @@ mod window;
 use everbloom::bloom::prefetch::NoPrefetch;
 
 use everbloom::bloom::{Filter, UnknownMemory};
-use everbloom::format::chunks::Trust;
 use everbloom::format::filter::{chunk, from_header, load_chunk};
 
-use crate::support::make::{ANY, contains};
+use crate::support::make::{ANY, CLIENT, contains};
 use crate::support::saved::{assert_valid, digested, from_chunks, loaded, rewritten, saved};
 use crate::support::{Random, slices};
 
@@ -107,7 +106,7 @@ impl<T> Dump<T> {
         match chunk(filter, iterator) {
             Err(_) => {}
             Ok(Some(chunk)) => {
-                load_chunk(&mut copy, chunk.next_iterator, &chunk.data, Trust::DumpId, &ANY).unwrap();
+                load_chunk(&mut copy, chunk.next_iterator, &chunk.data, CLIENT, &ANY).unwrap();
                 self.running = Some((chunk.next_iterator, copy, known));
             }
             Ok(None) => {

@@ -2,7 +2,7 @@
 //! that keeps all rules.
 
 use everbloom::bloom::generation::CODES;
-use everbloom::bloom::table::{COUNT_MAX, EntryKind, PartsError, Schedule, Table, TablePart};
+use everbloom::bloom::table::{COUNT_MAX, DumpedSegment, EntryKind, LoadError, Schedule, Table};
 use everbloom::bloom::{Filter, Room, TableSpec};
 use everbloom::format::filter::from_header;
 use everbloom::format::record::{LAYER_BYTES, POLICY_BYTES, TABLE_BYTES};
@@ -50,7 +50,7 @@ impl Block {
 
 /// Returns an empty table of one block at 1 %, and the number of bits of a slot.
 fn table(kind: EntryKind) -> (Table, usize) {
-    let table = Table::try_new(TableSpec { error_rate: 0.01, kind, items: 50 }).unwrap();
+    let table = Table::new(TableSpec { error_rate: 0.01, kind, items: 50 });
     let base = match table.counts().schedule {
         Schedule::Growing { base, longer_from } => base + u8::from(longer_from == 0),
         Schedule::Level { base, .. } => base,
@@ -59,8 +59,8 @@ fn table(kind: EntryKind) -> (Table, usize) {
     (table, usize::from(base) + 1 + if kind == EntryKind::Timed { 4 } else { 0 })
 }
 
-fn part(block: &Block, words: usize, stamp: u64) -> TablePart {
-    TablePart { number: 0, depth: 0, blocks_log: 0, stamp, words: block.write(words) }
+fn part(block: &Block, words: usize, stamp: u64) -> DumpedSegment {
+    DumpedSegment { number: 0, depth: 0, blocks_log: 0, stamp, words: block.write(words) }
 }
 
 /// Adds a segment of this block to a table. Returns the rule that it breaks.
@@ -68,13 +68,13 @@ fn broken(kind: EntryKind, stamp: u64, occupied: u64, slots: &[(bool, u64)]) -> 
     let (mut table, width) = table(kind);
     let block = Block { occupied, offset: 0, slots: slots.to_vec(), width };
     let before = table.try_clone().unwrap();
-    let result = table.add_parts(vec![part(&block, 8, stamp)], &Room::new(&ANY));
+    let result = table.add_segments(vec![part(&block, 8, stamp)], u64::MAX, &Room::new(&ANY));
     assert_eq!(table.internal_validate(), Ok(()));
     match result {
         Ok(()) => None,
-        Err(PartsError::Invalid(rule)) => {
+        Err(LoadError::Invalid(rule)) => {
             assert_eq!(table.counts(), before.counts());
-            assert_eq!(table.segment(0), before.segment(0));
+            assert!(table.segments().eq(before.segments()));
             Some(rule)
         }
         Err(other) => panic!("{other:?}"),
@@ -156,15 +156,15 @@ fn void_entries_of_small_segments_are_not_copied_without_end() {
     // The copies count towards the limit.
     let one = vec![part(&of(1), 8, 0)];
     let limit = size_bytes + blocks;
-    let refused = large.add_table_parts(one.clone(), &limit);
-    assert!(matches!(refused, Err(PartsError::NoRoom(_))), "{refused:?}");
+    let refused = large.add_segments(one.clone(), u64::MAX, &limit);
+    assert!(matches!(refused, Err(LoadError::NoRoom(_))), "{refused:?}");
     assert_eq!(large.size_bytes(), size_bytes);
-    large.add_table_parts(one, &ANY).unwrap();
+    large.add_segments(one, u64::MAX, &ANY).unwrap();
     let many = (0..10_000_000 / blocks / 30 + 2).map(|_| part(&of(30), 8, 0)).collect();
     let started = std::time::Instant::now();
     assert_eq!(
-        large.add_table_parts(many, &ANY),
-        Err(PartsError::Invalid("parts for a table of another size"))
+        large.add_segments(many, u64::MAX, &ANY),
+        Err(LoadError::Invalid("parts for a table of another size"))
     );
     assert!(started.elapsed().as_secs() < 2);
 }

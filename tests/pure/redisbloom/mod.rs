@@ -10,11 +10,11 @@ use everbloom::bloom::bits::layout::LayerParameters;
 use everbloom::bloom::filter::policy::RedisBloom;
 use everbloom::bloom::{Added, Filter, Format, Layer, Layout, Policy};
 use everbloom::format::DecodeError;
-use everbloom::format::chunks::{Chunk, ChunkError, Trust};
+use everbloom::format::chunks::{Chunk, ChunkError};
 use everbloom::format::filter;
 
 use crate::support::Record;
-use crate::support::make::{self, ANY};
+use crate::support::make::{self, ANY, CLIENT};
 use crate::support::saved::loaded_as;
 
 /// Returns the filter in a snapshot, with a limit of `limit_bytes`.
@@ -53,7 +53,7 @@ fn from_header(header: &[u8], limit_bytes: u64) -> Result<Filter, DecodeError> {
 }
 
 fn load_chunk(chain: &mut Filter, iterator: u64, data: &[u8]) -> Result<(), ChunkError> {
-    filter::load_chunk(chain, iterator, data, Trust::DumpId, &ANY)
+    filter::load_chunk(chain, iterator, data, CLIENT, &ANY)
 }
 
 /// Returns the parameters that RedisBloom saves for a layer.

@@ -1,7 +1,6 @@
 //! Items that were crafted to fall into one bucket, block or segment.
 
 use everbloom::bloom::prefetch::NoPrefetch;
-use everbloom::bloom::table::merge::{Counting, Entry};
 use everbloom::bloom::table::{Addition, EntryKind, Table};
 use everbloom::bloom::{AddError, Added, ItemHash};
 
@@ -36,7 +35,9 @@ fn attack(table: &mut Table, bits: u32, same_bucket: bool) {
     assert_eq!(table.internal_validate(), Ok(()), "{bits}");
     let after = table.size_bytes();
     println!("{bits} {same_bucket}: {new} new, {refused} refused, {before} to {after} bytes");
-    assert!(after < before + before / 2 + 100_000, "{bits}: {before} to {after} bytes");
+    // A table of counted entries may get a segment for each bucket that 31 items fill.
+    let most = if table.kind() == EntryKind::Counted { 60 } else { 40 };
+    assert!(after < before + (64 << 10) + most * new, "{bits}: {before} to {after} bytes");
 }
 
 #[test]
@@ -66,38 +67,6 @@ fn a_small_table_survives_them() {
     }
 }
 
-#[test]
-fn a_table_of_void_entries_is_not_merged_into_a_large_one() {
-    let mut source = plain(0.01);
-    for bucket in 0..64 {
-        for known in 0..2 {
-            let entry = Entry { bucket, known_bits: 1, known, count: 1, generation: 0 };
-            source.add_entry(entry, Counting::Sum, 0, &any()).unwrap();
-        }
-    }
-    assert_eq!(source.internal_validate(), Ok(()));
-    let mut table = plain(0.01);
-    for item in 0..13_000_000 {
-        let _ = add(&mut table, item);
-        if item == 300_000 {
-            assert!(table.can_take(&source));
-        }
-    }
-    // The copies of the void entries would take more memory than the table, and seconds to add.
-    assert!(!table.can_take(&source));
-}
-
-#[test]
-fn a_merge_gives_a_bucket_of_counted_entries_up_to_31_slots() {
-    let mut table = counted(0.01);
-    let mut add = |known| {
-        let entry = Entry { bucket: 7, known_bits: 11, known, count: 1, generation: 0 };
-        table.add_entry(entry, Counting::Sum, 0, &any())
-    };
-    assert!((0..31).all(|known| add(known) == Ok(true)));
-    assert_eq!(add(31), Err(AddError::TooOften));
-}
-
 /// A join unites the runs of two buckets and shortens entries. So a run may be longer than adds make it, and equal
 /// entries may together have a larger count than one entry can have.
 #[test]
@@ -117,8 +86,8 @@ fn a_part_of_a_dump_of_a_joined_table_arrives_twice() {
     (0..200_000).for_each(|item| assert_eq!(remove(&mut table, item, NoPrefetch), Ok(true)));
     let mut copy = target(&table);
     for (part, _) in parts(&table) {
-        copy.add_parts(vec![part.clone()], &any()).unwrap();
-        copy.add_parts(vec![part], &any()).unwrap();
+        copy.add_segments(vec![part.clone()], u64::MAX, &any()).unwrap();
+        copy.add_segments(vec![part], u64::MAX, &any()).unwrap();
     }
     copy.end_loading();
     assert_eq!(copy.internal_validate(), Ok(()));

@@ -46,7 +46,7 @@ fn timed(error_rate: f64, items: u64) -> Table {
 /// Returns an empty table of a kind. A table of timed entries is sized for `items` live items.
 fn of_kind(kind: EntryKind, error_rate: f64, items: u64) -> Table {
     let items = if kind == EntryKind::Timed { items } else { 0 };
-    Table::try_new(TableSpec { error_rate, kind, items }).unwrap()
+    Table::new(TableSpec { error_rate, kind, items })
 }
 
 /// Returns the hash of an item that is a number.
@@ -92,6 +92,5 @@ fn measured_rate(table: &Table, now: u64, probes: u64) -> f64 {
 
 /// Returns the bytes of all segments.
 fn bytes(table: &Table) -> Vec<u64> {
-    let segments = 0..table.counts().segments;
-    segments.flat_map(|number| table.segment(number).unwrap().0.to_vec()).collect()
+    table.segments().flat_map(|(number, words, stamp)| [&[number as u64, stamp], words].concat()).collect()
 }

@@ -4,26 +4,27 @@
 use std::collections::BTreeMap;
 
 use everbloom::bloom::prefetch::NoPrefetch;
-use everbloom::bloom::table::{EntryKind, POSITIONS, Table, TableCounts, TablePart};
+use everbloom::bloom::table::{DumpedSegment, EntryKind, POSITIONS, Table, TableCounts};
 use everbloom::bloom::{Added, BlockMover, BlockVisitor, OutOfMemory, Room};
 
 use super::{add, add_kind, any, bytes, counted, has, has_at, of_kind, plain, remove};
+use crate::fuzzed::fuzz::forge::{self, TableForm};
 use crate::support::Random;
 
 const KINDS: [EntryKind; 3] = [EntryKind::Plain, EntryKind::Counted, EntryKind::Timed];
 
 /// Returns an empty table into which a dump of this one is loaded.
 pub(super) fn target(table: &Table) -> Table {
-    let mut target = Table::try_of_counts(table.kind(), table.counts(), &any()).unwrap();
+    let mut target = Table::try_of_counts(table.kind(), table.counts(), table.used_slots(), &any()).unwrap();
     target.begin_loading(table.used_slots());
     target
 }
 
 /// Returns the parts of a table at rest, with the positions after them.
-pub(super) fn parts(table: &Table) -> Vec<(TablePart, u64)> {
+pub(super) fn parts(table: &Table) -> Vec<(DumpedSegment, u64)> {
     let (mut position, mut parts) = (0, Vec::new());
     while position < POSITIONS {
-        let (part, end) = table.part_at(position).unwrap().unwrap();
+        let (part, end) = table.segment_at(position).unwrap().unwrap();
         parts.push((part, end));
         position = end;
     }
@@ -31,8 +32,8 @@ pub(super) fn parts(table: &Table) -> Vec<(TablePart, u64)> {
 }
 
 /// Adds a part to a table, and ends the load after the last position.
-fn load(table: &mut Table, (part, end): (TablePart, u64)) {
-    table.add_parts(vec![part], &any()).unwrap();
+fn load(table: &mut Table, (part, end): (DumpedSegment, u64)) {
+    table.add_segments(vec![part], u64::MAX, &any()).unwrap();
     if end == POSITIONS {
         table.end_loading();
     }
@@ -104,7 +105,7 @@ fn a_dump_misses_nothing_while_segments_are_split_and_joined() {
             let segments = copy.segment_count();
             let (mut position, mut loaded_parts) = (0, Vec::new());
             while position < POSITIONS {
-                let (part, end) = source.table.part_at(position).unwrap().unwrap();
+                let (part, end) = source.table.segment_at(position).unwrap().unwrap();
                 assert!(end > position);
                 load(&mut copy, (part.clone(), end));
                 assert!(
@@ -179,22 +180,22 @@ fn parts_of_other_tables_are_refused() {
         let mut table = of_kind(kind, 1e-6, 2_000);
         assert_eq!(add_kind(&mut table, 1, 100), Added::New);
         let before = (bytes(&table), table.counts());
-        assert!(table.add_parts(vec![part.clone()], &any()).is_err());
+        assert!(table.add_segments(vec![part.clone()], u64::MAX, &any()).is_err());
         for wrong in [
-            TablePart { number: part.number + (1 << part.depth), ..part.clone() },
-            TablePart { depth: 31, ..part.clone() },
-            TablePart { blocks_log: 5, ..part.clone() },
-            TablePart { words: part.words[1..].into(), ..part.clone() },
-            TablePart { words: part.words.iter().map(|word| !word).collect(), ..part.clone() },
+            DumpedSegment { number: part.number + (1 << part.depth), ..part.clone() },
+            DumpedSegment { depth: 31, ..part.clone() },
+            DumpedSegment { blocks_log: 5, ..part.clone() },
+            DumpedSegment { words: part.words[1..].into(), ..part.clone() },
+            DumpedSegment { words: part.words.iter().map(|word| !word).collect(), ..part.clone() },
         ] {
-            assert!(table.add_parts(vec![wrong], &any()).is_err());
+            assert!(table.add_segments(vec![wrong], u64::MAX, &any()).is_err());
         }
         assert_eq!((bytes(&table), table.counts()), before);
         // If there is no room for all parts, none of them is added.
         let mut copy = target(&source.table);
         let all: Vec<_> = parts(&source.table).into_iter().map(|(part, _)| part).collect();
         let limit = source.table.size_bytes() - 1;
-        assert!(copy.add_parts(all, &Room::new(&limit)).is_err());
+        assert!(copy.add_segments(all, u64::MAX, &Room::new(&limit)).is_err());
         assert_eq!(copy.used_slots(), 0);
     }
 }
@@ -235,7 +236,7 @@ fn the_directory_is_in_pieces_of_at_most_64_kib() {
     let mut counts = TableCounts { blocks_log: 6, ..plain(0.01).counts() };
     for segments in [2, 3, 5, 2047, 2048, 2049, 2050, 20_000] {
         counts.segments = segments;
-        let mut table = Table::try_of_counts(EntryKind::Plain, counts, &any()).unwrap();
+        let mut table = Table::try_of_counts(EntryKind::Plain, counts, 0, &any()).unwrap();
         assert_eq!(table.segment_count(), segments);
         assert!(largest(&table) <= 64 << 10, "{segments}: {}", largest(&table));
         // Every segment is where its number says.
@@ -276,8 +277,8 @@ fn a_loaded_segment_advances_the_newest_generation_to_that_of_its_entries() {
     let mut counts = table.counts();
     add_kind(&mut table, 2, 21);
     counts.history.newest = 20;
-    let mut loaded = Table::try_of_counts(EntryKind::Timed, counts, &any()).unwrap();
-    let (words, stamp) = table.segment(0).unwrap();
+    let mut loaded = Table::try_of_counts(EntryKind::Timed, counts, 2, &any()).unwrap();
+    let (_, words, stamp) = table.segments().next().unwrap();
     assert_eq!(stamp, 20);
     loaded.set_segment(0, words.into(), stamp).unwrap();
     assert_eq!(loaded.internal_validate(), Ok(()));
@@ -287,11 +288,13 @@ fn a_loaded_segment_advances_the_newest_generation_to_that_of_its_entries() {
 /// The bits before the slots of a block take up to three words.
 #[test]
 fn a_segment_with_less_than_three_words_per_block_is_refused() {
-    let counts = plain(0.01).counts();
-    assert_eq!(counts.blocks_log, 0);
+    let table = plain(0.01);
+    let form = TableForm::of_table(&table);
+    let bytes = forge::segment(0, form.width(0, 0), 4, &[(0, 5, 1 << 10)]).unwrap();
+    let all: Vec<u64> = bytes.chunks(8).map(|word| u64::from_le_bytes(word.try_into().unwrap())).collect();
     for words in [1, 2, 3, 4] {
-        let mut table = Table::try_of_counts(EntryKind::Plain, counts, &any()).unwrap();
-        let is_accepted = table.set_segment(0, vec![0; words].into(), 0).is_ok();
-        assert_eq!(is_accepted, words >= 3, "{words} words");
+        let mut table = table.try_clone().unwrap();
+        let is_accepted = table.set_segment(0, all[..words].into(), 0).is_ok();
+        assert_eq!(is_accepted, words == 4, "{words} words");
     }
 }

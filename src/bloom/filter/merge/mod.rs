@@ -21,8 +21,8 @@ use super::kind::Format;
 use super::parts::Parts;
 use crate::bloom::bits::Layer;
 use crate::bloom::memory::{Memory, OutOfMemory};
-use crate::bloom::outcome::{AddError, ByteLimit, ReserveError};
-use crate::bloom::table::Table;
+use crate::bloom::outcome::{ByteLimit, ReserveError};
+use crate::bloom::table::{Table, UnionError};
 
 /// Why filters are not merged; nothing has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Error)]
@@ -51,12 +51,11 @@ pub enum MergeError {
     },
 }
 
-impl From<AddError> for MergeError {
-    fn from(error: AddError) -> Self {
+impl From<UnionError> for MergeError {
+    fn from(error: UnionError) -> Self {
         match error {
-            AddError::CannotGrow(error) => Self::Reserve(error),
-            AddError::TooOften => Self::TooOften,
-            AddError::Full | AddError::NotEncodable(_) => Self::Mismatch,
+            UnionError::NoRoom(error) => Self::Reserve(error),
+            UnionError::TooOften => Self::TooOften,
         }
     }
 }
@@ -164,7 +163,7 @@ impl Filter {
         self.policy = self.policy.merged(self.layers(), added.iter().all(is_alike));
         // The new table has the hash of the layers, so it is made while they are here.
         let needs_table = last != LastLayer::Kept && !self.growth().is_fixed_size();
-        let next_table = if needs_table { self.next_table() } else { None };
+        let next_table = needs_table.then(|| self.next_table());
         let (before, table) = self.parts.take();
         layers.extend(before);
         let open = if last == LastLayer::Kept && table.is_none() { layers.pop() } else { None };

@@ -11,7 +11,6 @@ use crate::bloom::limits::CAPACITY_MAX_ITEMS;
 use crate::bloom::outcome::ByteLimit;
 use crate::bloom::room::Room;
 use crate::bloom::table::Table;
-use crate::bloom::table::merge::Counting;
 
 /// Largest error rate of a new filter that has the entries of several.
 const TABLES_ERROR_RATE_MAX: f64 = 0.25;
@@ -37,10 +36,8 @@ impl Filter {
     }
 
     /// Returns an empty table for the next items of a filter without one.
-    pub(super) fn next_table(&self) -> Option<(Table, Hash)> {
-        // An empty table allocates nothing, so this cannot fail.
-        let table = Table::try_new(self.policy.table()).ok()?;
-        Some((table, self.next_table_hash()))
+    pub(super) fn next_table(&self) -> (Table, Hash) {
+        (Table::new(self.policy.table()), self.next_table_hash())
     }
 
     /// Returns the parameters of a new filter for the entries of all sources; `None` unless all sources are tables. The
@@ -81,45 +78,22 @@ impl Filter {
         is_forced: bool,
         limit: &dyn ByteLimit,
     ) -> Result<Option<(Table, Hash)>, MergeError> {
-        let tables = || sources.iter().filter_map(|source| source.table());
-        if tables().all(|table| table.used_slots() == 0) {
-            return Ok(None);
-        }
+        let tables: Vec<&Table> = sources.iter().filter_map(|source| source.table()).collect();
         let newest = sources.iter().map(|source| source.newest_generation());
         let now = newest.fold(self.newest_generation(), u64::max);
         let room = Room::new(limit);
         room.set_other_bytes(layers.with_table(0).needed_bytes());
-        let mut table = match self.table() {
-            Some(table) => table.try_clone()?,
-            None => Table::try_new(self.policy.table())?,
+        let next = if self.table().is_none() { Some(self.next_table().0) } else { None };
+        let Some(table) = self.table().or(next.as_ref()) else { return Ok(None) };
+        let Some(table) = table.union_with(&tables, now, &room, |_| Ok::<(), MergeError>(()))? else {
+            return Ok(None);
         };
-        if self.window().is_some() {
-            table.advance_to(now)?;
-        }
-        let mut is_changed = false;
-        for source in tables() {
-            if !table.can_take(source) {
-                return Err(MergeError::Mismatch);
-            }
-            let Some(lacking) = table.lacking_slots(source, now) else { continue };
-            table.grow_for(lacking, now, &room)?;
-            for number in 0..source.segment_count() {
-                let mut result = Ok(());
-                source.visit_segment(number, |entry| {
-                    if result.is_ok() {
-                        let added = table.add_entry(entry, Counting::Sum, now, &room);
-                        result = added.map(|has_changed| is_changed |= has_changed);
-                    }
-                });
-                result?;
-            }
-        }
         let is_full =
             self.growth() == Growth::Fixed && table.distinct_items(now) > self.promise().capacity_items;
-        if is_changed && is_full && !is_forced {
+        if is_full && !is_forced {
             return Err(MergeError::TooFull);
         }
-        Ok(is_changed.then_some((table, self.next_table_hash())))
+        Ok(Some((table, self.next_table_hash())))
     }
 
     /// Sets the table, which has entries of other filters. The last layer then takes no more items, and a filter of

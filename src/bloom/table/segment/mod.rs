@@ -36,6 +36,15 @@ pub(super) struct SlotIndex {
     pub(super) index: u32,
 }
 
+/// The run of a bucket, which may be empty.
+#[derive(Clone, Copy)]
+pub(super) struct BucketRun {
+    block: usize,
+    bucket: u32,
+    pub(super) start: SlotIndex,
+    pub(super) is_empty: bool,
+}
+
 /// One segment of a table.
 #[derive(Debug, Default)]
 pub(super) struct Segment {
@@ -44,12 +53,12 @@ pub(super) struct Segment {
     pub(super) stamp: u64,
     /// Slots in use.
     used: u16,
+    /// How many slots may be used: `SegmentShape::used_max`.
+    used_max: u16,
     slots: u8,
     block_words: u8,
     width: u8,
     blocks_log: u8,
-    /// The number of blocks, less one.
-    block_mask: u8,
 }
 
 // A large table has a segment for a few thousand items, and a small filter has one in its struct.
@@ -90,6 +99,12 @@ impl Segment {
         }
     }
 
+    /// Returns whether no slot is in use.
+    #[inline(always)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.used == 0
+    }
+
     /// Returns the number of used slots.
     #[inline(always)]
     pub(super) fn used(&self) -> usize {
@@ -109,13 +124,13 @@ impl Segment {
     /// Returns the number of blocks.
     #[inline(always)]
     pub(super) fn blocks(&self) -> usize {
-        usize::from(self.block_mask).wrapping_add(1)
+        1usize.wrapping_shl(self.blocks_log.into())
     }
 
     /// Returns the number of blocks, less one.
     #[inline(always)]
     pub(super) fn block_mask(&self) -> usize {
-        self.block_mask.into()
+        self.blocks().wrapping_sub(1)
     }
 
     /// Returns the logarithm of the number of blocks.
@@ -186,7 +201,7 @@ impl Segment {
     /// Returns how many slots may be used.
     #[inline(always)]
     pub(super) fn used_max(&self) -> usize {
-        self.shape().used_max()
+        self.used_max.into()
     }
 
     /// Returns where the run of a bucket begins, or would begin.
@@ -307,6 +322,14 @@ impl Segment {
             }
             at = self.next(at);
         }
+    }
+
+    /// Returns the run of a bucket of a block. If the run is empty, its start is the slot where it would begin.
+    #[inline(always)]
+    pub(super) fn run(&self, block: usize, bucket: u32, select: impl Select) -> BucketRun {
+        let header = self.header(block);
+        let is_empty = !header.is_occupied(bucket);
+        BucketRun { block, bucket, start: self.run_start(block, &header, bucket, select), is_empty }
     }
 
     #[inline(always)]

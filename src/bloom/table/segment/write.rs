@@ -1,12 +1,14 @@
 //! Writing segments: overwriting, inserting and removing a slot in place, and writing a segment as a whole.
 //!
-//! A split, a join and a compaction write new segments in the same steps. A [`SlotList`] collects the slots, in the
-//! order of their blocks and buckets. The number of slots determines the shape of the new segment. Then the slots are
-//! written to it. So no segment of the table is changed before all memory is allocated.
+//! A rewrite collects the slots of a new segment in a [`SlotList`], in the order of their blocks and buckets. Their
+//! number determines the shape of the segment. Then they are written to it. So all memory is allocated before the table
+//! changes.
 
-use super::{Header, OFFSET_BITS, Segment, SlotIndex};
+use smallvec::SmallVec;
+
+use super::{BucketRun, Header, OFFSET_BITS, Segment, SlotIndex};
 use crate::bloom::memory::OutOfMemory;
-use crate::bloom::table::size::{BLOCKS_MAX, RUN_ENDS_AT, SegmentShape};
+use crate::bloom::table::size::{BLOCKS_MAX, BUCKETS, RUN_ENDS_AT, SegmentShape};
 use crate::bloom::words::{bits_at, copy_bits, low_bits_128, set_bits, shift_down, shift_up};
 
 /// The number of slots of each block's runs.
@@ -25,19 +27,30 @@ pub(crate) struct SlotList {
 }
 
 impl SlotList {
-    /// Returns an empty list with memory for this number of slots.
+    /// Returns an empty list.
+    pub(crate) const fn new() -> Self {
+        Self { slots: Vec::new(), lengths: [0; BLOCKS_MAX], blocks: 0, complete: 0 }
+    }
+
+    /// Removes all slots. The memory stays.
+    pub(crate) fn clear(&mut self) {
+        self.slots.clear();
+        (self.lengths, self.blocks, self.complete) = ([0; BLOCKS_MAX], 0, 0);
+    }
+
+    /// Allocates memory for more slots.
     ///
     /// # Errors
     /// [`OutOfMemory`].
-    pub(crate) fn with_capacity(slots: usize) -> Result<Self, OutOfMemory> {
-        let mut list = Self { slots: Vec::new(), lengths: [0; BLOCKS_MAX], blocks: 0, complete: 0 };
-        list.slots.try_reserve_exact(slots).map_err(|_| OutOfMemory)?;
-        Ok(list)
+    #[inline(always)]
+    pub(crate) fn try_reserve(&mut self, slots: usize) -> Result<(), OutOfMemory> {
+        self.slots.try_reserve(slots).map_err(|_| OutOfMemory)
     }
 
-    /// Returns the number of slots of all lists.
-    pub(crate) fn total(lists: &[Self]) -> usize {
-        lists.iter().map(|list| list.slots.len()).sum()
+    /// Returns the number of slots.
+    #[inline(always)]
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len()
     }
 
     /// Appends a slot to the current block, the one that is not complete yet.
@@ -47,6 +60,7 @@ impl SlotList {
     }
 
     /// Completes the current block.
+    #[inline(always)]
     pub(crate) fn end_block(&mut self) {
         if let Some(length) = self.lengths.get_mut(self.blocks) {
             *length = self.slots.len().wrapping_sub(self.complete) as u16;
@@ -55,32 +69,37 @@ impl SlotList {
         self.complete = self.slots.len();
     }
 
-    /// Completes the current block, whose slots were pushed as two lists, each in the order of its buckets.
-    pub(crate) fn end_merged_block(&mut self) {
-        if let Some(slots) = self.slots.get_mut(self.complete..) {
-            slots.sort_by_key(|(bucket, _)| *bucket);
+    /// Replaces the slots of each bucket of the block that has most of them by one slot: `unite` returns it for the
+    /// values of the slots before. Returns false if every bucket of that block has one slot already. O(slots).
+    pub(crate) fn unite_fullest_block(&mut self, mut unite: impl FnMut(&[(u8, u64)]) -> u64) -> bool {
+        let Some(block) = (0..self.blocks).max_by_key(|block| self.lengths.get(*block)) else { return false };
+        let lengths = self.lengths.get(..block).unwrap_or_default();
+        let start = lengths.iter().map(|length| usize::from(*length)).sum::<usize>();
+        let length = usize::from(self.lengths.get(block).copied().unwrap_or(0));
+        let slots = self.slots.get(start..start.saturating_add(length)).unwrap_or_default();
+        let same_bucket = |one: &(u8, u64), other: &(u8, u64)| one.0 == other.0;
+        let buckets = slots.chunk_by(same_bucket).filter_map(|run| Some((run.first()?.0, unite(run))));
+        let united: SmallVec<[_; BUCKETS as usize]> = buckets.collect();
+        if let Some(length) = self.lengths.get_mut(block) {
+            *length = united.len() as u16;
         }
-        self.end_block();
+        let is_shorter = united.len() < length;
+        self.slots.splice(start..start.saturating_add(length), united);
+        self.complete = self.slots.len();
+        is_shorter
     }
 
-    /// Returns a segment with the blocks of some lists, one list after the other. O(slots).
+    /// Returns a segment with the slots. O(slots).
     ///
     /// # Errors
     /// [`OutOfMemory`].
-    pub(crate) fn write(lists: &[Self], shape: SegmentShape, stamp: u64) -> Result<Segment, OutOfMemory> {
-        let mut lengths = [0; BLOCKS_MAX];
-        let of_lists = lists.iter().flat_map(|list| list.lengths.iter().take(list.blocks));
-        lengths.iter_mut().zip(of_lists).for_each(|(length, of_list)| *length = *of_list);
-        let mut segment = Segment::of_lengths(shape, &lengths, stamp)?;
-        let mut block = 0;
-        for list in lists {
-            let mut left = list.slots.as_slice();
-            for length in list.lengths.iter().take(list.blocks) {
-                let (here, after) = left.split_at_checked((*length).into()).unwrap_or_default();
-                segment.write_block(block, here);
-                left = after;
-                block = block.wrapping_add(1);
-            }
+    pub(crate) fn write(&self, shape: SegmentShape, stamp: u64) -> Result<Segment, OutOfMemory> {
+        let mut segment = Segment::of_lengths(shape, &self.lengths, stamp)?;
+        let mut left = self.slots.as_slice();
+        for (block, length) in self.lengths.iter().enumerate().take(self.blocks) {
+            let (here, after) = left.split_at_checked((*length).into()).unwrap_or_default();
+            segment.write_block(block, here);
+            left = after;
         }
         Ok(segment)
     }
@@ -113,27 +132,32 @@ impl Segment {
         self.words = words.into_boxed_slice();
     }
 
+    /// Returns a segment of this many blocks without memory.
+    pub(crate) fn blank(blocks_log: u32) -> Self {
+        Self::empty(SegmentShape { blocks_log, ..SegmentShape::default() }, Box::default())
+    }
+
     fn empty(shape: SegmentShape, words: Box<[u64]>) -> Self {
         Self {
             words,
             stamp: 0,
             used: 0,
+            used_max: shape.used_max() as u16,
             slots: shape.slots as u8,
             block_words: shape.block_words() as u8,
             width: shape.width as u8,
             blocks_log: shape.blocks_log as u8,
-            block_mask: ((1 << shape.blocks_log) - 1) as u8,
         }
     }
 
-    /// Returns a segment with the same entries in another shape. The number of blocks and the width of slots must be
-    /// the same. O(words).
+    /// Returns a segment with the same entries in another shape. If there are any, the number of blocks, the width of
+    /// slots and the stamp must be the same. O(words).
     ///
     /// # Errors
     /// [`OutOfMemory`].
-    pub(crate) fn try_reshaped(&self, shape: SegmentShape) -> Result<Self, OutOfMemory> {
+    pub(crate) fn try_reshaped(&self, shape: SegmentShape, stamp: u64) -> Result<Self, OutOfMemory> {
         let lengths = std::array::from_fn(|block| if block < self.blocks() { self.length(block) } else { 0 });
-        let mut segment = Self::of_lengths(shape, &lengths, self.stamp)?;
+        let mut segment = Self::of_lengths(shape, &lengths, stamp)?;
         for (block, length) in lengths.iter().enumerate().take(self.blocks()) {
             segment.copy_runs(self, block, (*length).into());
         }
@@ -253,10 +277,10 @@ impl Segment {
         set_bits(self.block_mut(at.block), bit, width, value);
     }
 
-    /// Inserts a slot at the start of the run of a bucket of block `home`. The run begins at `start`. If `is_new`, the
-    /// run does not exist yet, and would begin there. The segment must have a free slot.
+    /// Inserts a slot at the start of a run. The segment must have a free slot.
     #[inline(always)]
-    pub(crate) fn insert(&mut self, home: usize, bucket: u32, start: SlotIndex, value: u64, is_new: bool) {
+    pub(crate) fn insert(&mut self, run: BucketRun, value: u64) {
+        let BucketRun { block: home, bucket, start, is_empty: is_new } = run;
         if is_new && let Some(occupied) = self.block_mut(home).first_mut() {
             *occupied |= 1 << (bucket & 63);
         }
@@ -267,7 +291,7 @@ impl Segment {
         let ends_mask = low_bits_128(slots);
         let (mut at, mut value, mut is_last) = (start, value, is_new);
         for _ in 0..self.blocks().wrapping_add(1) {
-            let continues = self.block_mask > 0 && self.header(at.block.wrapping_add(1)).offset > 0;
+            let continues = self.blocks_log > 0 && self.header(at.block.wrapping_add(1)).offset > 0;
             let (begin, end) = (self.slot_bit(at.index), self.slot_bit(slots));
             let block = self.block_mut(at.block);
             let [_, low, high, ..] = &mut *block else { return };
@@ -303,8 +327,24 @@ impl Segment {
         }
     }
 
-    /// Removes the first slot of the run of a bucket of block `home`. The run begins at `start`.
-    pub(crate) fn remove_first(&mut self, home: usize, bucket: u32, start: SlotIndex) {
+    /// Replaces the slots of a run, which has `before` slots. The segment must have free slots for the further ones.
+    pub(crate) fn replace_run(&mut self, run: BucketRun, before: usize, slots: &[u64]) {
+        for _ in slots.len()..before {
+            self.remove_first(run);
+        }
+        for slot in before..slots.len() {
+            self.insert(BucketRun { is_empty: slot == 0, ..run }, 0);
+        }
+        let mut at = run.start;
+        for value in slots {
+            self.set_slot(at, *value);
+            at = self.next(at);
+        }
+    }
+
+    /// Removes the first slot of a run.
+    fn remove_first(&mut self, run: BucketRun) {
+        let BucketRun { block: home, bucket, start, .. } = run;
         let (slots, width) = (u32::from(self.slots), u32::from(self.width));
         let was_last = self.header(start.block).ends >> start.index & 1 == 1;
         if was_last && let Some(occupied) = self.block_mut(home).first_mut() {

@@ -1,0 +1,543 @@
+//! Adding and removing items. Both edit the run of the item's bucket.
+//!
+//! An add makes room first, reads the run, changes it, and writes it back. The kinds of entries differ only in the
+//! change:
+//!
+//! * Plain: a new entry, unless an entry matches the item.
+//! * Counted: the longest entry that matches counts the item, unless it is void. Otherwise the item gets a new entry.
+//! * Timed: an entry of the item gets the new generation. Only an entry with the longest remainder of its segment is
+//!   the item's own. A shorter one matches more items, and would never expire if each of them refreshed it.
+//!
+//! A removal takes from the longest entry that matches. The shorter ones match all items that this one matches, so each
+//! item still has an entry (Dayan, Bercea, Reviriego, Pagh, "InfiniFilter", SIGMOD 2023).
+
+use super::entry::{
+    COUNT_MAX, CountedEntry, Entry, EntryKind, RUN_MAX, RunSlots, generation, matches, remainder_bits,
+};
+use super::lookup::STEP_ITEMS;
+use super::reshape::SlotDemand;
+use super::segment::{BucketRun, Segment};
+use super::size::{BLOCKS_LOG_MAX, BUCKETS, USED_MAX};
+use super::state::{BucketAddress, Table};
+use super::totals::{EntrySums, ItemCounts, weight};
+use crate::bloom::generation::{CODES, Generation, is_live};
+use crate::bloom::group::{ItemSet, all, in_steps, members};
+use crate::bloom::hash::ItemHash;
+use crate::bloom::memory::OutOfMemory;
+use crate::bloom::outcome::{AddError, Added, ReserveError};
+use crate::bloom::prefetch::{Prefetch, Task};
+use crate::bloom::room::Room;
+use crate::bloom::words::{PortableSelect, Select, low_bits};
+
+/// An item to add, and the rules for adding it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Addition {
+    /// The hash of the item.
+    pub hash: ItemHash,
+    /// The generation of the entry, if entries are timed. It is at most `now`, and live at `now`.
+    pub generation: Generation,
+    /// The current generation, if entries are timed.
+    pub now: Generation,
+    /// Whether a live entry of the item keeps its generation instead of getting a newer one.
+    pub keeps_generation: bool,
+    /// The largest value that [`Table::distinct_items`] may reach. Plain entries ignore it.
+    pub most_items: u64,
+}
+
+/// The outcomes of adding the items of a group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GroupOutcomes {
+    /// Items that are [`Added::New`].
+    pub new: ItemSet,
+    /// Items that are [`Added::Again`].
+    pub again: ItemSet,
+    /// The index of the first item that was refused, and the reason. The items after it were not added.
+    pub refused: Option<(u32, AddError)>,
+}
+
+/// What an add does to the run of its item.
+enum Edit {
+    /// The item is present, and nothing changes.
+    Nothing,
+    /// The item gets a new entry.
+    Insert,
+    /// The slots of the run have changed. An entry has left this generation, if entries are timed.
+    Replace(Generation),
+}
+
+impl Table {
+    /// Adds an item. O(1). One add in a few thousand also splits a segment.
+    ///
+    /// # Errors
+    /// [`AddError`].
+    #[inline(always)]
+    pub fn add(
+        &mut self,
+        addition: Addition,
+        room: &Room<'_>,
+        prefetch: impl Prefetch,
+    ) -> Result<Added, AddError> {
+        self.prefetch_change(addition.hash, prefetch);
+        prefetch.run(Add { table: self, addition, room })
+    }
+
+    /// Adds the `wanted` items in order, until one is refused. The hash of `addition` is ignored. O(items).
+    pub fn add_each(
+        &mut self,
+        hashes: &[ItemHash],
+        wanted: ItemSet,
+        addition: Addition,
+        room: &Room<'_>,
+        prefetch: impl Prefetch,
+    ) -> GroupOutcomes {
+        let mut outcomes = GroupOutcomes::default();
+        self.change_in_steps(hashes, wanted, prefetch, |table, step| {
+            prefetch.run(AddEach { table, hashes, wanted: step, addition, room, outcomes: &mut outcomes })
+        });
+        outcomes
+    }
+
+    /// Calls `change` with the `wanted` items, until it returns false. If the table is too large for the processor's
+    /// caches, the memory of some items is prefetched while the items before them are changed.
+    #[inline(always)]
+    fn change_in_steps(
+        &mut self,
+        hashes: &[ItemHash],
+        wanted: ItemSet,
+        prefetch: impl Prefetch,
+        mut change: impl FnMut(&mut Self, ItemSet) -> bool,
+    ) {
+        if self.is_cached() {
+            change(self, wanted);
+            return;
+        }
+        let mut table = self;
+        in_steps(
+            &mut table,
+            wanted,
+            STEP_ITEMS,
+            |table, step| members(hashes, step).for_each(|(_, hash)| table.prefetch_change(hash, prefetch)),
+            |table, step| change(table, step),
+        );
+    }
+
+    #[inline(always)]
+    fn add_item(
+        &mut self,
+        addition: Addition,
+        room: &Room<'_>,
+        select: impl Select,
+    ) -> Result<Added, AddError> {
+        match self.kind() {
+            EntryKind::Plain => self.add_plain(addition, room, select),
+            EntryKind::Counted => self.edit(EntryKind::Counted, addition, room, select),
+            EntryKind::Timed => self.edit(EntryKind::Timed, addition, room, select),
+        }
+    }
+
+    /// Does [`edit`](Self::edit) for plain entries, with a shorter path if there is room.
+    #[inline(always)]
+    fn add_plain(
+        &mut self,
+        addition: Addition,
+        room: &Room<'_>,
+        select: impl Select,
+    ) -> Result<Added, AddError> {
+        let (address, segment) = self.locate(addition.hash);
+        let run = segment.run(address.block, address.bucket, select);
+        let mut slots = 0usize;
+        if !run.is_empty {
+            let mut is_present = false;
+            segment.scan(run.start, |slot| {
+                is_present = matches(slot, address.key);
+                slots = slots.wrapping_add(1);
+                !is_present
+            });
+            if is_present {
+                return Ok(Added::Present);
+            }
+        }
+        if slots.wrapping_add(1) >= RUN_MAX || self.needs_room(segment, 1) {
+            return self.edit_plain(addition, room);
+        }
+        self.insert(&address, run, 0);
+        self.count(&addition, &Edit::Insert);
+        Ok(Added::New)
+    }
+
+    #[inline(never)]
+    fn edit_plain(&mut self, addition: Addition, room: &Room<'_>) -> Result<Added, AddError> {
+        self.edit(EntryKind::Plain, addition, room, PortableSelect)
+    }
+
+    /// Adds an item. `kind` is that of the table.
+    #[inline(always)]
+    fn edit(
+        &mut self,
+        kind: EntryKind,
+        addition: Addition,
+        room: &Room<'_>,
+        select: impl Select,
+    ) -> Result<Added, AddError> {
+        let Addition { hash, generation: added, now, .. } = addition;
+        let code = if kind == EntryKind::Timed { added % CODES } else { 0 };
+        let mut is_room_made = false;
+        loop {
+            let (address, segment) = self.locate(hash);
+            let run = segment.run(address.block, address.bucket, select);
+            let mut slots = segment.slots_of(run);
+            let before = slots.len();
+            let (edit, is_found) = match kind {
+                EntryKind::Plain => plain_edit(&slots, &address),
+                EntryKind::Counted => counted_edit(&mut slots, &address)?,
+                EntryKind::Timed => timed_edit(&mut slots, &address, segment, &addition),
+            };
+            if let Edit::Nothing = edit {
+                if !is_room_made {
+                    return Ok(Added::Present);
+                }
+                // A join shortens entries, so an entry may match now that did not match before. The table has changed,
+                // so replicas must change theirs.
+                self.counts.advance(now);
+                return Ok(Added::Again);
+            }
+            let after = if let Edit::Insert = edit { before.wrapping_add(1) } else { slots.len() };
+            let more = after.wrapping_sub(before);
+            if !is_room_made {
+                if !is_found && kind != EntryKind::Plain {
+                    self.check_items(&addition)?;
+                }
+                if kind == EntryKind::Counted && more > 0 && (after > RUN_MAX || segment.is_overfull(more)) {
+                    return Err(AddError::TooOften);
+                }
+                let demand =
+                    SlotDemand { hash, slots: more, fills_bucket: more > 0 && after >= RUN_MAX, now };
+                let is_timed = kind == EntryKind::Timed;
+                if is_timed && (self.is_sweep_due() || Self::is_stale(segment, now))
+                    || more > 0 && (self.needs_room(segment, more) || self.must_spread(segment, &demand))
+                {
+                    self.make_room(demand, room).map_err(|error| match error {
+                        ReserveError::TooLong if kind == EntryKind::Counted => AddError::TooOften,
+                        error => AddError::CannotGrow(error),
+                    })?;
+                    // A split may have shortened the entries, so they are read again.
+                    is_room_made = true;
+                    continue;
+                }
+            }
+            if let Edit::Replace(_) = edit {
+                self.directory.edit(address.segment, |segment| segment.replace_run(run, before, &slots));
+            } else if after > RUN_MAX && kind != EntryKind::Counted {
+                let generations = slots.iter().map(|slot| generation(segment, *slot));
+                self.saturate_bucket(&address, generations.max().unwrap_or(0).max(added));
+            } else if segment.used() >= segment.used_max() {
+                self.saturate_fullest_block(&address, now);
+                self.insert_unless_saturated(hash, code);
+            } else {
+                self.insert(&address, run, code);
+            }
+            self.count(&addition, &edit);
+            return Ok(if is_found { Added::Again } else { Added::New });
+        }
+    }
+
+    /// Counts an item that was added.
+    #[inline(always)]
+    fn count(&mut self, addition: &Addition, edit: &Edit) {
+        match &mut self.counts {
+            ItemCounts::Plain { items, .. } => *items = items.saturating_add(1),
+            ItemCounts::Counted { items, entries, .. } => {
+                *items = items.saturating_add(1);
+                *entries = entries.saturating_add(matches!(edit, Edit::Insert).into());
+            }
+            ItemCounts::Timed { history, stored, .. } => {
+                history.advance(addition.now);
+                if let Edit::Replace(moved_from) = edit {
+                    history.remove_one(*moved_from);
+                }
+                history.add(addition.generation, 1);
+                *stored = stored.wrapping_add(1);
+            }
+        }
+    }
+}
+
+/// Changing the slots of a bucket.
+impl Table {
+    /// Adds an entry with the longest remainder. The segment must have a free slot. `code` is the generation of the
+    /// entry modulo 16; 0 if entries are not timed.
+    #[inline(always)]
+    fn insert(&mut self, address: &BucketAddress, run: BucketRun, code: u64) {
+        let (kind, mut entry) = (self.kind(), 0);
+        self.directory.edit(address.segment, |segment| {
+            let bits = kind.entry_bits(segment).wrapping_sub(1);
+            entry = 1u64.wrapping_shl(bits) | address.key & low_bits(bits);
+            segment.insert(run, code << 1 << (bits & 63) | entry);
+        });
+        self.add_weight(weight(address.address_bits, entry));
+    }
+
+    /// Adds an entry of an item unless its bucket has become saturated. The segment must have a free slot.
+    fn insert_unless_saturated(&mut self, hash: ItemHash, code: u64) {
+        let (address, segment) = self.locate(hash);
+        let run = segment.run(address.block, address.bucket, PortableSelect);
+        let entry_mask = low_bits(self.kind().entry_bits(segment));
+        if run.is_empty || !segment.run_has(run.start, |value| value & entry_mask == 0) {
+            self.insert(&address, run, code);
+        }
+    }
+
+    /// Makes a bucket saturated: one slot that matches every item replaces its entries. The slot has the generation
+    /// `number` if entries are timed.
+    fn saturate_bucket(&mut self, address: &BucketAddress, number: Generation) {
+        let (kind, segment) = (self.kind(), self.directory.get(address.segment));
+        let run = segment.run(address.block, address.bucket, PortableSelect);
+        let (slots, entry_bits) = (segment.slots_of(run), kind.entry_bits(segment));
+        let mut change = EntrySums::default();
+        for slot in &slots {
+            change.remove(kind, address.address_bits, Entry::of_slot(kind, entry_bits, segment.stamp, *slot));
+        }
+        let saturated = Entry { value: 0, copies: 0, number };
+        change.add(kind, address.address_bits, saturated);
+        let mut slot = 0;
+        saturated.write(kind, entry_bits, |written| slot = written);
+        self.directory.edit(address.segment, |segment| segment.replace_run(run, slots.len(), &[slot]));
+        self.add_sums(change);
+    }
+
+    /// Makes every occupied bucket of the fullest block of a segment saturated. This frees slots in a segment of the
+    /// largest size that is full, which happens only if items are crafted.
+    #[cold]
+    fn saturate_fullest_block(&mut self, address: &BucketAddress, number: Generation) {
+        let segment = self.directory.get(address.segment);
+        let block = (0..segment.blocks()).max_by_key(|block| segment.length(*block)).unwrap_or(0);
+        let header = segment.header(block);
+        for bucket in (0..BUCKETS).filter(|bucket| header.is_occupied(*bucket)) {
+            self.saturate_bucket(&BucketAddress { block, bucket, ..*address }, number);
+        }
+    }
+
+    /// Checks that a table of counted or timed entries may get one more item.
+    ///
+    /// # Errors
+    /// [`AddError::Full`].
+    #[inline(always)]
+    fn check_items(&self, addition: &Addition) -> Result<(), AddError> {
+        let is_full =
+            addition.most_items != u64::MAX && self.distinct_items(addition.now) >= addition.most_items;
+        if is_full { Err(AddError::Full) } else { Ok(()) }
+    }
+}
+
+/// Returns what the add of a plain entry does, and whether the item is present.
+fn plain_edit(slots: &RunSlots, address: &BucketAddress) -> (Edit, bool) {
+    let is_found = slots.iter().any(|slot| matches(*slot, address.key));
+    (if is_found { Edit::Nothing } else { Edit::Insert }, is_found)
+}
+
+/// Counts an item on the longest entry that matches, unless it is void. Returns what the add does, and whether the item
+/// is present.
+///
+/// # Errors
+/// [`AddError::TooOften`].
+#[inline(always)]
+fn counted_edit(slots: &mut RunSlots, address: &BucketAddress) -> Result<(Edit, bool), AddError> {
+    let longest = longest_match(slots, address);
+    match longest.filter(|longest| longest.entry.value > 1) {
+        None => Ok((Edit::Insert, longest.is_some())),
+        Some(found) if found.entry.number >= COUNT_MAX => Err(AddError::TooOften),
+        Some(found) => {
+            found.set_count(found.entry.number.wrapping_add(1), slots);
+            Ok((Edit::Replace(0), true))
+        }
+    }
+}
+
+/// Returns the longest entry that matches an item. Of several void entries it is the one with the fewest copies, which
+/// knows most bits of the hash.
+#[inline(always)]
+fn longest_match(slots: &[u64], address: &BucketAddress) -> Option<CountedEntry> {
+    let matching = CountedEntry::all(slots).filter(|found| matches(found.entry.value, address.key));
+    matching.max_by_key(|found| (found.entry.value, std::cmp::Reverse(found.entry.copies)))
+}
+
+/// Gives the entry of an item a new generation, if it has one. Returns what the add does, and whether the item is
+/// present.
+#[inline(always)]
+fn timed_edit(
+    slots: &mut RunSlots,
+    address: &BucketAddress,
+    segment: &Segment,
+    addition: &Addition,
+) -> (Edit, bool) {
+    let entry_bits = EntryKind::Timed.entry_bits(segment);
+    let (mut is_found, mut own) = (false, None);
+    for slot in slots {
+        let entry = Entry::of_slot(EntryKind::Timed, entry_bits, segment.stamp, *slot);
+        if matches(entry.value, address.key) {
+            is_found |= is_live(entry.number, addition.now);
+            if remainder_bits(entry.value).wrapping_add(1) == entry_bits {
+                own = Some((slot, entry));
+            }
+        }
+    }
+    let edit = match own {
+        _ if is_found && addition.keeps_generation => Edit::Nothing,
+        Some((_, entry)) if entry.number >= addition.generation => Edit::Nothing,
+        // The slot of an entry that has expired is used again.
+        Some((slot, entry)) => {
+            let newer = Entry { number: addition.generation, ..entry };
+            newer.write(EntryKind::Timed, entry_bits, |value| *slot = value);
+            Edit::Replace(entry.number)
+        }
+        None => Edit::Insert,
+    };
+    (edit, is_found)
+}
+
+impl Segment {
+    /// Returns whether a segment of the largest shape cannot take `more` slots. This happens only if items are crafted.
+    fn is_overfull(&self, more: usize) -> bool {
+        self.blocks_log() == BLOCKS_LOG_MAX && self.used().saturating_add(more) > USED_MAX
+    }
+}
+
+/// Removing items.
+impl Table {
+    /// Removes each item once, in order, from a table of counted entries. Calls `reply` for each item with whether the
+    /// item was, or seemed to be, present. Stops when `reply` returns false. O(items). One removal in a few thousand
+    /// also joins two segments.
+    pub fn remove_each(
+        &mut self,
+        hashes: &[ItemHash],
+        prefetch: impl Prefetch,
+        mut reply: impl FnMut(Result<bool, OutOfMemory>) -> bool,
+    ) {
+        self.change_in_steps(hashes, all(hashes.len()), prefetch, |table, step| {
+            prefetch.run(RemoveEach { table, hashes, wanted: step, reply: &mut reply })
+        });
+    }
+
+    /// Removes an item once. Returns whether it was, or seemed to be, present. O(1). One removal in a few thousand also
+    /// joins two segments.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`]. Nothing has changed.
+    #[inline(always)]
+    fn remove(&mut self, hash: ItemHash, select: impl Select) -> Result<bool, OutOfMemory> {
+        let mut made_smaller = None;
+        loop {
+            let (address, segment) = self.locate(hash);
+            let run = segment.run(address.block, address.bucket, select);
+            let mut slots = segment.slots_of(run);
+            let before = slots.len();
+            let Some(found) = longest_match(&slots, &address) else {
+                // A join may have left out the copy of a void entry that was found before.
+                made_smaller.into_iter().for_each(|changes| self.take_back(changes));
+                return Ok(false);
+            };
+            if self.items(0) <= 1 {
+                // Copies of void entries may be left in other buckets. They are removed with the last item.
+                *self = self.emptied();
+                return Ok(true);
+            }
+            let count = found.entry.number.wrapping_sub(1);
+            found.set_count(count, &mut slots);
+            let freed = before.wrapping_sub(slots.len());
+            if made_smaller.is_none() && freed > 0 {
+                made_smaller = self.shrink_before_removal(address.segment, freed)?;
+                if made_smaller.is_some() {
+                    // The entries may have moved or changed, so they are read again.
+                    continue;
+                }
+            }
+            if found.entry.value == 1 || count == 0 {
+                let mut change = EntrySums::default();
+                change.remove(EntryKind::Counted, address.address_bits, found.entry);
+                if count > 0 {
+                    let left = Entry { number: count, ..found.entry };
+                    change.add(EntryKind::Counted, address.address_bits, left);
+                }
+                self.add_sums(change);
+            }
+            self.directory.edit(address.segment, |segment| segment.replace_run(run, before, &slots));
+            if self.directory.get(address.segment).is_empty() {
+                let blank = Segment::blank(self.size().blocks_log);
+                self.directory.replace(address.segment, blank);
+            }
+            if made_smaller.is_some() {
+                self.directory.trim();
+            }
+            let used = self.used_slots();
+            if let ItemCounts::Counted { items, entries, .. } = &mut self.counts {
+                *items = items.saturating_sub(1);
+                // The counts of a crafted table may exceed its entries.
+                *entries = entries.saturating_sub((count == 0).into()).min(*items).min(used);
+            }
+            return Ok(true);
+        }
+    }
+}
+
+struct Add<'t, 'l> {
+    table: &'t mut Table,
+    addition: Addition,
+    room: &'t Room<'l>,
+}
+
+impl Task for Add<'_, '_> {
+    type Output = Result<Added, AddError>;
+
+    #[inline(always)]
+    fn run(self, select: impl Select) -> Self::Output {
+        self.table.add_item(self.addition, self.room, select)
+    }
+}
+
+struct AddEach<'t, 'l> {
+    table: &'t mut Table,
+    hashes: &'t [ItemHash],
+    wanted: ItemSet,
+    addition: Addition,
+    room: &'t Room<'l>,
+    outcomes: &'t mut GroupOutcomes,
+}
+
+impl Task for AddEach<'_, '_> {
+    type Output = bool;
+
+    #[inline(always)]
+    fn run(self, select: impl Select) -> bool {
+        let Self { table, hashes, wanted, addition, room, outcomes } = self;
+        for (index, hash) in members(hashes, wanted) {
+            match table.add_item(Addition { hash, ..addition }, room, select) {
+                Ok(outcome) => {
+                    outcomes.new |= ItemSet::from(outcome == Added::New).wrapping_shl(index);
+                    outcomes.again |= ItemSet::from(outcome == Added::Again).wrapping_shl(index);
+                }
+                Err(error) => {
+                    outcomes.refused = Some((index, error));
+                    return false;
+                }
+            }
+        }
+        true
+    }
+}
+
+struct RemoveEach<'t, F> {
+    table: &'t mut Table,
+    hashes: &'t [ItemHash],
+    wanted: ItemSet,
+    reply: &'t mut F,
+}
+
+impl<F: FnMut(Result<bool, OutOfMemory>) -> bool> Task for RemoveEach<'_, F> {
+    type Output = bool;
+
+    #[inline(always)]
+    fn run(self, select: impl Select) -> bool {
+        let Self { table, hashes, wanted, reply } = self;
+        members(hashes, wanted).all(|(_, hash)| reply(table.remove(hash, select)))
+    }
+}

@@ -1,0 +1,433 @@
+//! When a table grows, shrinks or frees expired entries, and by how much. Each change is planned first, with all its
+//! memory, and then made as a whole.
+//!
+//! A table of fewer than 64 blocks is one segment, and grows by doubling the number of blocks. In a larger table all
+//! segments have 64 blocks, and one segment after another is split, in the order of their numbers: segment `i` of 2^`d`
+//! becomes the segments `i` and `i + 2^d`. A round of splits splits each of the 2^`d` segments once. A round starts at
+//! 1.4 slots per bucket and ends at 1.6, both counted over the buckets before the round. Rounds are this short because
+//! segments that are split have half the load of the others, and uneven loads take more memory.
+//!
+//! A table shrinks in the reverse order. It shrinks when the slots in use are fewer than 0.7 of the number at which it
+//! grew to its size. So adds and removals at the boundary do not make it grow and shrink in turn.
+//!
+//! Expired entries are freed by adds: see [`Table::expire`].
+
+use smallvec::SmallVec;
+
+use super::entry::{EntryKind, RUN_MAX};
+use super::rewrite::{RewriteError, Rewriter, Rule, Source, Target};
+use super::segment::Segment;
+use super::size::{BLOCKS_LOG_MAX, SEGMENT_BUCKETS, SegmentShape, USED_MAX};
+use super::state::Table;
+use super::totals::{EntrySums, ItemCounts};
+use crate::bloom::generation::Generation;
+use crate::bloom::hash::ItemHash;
+use crate::bloom::memory::OutOfMemory;
+use crate::bloom::outcome::ReserveError;
+use crate::bloom::room::Room;
+
+/// The number of adds between two sweeps. A sweep compacts the next segment in turn, or joins two segments. So the
+/// memory of expired entries becomes free also in segments to which no items are added.
+const SWEEP_ENTRIES: u64 = 256;
+
+/// Slots of void entries count towards the load of a table only up to this share of the other slots. The constant is
+/// the divisor. Honest tables have fewer. A split copies void entries, so without this bound crafted ones would make a
+/// table grow for ever.
+const VOID_SHARE: u64 = 8;
+
+/// A table grows early for a bucket that gets full if it has fewer buckets than this for each full one. An item has to
+/// be crafted for each of the [`RUN_MAX`] slots of a full bucket, and a bucket without entries takes 0.4 bytes. So a table
+/// takes some 25 bytes per crafted item.
+const SPREAD_BUCKETS: u64 = 2000;
+/// A table grows early for a segment that gets full if it has fewer segments than this.
+const SPREAD_SEGMENTS: u64 = 80;
+/// A segment gets full if fewer than this number of slots are left to the largest shape. Among honest segments, whose
+/// loads differ by some 80 slots, none is as full.
+const TIGHT_SLOTS: usize = 64;
+
+/// A demand for free slots in the bucket of an item.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SlotDemand {
+    pub(super) hash: ItemHash,
+    /// How many more slots will come into use.
+    pub(super) slots: usize,
+    /// Whether the bucket will be [full](RUN_MAX).
+    pub(super) fills_bucket: bool,
+    /// The current generation, if entries are timed.
+    pub(super) now: Generation,
+}
+
+/// New segments of a table, which replace others.
+#[derive(Debug, Default)]
+pub(super) struct Changes {
+    /// The number of segments after the change.
+    pub(super) segments: usize,
+    /// The new segments, with their numbers. Those whose number the table will not have are empty.
+    pub(super) replaced: SmallVec<[(usize, Segment); 2]>,
+    /// The change of the sums over all entries.
+    pub(super) sums: EntrySums,
+}
+
+/// Returns the load of a table: its used slots, without those of void entries beyond the share of [`VOID_SHARE`].
+pub(super) fn load_of(used: u64, void: u64) -> u64 {
+    let others = used.saturating_sub(void);
+    others.saturating_add(void.min(used).min(others / VOID_SHARE))
+}
+
+impl Table {
+    /// Returns whether a table of this size has to grow when `slots` more slots come into use.
+    #[inline(always)]
+    pub(super) fn must_grow(&self, slots: usize) -> bool {
+        let used = self.used_slots().wrapping_add(slots as u64);
+        used > self.size().slots_before_growth() && self.load(used) > self.size().slots_before_growth()
+    }
+
+    /// Returns the load if `used` slots are in use: see [`load_of`]. A table of one segment counts all of its slots.
+    #[cold]
+    pub(super) fn load(&self, used: u64) -> u64 {
+        load_of(used, self.directory.leftovers().map_or(0, |leftovers| leftovers.void_slots))
+    }
+
+    /// Returns whether room must be made before `slots` more slots of a segment can be used: the segment is full, or
+    /// the table has to grow.
+    #[inline(always)]
+    pub(super) fn needs_room(&self, segment: &Segment, slots: usize) -> bool {
+        segment.used().wrapping_add(slots) > segment.used_max() || self.must_grow(slots)
+    }
+
+    /// Returns whether crafted items fill a bucket or the segment of a table that is small for it. The table then grows,
+    /// so that the bucket or segment is a small part of it.
+    #[inline(always)]
+    pub(super) fn must_spread(&self, segment: &Segment, demand: &SlotDemand) -> bool {
+        let is_tight = segment.used().saturating_add(demand.slots) > USED_MAX - TIGHT_SLOTS;
+        (demand.fills_bucket || is_tight) && self.is_small_for(demand.fills_bucket)
+    }
+
+    #[cold]
+    fn is_small_for(&self, fills_bucket: bool) -> bool {
+        let saturated = self.leftovers().saturated_buckets;
+        let full = match self.kind() {
+            _ if !fills_bucket => return self.size().buckets() < SPREAD_SEGMENTS * SEGMENT_BUCKETS,
+            // Full buckets are not counted. If each had twice its slots, all slots would be in this many.
+            EntryKind::Counted => self.used_slots() / (2 * RUN_MAX as u64),
+            EntryKind::Plain | EntryKind::Timed => saturated.saturating_add(1),
+        };
+        self.size().buckets() < full.saturating_mul(SPREAD_BUCKETS)
+    }
+
+    /// Makes room for the demanded slots. The item may then belong to another segment. Its segment has free slots
+    /// afterwards, unless it has the largest shape and entries are not counted. O(slots of a segment).
+    ///
+    /// # Errors
+    /// [`ReserveError`]. Nothing has changed.
+    #[inline(never)]
+    pub(super) fn make_room(&mut self, demand: SlotDemand, room: &Room<'_>) -> Result<(), ReserveError> {
+        let (_, segment) = self.locate(demand.hash);
+        // After a refusal nothing grows in this command. But removing expired entries makes room without growth.
+        if let Some(error) = room.refused()
+            && self.needs_room(segment, demand.slots)
+            && !(segment.stamp < demand.now && room.may_free())
+        {
+            return Err(error);
+        }
+        let mut undo = SmallVec::new();
+        let made = self.try_make_room(demand, room, &mut undo);
+        if let Err(error) = made {
+            while let Some(changes) = undo.pop() {
+                self.take_back(changes);
+            }
+            room.refuse(error);
+        }
+        self.directory.trim();
+        made
+    }
+
+    /// Does [`make_room`](Self::make_room). The changes of `undo` take back what was done.
+    fn try_make_room(
+        &mut self,
+        demand: SlotDemand,
+        room: &Room<'_>,
+        undo: &mut SmallVec<[Changes; 4]>,
+    ) -> Result<(), ReserveError> {
+        let mut make = |table: &mut Self, changes: Option<Changes>| {
+            let made = changes.map(|changes| table.apply(changes)).transpose()?;
+            undo.extend(made);
+            Ok::<_, ReserveError>(())
+        };
+        // Expired entries are removed first. They then no longer count as slots in use.
+        if self.kind() == EntryKind::Timed {
+            let (address, segment) = self.locate(demand.hash);
+            // A segment that was compacted in the generation before `now` is compacted again only if it is full.
+            let is_full = self.needs_room(segment, demand.slots);
+            let before = if is_full { demand.now } else { demand.now.saturating_sub(1) };
+            make(self, self.plan_compaction(address.segment, demand, before)?)?;
+            if self.is_sweep_due() {
+                make(self, self.plan_sweep(demand)?)?;
+            }
+        }
+        let (_, segment) = self.locate(demand.hash);
+        if self.must_grow(demand.slots) || self.must_spread(segment, &demand) {
+            make(self, Some(self.plan_growth(demand, room)?))?;
+        }
+        make(self, self.plan_enlargement(demand, room)?)?;
+        let (_, segment) = self.locate(demand.hash);
+        let is_full = segment.used().saturating_add(demand.slots) > segment.used_max();
+        if is_full && self.kind() == EntryKind::Counted { Err(ReserveError::TooLong) } else { Ok(()) }
+    }
+
+    /// Makes changes. Returns those that take them back.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`]. Nothing has changed.
+    pub(super) fn apply(&mut self, mut changes: Changes) -> Result<Changes, OutOfMemory> {
+        let before = self.directory.len();
+        if changes.segments > 1 && before == 1 {
+            let leftovers = self.leftovers();
+            self.directory.try_extend(|| leftovers)?;
+        }
+        for (number, segment) in &changes.replaced {
+            if !segment.words().is_empty() {
+                self.directory.try_reserve(*number)?;
+            }
+        }
+        self.directory.set_len(before.max(changes.segments));
+        for (number, segment) in &mut changes.replaced {
+            *segment = self.directory.replace(*number, std::mem::take(segment));
+        }
+        self.directory.set_len(changes.segments);
+        self.add_sums(changes.sums);
+        Ok(Changes { segments: before, sums: EntrySums::default().minus(changes.sums), ..changes })
+    }
+
+    /// Takes changes back that were made.
+    pub(super) fn take_back(&mut self, changes: Changes) {
+        // The directory still has memory for all segments, so this cannot fail.
+        let taken_back = self.apply(changes);
+        debug_assert!(taken_back.is_ok(), "changes were not taken back");
+    }
+
+    /// Checks the limit of bytes for changes of which some segments are known.
+    pub(super) fn check(&self, changes: &Changes, room: &Room<'_>) -> Result<(), ReserveError> {
+        let shapes = changes.replaced.iter().map(|(number, segment)| (*number, segment.shape()));
+        self.check_shapes(changes.segments, shapes, room)
+    }
+
+    /// Checks the limit of bytes for a table of this many segments, of which some get other shapes.
+    fn check_shapes(
+        &self,
+        segments: usize,
+        shapes: impl Iterator<Item = (usize, SegmentShape)>,
+        room: &Room<'_>,
+    ) -> Result<(), ReserveError> {
+        let mut bytes = self.size_bytes().saturating_add(self.directory.growth_bytes(segments));
+        for (number, shape) in shapes {
+            let before =
+                if number < self.directory.len() { self.directory.get(number).shape().bytes() } else { 0 };
+            bytes = bytes.saturating_add(shape.bytes()).saturating_sub(before);
+        }
+        room.check(bytes)
+    }
+
+    /// Plans to double the only segment, or to split the next one. Each resulting segment has room for the demanded
+    /// slots, if possible.
+    fn plan_growth(&self, demand: SlotDemand, room: &Room<'_>) -> Result<Changes, ReserveError> {
+        let (size, grown) = (self.size(), self.size().after_growth());
+        if !grown.is_possible() {
+            return Err(ReserveError::TooLong);
+        }
+        let number = size.next_to_grow();
+        let is_split = grown.segments > size.segments;
+        let mut numbers = SmallVec::<[usize; 2]>::from_slice(&[number]);
+        numbers.extend(is_split.then_some(size.segments));
+        let width = self.schedule.slot_width(self.kind(), grown.address_bits(number));
+        let shape = |used: usize| {
+            let demanded =
+                SegmentShape::for_slots(grown.blocks_log, width, used.saturating_add(demand.slots));
+            demanded.or_else(|| SegmentShape::for_slots(grown.blocks_log, width, used))
+        };
+        // The limit is checked before the work, with estimated shapes that are almost never too small.
+        let used = self.directory.get(number).used();
+        let likely = used / numbers.len() + if is_split { 2 * used.isqrt() } else { 0 };
+        let likely = shape(likely.min(used)).unwrap_or_default();
+        self.check_shapes(grown.segments, numbers.iter().map(|number| (*number, likely)), room)?;
+        let mut rewriter = self.rewriter(demand.now);
+        let mut changes =
+            Changes { segments: grown.segments, replaced: SmallVec::new(), sums: EntrySums::default() };
+        for number in numbers {
+            let used = rewriter.collect(Target::of(grown, number), &[Source::Table(&self.directory)])?;
+            changes.replaced.push((number, rewriter.write(shape(used))?));
+        }
+        changes.sums = rewriter.change();
+        self.check(&changes, room)?;
+        Ok(changes)
+    }
+
+    /// Plans to give the segment of an item more slots, if it needs them and there is a larger shape. The entries are
+    /// copied.
+    fn plan_enlargement(&self, demand: SlotDemand, room: &Room<'_>) -> Result<Option<Changes>, ReserveError> {
+        let (address, segment) = self.locate(demand.hash);
+        let wanted = segment.used().saturating_add(demand.slots);
+        if wanted <= segment.used_max() {
+            return Ok(None);
+        }
+        let width = self.schedule.slot_width(self.kind(), address.address_bits);
+        let Some(shape) = SegmentShape::for_slots(segment.blocks_log(), width, wanted) else {
+            return Ok(None);
+        };
+        let number = address.segment;
+        self.check_shapes(self.directory.len(), std::iter::once((number, shape)), room)?;
+        let is_first = segment.is_empty() && self.kind() == EntryKind::Timed;
+        let stamp = if is_first { demand.now } else { segment.stamp };
+        Ok(Some(self.replacing(number, segment.try_reshaped(shape, stamp)?, EntrySums::default())))
+    }
+
+    /// Returns the replacement of one segment.
+    fn replacing(&self, number: usize, segment: Segment, sums: EntrySums) -> Changes {
+        Changes { segments: self.directory.len(), replaced: [(number, segment)].into_iter().collect(), sums }
+    }
+
+    /// Returns a writer of segments of this table.
+    fn rewriter(&self, now: Generation) -> Rewriter {
+        Rewriter::new(self.kind(), self.schedule, Rule::Keep, now)
+    }
+
+    /// Shrinks the table or the segment if that is due when `slots` slots of the segment become free. The caller frees
+    /// them afterwards. Returns the changes that take back what was done, if anything. O(slots of a segment).
+    ///
+    /// # Errors
+    /// [`OutOfMemory`]. Nothing has changed.
+    pub(super) fn shrink_before_removal(
+        &mut self,
+        number: usize,
+        slots: usize,
+    ) -> Result<Option<Changes>, OutOfMemory> {
+        let changes = if self.is_too_large(slots) {
+            self.plan_join(0)?
+        } else {
+            let segment = self.directory.get(number);
+            let shape = segment.shape().reduced_for(segment.used().saturating_sub(slots), segment.used());
+            let smaller = shape.map(|shape| segment.try_reshaped(shape, segment.stamp)).transpose()?;
+            smaller.map(|smaller| self.replacing(number, smaller, EntrySums::default()))
+        };
+        changes.map(|changes| self.apply(changes)).transpose()
+    }
+
+    /// Returns whether the table should shrink when `freed` slots are no longer in use.
+    fn is_too_large(&self, freed: usize) -> bool {
+        let (size, least) = (self.size(), self.schedule.least_size());
+        let Some(smaller) = size.before_growth().filter(|smaller| *smaller >= least) else { return false };
+        let due = smaller.slots_before_growth() / 10 * 7;
+        let used = self.used_slots().saturating_sub(freed as u64);
+        (used < due || self.load(used) < due) && !self.is_loading() && {
+            // A table that has grown for saturated buckets keeps its size.
+            let saturated = self.directory.leftovers().map_or(0, |leftovers| leftovers.saturated_buckets);
+            smaller.buckets() >= saturated.saturating_mul(SPREAD_BUCKETS)
+        }
+    }
+
+    /// Plans to join the last segment with the one that it was split from, or to halve the number of blocks of the only
+    /// segment. Plans nothing if the result would be too full, which happens only if items are crafted.
+    fn plan_join(&self, now: Generation) -> Result<Option<Changes>, OutOfMemory> {
+        let size = self.size();
+        let Some(smaller) = size.before_growth() else { return Ok(None) };
+        let (number, last) = (smaller.next_to_grow(), size.segments.wrapping_sub(1));
+        let used = self.directory.get(number).used().saturating_add(self.directory.get(last).used());
+        // Expired entries may be left out. All others stay, so the work would be in vain.
+        if last > 0 && used > USED_MAX && self.kind() != EntryKind::Timed {
+            return Ok(None);
+        }
+        let mut rewriter = self.rewriter(now);
+        let target = Target::of(smaller, number);
+        let mut join = || {
+            let used = rewriter.collect(target, &[Source::Table(&self.directory)])?;
+            let width = self.schedule.slot_width(self.kind(), target.address_bits());
+            rewriter.write(SegmentShape::with_margin(target.blocks_log, width, used))
+        };
+        let joined = match join() {
+            Ok(joined) => joined,
+            Err(RewriteError::TooFull) => return Ok(None),
+            Err(RewriteError::OutOfMemory) => return Err(OutOfMemory),
+        };
+        let mut changes = self.replacing(number, joined, rewriter.change());
+        changes.segments = smaller.segments;
+        if last > 0 {
+            changes.replaced.push((last, Segment::blank(BLOCKS_LOG_MAX)));
+        }
+        Ok(Some(changes))
+    }
+
+    /// Returns whether a segment must be compacted before an entry of the generation `now` can be stored in it.
+    #[inline(always)]
+    pub(super) fn is_stale(segment: &Segment, now: Generation) -> bool {
+        segment.stamp.wrapping_add(1) < now
+    }
+
+    /// Returns whether the next add that stores an entry sweeps.
+    #[inline(always)]
+    pub(super) fn is_sweep_due(&self) -> bool {
+        matches!(self.counts, ItemCounts::Timed { stored, .. } if stored.wrapping_add(1).is_multiple_of(SWEEP_ENTRIES))
+    }
+
+    /// Plans to free the memory of expired entries in segments to which no items are added: compacts the next segment
+    /// of the sweep, or joins two segments.
+    fn plan_sweep(&self, demand: SlotDemand) -> Result<Option<Changes>, OutOfMemory> {
+        if self.is_too_large(0)
+            && let Some(joined) = self.plan_join(demand.now)?
+        {
+            return Ok(Some(joined));
+        }
+        let ItemCounts::Timed { stored, .. } = self.counts else { return Ok(None) };
+        let number = (stored.wrapping_add(1) / SWEEP_ENTRIES % self.directory.len() as u64) as usize;
+        self.plan_compaction(number, SlotDemand { slots: 0, ..demand }, demand.now.saturating_sub(1))
+    }
+
+    /// Advances the newest generation to `now`, and removes all entries that have expired at `now`. O(slots).
+    ///
+    /// # Errors
+    /// [`OutOfMemory`]. Some expired entries may have been removed.
+    pub fn advance_to(&mut self, now: Generation) -> Result<(), OutOfMemory> {
+        self.counts.advance(now);
+        let hash = ItemHash::default();
+        for number in 0..self.segment_count() {
+            let demand = SlotDemand { hash, slots: 0, fills_bucket: false, now };
+            if let Some(changes) = self.plan_compaction(number, demand, now)? {
+                self.apply(changes)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Plans to replace a segment by one without its expired entries. The new segment is smaller if the live entries
+    /// and the demanded slots fit a smaller shape. Plans nothing if the last compaction was in the generation `before`
+    /// or later.
+    fn plan_compaction(
+        &self,
+        number: usize,
+        SlotDemand { slots, now, .. }: SlotDemand,
+        before: Generation,
+    ) -> Result<Option<Changes>, OutOfMemory> {
+        let segment = self.directory.get(number);
+        if segment.is_empty() || segment.stamp >= before {
+            return Ok(None);
+        }
+        let mut rewriter = self.rewriter(now);
+        let target = Target::of(self.size(), number);
+        let mut compact = || {
+            let used = rewriter.collect(target, &[Source::Table(&self.directory)])?.saturating_add(slots);
+            let shape = segment.shape();
+            let smaller = if used > segment.used_max() { None } else { shape.reduced_for(used, used) };
+            rewriter.write(Some(smaller.unwrap_or(shape)))
+        };
+        let compacted = compact().map_err(|_| OutOfMemory)?;
+        Ok(Some(self.replacing(number, compacted, rewriter.change())))
+    }
+}
+
+impl From<RewriteError> for ReserveError {
+    fn from(error: RewriteError) -> Self {
+        match error {
+            RewriteError::OutOfMemory => Self::OutOfMemory,
+            RewriteError::TooFull => Self::TooLong,
+        }
+    }
+}

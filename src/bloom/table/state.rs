@@ -1,0 +1,358 @@
+//! The table: its segments, the counts of its items, and the sums over its entries.
+
+use super::directory::Directory;
+use super::entry::EntryKind;
+use super::schedule::Schedule;
+use super::segment::Segment;
+use super::size::{BUCKET_BITS, TableSize, depth_of};
+use super::totals::{EntrySums, History, ItemCounts, Leftovers, Loading, TableCounts};
+use crate::bloom::generation::Generation;
+use crate::bloom::hash::ItemHash;
+use crate::bloom::memory::{BlockMover, BlockVisitor, OutOfMemory};
+use crate::bloom::words::low_bits;
+
+/// The parameters of a table.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TableSpec {
+    /// The error rate that the table keeps, above 0.
+    pub error_rate: f64,
+    /// What the entries store besides a remainder.
+    pub kind: EntryKind,
+    /// The number of live items that a table of timed entries is made for. Other tables ignore it.
+    pub items: u64,
+}
+
+impl TableSpec {
+    /// Returns the bytes of an empty table: [`Table::size_bytes`] after [`Table::new`].
+    #[must_use]
+    pub fn empty_bytes(&self) -> u64 {
+        History::bytes(self.kind)
+    }
+
+    /// Returns the expected bytes of a table that has grown to `items` items. If entries are timed, `items` is the
+    /// number of live items, and the bytes are those at steady traffic. O(log items).
+    #[must_use]
+    pub fn expected_bytes(&self, items: u64) -> u64 {
+        let schedule = Schedule::new(self.kind, self.error_rate, self.items);
+        let (size, segment_bytes) = schedule.expected(self.kind, items);
+        let directory_bytes = Directory::bytes_of(size.segments);
+        segment_bytes.saturating_add(directory_bytes).saturating_add(History::bytes(self.kind))
+    }
+}
+
+/// The statistics of a table.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct TableStats {
+    /// The number of items: [`Table::items`].
+    pub items: u64,
+    /// The number of items, each counted once: [`Table::distinct_items`].
+    pub distinct_items: u64,
+    /// Bytes of the segments, the directory and the history: [`Table::size_bytes`].
+    pub size_bytes: u64,
+    /// The number of segments.
+    pub segments: u64,
+    /// The numbers of void entries and saturated buckets.
+    pub leftovers: Leftovers,
+    /// Expired entries that still take memory.
+    pub expired_entries: u64,
+    /// An upper bound of the current error rate.
+    pub error_rate: f64,
+}
+
+impl TableStats {
+    /// Returns an estimate of the bytes that expired entries take.
+    #[must_use]
+    pub fn expired_bytes(&self) -> u64 {
+        let share =
+            self.expired_entries as f64 / self.items.saturating_add(self.expired_entries).max(1) as f64;
+        (self.size_bytes as f64 * share) as u64
+    }
+}
+
+/// An expandable table.
+#[derive(Debug)]
+pub struct Table {
+    pub(super) directory: Directory,
+    pub(super) counts: ItemCounts,
+    /// The sum of the weights of all entries (`totals::weight`): an upper bound of the error rate in units of 2^-120.
+    /// The low word is first.
+    weight: [u64; 2],
+    pub(super) schedule: Schedule,
+}
+
+// A server may have millions of small filters.
+const _: () = assert!(size_of::<Table>() == 80);
+
+/// The bucket of an item, and the bits of the hash with which its entries are compared.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BucketAddress {
+    /// The number of the segment.
+    pub(super) segment: usize,
+    /// The number of bits of the hash that choose the segment and the block.
+    pub(super) address_bits: u32,
+    pub(super) block: usize,
+    pub(super) bucket: u32,
+    /// The bits of the hash above the address. A remainder is the lowest bits of the key.
+    pub(super) key: u64,
+}
+
+impl Table {
+    /// Returns an empty table.
+    #[must_use]
+    pub fn new(spec: TableSpec) -> Self {
+        let schedule = Schedule::new(spec.kind, spec.error_rate, spec.items);
+        Self::of_counts(spec.kind, TableCounts::initial(schedule))
+    }
+
+    /// Returns an empty table with the parameters of this one.
+    #[must_use]
+    pub fn emptied(&self) -> Self {
+        Self::of_counts(self.kind(), TableCounts::initial(self.schedule))
+    }
+
+    /// Returns a table of one segment with the counts of `counts`, but without entries.
+    pub(super) fn of_counts(kind: EntryKind, counts: TableCounts) -> Self {
+        let TableCounts { schedule, items, entries, history, blocks_log, loading, .. } = counts;
+        let counts = match kind {
+            EntryKind::Plain => ItemCounts::Plain { items, loading },
+            EntryKind::Counted => ItemCounts::Counted { items, entries, loading },
+            EntryKind::Timed => ItemCounts::Timed { history: Box::new(history), stored: entries, loading },
+        };
+        Self { directory: Directory::One(Segment::blank(blocks_log)), counts, weight: [0; 2], schedule }
+    }
+
+    /// Creates a table of the size and the counts of `counts`, but without entries.
+    pub(super) fn try_blank(kind: EntryKind, counts: TableCounts) -> Result<Self, OutOfMemory> {
+        let mut table = Self::of_counts(kind, counts);
+        if counts.segments > 1 {
+            table.directory.try_extend(Leftovers::default)?;
+            table.directory.set_len(counts.segments);
+        }
+        Ok(table)
+    }
+
+    /// Returns what the entries store besides a remainder.
+    #[must_use]
+    #[inline(always)]
+    pub const fn kind(&self) -> EntryKind {
+        match self.counts {
+            ItemCounts::Plain { .. } => EntryKind::Plain,
+            ItemCounts::Counted { .. } => EntryKind::Counted,
+            ItemCounts::Timed { .. } => EntryKind::Timed,
+        }
+    }
+
+    /// Returns the number of items in the table. A counted item counts as often as it was added. A timed item counts
+    /// until it has expired at `now`.
+    #[must_use]
+    #[inline(always)]
+    pub fn items(&self, now: Generation) -> u64 {
+        match &self.counts {
+            ItemCounts::Plain { items, .. } | ItemCounts::Counted { items, .. } => *items,
+            ItemCounts::Timed { history, .. } => history.live_items(now),
+        }
+    }
+
+    /// Returns the number of items that count towards a capacity. This is [`items`](Self::items), but a counted item
+    /// counts once, however often it was added.
+    #[must_use]
+    pub fn distinct_items(&self, now: Generation) -> u64 {
+        if let ItemCounts::Counted { entries, .. } = self.counts { entries } else { self.items(now) }
+    }
+
+    /// Returns how many items were added in each generation, if entries are timed.
+    #[must_use]
+    pub fn history(&self) -> Option<&History> {
+        if let ItemCounts::Timed { history, .. } = &self.counts { Some(history) } else { None }
+    }
+
+    /// Returns the newest generation in which an item was added; 0 if entries are not timed.
+    pub(super) fn newest(&self) -> Generation {
+        self.history().map_or(0, |history| history.newest)
+    }
+
+    /// Returns the number of slots in use.
+    #[must_use]
+    #[inline(always)]
+    pub fn used_slots(&self) -> u64 {
+        self.directory.used()
+    }
+
+    /// Returns the numbers of void entries and saturated buckets. O(1): a table of one segment counts them in its
+    /// slots, and larger tables store the numbers.
+    #[must_use]
+    pub fn leftovers(&self) -> Leftovers {
+        let of_only = || {
+            let size = self.size();
+            EntrySums::of_segment(self.kind(), size.address_bits(0), self.directory.get(0)).leftovers
+        };
+        self.directory.leftovers().unwrap_or_else(of_only)
+    }
+
+    /// Returns whether the table is as [`emptied`](Self::emptied) makes it: it has no entries, its segments have no
+    /// memory, and its counts are those of a new table. O(1).
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.directory.bytes() == 0 && self.counts() == TableCounts::initial(self.schedule)
+    }
+
+    /// Returns the size.
+    #[inline(always)]
+    pub(super) fn size(&self) -> TableSize {
+        self.directory.size()
+    }
+
+    /// Returns the number of segments.
+    #[must_use]
+    pub fn segment_count(&self) -> usize {
+        self.directory.len()
+    }
+
+    /// Returns the bytes of the segments, the directory and the history. O(1).
+    #[must_use]
+    #[inline(always)]
+    pub fn size_bytes(&self) -> u64 {
+        self.directory.bytes().saturating_add(History::bytes(self.kind()))
+    }
+
+    /// Returns an upper bound of the error rate at `now`: the sum of the weights of all entries. If entries are timed,
+    /// the sum is multiplied by the share of entries that are live.
+    #[must_use]
+    pub fn error_rate(&self, now: Generation) -> f64 {
+        let live = match (&self.counts, self.used_slots()) {
+            (ItemCounts::Timed { history, .. }, used @ 1..) => history.live_items(now) as f64 / used as f64,
+            _ => 1.0,
+        };
+        (EntrySums::error_rate(self.weight()) * live.min(1.0)).min(1.0)
+    }
+
+    /// Returns an upper bound of the error rate that the table can reach while it grows to 10^12 items.
+    #[must_use]
+    pub fn error_rate_max(&self) -> f64 {
+        EntrySums::error_rate(self.weight()) + self.schedule.rate_of_growth(self.used_slots(), self.size())
+    }
+
+    #[inline(always)]
+    pub(super) fn weight(&self) -> u128 {
+        let [low, high] = self.weight;
+        u128::from(low) | u128::from(high) << 64
+    }
+
+    /// Returns the sums over all entries. O(1), but O(slots) for a table of one segment.
+    pub(super) fn sums(&self) -> EntrySums {
+        EntrySums { weight: self.weight(), leftovers: self.leftovers() }
+    }
+
+    /// Adds a change to the sum of the weights of all entries. The change wraps around.
+    #[inline(always)]
+    pub(super) fn add_weight(&mut self, change: u128) {
+        let weight = self.weight().wrapping_add(change);
+        self.weight = [weight as u64, (weight >> 64) as u64];
+    }
+
+    /// Adds a change to the sums over all entries.
+    pub(super) fn add_sums(&mut self, change: EntrySums) {
+        self.add_weight(change.weight);
+        self.directory.count_leftovers(change.leftovers);
+    }
+
+    /// Returns the state of the table without its segments.
+    #[must_use]
+    pub fn counts(&self) -> TableCounts {
+        let (items, entries, history) = match &self.counts {
+            ItemCounts::Plain { items, .. } => (*items, 0, History::default()),
+            ItemCounts::Counted { items, entries, .. } => (*items, *entries, History::default()),
+            ItemCounts::Timed { history, stored, .. } => (0, *stored, **history),
+        };
+        let (schedule, loading) = (self.schedule, self.counts.loading());
+        let TableSize { blocks_log, segments } = self.size();
+        TableCounts { schedule, items, entries, history, segments, blocks_log, loading }
+    }
+
+    /// Returns whether chunks of a dump are being loaded.
+    pub(super) fn is_loading(&self) -> bool {
+        self.counts.loading() != Loading::default()
+    }
+
+    /// Returns the bucket of an item, and its segment.
+    #[inline(always)]
+    pub(super) fn locate(&self, hash: ItemHash) -> (BucketAddress, &Segment) {
+        let depth = depth_of(self.directory.len(), hash.h1 as usize);
+        let number = (hash.h1 & low_bits(depth)) as usize;
+        let segment = self.directory.get(number);
+        let address_bits = depth.wrapping_add(segment.blocks_log());
+        let address = BucketAddress {
+            segment: number,
+            address_bits,
+            block: (hash.h1 >> (depth & 63)) as usize & segment.block_mask(),
+            bucket: (hash.h2 >> (64 - BUCKET_BITS)) as u32,
+            key: bits_above(hash, address_bits),
+        };
+        (address, segment)
+    }
+
+    /// Makes a copy with its own memory. O(bytes).
+    ///
+    /// # Errors
+    /// [`OutOfMemory`].
+    pub fn try_clone(&self) -> Result<Self, OutOfMemory> {
+        let size = self.size();
+        let mut directory = Directory::One(Segment::blank(size.blocks_log));
+        if let Some(leftovers) = self.directory.leftovers() {
+            directory.try_extend(|| leftovers)?;
+            directory.set_len(size.segments);
+        }
+        for (number, segment) in self.directory.stored() {
+            directory.try_reserve(number)?;
+            directory.replace(number, segment.try_clone()?);
+        }
+        Ok(Self { directory, counts: self.counts.clone(), ..*self })
+    }
+
+    /// Visits all blocks of the allocator that the table owns. O(segments).
+    pub fn visit_blocks(&self, visitor: &mut impl BlockVisitor) {
+        if let ItemCounts::Timed { history, .. } = &self.counts {
+            visitor.visit(std::slice::from_ref(&**history));
+        }
+        self.directory.visit_blocks(visitor);
+        self.directory.stored().for_each(|(_, segment)| visitor.visit(segment.words()));
+    }
+
+    /// Moves the history and the blocks of the directory. O(pieces).
+    pub fn move_structs(&mut self, mover: &impl BlockMover) {
+        if let ItemCounts::Timed { history, .. } = &mut self.counts {
+            mover.move_box(history);
+        }
+        self.directory.move_blocks(mover);
+    }
+
+    /// Moves the allocation of a segment.
+    pub fn move_segment(&mut self, number: usize, mover: &impl BlockMover) {
+        if number < self.segment_count() && !self.directory.get(number).words().is_empty() {
+            self.directory.edit(number, |segment| segment.relocate(|words| mover.move_vec(words)));
+        }
+    }
+
+    /// Returns the statistics at `now`. O(1).
+    #[must_use]
+    pub fn stats(&self, now: Generation) -> TableStats {
+        let items = self.items(now);
+        let is_timed = self.kind() == EntryKind::Timed;
+        TableStats {
+            items,
+            distinct_items: self.distinct_items(now),
+            size_bytes: self.size_bytes(),
+            segments: self.segment_count() as u64,
+            leftovers: self.leftovers(),
+            expired_entries: if is_timed { self.used_slots().saturating_sub(items) } else { 0 },
+            error_rate: self.error_rate(now),
+        }
+    }
+}
+
+/// Returns the 64 bits of a hash that follow the address bits.
+#[inline(always)]
+fn bits_above(hash: ItemHash, address_bits: u32) -> u64 {
+    let bits = address_bits & 63;
+    hash.h1 >> bits | hash.h2 << 1 << 63u32.wrapping_sub(bits)
+}

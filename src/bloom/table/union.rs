@@ -1,0 +1,277 @@
+//! The union of tables: one table with the entries of several.
+
+use super::entry::EntryKind;
+use super::reshape::load_of;
+use super::rewrite::{Placed, RewriteError, Rewriter, Rule, Source, Target};
+use super::schedule::Schedule;
+use super::size::{SegmentShape, TableSize};
+use super::state::Table;
+use super::totals::{EntrySums, ItemCounts, TableCounts, Tally};
+use crate::bloom::generation::Generation;
+use crate::bloom::memory::OutOfMemory;
+use crate::bloom::outcome::ReserveError;
+use crate::bloom::room::Room;
+
+/// The number of segments in which the entries of a union are counted before its size is chosen. They have some twenty
+/// thousand entries, so the estimate is right within a percent.
+const SAMPLED_SEGMENTS: usize = 4;
+/// If tables are smaller than the union by this factor, they are united first. A small table would be read once for
+/// each segment of the union.
+const SMALLER: u64 = 16;
+/// The most tables that are united first at once.
+const UNITED_FIRST: usize = 16;
+/// The share of an estimated error rate that is compared with a promise, because the estimate may be too high.
+const ESTIMATE_SHARE: f64 = 0.97;
+
+/// Why there is no union of tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnionError {
+    /// There is no room for the table.
+    NoRoom(ReserveError),
+    /// An item would be counted too often, or too many counted items were crafted to have the same bucket.
+    TooOften,
+}
+
+impl From<ReserveError> for UnionError {
+    fn from(error: ReserveError) -> Self {
+        Self::NoRoom(error)
+    }
+}
+
+impl From<OutOfMemory> for UnionError {
+    fn from(_: OutOfMemory) -> Self {
+        Self::NoRoom(ReserveError::OutOfMemory)
+    }
+}
+
+impl From<RewriteError> for UnionError {
+    fn from(error: RewriteError) -> Self {
+        match error {
+            RewriteError::OutOfMemory => Self::NoRoom(ReserveError::OutOfMemory),
+            RewriteError::TooFull => Self::TooOften,
+        }
+    }
+}
+
+impl Table {
+    /// Returns a table with the parameters of this one, and with the entries of this one and of `others` that are live
+    /// at `now`. Returns `None` if it would have the entries of this one only. Its size, its items and its error rate do
+    /// not depend on the order of `others`. O(bytes of all tables and of the result).
+    ///
+    /// Before the work, `check` gets an estimate of the error rate that the table can reach, slightly too low.
+    ///
+    /// # Errors
+    /// [`UnionError`], or the error of `check`.
+    pub fn union_with<E: From<UnionError>>(
+        &self,
+        others: &[&Self],
+        now: Generation,
+        room: &Room<'_>,
+        check: impl FnOnce(f64) -> Result<(), E>,
+    ) -> Result<Option<Self>, E> {
+        let others = others.iter().filter(|table| table.used_slots() > 0);
+        let mut inputs: Vec<Input<'_>> = others.map(|table| Input::Borrowed(table)).collect();
+        if inputs.is_empty() {
+            return Ok(None);
+        }
+        let union = Union { kind: self.kind(), schedule: self.schedule, now };
+        union.unite_small(&mut inputs, self.size())?;
+        let tables: Vec<&Self> = std::iter::once(self).chain(inputs.iter().map(Input::table)).collect();
+        let estimate = union.estimate(&tables)?;
+        check(estimate.error_rate_max * ESTIMATE_SHARE)?;
+        let (made, has_others) = union.make(&tables, &estimate, room)?;
+        Ok((has_others || made.size() != self.size()).then_some(made))
+    }
+}
+
+/// A table that is united with others.
+enum Input<'t> {
+    Borrowed(&'t Table),
+    /// The union of several tables.
+    Made(Table),
+}
+
+impl Input<'_> {
+    const fn table(&self) -> &Table {
+        match self {
+            Input::Borrowed(table) => table,
+            Input::Made(table) => table,
+        }
+    }
+}
+
+/// What is known of a union before it is made.
+struct Estimate {
+    size: TableSize,
+    used_slots: u64,
+    error_rate_max: f64,
+}
+
+/// The parameters of a union.
+struct Union {
+    kind: EntryKind,
+    schedule: Schedule,
+    now: Generation,
+}
+
+impl Union {
+    /// Unites tables that are much smaller than the union of all, the smallest ones first. Such a table would be read
+    /// once for each segment of the union. `least` is a lower bound of the size of the union.
+    fn unite_small(&self, inputs: &mut Vec<Input<'_>>, least: TableSize) -> Result<(), UnionError> {
+        loop {
+            inputs.sort_by_key(|input| input.table().size().buckets());
+            let total = inputs.iter().fold(0u64, |sum, input| sum.saturating_add(load(input.table())));
+            let buckets = TableSize::for_slots(total).max(least).buckets();
+            let small = inputs.iter().take_while(|input| input.table().size().buckets() < buckets / SMALLER);
+            let count = small.count().min(UNITED_FIRST);
+            if count < 2 {
+                return Ok(());
+            }
+            let united = {
+                let tables: Vec<&Table> = inputs.iter().take(count).map(Input::table).collect();
+                // With the longest remainders, no entry loses bits here that it would not lose later.
+                let schedule =
+                    tables.iter().map(|table| table.schedule).max_by_key(|one| one.remainder_bits(0));
+                let union = Self { schedule: schedule.unwrap_or(self.schedule), ..*self };
+                let estimate = union.estimate(&tables)?;
+                union.make(&tables, &estimate, &Room::new(&u64::MAX))?.0
+            };
+            inputs.drain(..count);
+            inputs.push(Input::Made(united));
+        }
+    }
+
+    fn rewriter(&self) -> Rewriter {
+        Rewriter::new(self.kind, self.schedule, Rule::Sum, self.now)
+    }
+
+    /// Chooses the size of a union from the entries that a part of it has.
+    fn estimate(&self, tables: &[&Table]) -> Result<Estimate, UnionError> {
+        let least = tables.iter().map(|table| natural_size(table)).max();
+        let total = tables.iter().fold(0u64, |sum, table| sum.saturating_add(load(table)));
+        let least = least.unwrap_or(TableSize::of_blocks(0));
+        let largest = TableSize::for_slots(total).max(least);
+        let step = (largest.segments / SAMPLED_SEGMENTS).max(1);
+        let placed = Sources::of(tables, largest)?;
+        let sources = placed.sources();
+        let (mut rewriter, mut used, mut share) = (self.rewriter(), 0u64, 0.0);
+        for number in (0..largest.segments).step_by(step) {
+            let target = Target::of(largest, number);
+            used = used.saturating_add(rewriter.collect(target, &sources)? as u64);
+            share += 1.0 / (1u64 << target.depth) as f64;
+        }
+        let of_all = |number: u64| (number as f64 / share) as u64;
+        let used_slots = of_all(used);
+        let size = TableSize::for_slots(load_of(used_slots, of_all(rewriter.written.void_slots))).max(least);
+        let change = EntrySums::error_rate_change(rewriter.change().weight) / share;
+        let sum = tables.iter().map(|table| EntrySums::error_rate(table.weight())).sum::<f64>();
+        let error_rate_max = sum + change + self.schedule.rate_of_growth(used_slots, size);
+        Ok(Estimate { size, used_slots, error_rate_max })
+    }
+
+    /// Returns the union, and whether it has entries that the first table does not have.
+    fn make(
+        &self,
+        tables: &[&Table],
+        estimate: &Estimate,
+        room: &Room<'_>,
+    ) -> Result<(Table, bool), UnionError> {
+        let size = estimate.size;
+        let TableSize { blocks_log, segments } = size;
+        let counts = TableCounts { blocks_log, segments, ..TableCounts::initial(self.schedule) };
+        let width = |number| self.schedule.slot_width(self.kind, size.address_bits(number));
+        // The limit is checked before the work, with a size that is slightly too small.
+        let mean = (estimate.used_slots / size.segments as u64) as usize;
+        let mean = SegmentShape::for_slots(size.blocks_log, width(0), mean).unwrap_or_default();
+        room.check(mean.bytes().saturating_mul(size.segments as u64) / 8 * 7)?;
+        let mut made = Table::try_blank(self.kind, counts)?;
+        let (placed, mut rewriter) = (Sources::of(tables, size)?, self.rewriter());
+        let sources = placed.sources();
+        for number in 0..size.segments {
+            let used = rewriter.collect(Target::of(size, number), &sources)?;
+            if used > 0 {
+                let shape = SegmentShape::with_margin(size.blocks_log, width(number), used);
+                made.directory.try_reserve(number)?;
+                made.directory.replace(number, rewriter.write(shape)?);
+                room.check(made.size_bytes())?;
+            }
+        }
+        let read = tables.iter().map(|table| table.sums()).fold(EntrySums::default(), EntrySums::plus);
+        made.add_sums(read.plus(rewriter.change()));
+        self.count(&mut made, tables, rewriter.read_entries);
+        Ok((made, rewriter.has_others))
+    }
+
+    /// Counts the items of a union. The sources had `read_entries` entries for its segments.
+    fn count(&self, made: &mut Table, tables: &[&Table], read_entries: u64) {
+        made.counts.advance(self.now);
+        let mut tally = Tally::default();
+        if self.kind != EntryKind::Plain {
+            made.directory.stored().for_each(|(_, segment)| tally.count(self.kind, segment, self.now));
+            made.counts.recount(&tally);
+        }
+        let items = tables.iter().fold(0u64, |sum, table| sum.saturating_add(table.items(self.now)));
+        let first = tables.first().map(|first| &first.counts);
+        let used = made.used_slots();
+        match (&mut made.counts, first) {
+            // Some entries stand for no item, or for several. Those that are left out are like the others.
+            (ItemCounts::Plain { items: count, loading }, Some(first)) => {
+                let share = u128::from(items) * u128::from(used) / u128::from(read_entries.max(1));
+                *count = u64::try_from(share).unwrap_or(u64::MAX);
+                *loading = first.loading();
+            }
+            (ItemCounts::Counted { items: count, loading, .. }, Some(first)) => {
+                (*count, *loading) = (items, first.loading());
+            }
+            (ItemCounts::Timed { stored, loading, .. }, Some(first)) => {
+                if let ItemCounts::Timed { stored: of_first, .. } = first {
+                    (*stored, *loading) = (*of_first, first.loading());
+                }
+            }
+            (_, None) => {}
+        }
+    }
+}
+
+/// Returns the load of a table: see [`load_of`].
+fn load(table: &Table) -> u64 {
+    load_of(table.used_slots(), table.leftovers().void_slots)
+}
+
+/// Returns the size of a table; if that is far too large for its entries, a size that is large enough.
+fn natural_size(table: &Table) -> TableSize {
+    table.size().min(TableSize::for_slots(load(table).saturating_mul(2)))
+}
+
+/// The segments of tables with entries, if the tables are larger than the union.
+struct Sources<'t> {
+    tables: Vec<(&'t Table, Option<Vec<Placed<'t>>>)>,
+}
+
+impl<'t> Sources<'t> {
+    fn of(tables: &[&'t Table], size: TableSize) -> Result<Self, OutOfMemory> {
+        let placed = |table: &'t Table| {
+            if table.size() <= size {
+                return Ok((table, None));
+            }
+            let (depth_of, mut placed) = (|number| table.size().depth_of(number), Vec::new());
+            for (number, segment) in table.directory.stored().filter(|(_, segment)| !segment.is_empty()) {
+                placed.try_reserve(1).map_err(|_| OutOfMemory)?;
+                placed.push(Placed { segment, number, depth: depth_of(number) });
+            }
+            placed.sort_unstable_by_key(Placed::position);
+            Ok((table, Some(placed)))
+        };
+        Ok(Self { tables: tables.iter().map(|table| placed(table)).collect::<Result<_, _>>()? })
+    }
+
+    fn sources(&self) -> Vec<Source<'_>> {
+        self.tables
+            .iter()
+            .map(|(table, placed)| match placed {
+                Some(placed) => Source::Segments(placed),
+                None => Source::Table(&table.directory),
+            })
+            .collect()
+    }
+}
