@@ -138,8 +138,13 @@ pub enum CommandError {
     #[error("ERR AT is more than 1/14 of the window ahead of the server's clock: check the clocks")]
     AtAhead,
     /// The client may not read a source. The code NOPERM is the server's.
-    #[error("NOPERM this user needs the permission to run BF.CARD on every source")]
-    SourceDenied,
+    #[error("NOPERM this user needs the permission to {permission} the key '{key}'")]
+    SourceDenied {
+        /// What the user may not do with the key: `read`, or `run BF.CARD on`.
+        permission: &'static str,
+        /// The key of the source.
+        key: String,
+    },
     /// A source is in another slot than the first key. The text is the server's.
     #[error("CROSSSLOT Keys in request don't hash to the same slot")]
     SourceSlot,

@@ -3,6 +3,7 @@
 //! first, and handles a missing function.
 
 use std::ffi::{CStr, c_int};
+use std::io;
 use std::ptr::{self, NonNull};
 use std::slice;
 
@@ -43,6 +44,8 @@ pub(super) fn first_missing() -> Option<&'static str> {
         RedisModule_ServerInfoGetFieldUnsigned RedisModule_GetContextFlags
         RedisModule_GetUsedMemoryRatio RedisModule_GetRandomBytes RedisModule_GetSelectedDb
         RedisModule_StringPtrLen RedisModule_CreateString RedisModule_RetainString RedisModule_FreeString
+        RedisModule_GetCurrentUserName RedisModule_GetModuleUserFromUserName RedisModule_FreeModuleUser
+        RedisModule_ACLCheckKeyPermissions
         RedisModule_OpenKey RedisModule_CloseKey RedisModule_KeyType RedisModule_SetAbsExpire
         RedisModule_Milliseconds
         RedisModule_StringDMA RedisModule_ValueLength
@@ -113,6 +116,21 @@ pub(super) unsafe fn subscribe(context: Context, event_id: u64, callback: raw::R
 /// The context of a command; null without a command.
 pub(super) type Context = *mut raw::RedisModuleCtx;
 
+/// Why the server did not run a command that the module has called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// There is no client to call as, because another module or its timer runs the command.
+    NoClient,
+    /// The client lacks a permission. The server checks this before the keys.
+    Denied,
+    /// A key is not on this node of the cluster.
+    Elsewhere,
+    /// The server refuses all calls, after it has checked the permission: see [`refuses_all_calls`].
+    AllCalls,
+    /// Another reason.
+    Unknown,
+}
+
 /// The reply of a command that the module has called. It is freed with this value.
 pub(super) struct CallReply(NonNull<RedisModuleCallReply>);
 
@@ -123,6 +141,29 @@ impl CallReply {
     /// `reply` must be what `RedisModule_Call` returned, and not be used elsewhere.
     pub(super) unsafe fn new(reply: *mut RedisModuleCallReply) -> Option<Self> {
         NonNull::new(reply).map(Self)
+    }
+
+    /// Returns the reply, or why the server did not run the command.
+    ///
+    /// # Safety
+    /// `reply` must be what `RedisModule_Call` has just returned for `context`, and not be used elsewhere. The context
+    /// must be alive.
+    pub(super) unsafe fn or_refusal(
+        context: Context,
+        reply: *mut RedisModuleCallReply,
+    ) -> Result<Self, Refusal> {
+        // `errno` must be read before any other call that can fail. The documentation of `RedisModule_Call` lists its
+        // values.
+        let error = io::Error::last_os_error();
+        // SAFETY: by the caller's contract.
+        unsafe { Self::new(reply) }.ok_or_else(|| match error.raw_os_error() {
+            Some(libc::ENOTSUP) => Refusal::NoClient,
+            Some(libc::EACCES) => Refusal::Denied,
+            // SAFETY: the context is alive by the caller's contract.
+            Some(libc::EPERM) if unsafe { refuses_all_calls(context) } => Refusal::AllCalls,
+            Some(libc::EPERM) => Refusal::Elsewhere,
+            _ => Refusal::Unknown,
+        })
     }
 
     /// Returns the reply if it is an integer.
@@ -166,4 +207,19 @@ impl Drop for CallReply {
             unsafe { free(self.0.as_ptr()) };
         }
     }
+}
+
+/// Returns whether the server refuses also a command without keys because of their slots. Valkey 9.1 does so for all
+/// commands after a script has run a command with keys in two slots: the client that it uses for calls stays marked.
+///
+/// # Safety
+/// `context` must be alive.
+unsafe fn refuses_all_calls(context: Context) -> bool {
+    let Some(call) = api!(RedisModule_Call) else { return true };
+    // SAFETY: the context is alive by the caller's contract. An empty format stands for no arguments.
+    let reply = unsafe { call(context, c"PING".as_ptr(), c"".as_ptr()) };
+    // `errno` must be read before any other call that can fail.
+    let error = io::Error::last_os_error();
+    // SAFETY: the reply was just made, and its pointer is not used again.
+    unsafe { CallReply::new(reply) }.is_none() && error.raw_os_error() == Some(libc::EPERM)
 }

@@ -5,11 +5,11 @@
 //! later in a cluster call the module from I/O threads as if they were the main thread, which crashes the server.
 
 use std::cell::Cell;
-use std::io;
+use std::ptr::NonNull;
 
 use redis_module::raw::{self, RedisModuleString};
 
-use super::api::{CallReply, Context, server_flags};
+use super::api::{CallReply, Context, Refusal, server_flags, succeeded};
 use super::args::Argv;
 use super::config;
 use super::key::{Claims, Key};
@@ -19,6 +19,7 @@ use super::pagemap::ProcessMemory;
 use super::server;
 use crate::bloom::hash::siphash::SEED_BYTES;
 use crate::bloom::{ByteLimit, Limit, Memory, Prefetch};
+use crate::command::error::quotable;
 use crate::command::table::KeyAccess;
 use crate::command::{Command, CommandError, Host, KeyName, KeyValue, Keyspace, Settings};
 use crate::prefetch::Processor;
@@ -46,18 +47,60 @@ impl<'a> ServerKeyspace<'a> {
 }
 
 impl ServerKeyspace<'_> {
-    /// Returns the slot of a key that an argument names; `None` if the server is not a node of a cluster.
+    /// Returns the slot of a key that an argument names; `None` if the server does not say it.
     fn slot_of(&self, name: KeyName<'_>) -> Option<i64> {
-        let (string, call) = (self.argv.string(name.position)?, api!(RedisModule_Call)?);
-        if !is_cluster_node() {
-            return None;
+        let string = self.argv.string(name.position)?;
+        if let Some(slot) = api!(RedisModule_ClusterKeySlot) {
+            // SAFETY: the string is an argument of the running command.
+            return Some(unsafe { slot(string) }.into());
         }
+        // Redis before 7.4 and Valkey 7.2 have no such function.
+        let call = api!(RedisModule_Call)?;
         let (name, format, subcommand) = (c"CLUSTER".as_ptr(), c"cs".as_ptr(), c"KEYSLOT".as_ptr());
         // SAFETY: the context is that of the running command. The format stands for a C string and a string of the
         // server, and the string is an argument of the command.
         let reply = unsafe { call(self.context, name, format, subcommand, string) };
         // SAFETY: the reply was just made, and its pointer is not used again.
         unsafe { CallReply::new(reply) }?.integer()
+    }
+
+    /// Checks that two keys of a client's command are in one slot if the server is a node of a cluster.
+    fn check_slots(&self, source: KeyName<'_>, first: KeyName<'_>) -> Result<(), CommandError> {
+        if !is_cluster_node() {
+            return Ok(());
+        }
+        let (Some(source), Some(first)) = (self.slot_of(source), self.slot_of(first)) else {
+            return Err(CommandError::Internal);
+        };
+        if source == first { Ok(()) } else { Err(CommandError::SourceSlot) }
+    }
+
+    /// Returns whether the client may read `source` with any command; `None` if this is unknown, because a module has
+    /// made the user.
+    ///
+    /// # Safety
+    /// The server must have refused a call as the client with [`Refusal::Denied`]. Then the client has a user. Redis 7.0
+    /// does not check this.
+    unsafe fn has_read_access(&self, source: KeyName<'_>) -> Option<bool> {
+        let source = self.argv.string(source.position)?;
+        let (name_of, by_name) =
+            (api!(RedisModule_GetCurrentUserName)?, api!(RedisModule_GetModuleUserFromUserName)?);
+        let (check, free_user) =
+            (api!(RedisModule_ACLCheckKeyPermissions)?, api!(RedisModule_FreeModuleUser)?);
+        let free_string = api!(RedisModule_FreeString)?;
+        let reads = i32::try_from(raw::REDISMODULE_CMD_KEY_ACCESS).ok()?;
+        // SAFETY: the context is that of the running command. Its client has a user by the caller's contract.
+        let name = NonNull::new(unsafe { name_of(self.context) })?;
+        // SAFETY: the name is alive.
+        let user = unsafe { by_name(name.as_ptr()) };
+        // SAFETY: the name was made with this context and is not used again.
+        unsafe { free_string(self.context, name.as_ptr()) };
+        let user = NonNull::new(user)?;
+        // SAFETY: the user is alive, and the source is an argument of the command.
+        let may_read = succeeded(unsafe { check(user.as_ptr(), source, reads) });
+        // SAFETY: the user was made here and is not used again. This does not free the server's user of this name.
+        unsafe { free_user(user.as_ptr()) };
+        Some(may_read)
     }
 
     /// Returns a copy of the string of a key that an argument names. The call is not made as the client, who may not
@@ -93,30 +136,26 @@ impl Keyspace for ServerKeyspace<'_> {
         if self.is_replicated() {
             return Ok(());
         }
-        if self.slot_of(source) != self.slot_of(first) {
-            return Err(CommandError::SourceSlot);
-        }
-        let (Some(source), Some(call)) = (self.argv.string(source.position), api!(RedisModule_Call)) else {
+        self.check_slots(source, first)?;
+        let (Some(string), Some(call)) = (self.argv.string(source.position), api!(RedisModule_Call)) else {
             return Err(CommandError::Internal);
         };
         // `C` makes the call as the client. BF.CARD is cheap for keys of any type. The server first checks whether the
-        // client may read the key with this command, and whether the key is on this node.
+        // client may read the key with this command, and then whether the key is on this node.
         // SAFETY: the context is that of the running command. The format stands for a string of the server, and the
         // name is an argument of the command.
-        let reply = unsafe { call(self.context, c"BF.CARD".as_ptr(), c"Cs".as_ptr(), source) };
-        // `errno` must be read before any other call that can fail.
-        let refusal = io::Error::last_os_error();
-        // SAFETY: the reply was just made, and its pointer is not used again.
-        if unsafe { CallReply::new(reply) }.is_some() {
-            return Ok(());
-        }
-        // The documentation of `RedisModule_Call` lists these values of `errno`.
-        match refusal.raw_os_error() {
-            // There is no client, because another module or its timer runs the command.
-            Some(libc::ENOTSUP) => Ok(()),
-            Some(libc::EACCES) => Err(CommandError::SourceDenied),
-            Some(libc::EPERM) => Err(CommandError::SourceMoving),
-            _ => Err(CommandError::Internal),
+        let reply = unsafe { call(self.context, c"BF.CARD".as_ptr(), c"Cs".as_ptr(), string) };
+        // SAFETY: the context is alive. The reply was just made, and its pointer is not used again.
+        match unsafe { CallReply::or_refusal(self.context, reply) } {
+            Ok(_) | Err(Refusal::NoClient | Refusal::AllCalls) => Ok(()),
+            Err(Refusal::Denied) => {
+                // SAFETY: the server has just refused a call as the client with this reason.
+                let has_access = unsafe { self.has_read_access(source) };
+                let permission = if has_access == Some(false) { "read" } else { "run BF.CARD on" };
+                Err(CommandError::SourceDenied { permission, key: quotable(source.bytes) })
+            }
+            Err(Refusal::Elsewhere) => Err(CommandError::SourceMoving),
+            Err(Refusal::Unknown) => Err(CommandError::Internal),
         }
     }
 
@@ -133,10 +172,8 @@ impl Keyspace for ServerKeyspace<'_> {
         // SAFETY: the context is that of the running command. The format stands for two strings with their lengths.
         let reply =
             unsafe { call(self.context, name, format, first.as_ptr(), first.len(), key.as_ptr(), key.len()) };
-        // `errno` must be read before any other call that can fail.
-        let refusal = io::Error::last_os_error();
-        // SAFETY: the reply was just made, and its pointer is not used again.
-        unsafe { CallReply::new(reply) }.is_none() && refusal.raw_os_error() == Some(libc::EPERM)
+        // SAFETY: the context is alive. The reply was just made, and its pointer is not used again.
+        unsafe { CallReply::or_refusal(self.context, reply) }.err() == Some(Refusal::Elsewhere)
     }
 
     fn with_string<T>(&self, name: KeyName<'_>, read: impl FnOnce(KeyValue<&'_ [u8]>) -> T) -> T {

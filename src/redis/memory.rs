@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use redis_module::raw::{self, RedisModuleIO};
 
-use super::api::{CallReply, Context, server_flags, subscribe};
+use super::api::{CallReply, Context, Refusal, server_flags, subscribe};
 use super::args::string_bytes;
 use super::config;
 use crate::bloom::{ByteLimit, Limit, LimitSource};
@@ -168,8 +168,11 @@ unsafe fn serves_key_of(io: *mut RedisModuleIO) -> Option<bool> {
     let context = unsafe { get_context(ptr::null_mut()) };
     // SAFETY: the context was just made. The format stands for a key with its length.
     let reply = unsafe { call(context, c"EXISTS".as_ptr(), c"b".as_ptr(), key.as_ptr(), key.len()) };
-    // SAFETY: the reply was just made, and its pointer is not used again.
-    let is_served = unsafe { CallReply::new(reply) }.is_some();
+    // SAFETY: the context is alive. The reply was just made, and its pointer is not used again.
+    let outcome = unsafe { CallReply::or_refusal(context, reply) };
+    // If the server refuses all calls, the value is taken for that of a client: the limit holds, and a node that
+    // migrates the slot keeps a larger value.
+    let is_served = matches!(outcome, Ok(_) | Err(Refusal::AllCalls));
     // SAFETY: the context was made here and is not used again.
     unsafe { free_context(context) };
     Some(is_served)

@@ -2,6 +2,7 @@
 
 use crate::harness::{Client, Cluster, Site, Test, show, skip, tests, wait_until};
 use crate::import::redisson;
+use crate::surface::user;
 
 pub(crate) const TESTS: &[Test] = tests![
     a_filter_moves_with_its_slot,
@@ -12,6 +13,7 @@ pub(crate) const TESTS: &[Test] = tests![
     a_node_redirects_commands_by_their_key,
     io_threads_never_call_the_module,
     keys_in_several_slots_are_refused,
+    a_script_over_two_slots_changes_no_reply,
 ];
 
 /// Starts two connected nodes. The first node owns every slot.
@@ -305,5 +307,50 @@ fn keys_in_several_slots_are_refused(site: &Site) {
     {
         let reply = client.say(&format!("BF.IMPORT {line}"));
         assert!(reply.starts_with("-CLUSTERDOWN"), "{line}: {reply}");
+    }
+}
+
+/// After a script's command with keys in two slots, Valkey 9.1 refuses the calls of modules until it restarts.
+fn a_script_over_two_slots_changes_no_reply(site: &Site) {
+    let cluster = Cluster::start([site.launch()], 1);
+    let mut client = cluster.client(0);
+    for line in ["BF.ADD {a}1 x", "BF.ADD {a}2 y", "BF.ADD {b}1 x", "SETBIT {a}s 7 1"] {
+        assert_eq!(client.int(line) & !1, 0, "{line}");
+    }
+    fill(&mut client);
+    let payload = client.bytes(&["DUMP", "k"]);
+    assert_eq!(client.say("CONFIG SET bf.max-filter-bytes 1024"), "+OK");
+    let mut user = user(&mut client, &cluster.nodes[0], "+@all ~{a}d ~{a}1 ~{a}i ~{b}1");
+    let import = |source: &str| format!("BF.IMPORT {{a}}i SOURCE {source} SCHEME go-zero BITS 900 REPLACE");
+    let [found, missing, elsewhere] = ["{a}s", "{a}none", "{b}s"].map(import);
+    let merge = ["BF.MERGE {a}d {a}1 FORCE", "BF.MERGE {a}d {a}2", "BF.MERGE {a}d {a}1 {a}none"];
+    for time in ["before", "after"] {
+        for (line, start) in [
+            (merge[0], "+OK"),
+            (merge[1], "+OK"),
+            (merge[2], "-ERR not found"),
+            ("BF.MERGE {a}d {b}1", "-CROSSSLOT"),
+            (&found, "+OK"),
+            (&missing, "-ERR there is no string"),
+            (&elsewhere, "-CROSSSLOT"),
+        ] {
+            let reply = client.say(line);
+            assert!(reply.starts_with(start), "{time} the script, {line}: {reply}");
+        }
+        for (line, start) in [
+            (merge[0], "+OK"),
+            (merge[1], "-NOPERM"),
+            (merge[2], "-NOPERM"),
+            ("BF.MERGE {a}d {b}1", "-CROSSSLOT"),
+            (&found, "-NOPERM"),
+        ] {
+            let reply = user.say(line);
+            assert!(reply.starts_with(start), "{time} the script, as a user, {line}: {reply}");
+        }
+        let reply = client.ask(&[b"RESTORE", b"{a}r".as_slice(), b"0", &payload]);
+        assert_eq!(reply, "-ERR Bad data format", "{time} the script");
+        let script = "return redis.call('MGET', KEYS[1], ARGV[1])";
+        let reply = client.ask(&["EVAL", script, "1", "{a}s", "{b}s"]);
+        assert!(reply.starts_with('-'), "{reply}");
     }
 }

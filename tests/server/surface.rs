@@ -207,7 +207,7 @@ fn the_server_finds_the_first_key_of_every_command(site: &Site) {
     }
 }
 
-fn user(client: &mut Client, server: &Server, rules: &str) -> Client {
+pub(crate) fn user(client: &mut Client, server: &Server, rules: &str) -> Client {
     assert_eq!(client.say(&format!("ACL SETUSER u reset on nopass {rules}")), "+OK", "{rules}");
     let mut user = server.client();
     assert_eq!(user.say("AUTH u any"), "+OK");
@@ -311,4 +311,14 @@ fn access_to_further_keys_is_checked(site: &Site) {
     client.say("MULTI");
     client.say("BF.MERGE mine:d secret");
     assert!(client.say("EXEC").contains("NOPERM"));
+    // The error names the key and what is missing: access to the key, or the command with which it is checked.
+    let denied = "-NOPERM this user needs the permission to";
+    assert_eq!(client.say("BF.MERGE mine:d mine:a secret"), format!("{denied} read the key 'secret'"));
+    let expected = format!("{denied} run BF.CARD on the key 'secret'");
+    for rules in ["+bf.merge +eval ~mine:* ~secret", "+bf.merge +eval ~mine:* (+@all -bf.card ~secret)"] {
+        let mut client = user(&mut admin, &server, rules);
+        assert_eq!(client.say("BF.MERGE mine:d secret"), expected, "{rules}");
+        let in_script = client.ask(&["EVAL", script, "1", "mine:d", "secret"]);
+        assert!(in_script.starts_with(&expected), "{rules}: {in_script}");
+    }
 }

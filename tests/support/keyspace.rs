@@ -242,7 +242,10 @@ impl Keyspace for Database<'_> {
 
     /// Returns an error for the key `secret`, which no client may read.
     fn may_read(&self, source: KeyName<'_>, _first: KeyName<'_>) -> Result<(), CommandError> {
-        if source.bytes == b"secret" { Err(CommandError::SourceDenied) } else { Ok(()) }
+        if source.bytes != b"secret" {
+            return Ok(());
+        }
+        Err(CommandError::SourceDenied { permission: "read", key: "secret".to_owned() })
     }
 
     /// Returns whether the key or its hash tag begins with `migrating`. Such keys may be on another node.

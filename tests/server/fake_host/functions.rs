@@ -105,14 +105,19 @@ macro_rules! pretended {
 /// Returns a placeholder for a function that the module needs to load but that no test calls; null for other names.
 fn pretended(name: &str) -> *const c_void {
     pretended!(name:
+        "ACLCheckKeyPermissions"
         "CallReplyInteger"
         "CallReplyStringPtr"
         "CallReplyType"
+        "ClusterKeySlot"
         "DigestAddStringBuffer"
         "DigestEndSequence"
         "EmitAOF"
+        "FreeModuleUser"
         "FreeThreadSafeContext"
+        "GetCurrentUserName"
         "GetKeyNameFromIO"
+        "GetModuleUserFromUserName"
         "GetThreadSafeContext"
         "GetUsedMemoryRatio"
         "InfoAddFieldULongLong"

@@ -50,12 +50,13 @@ pub(crate) const TESTS: &[Test] = tests![
 ];
 
 /// Functions that Redis 7.0 does not have and that are optional for the module.
-const OPTIONAL: [&str; 6] = [
+const OPTIONAL: [&str; 7] = [
     "TryCalloc",
     "TryRealloc",
     "AddACLCategory",
     "SetCommandACLCategories",
     "CachedMicroseconds",
+    "ClusterKeySlot",
     "RegisterDefragCallbacks",
 ];
 
@@ -66,7 +67,7 @@ const DEVELOPMENT_BUILD: c_int = 0xFF_FF_FF;
 const UNPREFIXED: c_uint = 1 << 9;
 
 /// Functions that the module uses and that came with Redis 7.0.
-const NEW_IN_7: [&str; 10] = [
+const NEW_IN_7: [&str; 13] = [
     "TryAlloc",
     "GetCommand",
     "SetCommandInfo",
@@ -75,6 +76,9 @@ const NEW_IN_7: [&str; 10] = [
     "LoadConfigs",
     "ReplyWithMap",
     "ReplyWithBool",
+    "GetCurrentUserName",
+    "GetModuleUserFromUserName",
+    "ACLCheckKeyPermissions",
     "AddACLCategory",
     "SetCommandACLCategories",
 ];

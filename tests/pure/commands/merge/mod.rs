@@ -11,7 +11,7 @@ use everbloom::command::words::Word;
 use crate::support::server::{Server, assert_dialogue};
 
 const NOT_FOUND: &str = "-ERR not found";
-const NO_PERMISSION: &str = "-NOPERM this user needs the permission to run BF.CARD on every source";
+const NO_PERMISSION: &str = "-NOPERM this user needs the permission to read the key 'secret'";
 /// The refusal if the destination cannot have the bits or entries of a source.
 const MISMATCH: &str = "-ERR a source does not fit the destination";
 const WRONG_TYPE: &str = "-WRONGTYPE Operation against a key holding the wrong kind of value";
