@@ -378,7 +378,7 @@ pub(crate) fn header_chunk(header: &[u8], id: DumpId) -> Vec<u8> {
 
 /// Returns the iterator of a chunk that ends before `position`. Position 0 gives the iterator of the header.
 pub(crate) fn iterator_at(position: u64, id: DumpId) -> u64 {
-    ((1u64 << 52) + id % (1 << 51)).saturating_add(position)
+    ((1u64 << 44) + id % (1 << 46)).saturating_add(position)
 }
 
 /// Returns a chunk with its trailer.

@@ -4,7 +4,8 @@
 //! Iterator 0 requests the first chunk, the header. Each chunk comes with one iterator: it requests the next chunk, and
 //! BF.LOADCHUNK takes it with this chunk. The other iterators of a dump are its positions plus [`first_iterator`],
 //! which depends on the dump id. So an iterator of a dump that has ended is an error in a later dump, except with a
-//! probability of positions / 2^51. Even then the chunks show by their dump id that they are from different dumps.
+//! probability of positions / 2^46: 2^-14 for a table, and n / 2^46 for n bytes of layers. Even then the chunks show by
+//! their dump id that they are from different dumps.
 //!
 //! Every chunk ends with a trailer: the dump id, and a checksum of the bytes, their iterator and that id. A chunk that
 //! is damaged, or that belongs to another filter or dump, is refused before it changes anything.
@@ -28,15 +29,14 @@ const CHECKSUM_BYTES: usize = 16;
 /// Bytes of the trailer.
 pub const TRAILER_BYTES: usize = ID_BYTES + CHECKSUM_BYTES;
 
-/// The iterators of all dumps. They have 53 bits, which a number of JavaScript holds exactly.
-const ITERATORS: Range<u64> = 1 << 52..1 << 53;
-/// The number of values that [`first_iterator`] can have. No dump has as many positions.
-const FIRST_ITERATORS: u64 = 1 << 51;
+/// The first iterators of all dumps. They are above the positions in RedisBloom's dumps, of less than 16 TiB. With the
+/// positions of 10 TiB they are below 10^14, because Lua writes a number with 14 digits.
+const FIRST_ITERATORS: Range<u64> = 1 << 44..(1 << 44) + (1 << 46);
 
 /// Returns the iterator that goes with the header of a dump and requests the first chunk of bits or entries.
 #[must_use]
 pub const fn first_iterator(id: DumpId) -> u64 {
-    ITERATORS.start + id % FIRST_ITERATORS
+    FIRST_ITERATORS.start + id % (FIRST_ITERATORS.end - FIRST_ITERATORS.start)
 }
 
 /// Returns the iterator that goes with a chunk that ends before `position`, and requests the chunk that begins at
@@ -182,10 +182,10 @@ pub(super) fn open_header(data: &[u8]) -> Option<(&[u8], DumpId)> {
     verify(data, first_iterator)
 }
 
-/// Returns whether data with this iterator can only be a header: it has an iterator of everbloom's dumps, and is not an
-/// undamaged chunk of bits or entries. O(bytes).
+/// Returns whether data with this iterator can only be a header: it has a first iterator of everbloom's dumps, and is
+/// not an undamaged chunk of bits or entries. O(bytes).
 pub(super) fn is_header(iterator: u64, data: &[u8]) -> bool {
-    ITERATORS.contains(&iterator)
+    FIRST_ITERATORS.contains(&iterator)
         && verify(data, |_| iterator).is_none_or(|(_, id)| iterator == first_iterator(id))
 }
 

@@ -219,9 +219,38 @@ fn a_rewritten_file_omits_clear_chunks() {
     assert_eq!(iterators[1], iterators[0] + (16 << 20));
 }
 
+/// Lua writes a number with 14 digits.
+#[test]
+fn iterators_have_at_most_14_digits() {
+    const LAYERS_BYTES: u64 = 10 << 40;
+    for id in [0, 1, 1 << 46, (1 << 46) - 1, u64::MAX] {
+        let end = first_iterator(id) + LAYERS_BYTES + POSITIONS;
+        assert!(end < 10u64.pow(14), "{id}: {end}");
+    }
+    let mut source = outgrown();
+    let last = dumped(&mut source, u64::MAX).pop().unwrap().0;
+    assert_eq!(last, first_iterator(u64::MAX) + source.layers_end() + POSITIONS);
+}
+
+/// An iterator of an ended dump can be one of the next dump. The chunk then has the id of the next dump.
+#[test]
+fn a_chunk_for_an_iterator_of_an_ended_dump_is_refused_by_the_copy() {
+    let mut source = table();
+    let chunks = dumped(&mut source, 4);
+    let mut copy = from_header(&chunks[0].1, &ANY).unwrap();
+    add(&mut source, "later", 1);
+    source.begin_dump(3);
+    let stale = chunks[0].0;
+    assert_eq!(stale, first_iterator(3) + 1);
+    let chunk = chunk(&source, stale).unwrap().unwrap();
+    let before = digested(&copy);
+    assert_eq!(load(&mut copy, &(chunk.next_iterator, chunk.data.into_owned())), Err(ChunkError::OtherDump));
+    assert!(digested(&copy) == before);
+}
+
 /// Returns a header with its dump id and checksum, as docs/formats.md describes them.
 pub(super) fn header_chunk(payload: &[u8], id: DumpId) -> Vec<u8> {
-    sealed(payload, (1 << 52) + id % (1 << 51), id)
+    sealed(payload, (1 << 44) + id % (1 << 46), id)
 }
 
 /// Returns a chunk with its dump id and checksum.

@@ -10,6 +10,7 @@ pub(crate) const TESTS: &[Test] = tests![
     read_only_scripts_may_check_but_not_add,
     scripts_obey_the_flags_of_their_keys,
     functions_may_add_and_check,
+    scripts_copy_a_filter_with_iterators_as_text,
 ];
 
 fn transactions_reply_to_every_command(site: &Site) {
@@ -136,4 +137,35 @@ fn functions_may_add_and_check(site: &Site) {
     assert_eq!(client.say("FCALL seen 1 k a"), "0");
     assert_eq!(client.say("FCALL_RO has 1 k a"), "1");
     assert!(client.say("FCALL_RO seen 1 k a").starts_with('-'));
+}
+
+/// Lua writes a number with 14 digits, unless a format is given.
+fn scripts_copy_a_filter_with_iterators_as_text(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    for reserve in ["BF.RESERVE k 0.001 1000", "BF.RESERVE k 0.001 1000 FORMAT valkey-bloom"] {
+        client.say("DEL k");
+        assert_eq!(client.say(reserve), "+OK");
+        for (number, text) in ["tostring(it)", "it .. ''", "cjson.encode(it)"].into_iter().enumerate() {
+            let script = format!(
+                "local it, text, chunks = 0, '0', 0 \
+                 while true do \
+                   local reply = redis.call('BF.SCANDUMP', KEYS[1], text) \
+                   it = reply[1] \
+                   if it == 0 then return chunks end \
+                   text, chunks = {text}, chunks + 1 \
+                   redis.call('BF.LOADCHUNK', KEYS[2], text, reply[2]) \
+                 end"
+            );
+            // Each dump draws other iterators, because the filter has changed. It has a layer and a table, or layers.
+            for dump in 0..4 {
+                let items: Vec<_> = (0..1000).map(|item| format!("{number}-{dump}-{item}")).collect();
+                client.many("BF.MADD k", &items);
+                client.say("DEL copy");
+                let chunks = client.ask(&["EVAL", &script, "2", "k", "copy"]);
+                assert!(chunks.parse::<u64>().is_ok_and(|chunks| chunks >= 2), "{reserve}, {text}: {chunks}");
+                assert_eq!(client.digest("copy"), client.digest("k"), "{reserve}, {text}");
+            }
+        }
+    }
 }

@@ -6,7 +6,7 @@ use super::host::{Host, with};
 use crate::harness::Site;
 
 /// The iterator of the first chunk after the header. It is constant, because the random bytes of this host are.
-const FIRST_ITERATOR: u64 = (1 << 52) + 0x5A5A_5A5A_5A5A_5A5A % (1 << 51);
+const FIRST_ITERATOR: u64 = (1 << 44) + 0x5A5A_5A5A_5A5A_5A5A % (1 << 46);
 
 /// The number of items in a packed batch. Each has two bytes.
 const ITEMS: u16 = 60_000;
