@@ -25,6 +25,8 @@ pub enum LimitSource {
     Setting,
     /// `maxmemory` of the server.
     MaxMemory,
+    /// The memory limit of the server's control group, which its container or service has.
+    Cgroup,
     /// The memory of the machine.
     Machine,
     /// The format: no layer is larger.
@@ -49,6 +51,7 @@ impl LimitSource {
         match self {
             Self::Setting => Some("bf.max-filter-bytes"),
             Self::MaxMemory => Some("maxmemory"),
+            Self::Cgroup => Some("the memory limit of the cgroup"),
             Self::Machine | Self::Layer => None,
         }
     }

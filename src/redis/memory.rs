@@ -2,6 +2,7 @@
 
 use std::cell::OnceCell;
 use std::ffi::CStr;
+use std::path::Path;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
@@ -9,19 +10,22 @@ use redis_module::raw::{self, RedisModuleIO};
 
 use super::api::{CallReply, Context, Refusal, server_flags, subscribe};
 use super::args::string_bytes;
+use super::cgroup;
 use super::config;
 use crate::bloom::{ByteLimit, Limit, LimitSource};
 
 /// The memory of the machine in bytes. Before it is read, there is no limit.
 static SYSTEM_BYTES: AtomicU64 = AtomicU64::new(u64::MAX);
+/// The memory limit of the server's cgroup in bytes. If it has none, there is no limit.
+static CGROUP_BYTES: AtomicU64 = AtomicU64::new(u64::MAX);
 /// The server's `maxmemory` in bytes. If it is not set, there is no limit.
 static MAXMEMORY_BYTES: AtomicU64 = AtomicU64::new(u64::MAX);
-/// Whether the server's configuration has changed since `MAXMEMORY_BYTES` was read. Reading it takes tens of
-/// microseconds, too much for every new filter.
+/// Whether the server's configuration has changed since the limits were read. Reading them takes tens of microseconds,
+/// too much for every new filter.
 static IS_STALE: AtomicBool = AtomicBool::new(true);
 
-/// Returns the largest size of a filter that a client may create: the least of `bf.max-filter-bytes`, `maxmemory` and
-/// the memory of the machine.
+/// Returns the largest size of a filter that a client may create: the least of `bf.max-filter-bytes`, `maxmemory`, the
+/// memory limit of the cgroup and the memory of the machine.
 ///
 /// # Safety
 /// `context` must be alive, or null.
@@ -34,9 +38,11 @@ pub(super) unsafe fn client_limit(context: Context) -> Limit {
     Limit::from(config::settings().max_filter_bytes).min(maxmemory).min(machine_limit())
 }
 
-/// Returns the memory of the machine, the maximum for filters from any origin.
+/// Returns the memory that the server can get, the maximum for filters from any origin: that of the machine, or less if
+/// the server is in a container.
 fn machine_limit() -> Limit {
-    Limit { bytes: SYSTEM_BYTES.load(Relaxed), source: LimitSource::Machine }
+    let cgroup = Limit { bytes: CGROUP_BYTES.load(Relaxed), source: LimitSource::Cgroup };
+    Limit { bytes: SYSTEM_BYTES.load(Relaxed), source: LimitSource::Machine }.min(cgroup)
 }
 
 /// Returns whether the server has reached `maxmemory`.
@@ -46,7 +52,7 @@ pub(super) fn is_short() -> bool {
 }
 
 /// Reads the limits, and subscribes to changes of the server's configuration. Without that event, which is newer than
-/// the first release candidates of Redis 7.0, `maxmemory` is read only at load.
+/// the first release candidates of Redis 7.0, the limits are read only at load.
 ///
 /// # Safety
 /// `context` must be that of the running `RedisModule_OnLoad`.
@@ -69,11 +75,12 @@ unsafe extern "C" fn on_config_change(
     IS_STALE.store(true, Relaxed);
 }
 
-/// Reads both memory sizes from INFO.
+/// Reads `maxmemory` and the memory of the machine from INFO, and the limit of the cgroup from the system.
 ///
 /// # Safety
 /// `context` must be alive, or null.
 unsafe fn refresh(context: Context) {
+    CGROUP_BYTES.store(cgroup::memory_limit_bytes(Path::new("/")).unwrap_or(u64::MAX), Relaxed);
     let (Some(server_info), Some(free)) = (api!(RedisModule_GetServerInfo), api!(RedisModule_FreeServerInfo))
     else {
         return;

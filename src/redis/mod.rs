@@ -5,7 +5,7 @@
 //! 2. The server calls a handler of `dispatch`, which catches panics. `args` borrows the arguments.
 //! 3. `dispatch` calls [`execute`](crate::command::execute()), with a `keyspace` and a `reply` of this server.
 //! 4. The keyspace opens a `key`. The value of a key is a filter with state that only this server needs (`stored`).
-//!    Limits come from `memory`, clock and random numbers from `server`.
+//!    Limits come from `memory` and `cgroup`, clock and random numbers from `server`.
 //! 5. When a filter has changed, `stored` updates the totals of `stats` and requests `huge_pages`.
 //! 6. `effects` replicates the command, signals the key, and notifies events. `log` writes lines about the filter.
 //!
@@ -16,6 +16,7 @@
 mod api;
 mod allocator;
 mod args;
+mod cgroup;
 mod commands;
 mod config;
 mod datatype;

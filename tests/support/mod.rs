@@ -1,6 +1,8 @@
 //! Helpers that several tests share: filters of every kind, snapshots in memory, random numbers.
 #![allow(dead_code, missing_docs, reason = "every test uses a part of it")]
 
+#[path = "../../src/redis/cgroup.rs"]
+pub mod cgroup;
 pub(crate) mod dialogues;
 pub mod fixtures;
 pub(crate) mod keyspace;

@@ -259,6 +259,10 @@ fn a_filter_that_is_too_large_is_refused_with_the_limit_and_its_setting() {
             "bf.max-filter-bytes (8): choose a smaller capacity or raise bf.max-filter-bytes",
         ),
         (LimitSource::MaxMemory, "maxmemory (8): choose a smaller capacity or raise maxmemory"),
+        (
+            LimitSource::Cgroup,
+            "the memory limit of the cgroup (8): choose a smaller capacity or raise the memory limit of the cgroup",
+        ),
         (LimitSource::Machine, "the machine has (8): choose a smaller capacity"),
         (LimitSource::Layer, "a layer can have (8): choose a smaller capacity"),
     ] {
