@@ -60,6 +60,12 @@ pub enum CommandError {
     /// An unknown option. BF.INSERT has another text, and RedisBloom's BF.RESERVE ignores the word.
     #[error("ERR unknown argument '{0}'")]
     UnknownArgument(String),
+    /// BF.RESERVE: a number in place of an option, probably an expansion. Holds the number.
+    #[error("ERR unknown argument '{0}': write EXPANSION {0}, or omit the number")]
+    BareExpansion(String),
+    /// BF.RESERVE or BF.INSERT: NOSCALING.
+    #[error("ERR unknown argument 'NOSCALING': use NONSCALING")]
+    MisspeltNonscaling,
     /// An option describes another kind of filter than the existing one. Holds the option.
     #[error("ERR {0} differs from the existing filter: omit the option, or use another key")]
     OtherKind(&'static str),

@@ -119,13 +119,36 @@ impl CommandOptions {
             }
             match find(options, word) {
                 Some(token) => self.read_one(&mut OptionValue { token, arguments }, host)?,
-                None if arguments.command() == Command::Insert => {
-                    return Err(CommandError::InsertUnknownArgument);
-                }
-                None => return Err(CommandError::UnknownArgument(quotable(word))),
+                None => self.read_unknown(word, arguments.command(), host)?,
             }
         }
         Ok(false)
+    }
+
+    /// Reads a word that is no option. Clients of RedisBloom send two such words that it accepts. They are accepted if
+    /// RedisBloom's format is set, or RedisBloom may have replicated them.
+    fn read_unknown(&mut self, word: &[u8], command: Command, host: &dyn Host) -> Result<(), CommandError> {
+        let accepts = host.settings().format == Format::RedisBloom || host.is_replicated();
+        match command {
+            // RedisBloom ignores an expansion without its word.
+            Command::Reserve if parse_integer(word).is_some() => {
+                if accepts {
+                    Ok(())
+                } else {
+                    Err(CommandError::BareExpansion(quotable(word)))
+                }
+            }
+            // RedisBloom compares only some letters of an option of BF.INSERT. It ignores the word in BF.RESERVE.
+            Command::Insert if accepts && is_named("NOSCALING", word) => {
+                self.creation.is_fixed = true;
+                Ok(())
+            }
+            Command::Reserve | Command::Insert if is_named("NOSCALING", word) => {
+                Err(CommandError::MisspeltNonscaling)
+            }
+            Command::Insert => Err(CommandError::InsertUnknownArgument),
+            _ => Err(CommandError::UnknownArgument(quotable(word))),
+        }
     }
 
     /// Reads the value of an option, if it has one, and sets its field.

@@ -50,6 +50,38 @@ fn without_auto_create_adds_need_a_filter() {
     assert_dialogue(&mut server, &[("BF.ADD obeyed a", "#t"), ("BF.MADD obeyed-too a", "*1 #t")]);
 }
 
+/// The npm package redis-modules-sdk sends an expansion without its word to BF.RESERVE, which RedisBloom ignores, and
+/// NOSCALING to BF.INSERT, which RedisBloom takes for NONSCALING.
+#[test]
+fn words_that_redisbloom_accepts_are_accepted_with_its_format() {
+    let dialogue = [
+        ("BF.RESERVE scaling 0.1 100 4", "+OK"),
+        ("BF.RESERVE fixed 0.1 100 4 NONSCALING", "+OK"),
+        ("BF.INSERT inserted CAPACITY 100 EXPANSION 4 NOSCALING ITEMS a", "*1 #t"),
+        ("BF.RESERVE k 0.1 100 4 FOO", "-ERR unknown argument 'FOO'"),
+        ("BF.RESERVE k 0.1 100 NOSCALING", "-ERR unknown argument 'NOSCALING': use NONSCALING"),
+        ("BF.RESERVE k 0.1 100 EXPANSION", "-ERR no expansion"),
+        ("BF.INSERT k FOO ITEMS a", "-Unknown argument received"),
+        ("BF.INSERT k 4 ITEMS a", "-Unknown argument received"),
+    ];
+    let mut primary = Server::new();
+    primary.settings.format = Format::RedisBloom;
+    assert_dialogue(&mut primary, &dialogue);
+    primary.assert_replicated(Settings::DEFAULT);
+    // RedisBloom replicates these words.
+    let mut replica = Server::new();
+    (replica.settings.format, replica.is_replicated) = (Format::RedisBloom, true);
+    assert_dialogue(&mut replica, &dialogue[..3]);
+    for server in [&primary, &replica] {
+        let growth = |key| server.filter(key).growth();
+        assert_eq!(growth("scaling"), Growth::Scaling { expansion: 2 });
+        assert_eq!([growth("fixed"), growth("inserted")], [Growth::Fixed; 2]);
+    }
+    // A replicated BF.RESERVE is RedisBloom's, whatever the setting.
+    replica.settings.format = Format::Everbloom;
+    assert_eq!(replica.run("BF.RESERVE replicated 0.1 100 4"), "+OK");
+}
+
 /// The first half of the random bytes of the test's server.
 const DRAWN: [u8; 16] = [7; 16];
 const GIVEN: [u8; 16] = *b"0123456789abcdef";
