@@ -145,6 +145,29 @@ fn a_bad_load_argument_refuses_only_the_module(site: &Site) {
     for word in ["ERROR_RATE", "INITIAL_SIZE", "expansion-factor", "max-filter-bytes", "NO_SUCH_OPTION"] {
         assert_log_names(&log, &[word]);
     }
+    // The line shows the value and the form that it should have.
+    for (name, value, line) in [
+        ("ERROR_RATE", "1%", "Invalid argument for 'ERROR_RATE': '1%' is not a number, such as 0.01"),
+        (
+            "INITIAL_SIZE",
+            "1e6",
+            "Invalid argument for 'INITIAL_SIZE': '1e6' is not an integer, such as 1000000",
+        ),
+        (
+            "bf.max-filter-bytes",
+            "4GiB",
+            "Invalid argument for 'bf.max-filter-bytes': '4GiB' is not a number of bytes, such as 4gb",
+        ),
+        ("INITIAL_SIZE", "0", "'INITIAL_SIZE' must be in the range [1, 1099511627776], not '0'"),
+        (
+            "bf.format",
+            "bloom",
+            "'bf.format' must be in the range everbloom, redisbloom, valkey-bloom, not 'bloom'",
+        ),
+    ] {
+        client.ask(&["MODULE", "LOAD", module, name, value]);
+        assert!(server.log().contains(line), "{line}\n{}", server.log());
+    }
     // The next attempt, with valid arguments, works.
     assert_eq!(client.ask(&["MODULE", "LOAD", module, "INITIAL_SIZE", "9"]), "+OK");
     assert_made(&mut client, 9, 0.01, 2);

@@ -18,6 +18,7 @@ use crate::bloom::limits::{
     CAPACITY_MAX_ITEMS, CAPACITY_MIN_ITEMS, EXPANSION_MAX, FILTER_MAX_MAX_BYTES, FILTER_MIN_MAX_BYTES,
 };
 use crate::command::Settings;
+use crate::command::error::quotable;
 use crate::command::number::{is_ratio, parse_double, parse_integer};
 use crate::command::words::FORMAT_WORDS;
 
@@ -120,7 +121,7 @@ pub(super) fn reset() {
 /// case. RedisBloom's settings of cuckoo filters are ignored. Returns warnings for the log.
 ///
 /// # Errors
-/// A line for the log: RedisBloom's text if it has one for this error. The module must not load.
+/// A line for the log. It begins with RedisBloom's text if it has one for this error. The module must not load.
 pub(super) fn apply_arguments(arguments: &[&[u8]]) -> Result<Vec<String>, String> {
     // A single empty argument counts as none, as in RedisBloom: launchers pass an unset variable that way.
     if arguments == [b"".as_slice()] {
@@ -139,9 +140,16 @@ pub(super) fn apply_arguments(arguments: &[&[u8]]) -> Result<Vec<String>, String
             continue;
         }
         let setting = named(word).ok_or_else(|| format!("Unrecognized option '{name}'"))?;
-        let value = setting.parse(value).map_err(|bad| match bad {
-            BadValue::NotANumber => format!("Invalid argument for '{name}'"),
-            BadValue::OutOfRange => format!("'{name}' must be in the range {}", setting.range_text()),
+        let value = setting.parse(value).map_err(|bad| {
+            let value = quotable(value);
+            match bad {
+                BadValue::NotANumber(form) => {
+                    format!("Invalid argument for '{name}': '{value}' is not {form}")
+                }
+                BadValue::OutOfRange => {
+                    format!("'{name}' must be in the range {}, not '{value}'", setting.range_text())
+                }
+            }
         })?;
         setting.default.store(value, Relaxed);
         // The configuration may override the value.
@@ -196,8 +204,8 @@ enum SettingType {
 /// Why a text is not a value of a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum BadValue {
-    /// The text is not a number.
-    NotANumber,
+    /// The text is not a number. Holds the form of a value, with an example.
+    NotANumber(&'static str),
     /// The value is not in the range.
     OutOfRange,
 }
@@ -234,15 +242,16 @@ impl Setting {
     fn parse(&self, text: &[u8]) -> Result<u64, BadValue> {
         match self.setting_type {
             SettingType::Rate => {
-                let rate = parse_double(text).ok_or(BadValue::NotANumber)?;
+                let rate = parse_double(text).ok_or(BadValue::NotANumber("a number, such as 0.01"))?;
                 is_ratio(rate).then_some(rate.to_bits())
             }
             SettingType::Count { min, max } => {
-                let count = parse_integer(text).ok_or(BadValue::NotANumber)?;
+                let count = parse_integer(text).ok_or(BadValue::NotANumber("an integer, such as 1000000"))?;
                 u64::try_from(count).ok().filter(|count| (min..=max).contains(count))
             }
             SettingType::Bytes { min, max } => {
-                let bytes = parse_bytes(text).ok_or(BadValue::NotANumber)?;
+                let bytes =
+                    parse_bytes(text).ok_or(BadValue::NotANumber("a number of bytes, such as 4gb"))?;
                 bytes.filter(|bytes| (min..=max).contains(bytes))
             }
             SettingType::Choice(words) => {

@@ -173,7 +173,7 @@ unsafe extern "C" fn set_text(
     let text = unsafe { string_bytes(value) };
     let parse = || {
         setting.parse(text).map_err(|bad| match bad {
-            BadValue::NotANumber => format!("Invalid value for `{name}`"),
+            BadValue::NotANumber(_) => format!("Invalid value for `{name}`"),
             BadValue::OutOfRange => {
                 format!("Value for `{name}` must be in the range {}", setting.range_text())
             }
