@@ -236,7 +236,7 @@ impl<'a> Batch<'a> {
         };
         let data = arguments.required()?;
         if arguments.optional().is_some() {
-            return Err(CommandError::Syntax);
+            return Err(CommandError::BatchArguments);
         }
         let items = packing.count(data).ok_or(CommandError::BatchTorn)?;
         Ok(Self { packing, data, items })

@@ -27,6 +27,12 @@ pub enum CommandError {
     /// No such key.
     #[error("ERR not found")]
     NotFound,
+    /// BF.MERGE: a source does not exist. Holds its key.
+    #[error("ERR not found: the source '{0}' does not exist")]
+    SourceNotFound(String),
+    /// BF.MERGE: a key holds another type. Holds the key. The text before it is the server's.
+    #[error("WRONGTYPE Operation against a key holding the wrong kind of value: '{0}'")]
+    MergeWrongType(String),
     /// BF.RESERVE on an existing filter.
     #[error("ERR item exists")]
     ItemExists,
@@ -138,7 +144,9 @@ pub enum CommandError {
     #[error("ERR AT must be a UNIX time in milliseconds")]
     BadAt,
     /// AT is so old that the items have expired already.
-    #[error("ERR AT is older than the window of the filter: the items have expired")]
+    #[error(
+        "ERR AT is older than the window of the filter: the items have expired, or AT is not in milliseconds"
+    )]
     AtTooOld,
     /// AT is too far in the future.
     #[error("ERR AT is more than 1/14 of the window ahead of the server's clock: check the clocks")]
@@ -172,7 +180,7 @@ pub enum CommandError {
     /// BF.LOAD: an unknown version. The text is valkey-bloom's.
     #[error("ERR bloom object decoding failed. Unsupported version")]
     BadBlobVersion,
-    /// Options that exclude each other, or arguments after a packed batch. The text is the server's.
+    /// Options that exclude each other. The text is the server's.
     #[error("ERR syntax error")]
     Syntax,
     /// A time to live that is not an integer. The text is the server's.
@@ -188,6 +196,9 @@ pub enum CommandError {
     /// A packed batch: a bad length of the items in FIXED.
     #[error("ERR FIXED needs the length of an item, an integer of at least 1")]
     BatchItemBytes,
+    /// A packed batch: arguments follow it.
+    #[error("ERR syntax error: all items must be in one argument, the last one")]
+    BatchArguments,
     /// A packed batch: the data ends within an item.
     #[error("ERR the data ends in the middle of an item: check the packing")]
     BatchTorn,

@@ -97,9 +97,10 @@ fn is_loss(command: Command, error: &CommandError) -> bool {
         | CommandError::OutOfMemory
         | CommandError::Internal
         | CommandError::Import(_)
+        | CommandError::SourceNotFound(_)
         | CommandError::Merge(_) => true,
         CommandError::Add(error) => loses_item(*error),
-        CommandError::NotFound => matches!(command, Command::LoadChunk | Command::Merge),
+        CommandError::NotFound => command == Command::LoadChunk,
         _ => false,
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::arguments::Arguments;
 use super::effects::{Effects, Replication};
-use super::error::CommandError;
+use super::error::{CommandError, quotable};
 use super::keyspace::{KeyName, KeyValue, Keyspace, OpenKey, Reply};
 use super::table::KeyAccess;
 use crate::bloom::filter::merge::MergeError;
@@ -32,7 +32,8 @@ pub(super) fn merge<'a>(
     }
     let effects = request.run(keyspace).map_err(|error| {
         let is_migrating = |source: &KeyName<'_>| keyspace.may_be_migrating(source.bytes, request.dest);
-        let is_elsewhere = error == CommandError::NotFound && request.sources.iter().any(is_migrating);
+        let is_missing = matches!(error, CommandError::SourceNotFound(_));
+        let is_elsewhere = is_missing && request.sources.iter().any(is_migrating);
         if is_elsewhere { CommandError::SourceMoving } else { error }
     })?;
     reply.simple("OK");
@@ -78,11 +79,13 @@ impl<'a> MergeRequest<'a> {
         let open_source = |source: &KeyName<'a>| keyspace.open(*source, KeyAccess::ReadOnly);
         let mut keys: Vec<_> = self.sources.iter().map(open_source).collect();
         match open.slot() {
-            KeyValue::WrongType => return Err(CommandError::WrongType),
-            KeyValue::Vacant if self.names_dest => return Err(CommandError::NotFound),
-            KeyValue::Vacant | KeyValue::Present(_) => {}
+            KeyValue::Vacant if !self.names_dest => {}
+            value => {
+                required(self.dest, value)?;
+            }
         }
-        let sources = keys.iter_mut().map(|key| key.slot().required().map(|filter| &*filter));
+        let sources = self.sources.iter().zip(&mut keys);
+        let sources = sources.map(|(name, key)| required(*name, key.slot()).map(|filter| &*filter));
         let sources: Vec<&Filter> = sources.collect::<Result<_, _>>()?;
         // The primary has checked the error rate already.
         let is_forced = self.is_forced || keyspace.is_replicated();
@@ -103,6 +106,18 @@ impl<'a> MergeRequest<'a> {
             }
         };
         Ok(Effects { replication: Replication::Verbatim, created, merged: true, ..Effects::default() })
+    }
+}
+
+/// Returns the filter of a source, or of a destination that is named as a source.
+///
+/// # Errors
+/// There is no filter. The error names the key.
+fn required<'f>(name: KeyName<'_>, value: KeyValue<&'f mut Filter>) -> Result<&'f mut Filter, CommandError> {
+    match value {
+        KeyValue::Present(filter) => Ok(filter),
+        KeyValue::Vacant => Err(CommandError::SourceNotFound(quotable(name.bytes))),
+        KeyValue::WrongType => Err(CommandError::MergeWrongType(quotable(name.bytes))),
     }
 }
 

@@ -75,7 +75,7 @@ fn move_slot(cluster: &Cluster) {
 
 /// A command that reads several keys replies TRYAGAIN on the new node, as PFMERGE does, until all of them are there.
 fn a_source_in_a_migrating_slot_returns_tryagain(site: &Site) {
-    const NOT_FOUND: &str = "-ERR not found";
+    const NOT_FOUND: &str = "-ERR not found: the source '{k}none' does not exist";
     const NO_STRING: &str = "-ERR there is no string at the source key";
     const TRY_AGAIN: &str = "-TRYAGAIN";
     let cluster = start(site);

@@ -151,7 +151,7 @@ fn items_can_have_an_earlier_time() {
     assert_eq!(insert(start - 14_000, "oldest"), "*1 #t");
     assert_eq!(
         insert(start - 14_001, "older"),
-        "-ERR AT is older than the window of the filter: the items have expired"
+        "-ERR AT is older than the window of the filter: the items have expired, or AT is not in milliseconds"
     );
     assert_eq!(insert(start + 1000, "ahead"), "*1 #t");
     assert_eq!(

@@ -119,7 +119,7 @@ fn use_hash_tables(mut host: Host) {
     let sources: Vec<String> = (0..500).map(|source| format!("source-{source}")).collect();
     let merge: Vec<&str> =
         ["bf.merge", "dest"].into_iter().chain(sources.iter().map(String::as_str)).collect();
-    assert_eq!(host.call(&merge), "-ERR not found");
+    assert_eq!(host.call(&merge), "-ERR not found: the source 'source-0' does not exist");
     // Small and large blocks. The module must free exactly those that were allocated.
     assert_eq!(host.call(&["bf.reserve", "k", "0.01", "100000"]), "+OK");
     assert_eq!(host.call(&["bf.madd", "k", "a", "b", "a"]), "*3 1 1 0");

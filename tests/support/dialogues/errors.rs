@@ -11,6 +11,7 @@ const CAPACITY: &str = "-ERR capacity must be in the range [1, 1099511627776]";
 const EXPANSION: &str = "-ERR expansion must be in the range [0, 32768]";
 const CANNOT_EXPAND: &str = "-Nonscaling filters cannot expand";
 const UNKNOWN: &str = "-Unknown argument received";
+const BATCH_ARGUMENTS: &str = "-ERR syntax error: all items must be in one argument, the last one";
 const ARITY_INSERT: &str = "-ERR wrong number of arguments for 'bf.insert' command";
 const ARITY_BULKADD: &str = "-ERR wrong number of arguments for 'bf.bulkadd' command";
 const PACKING: &str = "-ERR unknown packing: use LINES, FIXED or PREFIXED";
@@ -420,8 +421,9 @@ pub(crate) const BATCH_ERRORS: Dialogue = &[
     ("BF.BULKADD k PREFIXED \x03\0\0\0ab", TORN),
     ("BF.BULKADD k PREFIXED \x7f\x7f\x7f\x7fabc", TORN),
     ("BF.BULKADD k PREFIXED \x7f\x7f\x7f\x7fabc", TORN),
-    ("BF.BULKADD k LINES a b", "-ERR syntax error"),
-    ("BF.BULKADD k LINES a COUNT", "-ERR syntax error"),
+    ("BF.BULKADD k LINES a b", BATCH_ARGUMENTS),
+    ("BF.BULKADD k LINES a COUNT", BATCH_ARGUMENTS),
+    ("BF.BULKADD k FIXED 1 a b", BATCH_ARGUMENTS),
 ];
 
 /// Errors of BF.IMPORT, from left to right.

@@ -10,11 +10,10 @@ use everbloom::command::words::Word;
 
 use crate::support::server::{Server, assert_dialogue};
 
-const NOT_FOUND: &str = "-ERR not found";
 const NO_PERMISSION: &str = "-NOPERM this user needs the permission to read the key 'secret'";
 /// The refusal if the destination cannot have the bits or entries of a source.
 const MISMATCH: &str = "-ERR a source does not fit the destination";
-const WRONG_TYPE: &str = "-WRONGTYPE Operation against a key holding the wrong kind of value";
+const WRONG_TYPE: &str = "-WRONGTYPE Operation against a key holding the wrong kind of value: 'string'";
 
 fn assert_has(server: &mut Server, key: &str, items: std::ops::Range<u64>) {
     assert_eq!(server.found(key, "", items.clone()), items.end - items.start, "{key}: {items:?}");
@@ -25,10 +24,10 @@ fn a_merge_is_refused_before_anything_changes() {
     let mut server = Server::new();
     let dialogue = [
         ("BF.MERGE a", "-ERR wrong number of arguments for 'bf.merge' command"),
-        ("BF.MERGE a b", NOT_FOUND),
-        ("BF.MERGE a a", NOT_FOUND),
+        ("BF.MERGE a b", "-ERR not found: the source 'b' does not exist"),
+        ("BF.MERGE a a", "-ERR not found: the source 'a' does not exist"),
         // Without a source before it, FORCE is a source.
-        ("BF.MERGE a FORCE", NOT_FOUND),
+        ("BF.MERGE a FORCE", "-ERR not found: the source 'FORCE' does not exist"),
         ("BF.RESERVE a 0.01 100", "+OK"),
         ("BF.ADD a x", "#t"),
         ("BF.MERGE string a", WRONG_TYPE),
@@ -37,9 +36,9 @@ fn a_merge_is_refused_before_anything_changes() {
         ("BF.MERGE b a secret", NO_PERMISSION),
         ("BF.MERGE string secret", NO_PERMISSION),
         ("BF.IMPORT b SOURCE secret SCHEME go-zero BITS 900", NO_PERMISSION),
-        ("BF.MERGE b a none", NOT_FOUND),
-        ("BF.MERGE b a b", NOT_FOUND),
-        ("BF.MERGE a none force", NOT_FOUND),
+        ("BF.MERGE b a none", "-ERR not found: the source 'none' does not exist"),
+        ("BF.MERGE b a b", "-ERR not found: the source 'b' does not exist"),
+        ("BF.MERGE a none force", "-ERR not found: the source 'none' does not exist"),
     ];
     assert_dialogue(&mut server, &dialogue);
     assert_eq!(server.replicated.len(), 2);
@@ -57,7 +56,7 @@ fn a_missing_source_in_a_migrating_slot_returns_tryagain() {
         ("BF.MERGE b a migrating", TRY_AGAIN),
         ("BF.MERGE b b migrating", TRY_AGAIN),
         ("BF.MERGE string migrating", WRONG_TYPE),
-        ("BF.MERGE a none", NOT_FOUND),
+        ("BF.MERGE a none", "-ERR not found: the source 'none' does not exist"),
         ("BF.IMPORT b SOURCE migrating SCHEME go-zero BITS 900", TRY_AGAIN),
         ("BF.IMPORT a SOURCE migrating SCHEME go-zero BITS 900", "-BUSYKEY Target key name already exists."),
         // The string is on this node, but its settings are not.
