@@ -113,6 +113,11 @@ fn options_have_their_effect_at_once(site: &Site) {
         ("bf.on-full saturate", "BF.INSERT full CAPACITY 1 ITEMS a b", "[1, 1]"),
         ("bf.format redisbloom", "BF.INSERT foreign NONSCALING ITEMS a", "[1]"),
         ("bf.format redisbloom", "TYPE foreign", "+MBbloom--"),
+        // RedisBloom does not have these kinds.
+        ("bf.format redisbloom", "BF.INSERT counted COUNTING ITEMS a", "[1]"),
+        ("bf.format redisbloom", "TYPE counted", "+everbloom"),
+        ("bf.format redisbloom", "BF.INSERT timed WINDOW 60 ITEMS a", "[1]"),
+        ("bf.format redisbloom", "TYPE timed", "+everbloom"),
         ("bf.format valkey-bloom", "BF.INSERT seeded ITEMS a", "[1]"),
         ("bf.format valkey-bloom", "TYPE seeded", "+bloomfltr"),
         ("bf.missing-filter error", "BF.EXISTS none a", "-ERR not found"),

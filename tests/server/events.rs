@@ -1,7 +1,7 @@
 //! Changes are announced to watchers, subscribers to keyspace events and clients with a cache. Commands that change
 //! nothing are not announced.
 
-use crate::harness::{Raw, Server, Site, Test, tests};
+use crate::harness::{Raw, Server, Site, Test, tests, wait_until};
 use crate::support::dialogues::REPLICATED;
 
 pub(crate) const TESTS: &[Test] = tests![
@@ -10,6 +10,7 @@ pub(crate) const TESTS: &[Test] = tests![
     events_are_of_the_generic_class,
     only_changes_abort_watch,
     only_changes_invalidate_client_caches,
+    items_that_expire_do_not_invalidate_client_caches,
 ];
 
 /// Returns a subscriber to the key events of database 0.
@@ -152,4 +153,20 @@ fn only_changes_invalidate_client_caches(site: &Site) {
     assert!(push.starts_with(b">2\r\n$10\r\ninvalidate\r\n"), "{}", push.escape_ascii());
     assert_eq!(raw.next(), b"+PONG\r\n");
     assert_eq!(raw.say("BF.EXISTS k c"), "#t\r\n");
+}
+
+fn items_that_expire_do_not_invalidate_client_caches(site: &Site) {
+    let server = site.start();
+    let mut other = server.client();
+    other.say("BF.RESERVE k 0.0001 10 PWINDOW 700");
+    other.say("BF.ADD k a");
+    let mut raw = server.raw3();
+    assert_eq!(raw.say("CLIENT TRACKING ON"), "+OK\r\n");
+    raw.say("BF.EXISTS k a");
+    wait_until("the item expires", || other.int("BF.EXISTS k a") == 0);
+    // The next message on the connection is the reply, not an invalidation.
+    assert_eq!(raw.say("PING"), "+PONG\r\n");
+    other.say("BF.ADD k b");
+    let push = raw.raw(b"PING\r\n");
+    assert!(push.starts_with(b">2\r\n$10\r\ninvalidate\r\n"), "{}", push.escape_ascii());
 }

@@ -6,6 +6,7 @@ pub(crate) const TESTS: &[Test] = tests![
     transactions_reply_to_every_command,
     a_transaction_that_is_aborted_changes_nothing,
     scripts_get_integers_and_errors,
+    scripts_get_the_error_of_a_refused_item,
     scripts_get_booleans_in_resp3,
     read_only_scripts_may_check_but_not_add,
     scripts_obey_the_flags_of_their_keys,
@@ -76,6 +77,34 @@ fn scripts_get_integers_and_errors(site: &Site) {
         }
         let script = "local reply = redis.pcall('BF.ADD', KEYS[1], 'c') return reply.err";
         assert_eq!(client.ask(&["EVAL", script, "1", "k"]), "\"ERR non scaling filter is full\"");
+    }
+}
+
+/// Valkey 9.1 takes an error within an array for the reply of the command.
+fn scripts_get_the_error_of_a_refused_item(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    let call = "('BF.MADD', KEYS[1], 'a', 'b')";
+    let [called, caught, length] = [
+        format!("return redis.call{call}"),
+        format!("local reply = redis.pcall{call} return reply.err or reply[2].err"),
+        format!("return #redis.pcall{call}"),
+    ]
+    .map(|script| {
+        client.say("DEL k");
+        assert_eq!(client.say("BF.RESERVE k 0.0001 1 NONSCALING"), "+OK");
+        let reply = client.ask(&["EVAL", &script, "1", "k"]);
+        // The item before the refused one was added.
+        assert_eq!(client.say("BF.MEXISTS k a b"), "[1, 0]", "{script}");
+        reply
+    });
+    assert_eq!(caught, "\"ERR non scaling filter is full\"");
+    if site.from(None, Some((9, 1))) {
+        assert!(called.starts_with("-ERR non scaling filter is full script"), "{called}");
+        assert_eq!(length, "0");
+    } else {
+        assert_eq!(called, "[1, -ERR non scaling filter is full]");
+        assert_eq!(length, "2");
     }
 }
 
