@@ -57,8 +57,7 @@ struct CheckedFilter {
 
 pub(crate) fn run(arguments: CheckArguments, printer: &Printer) -> Result<(), Failure> {
     let site = Site::new(&arguments.url, &arguments.connection, "EVERBLOOM")?;
-    let mut router = Router::new(&site)?;
-    router.each(|connection| connection.require("BF.INFO"))?;
+    let mut router = Router::to_all_keys(&site, "BF.INFO")?;
     printer.note("looking for filters");
     let found = scan(&mut router, arguments.pattern.as_deref())?;
     let progress = printer.progress("checking", Some(found.filters.len() as u64));

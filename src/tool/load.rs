@@ -80,7 +80,7 @@ pub(crate) fn run(arguments: LoadArguments, printer: &Printer) -> Result<(), Fai
     }
     // The server is checked before the items are counted, because counting can take minutes.
     let mut router = Router::new(&site)?;
-    keys.iter().try_for_each(|key| router.connection_for(key)?.require("BF.RESERVE"))?;
+    keys.iter().try_for_each(|key| router.require(key, "BF.RESERVE"))?;
     arguments.check_partitions(&mut router)?;
     let times = arguments.times(&mut router, &keys)?;
     let times = times.as_ref();

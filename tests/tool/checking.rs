@@ -5,10 +5,13 @@ use std::net::{TcpListener, TcpStream};
 use std::thread;
 
 use crate::harness::{Site, Test, tests};
-use crate::tool::{fail, json, pass, url};
+use crate::tool::{fail, json, pass, primaries, url};
 
-pub(crate) const TESTS: &[Test] =
-    tests![every_filter_is_shown_with_its_statistics, keys_that_only_redisbloom_can_load_are_listed,];
+pub(crate) const TESTS: &[Test] = tests![
+    every_filter_is_shown_with_its_statistics,
+    keys_that_only_redisbloom_can_load_are_listed,
+    a_node_of_a_cluster_is_checked_with_all_others_or_not_at_all,
+];
 
 fn every_filter_is_shown_with_its_statistics(site: &Site) {
     let server = site.start();
@@ -78,6 +81,21 @@ fn keys_that_only_redisbloom_can_load_are_listed(_: &Site) {
     let filter = &checked["filters"][0];
     assert_eq!((&filter["layers"], &filter["items"], &filter["bytes"]), (&6.into(), &9.into(), &777.into()));
     assert!(filter["fill"].is_null() && filter["advice"].as_str().unwrap().contains("6300"), "{filter}");
+}
+
+fn a_node_of_a_cluster_is_checked_with_all_others_or_not_at_all(site: &Site) {
+    let nodes: [_; 2] = primaries(site);
+    for (key, node) in [("foo", 1), ("bar", 0)] {
+        assert_eq!(nodes[node].client().int(&format!("BF.ADD {key} item")), 1);
+    }
+    for node in &nodes {
+        for protocol in [&[][..], &["--resp3"]] {
+            let ended = fail(1, "use -c", &[&["check", &url(node)], protocol].concat());
+            assert!(ended.err.contains("is a node of a cluster") && ended.out.is_empty(), "{}", ended.err);
+            let checked = json(&[&["check", &url(node), "-c"], protocol].concat());
+            assert_eq!(checked["filters"].as_array().unwrap().len(), 2, "{checked}");
+        }
+    }
 }
 
 /// Replies like a server with RedisBloom. The name of each key is its type.

@@ -7,12 +7,15 @@ use std::time::Duration;
 
 use crate::harness::{Site, Test, show, skip, tests, wait_until};
 use crate::interrupting::{end_by, send};
-use crate::tool::{Ended, Files, command, fail, fixture, json, keys, present, run, spawn, start, url};
+use crate::tool::{
+    Ended, Files, cluster, command, fail, fixture, json, keys, present, run, spawn, start, url,
+};
 
 pub(crate) const TESTS: &[Test] = tests![
     credentials_come_from_the_address_or_the_environment_and_are_not_shown,
     certificates_are_checked,
     missing_files_servers_and_modules_are_errors,
+    a_node_without_the_module_is_named,
     a_signal_ends_the_tool_while_it_connects_but_a_stop_does_not,
 ];
 
@@ -116,6 +119,25 @@ fn missing_files_servers_and_modules_are_errors(site: &Site) {
         fail(1, "everbloom is not loaded. Add the line `loadmodule", arguments);
     }
     assert_eq!(keys(&mut bare.client()), [""; 0]);
+}
+
+fn a_node_without_the_module_is_named(site: &Site) {
+    let launch = || site.launch().in_cluster();
+    let nodes = cluster([launch().start(), launch().without_module().start()]);
+    let files = Files::new();
+    let (file, address) = (files.items("items", 10), url(&nodes[0]));
+    // The key `foo` is on the second node.
+    for arguments in [
+        &["load", &address, "foo", &file][..],
+        &["load", &address, "k", &file, "--partitions", "24"],
+        &["check", &address],
+        &["copy", &address, &address],
+    ] {
+        let ended = fail(1, "everbloom is not loaded", &[arguments, &["-c"]].concat());
+        let named = format!("everbloom: 127.0.0.1:{}: ", nodes[1].port());
+        assert!(ended.err.contains(&named), "{}", ended.err);
+    }
+    json(&["load", &address, "bar", &file, "-c"]);
 }
 
 fn a_signal_ends_the_tool_while_it_connects_but_a_stop_does_not(_: &Site) {

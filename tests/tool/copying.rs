@@ -15,6 +15,7 @@ pub(crate) const TESTS: &[Test] = tests![
     a_source_without_chunks_is_read_by_dump,
     a_large_filter_is_copied_in_chunks_or_not_at_all,
     a_cluster_is_copied_node_by_node,
+    a_node_of_a_cluster_is_refused_without_the_option,
     source_and_target_have_separate_credentials,
 ];
 
@@ -196,6 +197,23 @@ fn a_cluster_is_copied_node_by_node(site: &Site) {
     let copied = json(&["copy", &url(&to), &url(&back[1]), "-c", "--verify"]);
     assert_eq!((&copied["by_dump"], &copied["verified"]), (&3.into(), &3.into()), "{copied}");
     assert_eq!(keys(&mut back[0].client()), ["bar", "{bar}2"]);
+}
+
+fn a_node_of_a_cluster_is_refused_without_the_option(site: &Site) {
+    let (nodes, alone): ([_; 2], _) = (primaries(site), site.start());
+    assert_eq!(nodes[0].client().int("BF.ADD bar item"), 1);
+    assert_eq!(alone.client().int("BF.ADD bar item"), 1);
+    let (node, alone) = (url(&nodes[0]), url(&alone));
+    for (from, to) in [(&node, &alone), (&alone, &node), (&node, &node)] {
+        for how in [&[][..], &["--resp3"], &["--replace"], &["--match", "bar"]] {
+            let ended = fail(1, "is a node of a cluster", &[&["copy", from, to], how].concat());
+            let port = node.rsplit(':').next().unwrap();
+            assert!(ended.err.contains(port) && ended.err.contains("use -c"), "{}", ended.err);
+        }
+    }
+    // The copy of the first node alone would have passed.
+    assert_eq!(json(&["copy", &alone, &node, "-c", "--replace"])["by_dump"], 1);
+    assert_eq!(keys(&mut nodes[1].client()), [""; 0]);
 }
 
 fn source_and_target_have_separate_credentials(site: &Site) {

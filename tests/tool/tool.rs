@@ -180,7 +180,11 @@ const SLOTS: usize = 16_384;
 
 /// Starts the primaries of a cluster, with equal shares of the slots.
 pub(crate) fn primaries<const N: usize>(site: &Site) -> [Server; N] {
-    let nodes: [Server; N] = std::array::from_fn(|_| site.launch().in_cluster().start());
+    cluster(std::array::from_fn(|_| site.launch().in_cluster().start()))
+}
+
+/// Joins servers to a cluster, with equal shares of the slots.
+pub(crate) fn cluster<const N: usize>(nodes: [Server; N]) -> [Server; N] {
     for (number, node) in nodes.iter().enumerate() {
         let (first, end) = (SLOTS * number / N, SLOTS * (number + 1) / N);
         assert_eq!(node.client().say(&format!("CLUSTER ADDSLOTSRANGE {first} {}", end - 1)), "+OK");

@@ -85,9 +85,8 @@ pub(crate) fn run(arguments: CopyArguments, printer: &Printer) -> Result<(), Fai
     let to = Site::new(&arguments.to, &arguments.connection, "EVERBLOOM_TO")?;
     let members = arguments.members.as_deref().map(members).transpose()?;
     // The target is checked before the keys of the source are scanned, which takes longer.
-    Router::new(&to)?.each(|connection| connection.require("BF.INFO"))?;
-    let mut router = Router::new(&from)?;
-    router.each(|connection| connection.require("BF.INFO"))?;
+    Router::to_all_keys(&to, "BF.INFO")?;
+    let mut router = Router::to_all_keys(&from, "BF.INFO")?;
     printer.note("looking for filters");
     let found = scan(&mut router, arguments.pattern.as_deref())?;
     let progress = printer.progress("copying", Some(found.filters.len() as u64));

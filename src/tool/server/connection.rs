@@ -129,11 +129,17 @@ impl Connection {
 
     /// Returns an error if the server does not know a command. Sends the command without arguments, which changes
     /// nothing.
-    pub(crate) fn require(&mut self, command: &str) -> Result<(), Failure> {
+    pub(super) fn require(&mut self, command: &str) -> Result<(), Failure> {
         match self.call(&[command.as_bytes()]) {
             Err(CallError::Refused(text)) if unknown_command(&text).is_none() => Ok(()),
             outcome => Ok(outcome.map(drop)?),
         }
+    }
+
+    /// Returns whether the server is a node of a cluster.
+    pub(super) fn is_in_cluster(&mut self) -> Result<bool, CallError> {
+        let info = self.call(&[b"INFO", b"cluster"])?;
+        Ok(text(&info).is_some_and(|info| info.lines().any(|line| line == "cluster_enabled:1")))
     }
 
     /// Executes commands in a transaction. Returns their replies, or the first error.

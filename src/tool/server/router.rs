@@ -1,5 +1,6 @@
 //! Connects to the nodes of a cluster, and follows their redirections while slots move between them.
 
+use std::collections::BTreeSet;
 use std::collections::hash_map::{Entry, HashMap};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -27,6 +28,36 @@ pub(crate) struct Router {
 impl Router {
     pub(crate) fn new(site: &Site) -> Result<Self, Failure> {
         Ok(Self { site: site.clone(), nodes: site.nodes()?, open: HashMap::new() })
+    }
+
+    /// Returns a router for a command that handles all keys of a site.
+    ///
+    /// # Errors
+    /// A node does not know `command`. Or the site is a node of a cluster, whose other nodes have keys too.
+    pub(crate) fn to_all_keys(site: &Site, command: &str) -> Result<Self, Failure> {
+        let mut router = Self::new(site)?;
+        for address in router.addresses() {
+            router.require_at(&address, command)?;
+        }
+        if !site.is_cluster && router.at(&None)?.is_in_cluster()? {
+            return Err(Failure::new(format!(
+                "{site} is a node of a cluster, and the other nodes have keys too: use -c"
+            )));
+        }
+        Ok(router)
+    }
+
+    /// Returns an error if the node that has the key's slot does not know a command.
+    pub(crate) fn require(&mut self, key: &[u8], command: &str) -> Result<(), Failure> {
+        self.require_at(&self.address_of(key)?, command)
+    }
+
+    fn require_at(&mut self, address: &NodeAddress, command: &str) -> Result<(), Failure> {
+        let required = self.at(address)?.require(command);
+        required.map_err(|failure| match address {
+            Some((host, port)) => failure.about(format!("{host}:{port}")),
+            None => failure,
+        })
     }
 
     /// Returns the connection to the node that has the key's slot.
@@ -74,10 +105,12 @@ impl Router {
         &mut self,
         mut visit: impl FnMut(&mut Connection) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        let mut addresses: Vec<NodeAddress> = self.nodes.iter().map(|node| node.address.clone()).collect();
-        addresses.sort();
-        addresses.dedup();
-        addresses.iter().try_for_each(|address| visit(self.at(address)?))
+        self.addresses().iter().try_for_each(|address| visit(self.at(address)?))
+    }
+
+    /// Returns the address of each primary.
+    fn addresses(&self) -> BTreeSet<NodeAddress> {
+        self.nodes.iter().map(|node| node.address.clone()).collect()
     }
 
     /// Closes the connections and reads the slots again, after a connection broke or was idle for long, or slots have

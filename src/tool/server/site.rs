@@ -2,6 +2,7 @@
 
 use std::env;
 use std::error::Error;
+use std::fmt::{self, Display, Formatter};
 use std::fs;
 use std::io;
 use std::iter::once;
@@ -160,6 +161,13 @@ impl Site {
                 Err(error) => return Err(failure(error)),
             }
         }
+    }
+}
+
+impl Display for Site {
+    /// Writes the address without the credentials.
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        self.info.addr().fmt(formatter)
     }
 }
 
