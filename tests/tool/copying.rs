@@ -11,6 +11,7 @@ pub(crate) const TESTS: &[Test] = tests![
     filters_of_every_kind_are_copied_to_every_other_server,
     an_interrupted_copy_is_continued,
     match_copies_only_matching_filters,
+    a_copy_of_nothing_is_an_error_without_the_option,
     verify_reports_differences,
     a_source_without_chunks_is_read_by_dump,
     a_large_filter_is_copied_in_chunks_or_not_at_all,
@@ -119,9 +120,36 @@ fn match_copies_only_matching_filters(site: &Site) {
     client.say("SET a:text value");
     let copied = json(&["copy", &url(&from), &url(&to), "--match", "a:*"]);
     assert_eq!((&copied["filters"], keys(&mut to.client())), (&2.into(), vec!["a:1".into(), "a:2".into()]));
-    assert_eq!(json(&["copy", &url(&from), &url(&to), "--match", "none:*"])["filters"], 0);
     // Temporary keys of other copies and loads are not copied.
     assert_eq!(json(&["copy", &url(&from), &url(&to), "--resume"])["filters"], 3);
+}
+
+fn a_copy_of_nothing_is_an_error_without_the_option(site: &Site) {
+    let (from, to) = (site.start(), site.start());
+    let (source, target) = (url(&from), url(&to));
+    let copy = |how: &[&'static str]| [&["copy", source.as_str(), target.as_str()], how].concat();
+    // These keys are not copied.
+    from.client().say("SET nightly text");
+    from.client().say("BF.ADD {nightly}:everbloom:0123456789abcdef item");
+    let address = source.trim_start_matches("redis://");
+    let empty =
+        format!("{address} has no filters: check the address and its database, or give --allow-empty");
+    let unmatched =
+        format!("no filter of {address} matches night*: check the pattern, or give --allow-empty");
+    for (text, how) in [
+        (&empty, &[][..]),
+        (&empty, &["--resume"]),
+        (&unmatched, &["--match", "night*", "--replace"]),
+        (&unmatched, &["--match", "night*", "--verify"]),
+    ] {
+        assert_eq!(fail(1, text, &copy(how)).out, "");
+        let copied = json(&copy(&[how, &["--allow-empty"]].concat()));
+        assert_eq!((&copied["filters"], &copied["by_dump"]), (&0.into(), &0.into()), "{copied}");
+    }
+    from.client().say("BF.ADD nightshift item");
+    assert_eq!(json(&copy(&["--match", "night*", "--allow-empty"]))["by_dump"], 1);
+    fail(1, "no filter of ", &copy(&["--match", "nightly"]));
+    assert_eq!(keys(&mut to.client()), ["nightshift"]);
 }
 
 fn verify_reports_differences(site: &Site) {

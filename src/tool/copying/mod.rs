@@ -51,6 +51,9 @@ pub(crate) struct CopyArguments {
     resume: bool,
     #[command(flatten)]
     replacing: ReplaceArguments,
+    /// Succeed if there is no filter to copy. Without it, this is an error
+    #[arg(long)]
+    allow_empty: bool,
     /// Fetch each filter from both servers after the copy and compare them bit for bit
     #[arg(long)]
     verify: bool,
@@ -72,6 +75,21 @@ The user and the password of FROM can be in EVERBLOOM_USERNAME and EVERBLOOM_PAS
 EVERBLOOM_TO_USERNAME and EVERBLOOM_TO_PASSWORD. -c is for both servers; one that is not in a cluster ignores it.
 Exit codes: 0 done; 1 failed; 2 wrong arguments; 3 some filters were not copied, or differ; 130 interrupted.";
 
+impl CopyArguments {
+    /// Returns the error for a source without a filter to copy. A copy that a job repeats would otherwise succeed after
+    /// a failed load, or with a mistyped pattern.
+    fn nothing_found(&self, from: &Site) -> Failure {
+        match &self.pattern {
+            Some(pattern) => Failure::new(format!(
+                "no filter of {from} matches {pattern}: check the pattern, or give --allow-empty"
+            )),
+            None => Failure::new(format!(
+                "{from} has no filters: check the address and its database, or give --allow-empty"
+            )),
+        }
+    }
+}
+
 /// The results of one filter.
 struct CopyOutcome<'k> {
     key: &'k [u8],
@@ -89,6 +107,9 @@ pub(crate) fn run(arguments: CopyArguments, printer: &Printer) -> Result<(), Fai
     let mut router = Router::to_all_keys(&from, "BF.INFO")?;
     printer.note("looking for filters");
     let found = scan(&mut router, arguments.pattern.as_deref())?;
+    if found.filters.is_empty() && !arguments.allow_empty {
+        return Err(arguments.nothing_found(&from));
+    }
     let progress = printer.progress("copying", Some(found.filters.len() as u64));
     let keys = Mutex::new(found.filters.keys().map(Vec::as_slice));
     let next = || keys.lock().unwrap_or_else(PoisonError::into_inner).next();
