@@ -65,6 +65,22 @@ pub fn growth_line(key: &[u8], filter: &Filter, parts_added: u32) -> Option<Stri
     })
 }
 
+/// Returns a line for the log about the filter under `key`, which BF.IMPORT has just created, if its next new item goes
+/// to a table, which BF.EXPORT cannot write to a client's string. Strings that have as many items as their client
+/// planned are like this. `None` for other filters. Replicas do not call this, because the primary logs the line. O(1).
+#[must_use]
+pub fn import_line(key: &[u8], filter: &Filter) -> Option<String> {
+    let (_, layer) = filter.clients_layer()?;
+    if layer.room_items() > 0 || filter.policy().growth().is_fixed_size() {
+        return None;
+    }
+    let (name, items, capacity) = (quotable(key), filter.items(), layer.capacity_items());
+    Some(format!(
+        "'{name}' has {items} items and a capacity of {capacity}: after the first new item BF.EXPORT refuses it; to keep \
+         the way back, import it with a CAPACITY above {items}"
+    ))
+}
+
 /// Returns `items` rounded up to one significant digit, as a person would choose a capacity.
 fn round_capacity(items: u64) -> u64 {
     let unit = 10u64.checked_pow(items.max(1).ilog10()).unwrap_or(1);

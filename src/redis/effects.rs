@@ -13,10 +13,10 @@ use super::args::{Argv, string_bytes};
 use super::key::Key;
 use super::log;
 use super::{server, stats};
-use crate::bloom::AddError;
+use crate::bloom::{AddError, Filter};
 use crate::command::table::KeyAccess;
 use crate::command::{
-    Command, Effects, KeyValue, OpenKey, Refusals, ReplicatedCommand, Replication, growth_line,
+    Command, Effects, KeyValue, OpenKey, Refusals, ReplicatedCommand, Replication, growth_line, import_line,
 };
 
 /// Memory for replicated commands is preallocated only if the running command has more arguments than this.
@@ -112,19 +112,29 @@ unsafe fn publish(
     notify_if(effects.items_deleted > 0, c"bloom.del");
     notify_if(effects.layers_added > 0, c"bloom.grow");
     if effects.layers_added > 0 {
+        stats::GROWTHS.add(effects.layers_added.into());
+        let line = |key: &[u8], filter: &Filter| growth_line(key, filter, effects.layers_added);
         // SAFETY: context and name are those of the running command, and the key is not open, by the caller's contract.
-        unsafe { log_growth(effects.layers_added, context, name) };
+        unsafe { log_about(&log::GROWING, context, name, line) };
+    }
+    if command == Command::Import {
+        // SAFETY: context and name are those of the running command, and the key is not open, by the caller's contract.
+        unsafe { log_about(&log::IMPORTING, context, name, import_line) };
     }
 }
 
-/// Counts new layers of a filter. Logs a line if the filter has grown often, but not for a replicated command, because
-/// the primary has logged the line.
+/// Logs the line that `line` returns for the filter under a key, but not for a replicated command, because the primary
+/// has logged it.
 ///
 /// # Safety
 /// As [`carry_out`].
 #[cold]
-unsafe fn log_growth(layers_added: u32, context: Context, name: *mut RedisModuleString) {
-    stats::GROWTHS.add(layers_added.into());
+unsafe fn log_about(
+    topic: &log::Topic,
+    context: Context,
+    name: *mut RedisModuleString,
+    line: impl FnOnce(&[u8], &Filter) -> Option<String>,
+) {
     // SAFETY: the context is that of the running command.
     if unsafe { server::is_replicated(context) } {
         return;
@@ -135,8 +145,8 @@ unsafe fn log_growth(layers_added: u32, context: Context, name: *mut RedisModule
     let mut key = unsafe { Key::open(context, name, KeyAccess::ReadOnly, &may_have_changed) };
     if let KeyValue::Present(filter) = key.slot() {
         // SAFETY: the name is alive and stays as it is while the command runs.
-        let line = growth_line(unsafe { string_bytes(name) }, filter, layers_added);
-        line.iter().for_each(|line| log::throttled(&log::GROWING, context, line));
+        let line = line(unsafe { string_bytes(name) }, filter);
+        line.iter().for_each(|line| log::throttled(topic, context, line));
     }
 }
 

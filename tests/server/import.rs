@@ -5,12 +5,13 @@ use redis::Value;
 
 use everbloom::command::words::Word;
 
-use crate::harness::{Client, Server, Site, Test, reseal, tests};
+use crate::harness::{Client, Server, Site, Test, numbered, reseal, tests};
 use crate::vectors::{System, system, systems};
 
 pub(crate) const TESTS: &[Test] = tests![
     a_string_is_imported_and_exported_as_its_client_made_it,
     guavas_bytes_are_imported_and_exported,
+    a_full_filter_is_logged_and_capacity_keeps_the_way_back,
     settings_of_redisson_are_read,
     importing_does_not_change_how_the_source_is_stored,
     a_long_item_takes_no_additional_memory,
@@ -100,6 +101,39 @@ fn guavas_bytes_are_imported_and_exported(site: &Site) {
         client.ask(&[b"SET", b"string".as_slice(), &blob[..97]]);
         assert_eq!(client.say("BF.IMPORT k SOURCE string SCHEME guava"), reply);
     }
+}
+
+fn a_full_filter_is_logged_and_capacity_keeps_the_way_back(site: &Site) {
+    let server = site.start();
+    let replica = server.replica(site.launch());
+    let mut client = server.client();
+    let system = system("guava-mitz32");
+    let blob = system.string("/guava_writeTo_b64");
+    // The client planned the filter for a thousand items, and has added them.
+    assert_eq!(client.ask(&[b"BF.IMPORT", b"full".as_slice(), b"GUAVA", &blob]), "+OK");
+    let [items, capacity] = ["ITEMS", "CAPACITY"].map(|name| client.field("full", name));
+    let larger = (items + 1000).to_string();
+    let words = [b"BF.IMPORT", b"roomy".as_slice(), b"GUAVA", &blob, b"CAPACITY", larger.as_bytes()];
+    assert_eq!(client.ask(&words), "+OK");
+    let new = numbered("new", 0..500);
+    for key in ["full", "roomy"] {
+        client.many(&format!("BF.MADD {key}"), &new);
+    }
+    assert!(client.say("BF.EXPORT full").starts_with("-ERR the filter has grown"));
+    let exported = client.bytes(&["BF.EXPORT", "roomy"]);
+    assert_eq!(client.ask(&[b"BF.IMPORT", b"back".as_slice(), b"GUAVA", &exported]), "+OK");
+    assert_eq!(client.ones("BF.MEXISTS back", &new), 500);
+    assert_eq!(client.ones("BF.MEXISTS back", &system.items("members")), 1000);
+    let log = server.log();
+    let lines: Vec<&str> = log.lines().filter(|line| line.contains("an imported filter is full")).collect();
+    let [full, back] = lines[..] else { panic!("{log}") };
+    let expected = format!(
+        "<bf> an imported filter is full: 'full' has {items} items and a capacity of {capacity}: after the first"
+    );
+    assert!(full.contains(&expected) && full.ends_with(&format!("a CAPACITY above {items}")), "{full}");
+    assert!(back.contains(": 'back' has "), "{back}");
+    replica.wait_for_primary();
+    assert!(!replica.log().contains("an imported filter is full"), "{}", replica.log());
 }
 
 fn settings_of_redisson_are_read(site: &Site) {

@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use everbloom::bloom::{Filter, ItemHash, UnknownMemory, Validation};
 use everbloom::command::{
     COMMANDS, Command, Effects, Protocol, Refusals, ReplicatedCommand, Replication, Settings,
-    end_after_panic, execute, growth_line,
+    end_after_panic, execute, growth_line, import_line,
 };
 
 use super::keyspace::{CALLS_LEFT, Collected, Database};
@@ -267,6 +267,9 @@ impl Server {
             self.events.push("bloom.grow");
             let key = argv[1];
             self.log.extend(growth_line(key, &self.keys[key], layers_added));
+        }
+        if created && named(argv[0]) == Command::Import {
+            self.log.extend(import_line(argv[1], &self.keys[argv[1]]));
         }
     }
 }

@@ -88,6 +88,39 @@ fn an_imported_filter_grows_by_a_table_of_its_error_rate() {
 }
 
 #[test]
+fn an_import_that_the_next_new_item_makes_unexportable_is_logged() {
+    // The string has half of its 6 bits set, which is the default capacity: 4 items.
+    for (options, is_logged) in [
+        ("", true),
+        (" CAPACITY 4", true),
+        (" CAPACITY 1", true),
+        (" CAPACITY 5", false),
+        (" NONSCALING", false),
+    ] {
+        let mut server = Server::new();
+        server.must(&format!("BF.IMPORT k SOURCE string SCHEME murmur3-salted BITS 6 HASHES 1{options}"));
+        assert_eq!(server.run("BF.EXPORT k"), "$4", "{options}");
+        let capacity = server.run("BF.INFO k CAPACITY").replace("*1 :", "");
+        let line = format!(
+            "'k' has 4 items and a capacity of {capacity}: after the first new item BF.EXPORT refuses it; to keep \
+             the way back, import it with a CAPACITY above 4"
+        );
+        assert_eq!(server.log, if is_logged { vec![line] } else { vec![] }, "{options}");
+        // Items that are found already change nothing.
+        server.log.clear();
+        let mut replies = (0..).map(|item| server.run(&format!("BF.ADD k item-{item}")));
+        let first_new = replies.find(|reply| reply != "#f").unwrap();
+        assert_eq!(first_new.starts_with("-ERR non scaling"), options == " NONSCALING", "{first_new}");
+        let exported = server.run("BF.EXPORT k");
+        assert_eq!(exported.starts_with("-ERR the filter has grown"), is_logged, "{options}: {exported}");
+        assert!(server.log.iter().all(|line| !line.contains("BF.EXPORT")), "{:?}", server.log);
+    }
+    let mut server = Server::new();
+    server.must("BF.IMPORT k EMPTY SCHEME go-zero BITS 2000");
+    assert!(server.log.is_empty());
+}
+
+#[test]
 fn a_long_word_is_quoted_by_its_start() {
     let word = "x".repeat(1 << 20);
     for line in ["BF.IMPORT k EMPTY SCHEME", "BF.IMPORT k EMPTY"] {

@@ -229,7 +229,7 @@ fn a_table_has_neither_advice_nor_log_lines() {
         "",
         "BF.RESERVE k 0.01 10 COUNTING",
         "BF.RESERVE k 0.01 10 WINDOW 60",
-        "BF.IMPORT k SOURCE string SCHEME murmur3-salted BITS 8 HASHES 1 CAPACITY 4",
+        "BF.IMPORT k SOURCE string SCHEME murmur3-salted BITS 8 HASHES 1 CAPACITY 5",
     ] {
         let mut server = Server::new();
         if !reserve.is_empty() {
