@@ -50,8 +50,8 @@ local function report_filter(key)
     report("bf_filter_error_rate_ratio" .. label, stats["error-rate-now"] / stats["error-rate"])
   end
   report("bf_filter_layers" .. label, stats.layers)
-  -- A table that may grow has no capacity to use up.
-  if (not stats["table-items"] or stats.growth ~= "scaling") and tonumber(stats.capacity) > 0 then
+  -- A filter that grows accepts items beyond its capacity and keeps its error rate.
+  if stats.growth ~= "scaling" and tonumber(stats.capacity) > 0 then
     report("bf_filter_capacity_used" .. label, stats.items / stats.capacity)
   end
 end

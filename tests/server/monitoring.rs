@@ -3,12 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::harness::{Client, Site, Test, show, tests};
+use crate::harness::{Client, Site, Test, numbered, show, tests};
 
 pub(crate) const TESTS: &[Test] = tests![
     every_documented_field_is_shown_and_every_field_is_documented,
     the_dashboard_and_the_alerts_use_documented_names,
     the_script_reports_each_filter_with_the_documented_permissions,
+    alerts_fire_for_filters_that_need_a_larger_one_only,
     the_script_has_limits,
 ];
 
@@ -117,14 +118,24 @@ fn make_filters(client: &mut Client) {
         "BF.RESERVE redisbloom 0.01 100 FORMAT redisbloom",
         "BF.RESERVE valkey-bloom 0.01 100 FORMAT valkey-bloom",
         "BF.RESERVE quiet 0.01 1000",
+        "BF.RESERVE quiet-fixed 0.01 1000 NONSCALING",
+        // As `everbloom load` reserves a filter: for exactly the items that it gets.
+        "BF.RESERVE loaded 0.01 2600",
         "BF.RESERVE grown 0.01 100 FORMAT redisbloom",
     ] {
         assert_eq!(client.say(line), "+OK");
     }
     // More items than are counted: some are false positives.
-    for (key, count) in
-        [("full", 130), ("beyond", 400), ("grown", 2600), ("unreserved", 2600), ("window", 10), ("quiet", 10)]
-    {
+    for (key, count) in [
+        ("full", 130),
+        ("beyond", 400),
+        ("grown", 2600),
+        ("unreserved", 2600),
+        ("window", 10),
+        ("quiet", 10),
+        ("quiet-fixed", 10),
+        ("loaded", 2600),
+    ] {
         client.say(&format!("BF.MADD {key}{}", items(count)));
     }
 }
@@ -144,7 +155,7 @@ fn the_script_reports_each_filter_with_the_documented_permissions(site: &Site) {
         let Some(value) = client.array(&["BF.INFO", key, field]).first().map(show) else { panic!("{field}") };
         value.trim_matches('"').parse().unwrap()
     };
-    for key in ["full", "beyond", "grown", "unreserved", "window", "redisbloom", "valkey-bloom", "quiet"] {
+    for key in ["full", "beyond", "grown", "unreserved", "window", "redisbloom", "valkey-bloom", "loaded"] {
         let rate = number(&mut client, key, "ERROR-RATE-NOW");
         assert_eq!(found[&format!("bf_filter_error_rate:{key}")], rate, "{key}");
         let layers = number(&mut client, key, "LAYERS");
@@ -155,20 +166,49 @@ fn the_script_reports_each_filter_with_the_documented_permissions(site: &Site) {
     };
     let escaped = "a\\\\x20key\\\\x5C\\\\x20\\\\xC3\\\\xA9";
     assert_eq!(of("bf_filter_layers").first(), Some(&escaped));
-    assert_eq!(
-        of("bf_filter_capacity_used"),
-        ["beyond", "full", "grown", "quiet", "redisbloom", "valkey-bloom"],
-        "those with a capacity that can be used up"
-    );
+    assert_eq!(of("bf_filter_capacity_used"), ["beyond", "full", "quiet-fixed"], "those that cannot grow");
     assert!(!of("bf_filter_error_rate_ratio").contains(&"redisbloom"), "its rate is unknown");
     assert_eq!(found["bf_filter_capacity_used:full"], 1.0);
-    assert_eq!(found["bf_filter_capacity_used:quiet"], 0.01);
+    assert_eq!(found["bf_filter_capacity_used:quiet-fixed"], 0.01);
     let ratio = found["bf_filter_error_rate_ratio:beyond"];
     assert_eq!(ratio, found["bf_filter_error_rate:beyond"] / 0.01, "{ratio}");
     assert_eq!(found["bf_filter_layers:grown"], 5.0);
-    assert_eq!(found["bf_filter_reports"], 9.0);
+    assert_eq!(found["bf_filter_reports"], 11.0);
     let kinds: BTreeSet<&str> = found.keys().map(|name| name.split(':').next().unwrap()).collect();
     assert_eq!(kinds, of_filters());
+}
+
+const ALERTS: &str = include_str!("../../docs/prometheus-alerts.yaml");
+
+/// Returns the alerts about single filters, each with the keys of the filters for which it fires.
+fn fired(found: &BTreeMap<String, f64>) -> BTreeMap<&'static str, Vec<&str>> {
+    let mut fired = BTreeMap::new();
+    for alert in ALERTS.split("- alert: ").skip(1) {
+        let Some((_, expression)) = alert.split_once("redis_script_values{key=~\"") else { continue };
+        let (name, rest) = expression.split_once(":.+\"}").unwrap();
+        let threshold = rest.lines().next().unwrap().rsplit_once("> ").unwrap().1;
+        let threshold: f64 = threshold.parse().unwrap();
+        let above = found.iter().filter(|(_, value)| **value > threshold);
+        let keys = above.filter_map(|(key, _)| key.strip_prefix(name)?.strip_prefix(':')).collect();
+        fired.insert(alert.lines().next().unwrap(), keys);
+    }
+    fired
+}
+
+fn alerts_fire_for_filters_that_need_a_larger_one_only(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    make_filters(&mut client);
+    let found = reported(&mut client, PATIENT);
+    let expected = [
+        ("BloomFilterAboveErrorRate", vec!["beyond"]),
+        ("BloomFilterGrownFourTimes", vec!["grown"]),
+        ("BloomFilterNearlyFull", vec!["beyond", "full"]),
+    ];
+    assert_eq!(fired(&found), BTreeMap::from(expected));
+    // A filter that has far outgrown its capacity keeps its error rate.
+    client.many("BF.MADD loaded", &numbered("more", 0..20_000));
+    assert_eq!(fired(&reported(&mut client, PATIENT)), fired(&found));
 }
 
 fn the_script_has_limits(site: &Site) {
