@@ -56,6 +56,11 @@ impl Failure {
         Self { message: format!("{subject}: {}", self.message), ..self }
     }
 
+    /// Returns the failure with more information after its message.
+    pub(crate) fn with(self, more: impl Display) -> Self {
+        Self { message: format!("{}; {more}", self.message), ..self }
+    }
+
     /// Returns a failure with a subject, such as a key, before the text of the error.
     pub(crate) fn of(subject: impl Display, error: impl Display) -> Self {
         Self::new(format!("{subject}: {error}"))

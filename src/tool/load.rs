@@ -201,20 +201,26 @@ fn send(
         progress.set(batches.done_bytes(), message);
     };
     let mut spreader = Spreader::new(keys);
-    for batch in &batches {
-        match keys {
-            [key] => sender.add(key, batch?)?,
-            _ => spreader.spread(&batch?, |key, batch| sender.add(key, batch))?,
+    let mut add_all = || -> Result<(), Failure> {
+        for batch in &batches {
+            match keys {
+                [key] => sender.add(key, batch?)?,
+                _ => spreader.spread(&batch?, |key, batch| sender.add(key, batch))?,
+            }
+            show(sender.counts.items);
+            if drafts.iter().any(Draft::is_to_be_kept) {
+                let router = sender.settle()?;
+                drafts.iter_mut().try_for_each(|draft| draft.keep(router))?;
+            }
         }
+        spreader.flush(|key, batch| sender.add(key, batch))?;
+        sender.settle()?;
         show(sender.counts.items);
-        if drafts.iter().any(Draft::is_to_be_kept) {
-            let router = sender.settle()?;
-            drafts.iter_mut().try_for_each(|draft| draft.keep(router))?;
-        }
+        Ok(())
+    };
+    if let Err(failure) = add_all() {
+        return Err(if arguments.add { sender.with_count(failure) } else { failure });
     }
-    spreader.flush(|key, batch| sender.add(key, batch))?;
-    sender.settle()?;
-    show(sender.counts.items);
     sender.counts.expired += batches.expired();
     sender.counts.seconds = progress.finish();
     batches.note_line_ends(printer);

@@ -11,7 +11,7 @@ use memchr::memchr_iter;
 use redis::Value;
 
 use super::failure::{Failure, check_interruption};
-use super::output::shown;
+use super::output::{counted, shown};
 use super::packing::{BatchPacking, ItemBatch};
 use super::server::{CallError, NodeAddress, Router};
 
@@ -48,6 +48,8 @@ pub(crate) struct Sender<'r> {
     /// The batches that a node refused because their slot is moving or has moved.
     refused: Vec<SentBatch>,
     pub(crate) counts: LoadCounts,
+    /// Whether the server may have added items that are not counted: a batch has failed.
+    has_uncounted: bool,
 }
 
 /// A batch for the filter of a key.
@@ -94,7 +96,8 @@ impl<'r> Sender<'r> {
             }
         }
         let (outstanding, refused) = (HashMap::new(), Vec::new());
-        Ok(Self { router, is_packed, outstanding, refused, counts: LoadCounts::default() })
+        let counts = LoadCounts::default();
+        Ok(Self { router, is_packed, outstanding, refused, counts, has_uncounted: false })
     }
 
     /// Sends a batch to the filter of a key. Its results are counted when the reply is received.
@@ -144,8 +147,22 @@ impl<'r> Sender<'r> {
         Ok(())
     }
 
+    /// Returns the failure of a load into existing filters, with the number of items that were added before.
+    pub(crate) fn with_count(&mut self, failure: Failure) -> Failure {
+        let is_exact = self.settle().is_ok() && !self.has_uncounted;
+        let at_least = if is_exact { "" } else { "at least " };
+        let items = counted(self.counts.new + self.counts.present, "item");
+        failure.with(format!("the filter has {at_least}{items} of the input"))
+    }
+
     /// Counts the results of a batch.
     fn note(&mut self, sent: &SentBatch, outcome: Result<Value, CallError>) -> Result<(), Failure> {
+        let noted = self.note_results(sent, outcome);
+        self.has_uncounted |= noted.is_err();
+        noted
+    }
+
+    fn note_results(&mut self, sent: &SentBatch, outcome: Result<Value, CallError>) -> Result<(), Failure> {
         let items = sent.batch.items;
         let reply = match outcome {
             Err(CallError::Refused(text)) if sent.at_ms.is_some() && text.contains(EXPIRED) => {

@@ -4,10 +4,11 @@ use std::io::Write;
 use std::process::{Child, Command};
 
 use crate::harness::{Server, Site, Test, tests, wait_until};
-use crate::tool::{Ended, Files, Loading, json, keys, url};
+use crate::tool::{Ended, Files, Loading, json, keys, present, url};
 
 pub(crate) const TESTS: &[Test] = tests![
     a_signal_leaves_the_key_unchanged,
+    an_interrupted_addition_says_how_many_items_are_in,
     a_killed_load_leaves_only_a_temporary_key_that_expires,
     a_load_fails_if_its_temporary_key_is_deleted,
     a_key_that_another_client_creates_is_unchanged,
@@ -57,6 +58,52 @@ fn a_signal_leaves_the_key_unchanged(site: &Site) {
     assert!(draft.starts_with("{k}:everbloom:"), "{draft}");
     assert_eq!(end_by(loading.child, "INT").code, Some(130));
     assert_eq!((client.digest("k"), keys(&mut client)), (before, vec!["k".to_owned()]));
+}
+
+fn an_interrupted_addition_says_how_many_items_are_in(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    for (how, arguments) in [
+        ("INT", &["--add"][..]),
+        ("TERM", &["--add", "--json"]),
+        ("OOM", &["--add"]),
+        // The user has no permission for BF.BULKADD, so the tool uses BF.INSERT.
+        ("INT", &["--add", "--resp3"]),
+    ] {
+        if arguments.contains(&"--resp3") {
+            client.say("ACL SETUSER default -bf.bulkadd");
+        }
+        client.say("DEL k");
+        assert_eq!(client.say("BF.RESERVE k 0.0001 2000000"), "+OK");
+        let mut loading = Loading::add(&server, arguments);
+        loading.next();
+        wait_until("some items", || client.int("BF.CARD k") > 1000);
+        let items = loading.items.clone();
+        let ended = if how == "OOM" {
+            client.say("CONFIG SET maxmemory 1");
+            // Until the tool ends, which closes the pipe.
+            let input = loading.child.stdin.as_mut().unwrap();
+            while input.write_all("another item\n".repeat(100_000).as_bytes()).is_ok() {}
+            let ended = loading.end().0;
+            client.say("CONFIG SET maxmemory 0");
+            ended
+        } else {
+            end_by(loading.child, how)
+        };
+        assert_eq!(ended.code, Some(if how == "OOM" { 1 } else { 130 }), "{}", ended.err);
+        let has = if how == "OOM" { "; the filter has at least " } else { "interrupted; the filter has " };
+        assert!(ended.err.contains(has), "{}", ended.err);
+        let (before, _) = ended.err.split_once(" items of the input").expect(&ended.err);
+        let number: usize = before.rsplit(' ').next().unwrap().parse().unwrap();
+        assert!(number > 1000 && number < items.len(), "{number}");
+        let mut found = |items: &[String]| {
+            let bytes: Vec<&[u8]> = items.iter().map(|item| item.as_bytes()).collect();
+            bytes.chunks(10_000).map(|items| present(&mut client, "k", items)).sum::<usize>()
+        };
+        assert_eq!(found(&items[..number]), number);
+        // 0.01 % of the other items are found by chance.
+        assert!(how == "OOM" || found(&items[number..]) < 100, "{}", ended.err);
+    }
 }
 
 fn a_killed_load_leaves_only_a_temporary_key_that_expires(site: &Site) {

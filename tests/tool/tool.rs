@@ -132,8 +132,13 @@ pub(crate) struct Loading {
 
 impl Loading {
     pub(crate) fn begin(server: &Server, arguments: &[&str]) -> Self {
+        Self::add(server, &[&["--capacity", "2e6", "--json"], arguments].concat())
+    }
+
+    /// Begins a load without a capacity, as `--add` needs it.
+    pub(crate) fn add(server: &Server, arguments: &[&str]) -> Self {
         let address = url(server);
-        let load = ["load", &address, "k", "-", "--capacity", "2e6", "--json"];
+        let load = ["load", &address, "k", "-"];
         Self { child: spawn(&[&load, arguments].concat()), items: Vec::new() }
     }
 
