@@ -83,7 +83,7 @@ fn query(router: &mut Router, key: &[u8], data_type: String) -> Result<Option<Ch
     };
     match queried {
         Ok(filter) => Ok(Some(filter)),
-        Err(CallError::Refused(_)) => Ok(None),
+        Err(error @ CallError::Refused(_)) if !error.lacks_command() => Ok(None),
         Err(error) => Err(error.into()),
     }
 }

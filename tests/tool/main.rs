@@ -21,6 +21,7 @@ mod harness;
 mod interrupting;
 mod loading;
 mod partitions;
+mod permissions;
 mod sizes;
 mod times;
 mod tool;
@@ -36,6 +37,7 @@ const SUBJECTS: &[(&str, &[Test])] = &[
     ("times", times::TESTS),
     ("connecting", connecting::TESTS),
     ("partitions", partitions::TESTS),
+    ("permissions", permissions::TESTS),
     ("interrupting", interrupting::TESTS),
     ("copying", copying::TESTS),
     ("checking", checking::TESTS),

@@ -147,14 +147,14 @@ fn partitions_are_on_all_nodes_of_a_cluster(site: &Site) {
 }
 
 /// A slot that is moving from one node to another.
-struct Moving<'s> {
+pub(crate) struct Moving<'s> {
     slot: i64,
     nodes: [&'s Server; 2],
 }
 
 impl<'s> Moving<'s> {
     /// Begins to move the slot of a key.
-    fn begin(nodes: &'s [Server], key: &str) -> Self {
+    pub(crate) fn begin(nodes: &'s [Server], key: &str) -> Self {
         let slot = nodes[0].client().int(&format!("CLUSTER KEYSLOT {key}"));
         let owns = |server: &&Server| {
             let reply = server.client().say(&format!("EXISTS {key}"));
@@ -182,7 +182,7 @@ impl<'s> Moving<'s> {
         }
     }
 
-    fn end(&self) {
+    pub(crate) fn end(&self) {
         let [from, to] = self.nodes;
         let to_id = id(&mut to.client());
         for server in [to, from] {
