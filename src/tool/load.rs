@@ -6,7 +6,7 @@ use serde_json::json;
 use super::draft::{Draft, ReplaceArguments, publish_all};
 use super::failure::Failure;
 use super::input::{InputArguments, Times};
-use super::options::FilterArguments;
+use super::options::{self, FilterArguments};
 use super::output::{Printer, bytes, counted, per_second, shown};
 use super::partitions::{self, Spreader};
 use super::sending::{LoadCounts, Sender};
@@ -78,6 +78,9 @@ pub(crate) fn run(arguments: LoadArguments, printer: &Printer) -> Result<(), Fai
             "the items of standard input cannot be counted first: give their number with --capacity",
         ));
     }
+    if let Some(all_items) = capacity {
+        options::check_capacity(arguments.capacity_items(all_items))?;
+    }
     // The server is checked before the items are counted, because counting can take minutes.
     let mut router = Router::new(&site)?;
     keys.iter().try_for_each(|key| router.require(key, "BF.RESERVE"))?;
@@ -92,8 +95,7 @@ pub(crate) fn run(arguments: LoadArguments, printer: &Printer) -> Result<(), Fai
     let mut drafts: Vec<Draft> = drafts.collect::<Result<_, Failure>>()?;
     let counted_items = || arguments.input.count(times, printer).map(|items| items.max(1));
     let all_items = capacity.map_or_else(counted_items, Ok)?;
-    let capacity_items =
-        arguments.partitions.map_or(all_items, |count| partitions::capacity_items(all_items, count));
+    let capacity_items = arguments.capacity_items(all_items);
     // Opens new connections, since the server may have closed the idle ones.
     router.refresh()?;
     let words = arguments.options.words(capacity_items);
@@ -117,6 +119,11 @@ impl LoadArguments {
             Some(count) => partitions::keys(&self.key, count),
             None => Ok(vec![self.key.as_bytes().to_owned()]),
         }
+    }
+
+    /// Returns the capacity of each filter.
+    fn capacity_items(&self, all_items: u64) -> u64 {
+        self.partitions.map_or(all_items, |count| partitions::capacity_items(all_items, count))
     }
 
     /// Returns an error if the filter has another number of partitions on the server, or if --add finds a partition

@@ -4,6 +4,8 @@ use std::ops::RangeInclusive;
 
 use clap::value_parser;
 
+use super::failure::Failure;
+
 /// Options of a new filter.
 #[derive(Clone, Debug, Default, clap::Args)]
 #[group(skip)]
@@ -53,6 +55,19 @@ pub(crate) fn error_rate(text: &str) -> Result<f64, String> {
 pub(crate) fn items(text: &str) -> Result<u64, String> {
     let number = decimal(text).filter(|items| *items > 0);
     number.ok_or_else(|| "a number of items is at least 1, such as 5000, 500k, 5M, 1G or 5e6".to_owned())
+}
+
+/// The largest capacity that a filter can have.
+const CAPACITY_MAX_ITEMS: u64 = 1 << 40;
+
+/// Returns an error if a filter cannot have this capacity.
+pub(crate) fn check_capacity(items: u64) -> Result<(), Failure> {
+    if items <= CAPACITY_MAX_ITEMS {
+        return Ok(());
+    }
+    Err(Failure::usage(format!(
+        "a filter has at most {CAPACITY_MAX_ITEMS} items: give fewer, or more --partitions"
+    )))
 }
 
 /// Returns the whole number that a text such as `5000`, `1.25M` or `2e6` stands for; `None` if it is not one.

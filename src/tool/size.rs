@@ -1,7 +1,9 @@
 //! `everbloom size`: computes the memory of a filter in each module.
 
 use clap::value_parser;
-use everbloom::{CreateError, FilterSize, Format, Growth, LayerSize, Options, filter_size, window_size};
+use everbloom::{
+    CreateError, FilterSize, Format, Growth, LayerSize, Options, counting_size, filter_size, window_size,
+};
 use serde_json::{Value, json};
 
 use super::failure::Failure;
@@ -24,6 +26,8 @@ const ROTATING: u64 = 7;
 /// With --window, the items are those of each window, at any pace. The other modules have no sliding windows:
 /// `rotating` is one filter for each seventh of the window and one for the current seventh, and a lookup reads all of
 /// them.
+///
+/// With --counting, each item is added once. The Bloom filters of the other modules cannot count.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct SizeArguments {
@@ -44,6 +48,9 @@ pub(crate) struct SizeArguments {
     /// Sliding window: each item expires after this time (500ms, 30s, 15m, 12h, 7d, 2w)
     #[arg(long, value_name = "TIME", value_parser = options::window)]
     window: Option<u64>,
+    /// Count items, so that they can be deleted
+    #[arg(long, conflicts_with = "window")]
+    counting: bool,
     /// Distribute the items over this number of filters, as load --partitions does
     #[arg(long, value_name = "NUMBER", value_parser = partitions::count)]
     partitions: Option<u32>,
@@ -53,11 +60,13 @@ const EXAMPLE: &str = "\
 Examples:
   everbloom size --items 1e8 --error 0.001
   everbloom size --items 1e6 --error 0.001 --window 7d
+  everbloom size --items 1e6 --counting
   everbloom size --items 2G --partitions 24
 
 Exit codes: 0 done; 2 wrong arguments.";
 
 pub(crate) fn run(arguments: SizeArguments, printer: &Printer) -> Result<(), Failure> {
+    options::check_capacity(arguments.items_per_key())?;
     let choices = arguments.choices();
     let names =
         ["module", "filter", "keys", "layers", "bits per item", "memory", "allocated", "probes", "lines"];
@@ -88,9 +97,9 @@ pub(crate) fn run(arguments: SizeArguments, printer: &Printer) -> Result<(), Fai
         rows.iter_mut().for_each(|row| drop(row.remove(2)));
     }
     let text = format!("{}\n{}{}", arguments.title(), table(&rows), arguments.further());
-    let SizeArguments { items, error, window, partitions, .. } = arguments;
+    let SizeArguments { items, error, window, counting, partitions, .. } = arguments;
     let json = json!({
-        "items": items, "error_rate": error, "window_ms": window, "partitions": partitions,
+        "items": items, "error_rate": error, "window_ms": window, "counting": counting, "partitions": partitions,
         "items_per_key": arguments.items_per_key(), "filters": listed,
     });
     printer.result(&text, &json)
@@ -155,6 +164,9 @@ impl SizeArguments {
             text.push_str(&format!(" in every {} s", ms as f64 / 1000.0));
         }
         text.push_str(&format!(" at {}", self.error));
+        if self.counting {
+            text.push_str(", each added once");
+        }
         if let Some(count) = self.partitions {
             text.push_str(&format!(", over {count} partitions of {}", self.items_per_key()));
         }
@@ -186,6 +198,7 @@ impl SizeArguments {
     /// Returns the rows of the comparison, those of everbloom first.
     fn choices(&self) -> Vec<FilterChoice> {
         let filters = |(module, format): (&'static str, Format)| match (self.window, format) {
+            (_, Format::RedisBloom | Format::ValkeyBloom) if self.counting => Vec::new(),
             (Some(_), Format::RedisBloom | Format::ValkeyBloom) => vec![self.rotating(module, format)],
             _ => ["reserved", "fixed", "grown"].map(|filter| self.filter(module, format, filter)).into(),
         };
@@ -208,17 +221,24 @@ impl SizeArguments {
         let options = Options { error_rate: self.error, capacity_items, growth };
         let size = match self.window {
             Some(_) => window_size(options, items),
+            None if self.counting => counting_size(options, items),
             None => filter_size(format, options, items),
         };
         let nonscaling = growth == Growth::Fixed;
         let expansion = Some(self.expansion).filter(|expansion| *expansion != 2 && !nonscaling);
         let key = self.key("key");
-        let command = if filter == "grown" && self.window.is_none() {
+        let command = if filter == "grown" && self.window.is_none() && !self.counting {
             format!("BF.ADD {key} item")
         } else {
-            let (error, window) = (self.error, self.window);
-            let options =
-                FilterArguments { error, expansion, nonscaling, window, ..FilterArguments::default() };
+            let Self { error, window, counting, .. } = *self;
+            let options = FilterArguments {
+                error,
+                expansion,
+                nonscaling,
+                window,
+                counting,
+                ..FilterArguments::default()
+            };
             reserve(&key, &options, capacity_items)
         };
         FilterChoice { module, filter, keys: self.partitions.unwrap_or(1).into(), queried: 1, size, command }

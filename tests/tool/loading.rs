@@ -199,7 +199,7 @@ fn options_are_those_of_bf_reserve(site: &Site) {
     json(&["load", &url(&server), "k", &file, "--replace", "--keyed", "--ex", "1000s"]);
     assert!(client.bytes(&["DUMP", "k"]).len() > 100 && (900..=1000).contains(&client.int("TTL k")));
     // The server refuses a filter that is too large.
-    fail(1, "ERR ", &["load", &url(&server), "bad", &file, "--capacity", "10000G"]);
+    fail(1, "ERR ", &["load", &url(&server), "bad", &file, "--capacity", "1000G"]);
     assert_eq!(keys(&mut client), ["k", "mine"]);
 }
 

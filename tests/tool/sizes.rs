@@ -9,6 +9,7 @@ pub(crate) const TESTS: &[Test] = tests![
     sizes_are_those_that_a_server_allocates,
     a_filter_that_grew_has_the_predicted_size,
     sizes_of_windows_and_rotating_keys_are_those_of_a_server,
+    sizes_of_counting_filters_are_those_of_a_server,
     partitions_are_sized_as_load_reserves_them,
     impossible_numbers_are_refused,
 ];
@@ -136,6 +137,27 @@ fn sizes_of_windows_and_rotating_keys_are_those_of_a_server(site: &Site) {
     assert_near(find(&sizes, "everbloom", "reserved"), info(&mut client, "even", "SIZE"));
 }
 
+fn sizes_of_counting_filters_are_those_of_a_server(site: &Site) {
+    let (server, mut client, files) = start(site);
+    for (items, error) in [(100_000, "0.001"), (5000, "0.01")] {
+        let (file, count) = (files.items("items", items), items.to_string());
+        let sizes = json(&["size", "--items", &count, "--error", error, "--counting"]);
+        // The Bloom filters of the other modules cannot count.
+        assert_eq!((sizes["filters"].as_array().unwrap().len(), &sizes["counting"]), (3, &true.into()));
+        for filter in ["reserved", "fixed", "grown"] {
+            let size = find(&sizes, "everbloom", filter);
+            assert_eq!(client.say(size["command"].as_str().unwrap()), "+OK", "{size}");
+            json(&["load", &url(&server), "key", &file, "--add"]);
+            assert_near(size, info(&mut client, "key", "SIZE"));
+            assert_eq!(client.say("BF.INFO key KIND"), "[\"counting\"]");
+            client.say("DEL key");
+        }
+    }
+    let text = "1000000 items at 0.01, each added once\n";
+    pass(text, &["size", "--items", "1e6", "--counting"]);
+    fail(2, "--window", &["size", "--items", "1e6", "--counting", "--window", "7d"]);
+}
+
 fn partitions_are_sized_as_load_reserves_them(site: &Site) {
     let server = site.start();
     let mut client = server.client();
@@ -156,7 +178,15 @@ fn partitions_are_sized_as_load_reserves_them(site: &Site) {
     assert!(ended.out.contains("{1} to {23}"), "{}", ended.out);
 }
 
-fn impossible_numbers_are_refused(_: &Site) {
+fn impossible_numbers_are_refused(site: &Site) {
+    let (server, _, files) = start(site);
+    let range = "a filter has at most 1099511627776 items";
+    fail(2, range, &["size", "--items", "1e14"]);
+    fail(2, range, &["size", "--items", "1e14", "--partitions", "24"]);
+    fail(2, range, &["load", &url(&server), "k", &files.items("items", 10), "--capacity", "1099511627777"]);
+    fail(2, range, &["load", "redis://127.0.0.1:1", "k", "-", "--capacity", "1e14", "--partitions", "24"]);
+    pass("1099511627776 items at 0.01", &["size", "--items", "1099511627776"]);
+    pass("over 24 partitions of ", &["size", "--items", "2e13", "--partitions", "24"]);
     for wrong in [
         &["--items", "many"][..],
         &["--items", "10", "--error", "1"],
