@@ -200,6 +200,30 @@ fn the_commands_for_debian_can_be_repeated() {
     }
 }
 
+#[test]
+fn the_setup_of_the_examples_names_missing_runtimes() {
+    let setup = |pretended: &[(&str, &str)]| {
+        let path = programs(&["bash", "dirname", "mkdir"], pretended);
+        let target = tempfile::tempdir().unwrap();
+        let mut command = Command::new(Path::new(ROOT).join("scripts/setup-examples"));
+        let output = command
+            .env_clear()
+            .env("PATH", path.path())
+            .env("CARGO_TARGET_DIR", target.path())
+            .output()
+            .unwrap();
+        (output.status.success(), text(&output))
+    };
+    let python = "python3 is not installed: the examples in Python are not tested\n";
+    let node = "node is not installed: the examples in Node are not tested\n";
+    assert_eq!(setup(&[]), (true, format!("{python}{node}")));
+    let npm = node.replace("node is", "npm is");
+    assert_eq!(setup(&[("node", "")]), (true, format!("{python}{npm}")));
+    // A runtime whose client library cannot be installed.
+    let (is_success, said) = setup(&[("python3", "exit 1")]);
+    assert!(!is_success && said.starts_with(node) && said.contains("no client library for Python"), "{said}");
+}
+
 /// The files of the package are deleted right after its removal script has run.
 #[test]
 fn the_warning_of_a_removal_is_complete_without_the_package() {
