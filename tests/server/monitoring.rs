@@ -2,8 +2,9 @@
 //! names, and that the exporter's script reports the fields.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
 
-use crate::harness::{Client, Site, Test, numbered, show, tests};
+use crate::harness::{Client, Site, Test, numbered, show, skip, tests};
 
 pub(crate) const TESTS: &[Test] = tests![
     every_documented_field_is_shown_and_every_field_is_documented,
@@ -11,6 +12,7 @@ pub(crate) const TESTS: &[Test] = tests![
     the_script_reports_each_filter_with_the_documented_permissions,
     alerts_fire_for_filters_that_need_a_larger_one_only,
     the_script_has_limits,
+    redis_cli_shows_filters_by_their_memory_only,
 ];
 
 const SCRIPT: &str = include_str!("../../docs/redis-exporter.lua");
@@ -151,6 +153,13 @@ fn the_script_reports_each_filter_with_the_documented_permissions(site: &Site) {
     let mut exporter = server.client();
     assert_eq!(exporter.say("AUTH exporter x"), "+OK");
     let found = reported(&mut exporter, PATIENT);
+    let more = PAGE.split("The rules `").nth(1).unwrap().split('`').next().unwrap();
+    for (rules, is_permitted) in [("+time", false), (more, true)] {
+        client.say(&format!("ACL SETUSER exporter {rules}"));
+        for command in ["CLIENT SETNAME exporter", "LATENCY LATEST"] {
+            assert_eq!(!exporter.say(command).starts_with("-NOPERM"), is_permitted, "{rules}: {command}");
+        }
+    }
     let number = |client: &mut Client, key: &str, field: &str| -> f64 {
         let Some(value) = client.array(&["BF.INFO", key, field]).first().map(show) else { panic!("{field}") };
         value.trim_matches('"').parse().unwrap()
@@ -229,4 +238,26 @@ fn the_script_has_limits(site: &Site) {
     reported(&mut client, PATIENT);
     let searches = client.info("cmdstat_scan").unwrap();
     assert!(searches.starts_with("calls=100,"), "{searches}");
+}
+
+fn redis_cli_shows_filters_by_their_memory_only(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    client.say("BF.ADD small item");
+    assert_eq!(client.say("BF.RESERVE large 0.01 100000"), "+OK");
+    let port = server.port().to_string();
+    let mut shown = Vec::new();
+    for cli in ["redis-cli", "valkey-cli"] {
+        let run = |option: &str| Command::new(cli).args(["-p", &port, option]).output();
+        if let (Ok(big), Ok(heavy)) = (run("--bigkeys"), run("--memkeys")) {
+            shown.push([big, heavy].map(|output| String::from_utf8(output.stdout).unwrap()));
+        }
+    }
+    if shown.is_empty() {
+        return skip("neither redis-cli nor valkey-cli is installed");
+    }
+    for [big, heavy] in shown {
+        assert!(big.contains("2 everblooms with 0 ?"), "{big}");
+        assert!(heavy.contains("everbloom found '\"large\"' has "), "{heavy}");
+    }
 }

@@ -120,6 +120,8 @@ fn match_copies_only_matching_filters(site: &Site) {
     client.say("SET a:text value");
     let copied = json(&["copy", &url(&from), &url(&to), "--match", "a:*"]);
     assert_eq!((&copied["filters"], keys(&mut to.client())), (&2.into(), vec!["a:1".into(), "a:2".into()]));
+    // All filters exist if both addresses are those of one server.
+    fail(3, "a:1: the key already exists: use --replace", &["copy", &url(&from), &url(&from)]);
     // Temporary keys of other copies and loads are not copied.
     assert_eq!(json(&["copy", &url(&from), &url(&to), "--resume"])["filters"], 3);
 }
