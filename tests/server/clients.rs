@@ -167,10 +167,18 @@ fn loads_packed_batches(site: &Site, script: &str) {
         std::fs::write(&ids, lines).expect("write the ids");
         let printed = program.run(&[url(&server).as_ref(), ids.as_os_str()]);
         let items = client.int("BF.CARD ids");
-        assert_eq!(printed, format!("{items} new\n"), "{name}");
+        assert_eq!(printed, format!("{items} new\nid-1 found\nnobody absent\n2 new\n"), "{name}");
         assert!((21_990..=22_000).contains(&items), "{name}: {items}");
         assert_eq!(client.ask(&["BF.MEXISTS", "ids", "id-21999", "id-21999\n"]), "[1, 0]", "{name}");
         assert_eq!(client.ask(&["BF.MEXISTS", "any", "a\nb", "", "a"]), "[1, 1, 0]", "{name}");
+    }
+    // The programs load any file.
+    for program in Program::find(script, "redis") {
+        let (name, server) = (program.name.clone(), site.start());
+        let others = server.dir().join("others.txt");
+        std::fs::write(&others, "one\ntwo\nthree\n").expect("write the items");
+        let printed = program.run(&[url(&server).as_ref(), others.as_os_str()]);
+        assert_eq!(printed, "3 new\nid-1 absent\nnobody absent\n2 new\n", "{name}");
     }
 }
 
