@@ -1,17 +1,23 @@
 //! Runs every `redis` block of the documentation and compares the printed replies. Also checks sentences of the
 //! documentation that no other test covers.
 
-use std::path::PathBuf;
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread;
 
 use redis::Value;
 
-use crate::harness::{Client, Site, Test, skip, tests};
+use crate::harness::{Client, Site, Test, skip, tests, wait_until};
 
 pub(crate) const TESTS: &[Test] = tests![
     every_example_replies_as_printed,
     the_documented_section_of_info_exists,
     redis_7_0_has_no_category_for_our_commands,
     a_reserved_filter_counts_towards_maxmemory,
+    the_greeting_of_make_run_has_commands_for_every_shell_and_the_next_page,
 ];
 
 fn every_example_replies_as_printed(site: &Site) {
@@ -130,4 +136,60 @@ fn a_reserved_filter_counts_towards_maxmemory(site: &Site) {
     client.say("CONFIG SET maxmemory-policy allkeys-random");
     assert_eq!(client.say("SET s x"), "+OK");
     assert!(client.int("EXISTS first above") < 2);
+}
+
+fn the_greeting_of_make_run_has_commands_for_every_shell_and_the_next_page(site: &Site) {
+    if site.elsewhere.is_some() {
+        return skip("`make run` starts a server of this system");
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let directory = tempfile::tempdir().unwrap();
+    let make_run = Command::new(root.join("scripts/run"))
+        .env("PORT", port.to_string())
+        .env("SERVER", &site.binary)
+        .env("MODULE", &site.module)
+        .env("CARGO_TARGET_DIR", directory.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut make_run = Killed(make_run);
+    let said: Arc<Mutex<String>> = Arc::default();
+    let (output, said_so_far) = (make_run.0.stdout.take().unwrap(), Arc::clone(&said));
+    thread::spawn(move || {
+        for line in BufReader::new(output).lines().map_while(Result::ok) {
+            said_so_far.lock().unwrap().push_str(&format!("{line}\n"));
+        }
+    });
+    let greeting = || {
+        let said = said.lock().unwrap();
+        let (_, greeting) = said.split_once("everbloom is ready")?;
+        let (commands, next) = greeting.split_once("\nNext: ")?;
+        Some((commands.to_owned(), next.lines().next()?.to_owned()))
+    };
+    wait_until("the greeting", || greeting().is_some());
+    let (commands, next) = greeting().unwrap();
+    let mut replies = Vec::new();
+    for command in commands.lines().filter_map(|line| line.strip_prefix("  ")) {
+        // `#` begins a comment in some shells, and is an argument in others.
+        assert!(command.chars().all(|c| c.is_ascii_alphanumeric() || " -.".contains(c)), "{command}");
+        let (_, words) = command.split_once(&format!("-cli -p {port} ")).expect(command);
+        replies.push(Client::connect(port, false).unwrap().say(words));
+    }
+    assert_eq!(replies[..3], ["1", "1", "0"], "{commands}");
+    assert!(commands.contains("The first three replies are 1, 1 and 0"), "{commands}");
+    let (page, section) = (next.split(',').next().unwrap(), next.split('"').nth(1).unwrap());
+    let page = std::fs::read_to_string(root.join(page)).expect(&next);
+    assert!(page.contains(&format!("\n## {section}\n")), "{next}");
+}
+
+/// A process that is killed when the test ends.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
