@@ -219,6 +219,11 @@ fn a_bad_option_in_the_configuration_file_stops_a_server_that_starts(site: &Site
         assert_log_names(&log, &[line.split(' ').next().unwrap()]);
         assert!(!log.contains("BUG REPORT") && !log.contains("panicked"), "{line}: {log}");
     }
+    // The value of a setting is the whole rest of its line, and the arguments of loadmodule are before it.
+    let log = site.launch().with_option("bf.format redisbloom CF_MAX_EXPANSIONS 32").expect_dead_at_start();
+    assert!(log.contains("Value for `bf.format` must be in the range everbloom, redisbloom"), "{log}");
+    let launch = site.launch().with_module_args(&["CF_MAX_EXPANSIONS", "32"]);
+    launch.with_option("bf.format redisbloom").start();
     let log = site.launch().with_option("bf.no-such-option 1").expect_dead_at_start();
     assert!(log.contains("Module Configuration detected"), "{log}");
 }
