@@ -3,7 +3,7 @@
 # packages.
 
 # The files and directories of the documentation. No page links to a file outside them.
-DOCUMENTS=(README.md SECURITY.md CONTRIBUTING.md redis.conf.example docs examples)
+DOCUMENTS=(README.md LICENSE SECURITY.md CONTRIBUTING.md redis.conf.example docs examples)
 
 maintainer=$(sed -n 's/^authors = \["\(.*\)"\]$/\1/p' Cargo.toml)
 summary=$(sed -n 's/^description = "\(.*\)"$/\1/p' Cargo.toml)
@@ -91,6 +91,8 @@ package_deb() {
   documents=$root/usr/share/doc/everbloom
   place "$2" "$root" usr/lib vendor-completions
   debian_copyright "$2/THIRD-PARTY-LICENSES.txt" >"$documents/copyright"
+  # Debian keeps all licences in one file. README.md links to this name.
+  ln -sf copyright "$documents/LICENSE"
   debian_changelog | gzip -9 -n >"$documents/changelog.gz"
   needed=$(for file in everbloom.so everbloom; do glibc_of "$2/$file"; done | sort -V | tail -n 1)
   mkdir -p "$root/DEBIAN"
@@ -113,7 +115,7 @@ package_deb() {
 package_rpm() {
   local root=$work/stage/rpm-$1 module=/usr/lib64/redis/modules/everbloom.so spec=$work/stage/rpm-$1.spec licences
   place "$2" "$root" usr/lib64 site-functions
-  cp LICENSE "$2/THIRD-PARTY-LICENSES.txt" "$root/usr/share/doc/everbloom"
+  cp "$2/THIRD-PARTY-LICENSES.txt" "$root/usr/share/doc/everbloom"
   dated "$root"
   # The table at the top of the notices names each licence in brackets.
   licences=$(sed -nE 's/^[^(]*\(([A-Za-z0-9.-]+)\): [0-9]+$/\1/p' "$2/THIRD-PARTY-LICENSES.txt" | sort -u | paste -sd '|')

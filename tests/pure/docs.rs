@@ -174,6 +174,27 @@ fn every_link_has_a_target() {
 }
 
 #[test]
+fn the_first_screen_of_the_readme_links_the_licence_and_the_security_contact() {
+    let readme = read("README.md");
+    let screen: Vec<&str> = readme.lines().take(25).collect();
+    for link in ["(LICENSE)", "(SECURITY.md)"] {
+        assert!(screen.iter().any(|line| line.contains(link)), "{link}");
+    }
+}
+
+#[test]
+fn the_readme_names_the_target_that_builds_the_tool() {
+    let (readme, makefile) = (read("README.md"), read("Makefile"));
+    let (_, section) = readme.split_once("\n## Sixty seconds\n").unwrap();
+    let (section, _) = section.split_once("\n## ").unwrap();
+    let (before, _) = section.split_once("    everbloom load ").unwrap();
+    assert!(unwrapped(before).contains("`make tool` builds it as `target/release/everbloom`"), "{before}");
+    assert!(
+        makefile.contains("\ntool: ") && makefile.contains("TOOL := $(CARGO_TARGET_DIR)/release/everbloom\n")
+    );
+}
+
+#[test]
 fn files_named_in_the_architecture_page_exist() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(root.join("docs/architecture.md")).unwrap();
