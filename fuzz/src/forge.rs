@@ -311,7 +311,7 @@ pub(crate) fn full_segment(
         let longest = entry_bits - 1;
         let (bits, rest) = match filling {
             Filling::Void | Filling::CountedVoid if turn == 0 => (0, 0),
-            Filling::Saturated if turn == 0 && !is_counted => return vec![stamp % 16 << entry_bits],
+            Filling::Saturated if turn == 0 && !is_counted => return vec![(stamp % 16) << entry_bits],
             Filling::Saturated => return Vec::new(),
             Filling::Void | Filling::CountedVoid if !is_counted && !form.is_timed() => return Vec::new(),
             Filling::Void | Filling::CountedVoid if turn > 2 => return Vec::new(),
@@ -322,8 +322,9 @@ pub(crate) fn full_segment(
         if bits < 20 && rest >> bits != 0 {
             return Vec::new();
         }
-        let generation = if filling == Filling::Generations { stamp - turn % 15 } else { stamp };
-        let code = if form.is_timed() { generation % 16 << entry_bits } else { 0 };
+        let age = if form.is_timed() && filling == Filling::Generations { turn % 15 } else { 0 };
+        let generation = stamp - age;
+        let code = if form.is_timed() { (generation % 16) << entry_bits } else { 0 };
         let mut slots = vec![code | 1 << bits | rest & ((1 << bits) - 1)];
         let counts = matches!(filling, Filling::Counted | Filling::CountedVoid);
         // The number of a void entry has six more bits.

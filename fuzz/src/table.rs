@@ -214,8 +214,11 @@ impl World {
         let before = (self.table.counts(), self.table.used_slots(), self.table.size_bytes());
         let limit = self.table.size_bytes() + (1 << 22);
         match self.table.add_segments(vec![segment], u64::MAX, &Room::new(&limit)) {
-            Ok(()) => self.is_exact = false,
-            Err(LoadError::Invalid(_) | LoadError::NoRoom(_)) => {
+            Ok(()) => {
+                self.is_exact = false;
+                self.now = self.now.max(self.table.history().map_or(0, |history| history.newest));
+            }
+            Err(LoadError::Invalid(_) | LoadError::NoRoom(_) | LoadError::Ahead) => {
                 assert_eq!((self.table.counts(), self.table.used_slots(), self.table.size_bytes()), before);
             }
         }

@@ -17,6 +17,7 @@ pub mod prefetch;
 pub mod room;
 pub mod table;
 pub mod words;
+pub mod work;
 
 pub use bits::{BitArray, BitsStats, Layer, LayerSpec, Layout, Placement};
 pub use filter::dumps::DumpId;

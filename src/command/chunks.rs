@@ -79,7 +79,7 @@ pub(super) fn load_chunk<'a>(
 fn empty_filter(data: &[u8], host: &dyn Host) -> Result<Box<Filter>, CommandError> {
     let mut filter = filter::from_header(data, host).map_err(header_error)?;
     if !host.is_replicated() && filter.is_ahead_of(host.now_ms()) {
-        return Err(CommandError::BadData);
+        return Err(CommandError::ItemsAhead);
     }
     if host.settings().assume_redisbloom_1_1 {
         filter.assume_redisbloom_1_1();
@@ -103,6 +103,7 @@ fn chunk_error(error: ChunkError) -> CommandError {
     match error {
         ChunkError::BadData => CommandError::BadData,
         ChunkError::OtherDump => CommandError::OtherDump,
+        ChunkError::Ahead => CommandError::ItemsAhead,
         ChunkError::BeyondEnd => CommandError::InvalidOffset,
         ChunkError::TooBig => CommandError::ChunkTooBig,
         ChunkError::NoRoom(error) => CommandError::Reserve(error),

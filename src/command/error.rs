@@ -151,6 +151,9 @@ pub enum CommandError {
     /// AT is too far in the future.
     #[error("ERR AT is more than 1/14 of the window ahead of the server's clock: check the clocks")]
     AtAhead,
+    /// BF.LOADCHUNK and BF.MERGE: items of a sliding window that would make all others expire.
+    #[error("ERR the items are more than a window ahead of the server's clock: check the clocks")]
+    ItemsAhead,
     /// The client may not read a source. The code NOPERM is the server's.
     #[error("NOPERM this user needs the permission to {permission} the key '{key}'")]
     SourceDenied {

@@ -87,6 +87,9 @@ impl<'a> MergeRequest<'a> {
         let sources = self.sources.iter().zip(&mut keys);
         let sources = sources.map(|(name, key)| required(*name, key.slot()).map(|filter| &*filter));
         let sources: Vec<&Filter> = sources.collect::<Result<_, _>>()?;
+        if !keyspace.is_replicated() && sources.iter().any(|source| source.is_ahead_of(keyspace.now_ms())) {
+            return Err(CommandError::ItemsAhead);
+        }
         // The primary has checked the error rate already.
         let is_forced = self.is_forced || keyspace.is_replicated();
         let memory = keyspace.memory();

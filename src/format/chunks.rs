@@ -152,6 +152,10 @@ pub enum ChunkError {
     /// The chunk is valid, but not of the dump whose header created the filter, or that dump is no longer known.
     #[error("the chunk and the header are from different dumps")]
     OtherDump,
+    /// The chunk has items of a sliding window that are too far ahead of the time of [`Trust::Client`]. They would make
+    /// all others expire.
+    #[error("the items are more than a window ahead")]
+    Ahead,
     /// The chunk begins after the last layer. Only for filters in RedisBloom's format.
     #[error("the chunk begins after the last layer")]
     BeyondEnd,
@@ -230,6 +234,7 @@ fn load_segments(
     let now_ms = if let Trust::Client { now_ms } = trust { now_ms } else { u64::MAX };
     filter.add_segments(segments, now_ms, limit).map_err(|error| match error {
         LoadError::Invalid(_) => ChunkError::BadData,
+        LoadError::Ahead => ChunkError::Ahead,
         LoadError::NoRoom(error) => ChunkError::NoRoom(error),
     })?;
     if end == POSITIONS {

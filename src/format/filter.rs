@@ -5,7 +5,7 @@ use super::record::{self, Record};
 use super::stream::{DecodeError, Sink, Source};
 use super::{DataType, redisbloom, snapshot, valkeybloom};
 use crate::bloom::hash::murmur2::Murmur2;
-use crate::bloom::{ByteLimit, Filter, Format, Hash, Layer, Memory, OutOfMemory, Policy, Table};
+use crate::bloom::{ByteLimit, Filter, Format, Hash, Layer, Memory, OutOfMemory, Policy};
 
 /// Writes a filter to a snapshot, as the newest release of its module does. O(bytes); O(bytes that may be set) for
 /// everbloom's own filters. The filter changes only in the space for a head before the bits of a layer.
@@ -110,8 +110,6 @@ pub fn from_header(data: &[u8], limit: &dyn ByteLimit) -> Result<Filter, DecodeE
     };
     let Record { mut filter, used_slots, .. } = record::decode(payload, limit)?;
     filter.begin_loading(id, used_slots);
-    // An empty table is not followed by chunks, so its counts are final.
-    filter.table().map_or(Ok(()), Table::check_counts).map_err(DecodeError::Invalid)?;
     Ok(filter)
 }
 

@@ -44,13 +44,12 @@ pub(super) fn load(source: &mut impl Source, limit: &dyn ByteLimit) -> Result<Fi
         }
     }
     let room = Room::new(limit);
-    room.set_other_bytes(filter.size_bytes());
+    room.set_other_bytes(filter.bytes_besides_table());
     let Some(table) = filter.table_mut() else { return Ok(filter) };
     fill_table(table, source, &room)?;
     if table.used_slots() != used_slots {
         return Err(DecodeError::Invalid("used slots"));
     }
-    table.check_counts().map_err(DecodeError::Invalid)?;
     Ok(filter)
 }
 
@@ -71,10 +70,9 @@ fn fill(layer: &mut Layer, source: &mut impl Source) -> Result<(), DecodeError> 
     Ok(())
 }
 
-/// Reads the segments of a table, which must be empty. `room` already counts the bytes of the filter without the
-/// segments.
+/// Reads the segments of a table, which must be empty. `room` already counts the bytes of the filter without the table.
 fn fill_table(table: &mut Table, source: &mut impl Source, room: &Room<'_>) -> Result<(), DecodeError> {
-    let (mut segments_bytes, mut next) = (0u64, 0u64);
+    let mut next = 0u64;
     for _ in 0..source.unsigned()? {
         let number = source.unsigned()?;
         // The segments are in order, so their number is bounded.
@@ -84,10 +82,10 @@ fn fill_table(table: &mut Table, source: &mut impl Source, room: &Room<'_>) -> R
         next = number.saturating_add(1);
         let stamp = if table.kind() == EntryKind::Timed { source.unsigned()? } else { 0 };
         let bytes = source.bytes()?;
-        segments_bytes = segments_bytes.saturating_add(bytes.len() as u64);
-        room.check(segments_bytes)?;
+        room.check(table.size_bytes().saturating_add(bytes.len() as u64))?;
         let number = usize::try_from(number).map_err(|_| DecodeError::Invalid("segment number"))?;
         table.set_segment(number, read_words(&bytes)?, stamp)?;
+        room.check(table.size_bytes())?;
     }
     Ok(())
 }

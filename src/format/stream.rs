@@ -136,6 +136,7 @@ impl From<LoadError> for DecodeError {
     fn from(error: LoadError) -> Self {
         match error {
             LoadError::Invalid(rule) => Self::Invalid(rule),
+            LoadError::Ahead => Self::Invalid("the time of the newest item"),
             LoadError::NoRoom(error) => error.into(),
         }
     }

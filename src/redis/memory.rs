@@ -133,7 +133,7 @@ impl LoadLimit {
     /// Returns whether the value comes from a client, not from another node of the cluster that migrates its slot.
     /// That node sends RESTORE as clients do. But this node serves the slot only after the migration, and until then
     /// clients cannot write to the key.
-    fn is_from_client(&self) -> bool {
+    pub(super) fn is_from_client(&self) -> bool {
         self.may_be_from_client
             && (server_flags() & raw::REDISMODULE_CTX_FLAGS_CLUSTER == 0
                 // SAFETY: `self.io` is alive by the contract of `new`.

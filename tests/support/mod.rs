@@ -10,6 +10,7 @@ pub mod make;
 pub mod rdb;
 pub mod saved;
 pub mod server;
+pub(crate) mod work;
 
 pub use rdb::{Field, Record};
 

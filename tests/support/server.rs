@@ -14,6 +14,7 @@ use everbloom::command::{
 use super::keyspace::{CALLS_LEFT, Collected, Database};
 use super::saved::{digested, fingerprint};
 use super::slices;
+use super::work::assert_work;
 
 /// The initial time of the clock.
 pub(crate) const NOW_MS: u64 = 1_000_000;
@@ -192,11 +193,13 @@ impl Server {
             watch: self.watch,
         };
         let command = named(argv[0]);
+        let mut bound = LawOfCost::begin(argv, &keyspace.filters.borrow());
         (self.watch)(true);
         let is_requested = CALLS_LEFT.get().is_some();
         let run = || execute(command, &argv[1..], &mut keyspace, &mut reply);
         let outcome = catch_unwind(AssertUnwindSafe(run));
         (self.watch)(false);
+        bound.end(argv, &keyspace.filters.borrow(), &line);
         self.has_panicked = is_requested && CALLS_LEFT.take().is_none();
         let effects = match outcome {
             Ok(effects) => effects,
@@ -271,6 +274,30 @@ impl Server {
         if created && named(argv[0]) == Command::Import {
             self.log.extend(import_line(argv[1], &self.keys[argv[1]]));
         }
+    }
+}
+
+/// The law of cost: the work of a command on tables is bounded by the bytes that it gets and by the filters that it
+/// names, before and after it.
+struct LawOfCost {
+    bytes: u64,
+}
+
+impl LawOfCost {
+    fn begin(argv: &[&[u8]], filters: &HashMap<Vec<u8>, Filter>) -> Self {
+        let sent_bytes = argv.iter().map(|word| word.len() as u64).sum::<u64>();
+        _ = everbloom::bloom::work::take();
+        Self { bytes: sent_bytes + Self::named_bytes(argv, filters) }
+    }
+
+    fn end(&mut self, argv: &[&[u8]], filters: &HashMap<Vec<u8>, Filter>, line: &str) {
+        let work = everbloom::bloom::work::take();
+        let bytes = self.bytes + Self::named_bytes(argv, filters);
+        assert_work(work, bytes, line);
+    }
+
+    fn named_bytes(argv: &[&[u8]], filters: &HashMap<Vec<u8>, Filter>) -> u64 {
+        argv.iter().filter_map(|key| filters.get(*key)).map(Filter::size_bytes).sum()
     }
 }
 

@@ -68,6 +68,29 @@ impl Filter {
         self.table_mut().into_iter().for_each(Table::end_loading);
     }
 
+    /// Returns whether the filter must be [admitted](Self::admit) if it is from a client. O(1).
+    #[must_use]
+    pub fn needs_admission(&self, now_ms: u64) -> bool {
+        self.is_ahead_of(now_ms) || self.table().is_some_and(Table::is_sparse)
+    }
+
+    /// Checks that a client may bring the filter at the time `now_ms`, in milliseconds of UNIX time: its items are not
+    /// too far [ahead](Self::is_ahead_of), and its table is not far too large for them. A table that is gets smaller.
+    /// O(slots) then.
+    ///
+    /// # Errors
+    /// [`LoadError`].
+    pub fn admit(&mut self, now_ms: u64) -> Result<(), LoadError> {
+        if self.is_ahead_of(now_ms) {
+            return Err(LoadError::Ahead);
+        }
+        let newest = self.newest_generation();
+        let Some(table) = self.table_mut() else { return Ok(()) };
+        // A table that is still being loaded gets smaller before items are added to it.
+        let is_admitted = table.is_loading() || table.condense(newest)?;
+        if is_admitted { Ok(()) } else { Err(LoadError::Invalid("segments")) }
+    }
+
     /// Records that the filter has changed since the last dump began.
     #[inline(always)]
     pub(super) fn note_change(&mut self) {

@@ -318,8 +318,9 @@ impl Filter {
     }
 
     /// Returns the bytes of the filter without those of its table. O(layers).
+    #[must_use]
     #[inline(always)]
-    fn bytes_besides_table(&self) -> u64 {
+    pub fn bytes_besides_table(&self) -> u64 {
         match &self.parts {
             Parts::Table(_) => size_of::<Self>() as u64,
             _ => Footprint::of(self.layers()).needed_bytes(),

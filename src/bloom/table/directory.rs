@@ -4,6 +4,7 @@ use super::segment::Segment;
 use super::size::{BLOCKS_LOG_MAX, TableSize};
 use super::totals::Leftovers;
 use crate::bloom::memory::{BlockMover, BlockVisitor, OutOfMemory};
+use crate::bloom::work::count_bytes;
 
 /// Logarithm of the most segments of a piece, which is a list of segments. A piece takes up to 16 KiB.
 const PIECE_LOG: u32 = 9;
@@ -279,7 +280,9 @@ impl Pieces {
         };
         let before = capacity_bytes(&self.pieces);
         let result = change(&mut self.pieces);
-        self.own_bytes = self.own_bytes.saturating_add(capacity_bytes(&self.pieces)).saturating_sub(before);
+        let after = capacity_bytes(&self.pieces);
+        count_bytes(after.saturating_sub(before));
+        self.own_bytes = self.own_bytes.saturating_add(after).saturating_sub(before);
         result
     }
 }

@@ -7,9 +7,9 @@ use super::entry::{EntryKind, remainder_bits, visit_entries};
 use super::reshape::{Changes, load_of};
 use super::rewrite::{Placed, RewriteError, Rewriter, Rule, Source, Target};
 use super::segment::{Segment, SlotList};
-use super::size::{SEGMENTS_MAX_LOG, SegmentShape, TableSize};
+use super::size::{SEGMENTS_MAX_LOG, SegmentShape, TableSize, depth};
 use super::state::Table;
-use super::totals::{EntrySums, Loading, TableCounts, Tally};
+use super::totals::{EntrySums, History, ItemCounts, Loading, TableCounts, Tally};
 use super::validate::LoadError;
 use crate::bloom::generation::Generation;
 use crate::bloom::hash::ItemHash;
@@ -24,8 +24,6 @@ use crate::bloom::words::low_bits;
 /// split or joined meanwhile.
 pub const POSITIONS: u64 = 1 << 32;
 
-/// The most items of a table that is loaded. A reply is a signed number of 64 bits.
-const ITEMS_MAX: u64 = i64::MAX as u64;
 /// A table grows to the size of dumped segments at once, but at most to the size for this multiple of its slots: those
 /// that it has, or those that the dumped table had when its header was written. Beyond that, entries lose bits.
 const LOADED_GROWTH_MAX: u64 = 4;
@@ -96,17 +94,16 @@ impl TableCounts {
     /// # Errors
     /// [`LoadError::Invalid`].
     fn check(&self, kind: EntryKind, used_slots: u64) -> Result<(), LoadError> {
+        let rule = |is_kept: bool, rule| if is_kept { Ok(()) } else { Err(LoadError::Invalid(rule)) };
         self.schedule.validate(kind).map_err(LoadError::Invalid)?;
-        if !(TableSize { segments: self.segments, blocks_log: self.blocks_log }).is_possible() {
-            return Err(LoadError::Invalid("segments"));
-        }
-        let most_slots =
-            (self.segments as u64).saturating_mul(SegmentShape::most_slots(self.blocks_log) as u64);
-        let mut items = [self.items, self.entries].into_iter().chain(self.history.items);
-        if used_slots > most_slots || items.any(|items| items > ITEMS_MAX) {
-            return Err(LoadError::Invalid("items"));
-        }
-        Ok(())
+        let size = TableSize { segments: self.segments, blocks_log: self.blocks_log };
+        rule(size.is_possible(), "segments")?;
+        let most_slots = SegmentShape::most_slots(self.blocks_log) as u64;
+        rule(used_slots <= most_slots.saturating_mul(self.segments as u64), "used slots")?;
+        let counts = ItemCounts::of(kind, self);
+        let mut settled = counts.clone();
+        settled.settle(used_slots);
+        rule(settled == counts, "the number of items does not fit the entries")
     }
 }
 
@@ -124,7 +121,13 @@ impl Table {
         room: &Room<'_>,
     ) -> Result<Self, LoadError> {
         counts.check(kind, used_slots)?;
-        room.check(Directory::blank_bytes(counts.segments))?;
+        // The least bytes of the saved table.
+        let width = |bits| counts.schedule.slot_width(kind, bits);
+        let bits = depth(counts.segments).saturating_add(counts.blocks_log);
+        let slot_bits = width(bits).min(width(bits.saturating_add(1))).saturating_add(1);
+        let slot_bytes = used_slots.saturating_mul(slot_bits.into()) / 8;
+        let other_bytes = Directory::blank_bytes(counts.segments).saturating_add(History::bytes(kind));
+        room.check(other_bytes.saturating_add(slot_bytes))?;
         Ok(Self::try_blank(kind, counts)?)
     }
 
@@ -177,7 +180,7 @@ impl Table {
         checked.sort_unstable_by_key(|one| one.placed().position());
         let newest = checked.iter().map(|one| one.newest).max().unwrap_or(0);
         if newest > latest {
-            return Err(LoadError::Invalid("time"));
+            return Err(LoadError::Ahead);
         }
         let now = newest.max(self.newest());
         let are_distinct = checked.is_sorted_by(|one, next| one.number != next.number);
@@ -196,6 +199,7 @@ impl Table {
         self.apply(changes)?;
         self.counts.advance(now);
         self.counts.add_change(&before, &after);
+        self.counts.settle(self.used_slots());
         Ok(())
     }
 
@@ -281,15 +285,21 @@ impl Table {
 
     /// Ends a load after the last part of a dump. The counts of the header stay if this table uses as many slots as the
     /// header says. Otherwise this table or the dumped one has changed since the dump began, and the entries are
-    /// counted again. O(slots), or O(1) if the counts stay.
+    /// counted again. The load does not end if most of the dump is missing, or if there is no memory to make a sparse table
+    /// smaller. O(slots), or O(1) if the counts stay.
     pub fn end_loading(&mut self) {
-        let loading = std::mem::take(self.counts.loading_mut());
-        let is_as_dumped = loading == Loading::of(self.used_slots()) && self.check_counts().is_ok();
-        if loading != Loading::default() && !is_as_dumped {
+        let loading = self.counts.loading();
+        let is_as_dumped = loading == Loading::of(self.used_slots());
+        if !self.is_loading() || !self.condense(self.newest()).unwrap_or(false) {
+            return;
+        }
+        *self.counts.loading_mut() = Loading::default();
+        if !is_as_dumped {
             let (kind, newest, mut tally) = (self.kind(), self.newest(), Tally::default());
             self.directory.stored().for_each(|(_, segment)| tally.count(kind, segment, newest));
             self.counts.recount(&tally);
         }
+        self.counts.settle(self.used_slots());
     }
 }
 

@@ -196,8 +196,8 @@ impl Table {
                 if !is_room_made {
                     return Ok(Added::Present);
                 }
-                // A join shortens entries, so an entry may match now that did not match before. The table has changed,
-                // so replicas must change theirs.
+                // A sparse table was rewritten with shorter entries, and one of them matches now. The table has changed, so
+                // replicas must change theirs.
                 self.counts.advance(now);
                 return Ok(Added::Again);
             }
@@ -210,10 +210,9 @@ impl Table {
                 if kind == EntryKind::Counted && more > 0 && (after > RUN_MAX || segment.is_overfull(more)) {
                     return Err(AddError::TooOften);
                 }
-                let demand =
-                    SlotDemand { hash, slots: more, fills_bucket: more > 0 && after >= RUN_MAX, now };
-                let is_timed = kind == EntryKind::Timed;
-                if is_timed && (self.is_sweep_due() || Self::is_stale(segment, now))
+                let fills_bucket = more > 0 && after >= RUN_MAX;
+                let demand = SlotDemand { hash, slots: more, fills_bucket, now };
+                if kind == EntryKind::Timed && Self::is_stale(segment, now)
                     || more > 0 && (self.needs_room(segment, more) || self.must_spread(segment, &demand))
                 {
                     self.make_room(demand, room).map_err(|error| match error {
@@ -237,6 +236,9 @@ impl Table {
                 self.insert(&address, run, code);
             }
             self.count(&addition, &edit);
+            if kind == EntryKind::Timed && self.is_sweep_due() {
+                self.sweep(now);
+            }
             return Ok(if is_found { Added::Again } else { Added::New });
         }
     }
@@ -384,6 +386,12 @@ fn timed_edit(
     let edit = match own {
         _ if is_found && addition.keeps_generation => Edit::Nothing,
         Some((_, entry)) if entry.number >= addition.generation => Edit::Nothing,
+        // A compaction is due, which removes the entry.
+        Some((_, entry))
+            if !is_live(entry.number, addition.now) && Table::is_stale(segment, addition.now) =>
+        {
+            Edit::Insert
+        }
         // The slot of an entry that has expired is used again.
         Some((slot, entry)) => {
             let newer = Entry { number: addition.generation, ..entry };
@@ -468,12 +476,11 @@ impl Table {
             if made_smaller.is_some() {
                 self.directory.trim();
             }
-            let used = self.used_slots();
             if let ItemCounts::Counted { items, entries, .. } = &mut self.counts {
+                *entries = entries.saturating_sub((count == 0).into());
                 *items = items.saturating_sub(1);
-                // The counts of a crafted table may exceed its entries.
-                *entries = entries.saturating_sub((count == 0).into()).min(*items).min(used);
             }
+            self.counts.settle(self.used_slots());
             return Ok(true);
         }
     }

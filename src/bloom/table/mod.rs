@@ -49,6 +49,6 @@ pub use edit::{Addition, GroupOutcomes};
 pub use entry::{COUNT_MAX, EntryKind};
 pub use schedule::Schedule;
 pub use state::{Table, TableSpec, TableStats};
-pub use totals::{GENERATIONS, History, Leftovers, Loading, TableCounts};
+pub use totals::{GENERATIONS, History, Loading, TableCounts};
 pub use union::UnionError;
 pub use validate::LoadError;

@@ -10,20 +10,21 @@
 //! A table shrinks in the reverse order. It shrinks when the slots in use are fewer than 0.7 of the number at which it
 //! grew to its size. So adds and removals at the boundary do not make it grow and shrink in turn.
 //!
-//! Expired entries are freed by adds: see [`Table::expire`].
+//! Expired entries are freed by adds. An add of an entry compacts the segment of its item if the last compaction is too
+//! old. Every 256th add also compacts another segment, or joins two.
 
 use smallvec::SmallVec;
 
 use super::entry::{EntryKind, RUN_MAX};
-use super::rewrite::{RewriteError, Rewriter, Rule, Source, Target};
+use super::rewrite::{Placed, RewriteError, Rewriter, Rule, Source, Target};
 use super::segment::Segment;
-use super::size::{BLOCKS_LOG_MAX, SEGMENT_BUCKETS, SegmentShape, USED_MAX};
+use super::size::{BLOCKS_LOG_MAX, SEGMENT_BUCKETS, SegmentShape, TableSize, USED_MAX};
 use super::state::Table;
 use super::totals::{EntrySums, ItemCounts};
 use crate::bloom::generation::Generation;
 use crate::bloom::hash::ItemHash;
 use crate::bloom::memory::OutOfMemory;
-use crate::bloom::outcome::ReserveError;
+use crate::bloom::outcome::{Limit, LimitSource, ReserveError};
 use crate::bloom::room::Room;
 
 /// The number of adds between two sweeps. A sweep compacts the next segment in turn, or joins two segments. So the
@@ -44,6 +45,19 @@ const SPREAD_SEGMENTS: u64 = 80;
 /// A segment gets full if fewer than this number of slots are left to the largest shape. Among honest segments, whose
 /// loads differ by some 80 slots, none is as full.
 const TIGHT_SLOTS: usize = 64;
+
+/// A table of more segments than this is sparse if it has few slots in use. Only a table of which most segments are not
+/// loaded yet, or have expired, is sparse.
+const SPARSE_SEGMENTS: usize = 400;
+/// A table is sparse if it has fewer slots in use than this number per segment. An add to a segment without entries
+/// takes at least 1.5 KiB.
+const SPARSE_SLOTS: u64 = 512;
+/// The bytes up to which a sparse table may grow while it is being loaded, without those per slot.
+const SPARSE_BYTES: u64 = 1 << 16;
+/// The bytes per slot by which a sparse table may grow while it is being loaded.
+const SPARSE_SLOT_BYTES: u64 = 4;
+/// An add rewrites a sparse table if it has at most this number of slots in use. This takes less than a millisecond.
+const CONDENSED_SLOTS_MAX: u64 = 1 << 14;
 
 /// A demand for free slots in the bucket of an item.
 #[derive(Clone, Copy, Debug)]
@@ -154,19 +168,19 @@ impl Table {
             undo.extend(made);
             Ok::<_, ReserveError>(())
         };
+        if self.is_loading() {
+            make(self, self.plan_loading(demand)?)?;
+        }
         // Expired entries are removed first. They then no longer count as slots in use.
         if self.kind() == EntryKind::Timed {
             let (address, segment) = self.locate(demand.hash);
             // A segment that was compacted in the generation before `now` is compacted again only if it is full.
             let is_full = self.needs_room(segment, demand.slots);
             let before = if is_full { demand.now } else { demand.now.saturating_sub(1) };
-            make(self, self.plan_compaction(address.segment, demand, before)?)?;
-            if self.is_sweep_due() {
-                make(self, self.plan_sweep(demand)?)?;
-            }
+            make(self, self.plan_compaction(address.segment, demand.slots, demand.now, before)?)?;
         }
         let (_, segment) = self.locate(demand.hash);
-        if self.must_grow(demand.slots) || self.must_spread(segment, &demand) {
+        if demand.slots > 0 && (self.must_grow(demand.slots) || self.must_spread(segment, &demand)) {
             make(self, Some(self.plan_growth(demand, room)?))?;
         }
         make(self, self.plan_enlargement(demand, room)?)?;
@@ -196,6 +210,7 @@ impl Table {
         }
         self.directory.set_len(changes.segments);
         self.add_sums(changes.sums);
+        self.counts.settle(self.used_slots());
         Ok(Changes { segments: before, sums: EntrySums::default().minus(changes.sums), ..changes })
     }
 
@@ -254,7 +269,8 @@ impl Table {
         let mut changes =
             Changes { segments: grown.segments, replaced: SmallVec::new(), sums: EntrySums::default() };
         for number in numbers {
-            let used = rewriter.collect(Target::of(grown, number), &[Source::Table(&self.directory)])?;
+            let sources = [Source::Table(&self.directory)];
+            let used = rewriter.collect_saturating(Target::of(grown, number), &sources)?;
             changes.replaced.push((number, rewriter.write(shape(used))?));
         }
         changes.sums = rewriter.change();
@@ -356,54 +372,121 @@ impl Table {
         Ok(Some(changes))
     }
 
+    /// Returns whether the table is far too large for its entries.
+    #[must_use]
+    pub fn is_sparse(&self) -> bool {
+        is_sparse(self.size(), self.load(self.used_slots()))
+    }
+
+    /// Makes a sparse table smaller. Returns false if its entries do not fit a table that is not sparse, which happens
+    /// only if they are crafted, or if most of the table is missing. O(slots).
+    ///
+    /// # Errors
+    /// [`OutOfMemory`]. Nothing has changed.
+    pub fn condense(&mut self, now: Generation) -> Result<bool, OutOfMemory> {
+        if self.is_sparse()
+            && let Some(changes) = self.plan_condensation(now)?
+        {
+            self.apply(changes)?;
+            self.directory.trim();
+        }
+        Ok(!self.is_sparse())
+    }
+
+    /// Plans to rewrite a sparse table that is being loaded, before an add to a segment without entries. Its size comes
+    /// from a header, so such adds could take much memory for a few bytes of a client.
+    fn plan_loading(&self, demand: SlotDemand) -> Result<Option<Changes>, ReserveError> {
+        let (bytes, load) = (self.size_bytes(), self.load(self.used_slots()));
+        let most = SPARSE_BYTES.saturating_add(load.saturating_mul(SPARSE_SLOT_BYTES));
+        let (_, segment) = self.locate(demand.hash);
+        if !segment.is_empty() || bytes < most || !self.is_sparse() {
+            return Ok(None);
+        }
+        let rewritten = if load > CONDENSED_SLOTS_MAX { None } else { self.plan_condensation(demand.now)? };
+        let limit = Limit { bytes: most, source: LimitSource::Load };
+        rewritten.map(Some).ok_or(ReserveError::TooLarge { needed_bytes: bytes, limit })
+    }
+
+    /// Plans to rewrite a sparse table at the smallest size that its entries fit, if that is not sparse.
+    fn plan_condensation(&self, now: Generation) -> Result<Option<Changes>, OutOfMemory> {
+        let (placed, load) = (Placed::all(&self.directory)?, self.load(self.used_slots()));
+        let mut size = TableSize::for_slots(load).max(TableSize::of_blocks(BLOCKS_LOG_MAX));
+        while size < self.size() && !is_sparse(size, load) {
+            match self.rewritten(size, &placed, now) {
+                Ok(changes) => return Ok(Some(changes)),
+                Err(RewriteError::TooFull) => size = size.doubled().doubled().doubled(),
+                Err(RewriteError::OutOfMemory) => return Err(OutOfMemory),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns the changes to a table of another size. `placed` are all segments with entries.
+    fn rewritten(
+        &self,
+        size: TableSize,
+        placed: &[Placed<'_>],
+        now: Generation,
+    ) -> Result<Changes, RewriteError> {
+        let mut rewriter = self.rewriter(now);
+        let mut changes = Changes { segments: size.segments, ..Changes::default() };
+        changes.replaced.try_reserve(size.segments.saturating_add(placed.len())).map_err(|_| OutOfMemory)?;
+        for number in 0..size.segments {
+            let target = Target::of(size, number);
+            let used = rewriter.collect(target, &[Source::Segments(placed)])?;
+            let width = self.schedule.slot_width(self.kind(), target.address_bits());
+            let segment = rewriter.write(SegmentShape::with_margin(size.blocks_log, width, used))?;
+            changes.replaced.push((number, segment));
+        }
+        for one in placed.iter().filter(|one| one.number >= size.segments) {
+            changes.replaced.push((one.number, Segment::blank(BLOCKS_LOG_MAX)));
+        }
+        changes.sums = rewriter.change();
+        Ok(changes)
+    }
+
     /// Returns whether a segment must be compacted before an entry of the generation `now` can be stored in it.
     #[inline(always)]
     pub(super) fn is_stale(segment: &Segment, now: Generation) -> bool {
         segment.stamp.wrapping_add(1) < now
     }
 
-    /// Returns whether the next add that stores an entry sweeps.
+    /// Returns whether the add that was just counted sweeps.
     #[inline(always)]
     pub(super) fn is_sweep_due(&self) -> bool {
-        matches!(self.counts, ItemCounts::Timed { stored, .. } if stored.wrapping_add(1).is_multiple_of(SWEEP_ENTRIES))
+        matches!(self.counts, ItemCounts::Timed { stored, .. } if stored.is_multiple_of(SWEEP_ENTRIES))
     }
 
-    /// Plans to free the memory of expired entries in segments to which no items are added: compacts the next segment
-    /// of the sweep, or joins two segments.
-    fn plan_sweep(&self, demand: SlotDemand) -> Result<Option<Changes>, OutOfMemory> {
+    /// Frees the memory of expired entries in segments to which no items are added: joins two segments, or compacts the
+    /// next segment of the sweep. If there is no memory for that, it is left to later sweeps. O(slots of a segment).
+    #[cold]
+    pub(super) fn sweep(&mut self, now: Generation) {
+        if let Ok(Some(changes)) = self.plan_sweep(now)
+            && self.apply(changes).is_ok()
+        {
+            self.directory.trim();
+        }
+    }
+
+    fn plan_sweep(&self, now: Generation) -> Result<Option<Changes>, OutOfMemory> {
         if self.is_too_large(0)
-            && let Some(joined) = self.plan_join(demand.now)?
+            && let Some(joined) = self.plan_join(now)?
         {
             return Ok(Some(joined));
         }
         let ItemCounts::Timed { stored, .. } = self.counts else { return Ok(None) };
-        let number = (stored.wrapping_add(1) / SWEEP_ENTRIES % self.directory.len() as u64) as usize;
-        self.plan_compaction(number, SlotDemand { slots: 0, ..demand }, demand.now.saturating_sub(1))
-    }
-
-    /// Advances the newest generation to `now`, and removes all entries that have expired at `now`. O(slots).
-    ///
-    /// # Errors
-    /// [`OutOfMemory`]. Some expired entries may have been removed.
-    pub fn advance_to(&mut self, now: Generation) -> Result<(), OutOfMemory> {
-        self.counts.advance(now);
-        let hash = ItemHash::default();
-        for number in 0..self.segment_count() {
-            let demand = SlotDemand { hash, slots: 0, fills_bucket: false, now };
-            if let Some(changes) = self.plan_compaction(number, demand, now)? {
-                self.apply(changes)?;
-            }
-        }
-        Ok(())
+        let number = (stored / SWEEP_ENTRIES % self.directory.len() as u64) as usize;
+        self.plan_compaction(number, 0, now, now.saturating_sub(1))
     }
 
     /// Plans to replace a segment by one without its expired entries. The new segment is smaller if the live entries
-    /// and the demanded slots fit a smaller shape. Plans nothing if the last compaction was in the generation `before`
+    /// and `slots` more slots fit a smaller shape. Plans nothing if the last compaction was in the generation `before`
     /// or later.
     fn plan_compaction(
         &self,
         number: usize,
-        SlotDemand { slots, now, .. }: SlotDemand,
+        slots: usize,
+        now: Generation,
         before: Generation,
     ) -> Result<Option<Changes>, OutOfMemory> {
         let segment = self.directory.get(number);
@@ -421,6 +504,11 @@ impl Table {
         let compacted = compact().map_err(|_| OutOfMemory)?;
         Ok(Some(self.replacing(number, compacted, rewriter.change())))
     }
+}
+
+/// Returns whether a table of this size with this load is sparse: see [`Table::is_sparse`].
+const fn is_sparse(size: TableSize, load: u64) -> bool {
+    size.segments > SPARSE_SEGMENTS && load < size.segments as u64 * SPARSE_SLOTS
 }
 
 impl From<RewriteError> for ReserveError {

@@ -78,7 +78,21 @@ pub(super) struct Address {
     bits: u32,
 }
 
-impl Placed<'_> {
+impl<'s> Placed<'s> {
+    /// Returns the segments of a table that have entries, in the order of their positions. O(segments log segments).
+    ///
+    /// # Errors
+    /// [`OutOfMemory`].
+    pub(super) fn all(directory: &'s Directory) -> Result<Vec<Self>, OutOfMemory> {
+        let (size, mut placed) = (directory.size(), Vec::new());
+        for (number, segment) in directory.stored().filter(|(_, segment)| !segment.is_empty()) {
+            placed.try_reserve(1).map_err(|_| OutOfMemory)?;
+            placed.push(Self { segment, number, depth: size.depth_of(number) });
+        }
+        placed.sort_unstable_by_key(Self::position);
+        Ok(placed)
+    }
+
     /// Returns the first position of the segment: the number of a segment in reverse order of bits. The items of a
     /// segment have consecutive positions.
     pub(super) const fn position(&self) -> u64 {
@@ -229,10 +243,25 @@ impl Rewriter {
     /// [`RewriteError`].
     pub(super) fn collect(&mut self, target: Target, sources: &[Source<'_>]) -> Result<usize, RewriteError> {
         self.gather_all(target, sources)?;
-        while self.list.len() > SegmentShape::most_slots(target.blocks_log) {
+        if self.is_overfull(target) { Err(RewriteError::TooFull) } else { Ok(self.list.len()) }
+    }
+
+    /// Does [`collect`](Self::collect), but makes buckets saturated until the entries fit, unless they are counted.
+    pub(super) fn collect_saturating(
+        &mut self,
+        target: Target,
+        sources: &[Source<'_>],
+    ) -> Result<usize, RewriteError> {
+        self.gather_all(target, sources)?;
+        while self.is_overfull(target) {
             self.saturate_fullest_block(target.address_bits())?;
         }
         Ok(self.list.len())
+    }
+
+    /// Returns whether the collected entries take more slots than a segment has.
+    fn is_overfull(&self, target: Target) -> bool {
+        self.list.len() > SegmentShape::most_slots(target.blocks_log)
     }
 
     /// Does [`collect`](Self::collect), but the entries may take more slots than a segment has.
@@ -369,8 +398,8 @@ impl Rewriter {
     /// united.
     #[cold]
     fn saturate_fullest_block(&mut self, bits: u32) -> Result<(), RewriteError> {
-        let Self { kind, rule, change, written, list, now, .. } = self;
-        if *kind == EntryKind::Counted || *rule != Rule::Sum {
+        let Self { kind, change, written, list, now, .. } = self;
+        if *kind == EntryKind::Counted {
             return Err(RewriteError::TooFull);
         }
         let entry_bits = self.schedule.remainder_bits(bits).wrapping_add(1);

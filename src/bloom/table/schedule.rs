@@ -112,7 +112,9 @@ impl Schedule {
     fn level(least: u32, error_rate: f64, items: u64) -> Self {
         // Items are live for up to fifteen fourteenths of the window.
         let size = TableSize::for_slots(items.saturating_add(items / 14));
-        let size_log = size.blocks_log + depth(size.segments.saturating_mul(2).saturating_sub(1));
+        // The power of two with which slots take least memory: those of a larger segment have one bit too many, and those
+        // of a smaller one have two.
+        let size_log = size.blocks_log + depth(size.segments.saturating_mul(3) / 2);
         let longest = REMAINDER_MAX_BITS - 1;
         let slots_per_bucket = level_load(size_log) + LOAD_BEYOND;
         let base = (least..longest)

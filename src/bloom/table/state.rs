@@ -112,12 +112,8 @@ impl Table {
 
     /// Returns a table of one segment with the counts of `counts`, but without entries.
     pub(super) fn of_counts(kind: EntryKind, counts: TableCounts) -> Self {
-        let TableCounts { schedule, items, entries, history, blocks_log, loading, .. } = counts;
-        let counts = match kind {
-            EntryKind::Plain => ItemCounts::Plain { items, loading },
-            EntryKind::Counted => ItemCounts::Counted { items, entries, loading },
-            EntryKind::Timed => ItemCounts::Timed { history: Box::new(history), stored: entries, loading },
-        };
+        let TableCounts { schedule, blocks_log, .. } = counts;
+        let counts = ItemCounts::of(kind, &counts);
         Self { directory: Directory::One(Segment::blank(blocks_log)), counts, weight: [0; 2], schedule }
     }
 
@@ -270,7 +266,8 @@ impl Table {
     }
 
     /// Returns whether chunks of a dump are being loaded.
-    pub(super) fn is_loading(&self) -> bool {
+    #[must_use]
+    pub fn is_loading(&self) -> bool {
         self.counts.loading() != Loading::default()
     }
 

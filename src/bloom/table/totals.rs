@@ -206,6 +206,32 @@ pub(super) enum ItemCounts {
 }
 
 impl ItemCounts {
+    /// Returns the counts of a table with entries of this kind.
+    pub(super) fn of(kind: EntryKind, counts: &TableCounts) -> Self {
+        let TableCounts { items, entries, history, loading, .. } = *counts;
+        match kind {
+            EntryKind::Plain => Self::Plain { items, loading },
+            EntryKind::Counted => Self::Counted { items, entries, loading },
+            EntryKind::Timed => Self::Timed { history: Box::new(history), stored: entries, loading },
+        }
+    }
+
+    /// Corrects counts that a table with `used` slots cannot have, unless it is being loaded. They are false in crafted
+    /// tables, and if removals have left copies of void entries.
+    pub(super) fn settle(&mut self, used: u64) {
+        if self.loading() != Loading::default() {
+            return;
+        }
+        match self {
+            Self::Plain { items, .. } if used == 0 => *items = 0,
+            Self::Counted { items, entries, .. } => {
+                *items = if used == 0 { 0 } else { *items };
+                *entries = (*entries).min(used).min(*items);
+            }
+            Self::Plain { .. } | Self::Timed { .. } => {}
+        }
+    }
+
     /// Returns the state of a load.
     pub(super) fn loading(&self) -> Loading {
         let (Self::Plain { loading, .. } | Self::Counted { loading, .. } | Self::Timed { loading, .. }) =

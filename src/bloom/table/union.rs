@@ -157,7 +157,7 @@ impl Union {
         let (mut rewriter, mut used, mut share) = (self.rewriter(), 0u64, 0.0);
         for number in (0..largest.segments).step_by(step) {
             let target = Target::of(largest, number);
-            used = used.saturating_add(rewriter.collect(target, &sources)? as u64);
+            used = used.saturating_add(rewriter.collect_saturating(target, &sources)? as u64);
             share += 1.0 / (1u64 << target.depth) as f64;
         }
         let of_all = |number: u64| (number as f64 / share) as u64;
@@ -180,21 +180,28 @@ impl Union {
         let TableSize { blocks_log, segments } = size;
         let counts = TableCounts { blocks_log, segments, ..TableCounts::initial(self.schedule) };
         let width = |number| self.schedule.slot_width(self.kind, size.address_bits(number));
-        // The limit is checked before the work, with a size that is slightly too small.
+        // The limit is checked before the work, with a size that is slightly too small. A union that adds nothing is not
+        // refused.
         let mean = (estimate.used_slots / size.segments as u64) as usize;
         let mean = SegmentShape::for_slots(size.blocks_log, width(0), mean).unwrap_or_default();
-        room.check(mean.bytes().saturating_mul(size.segments as u64) / 8 * 7)?;
+        let mut refused = room.check(mean.bytes().saturating_mul(size.segments as u64) / 8 * 7).err();
         let mut made = Table::try_blank(self.kind, counts)?;
         let (placed, mut rewriter) = (Sources::of(tables, size)?, self.rewriter());
         let sources = placed.sources();
         for number in 0..size.segments {
-            let used = rewriter.collect(Target::of(size, number), &sources)?;
-            if used > 0 {
+            let used = rewriter.collect_saturating(Target::of(size, number), &sources)?;
+            if let Some(error) = refused.filter(|_| rewriter.has_others) {
+                return Err(error.into());
+            }
+            if used > 0 && refused.is_none() {
                 let shape = SegmentShape::with_margin(size.blocks_log, width(number), used);
                 made.directory.try_reserve(number)?;
                 made.directory.replace(number, rewriter.write(shape)?);
-                room.check(made.size_bytes())?;
+                refused = room.check(made.size_bytes()).err();
             }
+        }
+        if let Some(error) = refused.filter(|_| rewriter.has_others) {
+            return Err(error.into());
         }
         let read = tables.iter().map(|table| table.sums()).fold(EntrySums::default(), EntrySums::plus);
         made.add_sums(read.plus(rewriter.change()));
@@ -230,6 +237,7 @@ impl Union {
             }
             (_, None) => {}
         }
+        made.counts.settle(used);
     }
 }
 
@@ -254,13 +262,7 @@ impl<'t> Sources<'t> {
             if table.size() <= size {
                 return Ok((table, None));
             }
-            let (depth_of, mut placed) = (|number| table.size().depth_of(number), Vec::new());
-            for (number, segment) in table.directory.stored().filter(|(_, segment)| !segment.is_empty()) {
-                placed.try_reserve(1).map_err(|_| OutOfMemory)?;
-                placed.push(Placed { segment, number, depth: depth_of(number) });
-            }
-            placed.sort_unstable_by_key(Placed::position);
-            Ok((table, Some(placed)))
+            Ok((table, Some(Placed::all(&table.directory)?)))
         };
         Ok(Self { tables: tables.iter().map(|table| placed(table)).collect::<Result<_, _>>()? })
     }

@@ -3,11 +3,13 @@
 use smallvec::SmallVec;
 use thiserror::Error;
 
-use super::entry::{CountedEntry, Entry, EntryKind, RUN_MAX, RunSlots, remainder_bits, visit_entries};
+use super::entry::{
+    COUNT_MAX, CountedEntry, Entry, EntryKind, RUN_MAX, RunSlots, remainder_bits, visit_entries,
+};
 use super::segment::Segment;
 use super::size::{BLOCKS_LOG_MAX, SegmentShape};
 use super::state::Table;
-use super::totals::{EntrySums, ItemCounts};
+use super::totals::EntrySums;
 use crate::bloom::generation::Generation;
 use crate::bloom::memory::OutOfMemory;
 use crate::bloom::outcome::ReserveError;
@@ -18,6 +20,9 @@ pub enum LoadError {
     /// A rule is broken.
     #[error("{0}")]
     Invalid(&'static str),
+    /// An entry is too new: it would make all others expire.
+    #[error("the items are more than a window ahead")]
+    Ahead,
     /// There is no room for the table.
     #[error(transparent)]
     NoRoom(#[from] ReserveError),
@@ -38,22 +43,7 @@ impl Table {
         if self.check_segments()? != self.sums() {
             return Err("the sums over the entries are wrong");
         }
-        self.check_counts()
-    }
-
-    /// Checks that the counts fit the entries. O(1).
-    ///
-    /// # Errors
-    /// The rule that is broken.
-    pub fn check_counts(&self) -> Result<(), &'static str> {
-        let used = self.used_slots();
-        let is_counted = match self.counts {
-            ItemCounts::Counted { items, entries, .. } => {
-                self.is_loading() || entries <= used && entries <= items
-            }
-            ItemCounts::Plain { .. } | ItemCounts::Timed { .. } => true,
-        };
-        if is_counted { Ok(()) } else { Err("the number of items does not fit the entries") }
+        Ok(())
     }
 
     /// Checks the rules of all segments. Returns the sums of their entries.
@@ -74,7 +64,7 @@ impl Table {
             let checked = self.check_segment(size.address_bits(number), segment);
             let (of_segment, newest) = checked.map_err(|error| match error {
                 LoadError::Invalid(rule) => rule,
-                LoadError::NoRoom(_) => "out of memory",
+                LoadError::Ahead | LoadError::NoRoom(_) => "out of memory",
             })?;
             if self.kind() == EntryKind::Timed && newest > self.newest() {
                 return Err("an entry is newer than the table");
@@ -124,7 +114,8 @@ impl Table {
                 // The entries of other kinds can be what is left of a saturated bucket.
                 let known_bits = address_bits.saturating_add(remainder_bits(entry.value));
                 is_right &= kind != EntryKind::Counted
-                    || known_bits.saturating_sub(entry.copies) >= kind.known_bits_min();
+                    || known_bits.saturating_sub(entry.copies) >= kind.known_bits_min()
+                        && entry.number <= COUNT_MAX;
                 if kind == EntryKind::Timed {
                     newest = newest.max(entry.number);
                     is_right &= (1..=segment.stamp.saturating_add(1)).contains(&entry.number);

@@ -17,7 +17,7 @@ use crate::format::{DecodeError, Sink, Source};
 use crate::redis::config::settings;
 use crate::redis::memory::LoadLimit;
 use crate::redis::pagemap::ProcessMemory;
-use crate::redis::server::{exit_at_once, random_number};
+use crate::redis::server::{exit_at_once, now_ms, random_number};
 use crate::redis::stored::Stored;
 use crate::redis::{log, stats};
 
@@ -52,6 +52,9 @@ unsafe fn load_as(format: Format, encoding_version: c_int, io: *mut RedisModuleI
     let read = || {
         let mut filter = format::filter::load(format, encoding_version, &mut source, &limit)
             .map_err(|error| error.to_string())?;
+        if filter.needs_admission(now_ms()) && limit.is_from_client() {
+            filter.admit(now_ms()).map_err(|error| DecodeError::from(error).to_string())?;
+        }
         if settings().assume_redisbloom_1_1 {
             filter.assume_redisbloom_1_1();
         }

@@ -25,8 +25,8 @@ impl Form {
         let (capacity_at, items_at) = if is_redisbloom {
             (Some(header.len() - 9), header.len() - 37)
         } else if let Some(table) = forge::table_start(&header) {
-            // No segments follow.
-            header[table + 24..][..8].fill(0);
+            // The number of entries, which is at most that of items.
+            header[table + 40..][..8].fill(0);
             (None, table + 32)
         } else {
             let layer = forge::layers(&header)[0].clone();
@@ -94,7 +94,7 @@ fn forms() -> Vec<Form> {
     }
     made("BF.INSERT f UNRESERVED ITEMS a");
     for growth in ["EXPANSION 2", "NONSCALING"] {
-        made(&format!("BF.RESERVE f 0.1 5 {growth} COUNTING"));
+        made(&format!("BF.INSERT f ERROR 0.1 CAPACITY 5 {growth} COUNTING ITEMS a"));
         made(&format!("BF.RESERVE f 0.1 5 {growth} FORMAT valkey-bloom"));
         made(&format!("BF.RESERVE f 0.1 5 {growth} FORMAT redisbloom"));
     }
@@ -157,14 +157,18 @@ fn counts_stay_within_what_a_decoder_accepts() {
 
 /// No chunks follow the header of an empty table, so nothing would correct its counts.
 #[test]
-fn the_header_of_an_empty_table_has_no_entries() {
-    let mut server = reserved(&["BF.RESERVE f 0.1 5 COUNTING"]);
-    let mut header = header(server.filter("f"));
-    let entries_at = forge::table_start(&header).unwrap() + 40;
-    header[entries_at] = 1;
-    let reply = server.call(&[b"BF.LOADCHUNK", b"g", b"1", &forge::header_chunk(&header, 1)]);
-    assert!(reply.starts_with("-ERR"), "{reply}");
-    assert!(!server.keys.contains_key(&b"g"[..]));
+fn the_header_of_an_empty_table_has_no_items() {
+    for creation in ["BF.RESERVE f 0.1 5 COUNTING", "BF.RESERVE f 0.1 5 COUNTING KEYED"] {
+        for field in [32, 40] {
+            let mut server = reserved(&[creation]);
+            let mut header = header(server.filter("f"));
+            let at = forge::table_start(&header).unwrap() + field;
+            header[at..at + 8].fill(0xff);
+            let reply = server.call(&[b"BF.LOADCHUNK", b"g", b"1", &forge::header_chunk(&header, 1)]);
+            assert!(reply.starts_with("-ERR"), "{reply}");
+            assert!(!server.keys.contains_key(&b"g"[..]));
+        }
+    }
 }
 
 /// Returns a record of everbloom's own format: the policy, then a layer of 1024 positions for 77 items.

@@ -22,6 +22,7 @@ mod write;
 use super::size::{RUN_ENDS_AT, SegmentShape};
 use crate::bloom::prefetch::Prefetch;
 use crate::bloom::words::{PortableSelect, Select, bits_at, low_bits, low_bits_128};
+use crate::bloom::work::count_slots;
 
 pub(super) use write::SlotList;
 
@@ -347,6 +348,7 @@ impl Segment {
     pub(super) fn visit_block(&self, block: usize, mut visit: impl FnMut(u32, u64)) {
         let header = self.header(block);
         let mut occupied = header.occupied;
+        count_slots(self.length(block).into());
         if occupied == 0 {
             return;
         }

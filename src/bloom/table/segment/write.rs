@@ -10,6 +10,7 @@ use super::{BucketRun, Header, OFFSET_BITS, Segment, SlotIndex};
 use crate::bloom::memory::OutOfMemory;
 use crate::bloom::table::size::{BLOCKS_MAX, BUCKETS, RUN_ENDS_AT, SegmentShape};
 use crate::bloom::words::{bits_at, copy_bits, low_bits_128, set_bits, shift_down, shift_up};
+use crate::bloom::work::{count_segment, count_slots};
 
 /// The number of slots of each block's runs.
 type Lengths = [u16; BLOCKS_MAX];
@@ -98,6 +99,7 @@ impl SlotList {
         let mut left = self.slots.as_slice();
         for (block, length) in self.lengths.iter().enumerate().take(self.blocks) {
             let (here, after) = left.split_at_checked((*length).into()).unwrap_or_default();
+            count_slots(here.len());
             segment.write_block(block, here);
             left = after;
         }
@@ -121,6 +123,7 @@ impl Segment {
         let mut words = Vec::new();
         words.try_reserve_exact(self.words.len()).map_err(|_| OutOfMemory)?;
         words.extend_from_slice(&self.words);
+        count_segment(self.shape().bytes());
         Ok(Self { words: words.into_boxed_slice(), ..*self })
     }
 
@@ -159,6 +162,7 @@ impl Segment {
         let lengths = std::array::from_fn(|block| if block < self.blocks() { self.length(block) } else { 0 });
         let mut segment = Self::of_lengths(shape, &lengths, stamp)?;
         for (block, length) in lengths.iter().enumerate().take(self.blocks()) {
+            count_slots((*length).into());
             segment.copy_runs(self, block, (*length).into());
         }
         Ok(segment)
@@ -168,6 +172,7 @@ impl Segment {
     /// will have these lengths.
     fn of_lengths(shape: SegmentShape, lengths: &Lengths, stamp: u64) -> Result<Self, OutOfMemory> {
         let words = bytemuck::allocation::try_zeroed_slice_box(shape.words).map_err(|()| OutOfMemory)?;
+        count_segment(shape.bytes());
         let mut segment = Self { stamp, ..Self::empty(shape, words) };
         let mut over = 0usize;
         // Runs of the last blocks may continue in the first ones. The first turn only counts their slots there.

@@ -1,0 +1,56 @@
+//! The work on tables, which tests and fuzz targets count: what a command costs must follow from the bytes that it gets
+//! and the filters that it names. Other builds count nothing.
+
+/// The work on the segments of tables.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Work {
+    /// Slots that were read or written, and one more per block.
+    pub slots: u64,
+    /// Segments that were made.
+    pub segments: u64,
+    /// Bytes that were allocated for segments and directories.
+    pub bytes: u64,
+}
+
+#[cfg(feature = "internals")]
+std::thread_local! {
+    static DONE: std::cell::Cell<Work> = const { std::cell::Cell::new(Work { slots: 0, segments: 0, bytes: 0 }) };
+}
+
+/// Returns the work of this thread since the last call, or since its start.
+#[cfg(feature = "internals")]
+#[must_use]
+pub fn take() -> Work {
+    DONE.take()
+}
+
+/// Counts a block of which so many slots are read or written.
+#[inline(always)]
+pub(super) fn count_slots(slots: usize) {
+    count(|work| work.slots = work.slots.saturating_add(slots as u64).saturating_add(1));
+}
+
+/// Counts a segment of so many bytes that is made.
+#[inline(always)]
+pub(super) fn count_segment(bytes: u64) {
+    count(|work| work.segments = work.segments.saturating_add(1));
+    count_bytes(bytes);
+}
+
+/// Counts bytes that are allocated.
+#[inline(always)]
+pub(super) fn count_bytes(bytes: u64) {
+    count(|work| work.bytes = work.bytes.saturating_add(bytes));
+}
+
+#[inline(always)]
+fn count(add: impl FnOnce(&mut Work)) {
+    #[cfg(feature = "internals")]
+    DONE.with(|done| {
+        let mut work = done.get();
+        add(&mut work);
+        done.set(work);
+    });
+    #[cfg(not(feature = "internals"))]
+    let _ = add;
+}
