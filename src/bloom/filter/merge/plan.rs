@@ -251,8 +251,9 @@ impl<'f, 's: 'f> Planner<'f, 's> {
         if table_rate.is_some() || !has_added {
             let (rate, needed) = match table_rate {
                 Some(of_table) => {
-                    // An imported filter promises nothing about the client's bits.
-                    let is_import = !has_added && self.filter.policy().promise().is_none();
+                    // An imported filter promises nothing about the client's bits. A filter of another module has no
+                    // promise either, but it becomes a union, whose promise includes its layers.
+                    let is_import = !has_added && self.filter.policy().imported().is_some();
                     let rate = if is_import { of_table } else { closed + of_table };
                     (rate, rate / BITS_SHARE)
                 }

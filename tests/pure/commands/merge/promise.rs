@@ -242,3 +242,53 @@ fn no_destination_is_named_for_a_source_that_finds_everything() {
     );
     assert_eq!(server.run("BF.MERGE destination source FORCE"), "+OK");
 }
+
+/// A new destination is a copy of the first source. If that has the format of another module, the merge with a table
+/// makes it a union, whose promise covers the layers too.
+#[test]
+fn a_full_chain_and_a_table_are_refused_or_keep_the_promise() {
+    const ABSENT: u64 = 40_000;
+    const CAPACITY: u64 = 4000;
+    let formats = [
+        ("valkey-bloom", "FORMAT valkey-bloom SEED 0123456789abcdefghijklmnopqrstuv"),
+        ("redisbloom", "FORMAT redisbloom"),
+    ];
+    for ((format, options), promised) in formats.into_iter().flat_map(|of| [0.01, 0.1].map(|rate| (of, rate)))
+    {
+        let (mut merged, mut refused) = (0, 0);
+        for percent in [50, 90, 97, 99, 100] {
+            for (sources, others) in [("chain table", 1), ("table chain", 1), ("chain table table-2", 2)] {
+                let context = format!("{format} with {percent} %, {promised}: {sources}");
+                let mut server = Server::new();
+                server.must(&format!(
+                    "BF.INSERT chain CAPACITY {CAPACITY} ERROR {promised} {options} ITEMS made"
+                ));
+                add(&mut server, "chain", 0..CAPACITY * percent / 100 - 1);
+                for (key, first) in [("table", 100_000), ("table-2", 200_000)].into_iter().take(others) {
+                    server
+                        .must(&format!("BF.INSERT {key} ERROR {promised} FORMAT everbloom ITEMS made-{key}"));
+                    add(&mut server, key, first..first + CAPACITY / 2);
+                }
+                let reply = server.run(&format!("BF.MERGE dest {sources}"));
+                if reply == "+OK" {
+                    merged += 1;
+                    assert_eq!(most(&mut server, "dest"), promised, "{context}");
+                } else {
+                    refused += 1;
+                    needed_rate(&reply);
+                    server.must(&format!("BF.MERGE dest {sources} FORCE"));
+                    let forced = most(&mut server, "dest");
+                    assert!(forced > promised, "{context}: {forced}");
+                }
+                let highest = most(&mut server, "dest");
+                assert_promise(&mut server, "dest", highest, ABSENT, &context);
+                add(&mut server, "dest", 300_000..300_000 + 5 * CAPACITY);
+                assert_promise(&mut server, "dest", highest, ABSENT, &format!("{context}, with more items"));
+                let then = most(&mut server, "dest");
+                assert!(then <= highest * 1.00001, "{context}: {highest}, with more items {then}");
+            }
+        }
+        println!("{format}, {promised}: {merged} merged, {refused} refused");
+        assert!(merged >= 3 && refused >= 3, "{format}, {promised}: {merged} merged, {refused} refused");
+    }
+}
