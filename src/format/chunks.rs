@@ -19,7 +19,7 @@ use super::contents::{append_segments, bits_at, layer_chunks, locate, read_segme
 use super::record;
 use super::stream::DecodeError;
 use crate::bloom::hash::murmur3::hash128;
-use crate::bloom::table::{LoadError, POSITIONS};
+use crate::bloom::table::{LoadError, POSITIONS, Table};
 use crate::bloom::{ByteLimit, DumpId, Filter, ItemHash, Memory, OutOfMemory, ReserveError};
 
 /// Bytes of the dump id in the trailer of a chunk.
@@ -85,7 +85,7 @@ pub(super) fn chunk(filter: &Filter, iterator: u64) -> Result<Option<Chunk<'_>>,
         let position = iterator.checked_sub(first_iterator(dump.id));
         let position = position.filter(|position| *position <= dump.end).ok_or(DumpError::Ended)?;
         // Layers and a table that the filter gained after the header are not part of the dump.
-        if position == dump.end {
+        if position == dump.end || is_after_segments(filter, position) {
             return Ok(None);
         }
         match bits_at(filter, position) {
@@ -140,7 +140,20 @@ fn append_table(filter: &Filter, position: u64, bytes: &mut Vec<u8>) -> Result<O
     let start = filter.layers_end();
     let place = filter.table().zip(position.checked_sub(start));
     let Some((table, position)) = place else { return Ok(None) };
-    append_segments(table, position, bytes).map(|end| Some(end.saturating_add(start)))
+    let end = append_segments(table, position, bytes)?.min(segments_end(table));
+    Ok(Some(end.saturating_add(start)))
+}
+
+/// Returns the position after the last segment of a table. It is one less while the table is being loaded. The copy is then
+/// being loaded too, because only a chunk that ends at [`POSITIONS`] ends a load.
+fn segments_end(table: &Table) -> u64 {
+    POSITIONS.saturating_sub(table.is_loading().into())
+}
+
+/// Returns whether a position of a dump is after the last segment of the table.
+fn is_after_segments(filter: &Filter, position: u64) -> bool {
+    let place = filter.table().zip(position.checked_sub(filter.layers_end()));
+    place.is_some_and(|(table, position)| position >= segments_end(table))
 }
 
 /// Why a chunk was not loaded. The filter is unchanged.
@@ -295,8 +308,7 @@ pub(super) fn rewrite(
             }
         }
     }
-    let end = filter.dump_end();
-    while position < end
+    while !is_after_segments(filter, position)
         && let Some(next) = append_table(filter, position, &mut data)?
     {
         emit_chunk(next, &mut data)?;

@@ -7,7 +7,7 @@ use everbloom::format::chunks::{ChunkError, Rewritten, TRAILER_BYTES, Trust, fir
 use everbloom::format::filter::{chunk, from_header, header, load_chunk, rewrite};
 
 use crate::support::make::{self, ANY, CLIENT, plain, promise, unreserved, valkey};
-use crate::support::saved::{chunks, digested, validated};
+use crate::support::saved::{assert_same, assert_survives, chunks, digested, rewritten, validated};
 
 /// Returns a filter of everbloom's own format with `items` items, whose names begin with `name`.
 fn filter(error_rate: f64, capacity_items: u64, expansion: u32, name: &str, items: u64) -> Filter {
@@ -175,7 +175,7 @@ fn set_bits(filter: &Filter) -> Vec<u64> {
 }
 
 /// Returns the chunks or the blob that a rewritten append-only file has for the filter. A blob has the iterator 0.
-fn rewritten(filter: &Filter, fresh: u64) -> Vec<(u64, Vec<u8>)> {
+fn rewritten_chunks(filter: &Filter, fresh: u64) -> Vec<(u64, Vec<u8>)> {
     let mut chunks = Vec::new();
     rewrite(filter, UnknownMemory, fresh, &mut |command| match command {
         Rewritten::Chunk { iterator, data } => chunks.push((iterator, data.to_vec())),
@@ -194,7 +194,7 @@ fn a_rewritten_file_omits_clear_chunks() {
         table(),
         plain(unreserved(0.01, 100, 2)),
     ] {
-        let chunks = rewritten(&filter, 7);
+        let chunks = rewritten_chunks(&filter, 7);
         let occupied = set_bits(&filter).into_iter().filter(|set| *set > 0).count();
         assert_eq!(chunks.len(), 1 + occupied + usize::from(filter.table().is_some()));
         // The server may load the file, or a client may send it to another server.
@@ -206,7 +206,7 @@ fn a_rewritten_file_omits_clear_chunks() {
             assert!(digested(&again) == digested(&filter));
         }
         // A chunk of another rewrite belongs to another dump.
-        let other = rewritten(&filter, 8);
+        let other = rewritten_chunks(&filter, 8);
         if let Some(chunk) = chunks.get(1) {
             assert_eq!(load(&mut from_header(&other[0].1, &ANY).unwrap(), chunk), Err(ChunkError::OtherDump));
         }
@@ -214,7 +214,8 @@ fn a_rewritten_file_omits_clear_chunks() {
     // The second of three chunks has no set bit.
     let mut filter = plain(promise(0.01, 30_000_000, 0));
     assert!(filter.add_bytes(0, 0, &[1]) && filter.add_bytes(0, 33 << 20, &[1]));
-    let iterators: Vec<u64> = rewritten(&filter, 7).into_iter().map(|(iterator, _)| iterator).collect();
+    let iterators: Vec<u64> =
+        rewritten_chunks(&filter, 7).into_iter().map(|(iterator, _)| iterator).collect();
     assert_eq!(iterators.len(), 3);
     assert_eq!(iterators[1], iterators[0] + (16 << 20));
 }
@@ -331,4 +332,88 @@ fn a_chunk_of_a_table_is_refused_if_there_is_no_room() {
     }
     load_chunk(&mut copy, chunks[1].0, &chunks[1].1, CLIENT, &source.size_bytes()).unwrap();
     assert!(digested(&validated(copy)) == digested(&source));
+}
+
+/// Returns the chunks of a dump with one segment of the table in each.
+fn in_small_chunks(filter: &mut Filter, id: DumpId) -> Vec<(u64, Vec<u8>)> {
+    let mut chunks = dumped(filter, id);
+    let (_, table) = chunks.pop().unwrap();
+    let start = first_iterator(id) + filter.layers_end();
+    let mut rest = &table[..table.len() - TRAILER_BYTES];
+    while !rest.is_empty() {
+        let number = u32::from_le_bytes(rest[..4].try_into().unwrap());
+        let words = u32::from_le_bytes(rest[4..8].try_into().unwrap()) as usize;
+        let end = u64::from(number.reverse_bits()) + (POSITIONS >> rest[8]);
+        let (segment, after) = rest.split_at(24 + words * 8);
+        chunks.push((start + end, sealed(segment, start + end, id)));
+        rest = after;
+    }
+    chunks
+}
+
+/// A filter may stay without its last chunks. Each copy of it is the same filter, and takes the other chunks like it.
+#[test]
+fn a_filter_that_is_not_completely_loaded_survives() {
+    let full = |mut filter: Filter, rounds: u64| {
+        for item in 0..20_000 * rounds {
+            // The items of a window are of several generations.
+            make::set_time(&mut filter, make::START_MS + item / 2);
+            let _ = make::add(&mut filter, format!("{}", item % 20_000).as_bytes()).unwrap();
+        }
+        filter
+    };
+    for (name, mut source) in [
+        ("small table", filter(0.01, 100, 2, "", 500)),
+        ("table", full(plain(unreserved(0.01, 100, 2)), 1)),
+        ("outgrown", full(plain(promise(0.01, 1000, 2)), 1)),
+        ("counting", full(make::counting(promise(0.001, 100, 2)), 2)),
+        ("window", full(make::window(promise(0.01, 1000, 2), 14_000), 1)),
+        ("keyed window", full(make::keyed_window(promise(0.01, 30_000, 2), 14_000), 1)),
+    ] {
+        let chunks = in_small_chunks(&mut source, 9);
+        assert!(chunks.len() > 3 || name == "small table", "{name}: {}", chunks.len());
+        for is_reversed in [false, true] {
+            let mut half = from_header(&chunks[0].1, &ANY).unwrap();
+            let order = (1..chunks.len()).map(|at| if is_reversed { chunks.len() - at } else { at });
+            let mut left: Vec<usize> = order.collect();
+            loop {
+                let context = format!("{name}, {} of {} chunks left", left.len(), chunks.len());
+                assert_survives(&half, &context);
+                // As after a restart, the chunks come from a primary.
+                let mut again = rewritten(&half);
+                for at in &left {
+                    let (iterator, data) = &chunks[*at];
+                    let loaded = load_chunk(&mut again, *iterator, data, Trust::Sender, &ANY);
+                    assert_eq!(loaded, Ok(()), "{context}: {at}");
+                }
+                if !is_reversed {
+                    assert_same(&source, &again, &context);
+                }
+                if left.is_empty() {
+                    break;
+                }
+                assert_eq!(load(&mut half, &chunks[left.remove(0)]), Ok(()), "{context}");
+            }
+        }
+    }
+}
+
+/// The load of a filter ends while the filter is dumped. The dump then ends the load of the copy too.
+#[test]
+fn a_load_that_ends_during_a_dump_ends_in_the_copy() {
+    let mut source = table();
+    let chunks = in_small_chunks(&mut source, 9);
+    let (last, others) = chunks.split_last().unwrap();
+    let mut half = from_header(&others[0].1, &ANY).unwrap();
+    others[1..].iter().for_each(|chunk| load(&mut half, chunk).unwrap());
+    let dump = dumped(&mut half, 4);
+    let mut copy = from_header(&dump[0].1, &ANY).unwrap();
+    dump[1..].iter().for_each(|chunk| load(&mut copy, chunk).unwrap());
+    assert_same(&half, &copy, "half a filter");
+    load(&mut half, last).unwrap();
+    assert_same(&source, &half, "a whole filter");
+    let rest = chunk(&half, dump.last().unwrap().0).unwrap().unwrap();
+    assert_eq!(chunk(&half, rest.next_iterator), Ok(None));
+    load(&mut copy, &(rest.next_iterator, rest.data.into_owned())).unwrap();
+    assert!(!validated(copy).table().unwrap().is_loading());
 }

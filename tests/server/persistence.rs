@@ -2,7 +2,7 @@
 //! follows a primary or loads an append-only file has the same filters, or exits. It never replaces a lost filter with
 //! one of its own defaults.
 
-use crate::dump::load;
+use crate::dump::{chunks, load};
 use crate::foreign::restore;
 use crate::foreign::streams::{follow_stream, stream};
 use crate::harness::{Client, Launch, Site, Test, append_only_file, numbered, tests, wait_until};
@@ -13,6 +13,7 @@ pub(crate) const TESTS: &[Test] = tests![
     digests_of_different_filters_differ,
     large_filters_survive_an_append_only_file_of_commands,
     writes_during_a_rewrite_are_kept,
+    a_filter_without_its_last_chunks_survives_a_rewrite,
     a_truncated_snapshot_is_refused_with_a_log_line,
     snapshots_of_every_release_load,
     append_only_files_of_every_release_load,
@@ -93,6 +94,41 @@ fn writes_during_a_rewrite_are_kept(site: &Site) {
     let expected = digests(&mut client);
     let server = server.restart();
     assert_eq!(digests(&mut server.client()), expected);
+}
+
+/// A client may send the header of a dump and never the last chunk.
+fn a_filter_without_its_last_chunks_survives_a_rewrite(site: &Site) {
+    let server = append_only(site.launch(), "no").start();
+    let mut client = server.client();
+    for reserve in [
+        "BF.RESERVE {d}counting 0.01 100 COUNTING",
+        "BF.RESERVE {d}outgrown 0.01 100",
+        "BF.RESERVE {d}window 0.01 100 WINDOW 86400",
+        "BF.INSERT {d}table ITEMS first",
+    ] {
+        client.say(reserve);
+    }
+    let mut copies = Vec::new();
+    for name in ["counting", "outgrown", "window", "table"] {
+        let key = format!("{{d}}{name}");
+        client.many(&format!("BF.MADD {key}"), &numbered("item", 0..20_000));
+        let chunks = chunks(&mut client, &key);
+        for count in 1..=chunks.len() {
+            let copy = format!("{{d}}{name}-{count}");
+            for (iterator, data) in &chunks[..count] {
+                assert_eq!(load(&mut client, &copy, *iterator, data), "+OK", "{copy}");
+            }
+            client.say(&format!("BF.ADD {copy} new"));
+            copies.push(copy);
+        }
+    }
+    let state = |client: &mut Client| -> Vec<(String, i64)> {
+        copies.iter().map(|key| (client.digest(key), client.int(&format!("BF.CARD {key}")))).collect()
+    };
+    let expected = state(&mut client);
+    rewrite(&mut client);
+    let server = server.restart();
+    assert_eq!(state(&mut server.client()), expected);
 }
 
 fn a_truncated_snapshot_is_refused_with_a_log_line(site: &Site) {

@@ -55,10 +55,10 @@ impl Filter {
     }
 
     /// Begins the load of dump `id`, whose header created the filter. The dumped table, if any, had `used_slots` slots
-    /// in use.
+    /// in use. If the dumped table was being loaded itself, so is this one, and its load is the same.
     pub fn begin_loading(&mut self, id: DumpId, used_slots: u64) {
         self.dumps = Some(Box::new(Dumps { origin: Some(id), ..Dumps::default() }));
-        if let Some(table) = self.table_mut().filter(|_| used_slots > 0) {
+        if let Some(table) = self.table_mut().filter(|table| used_slots > 0 && !table.is_loading()) {
             table.begin_loading(used_slots);
         }
     }

@@ -1,0 +1,306 @@
+//! Segments that no honest client makes: all slots in use, void or saturated, the longest counts, every generation. What
+//! they cost afterwards is bounded by their bytes, whatever is done with them.
+
+use everbloom::bloom::prefetch::NoPrefetch;
+use everbloom::bloom::table::{
+    Addition, DumpedSegment, EntryKind, LoadError, Table, TableCounts, UnionError,
+};
+use everbloom::bloom::work::{self, Work};
+use everbloom::bloom::{AddError, Room};
+
+use super::{add_kind, addition, any, hash, of_kind};
+use crate::fuzzed::fuzz::forge::{FILLINGS, Filling, TableForm, full_segment, most_slots};
+use crate::support::work::assert_work;
+
+const KINDS: [EntryKind; 3] = [EntryKind::Plain, EntryKind::Counted, EntryKind::Timed];
+/// The generation of the forged tables.
+const NOW: u64 = 100;
+/// The honest adds after a forgery.
+const ADDS: u64 = 10_000;
+/// The most slots that one add reads and writes: it may compact one segment, split another and enlarge a third.
+const ADD_SLOTS_MAX: u64 = 60_000;
+
+/// A table of forged segments, and their bytes.
+struct Forged {
+    table: Table,
+    bytes: u64,
+    context: String,
+}
+
+fn now_of(kind: EntryKind) -> u64 {
+    if kind == EntryKind::Timed { NOW } else { 0 }
+}
+
+fn words(bytes: &[u8]) -> Box<[u64]> {
+    bytes.chunks(8).map(|word| u64::from_le_bytes(word.try_into().unwrap())).collect()
+}
+
+/// Returns a table of this size whose segments have at most `most` used slots each; `None` if entries of this kind cannot
+/// be filled so.
+fn forged(kind: EntryKind, filling: Filling, blocks_log: u32, segments: usize, most: usize) -> Option<Forged> {
+    let empty = of_kind(kind, 0.01, 50);
+    let counts = TableCounts { blocks_log, segments, ..empty.counts() };
+    let blank = Table::try_of_counts(kind, counts, 0, &any()).unwrap();
+    let form = TableForm::of_table(&blank);
+    let mut made = Vec::new();
+    for number in 0..segments {
+        let depth = blank.segment_depth(number);
+        let (bytes, used) = full_segment(&form, depth, blocks_log, filling, most, now_of(kind));
+        made.push((number, bytes, used));
+    }
+    let used = made.iter().map(|(.., used)| *used as u64).sum::<u64>();
+    let bytes = made.iter().map(|(_, bytes, _)| bytes.len() as u64).sum::<u64>();
+    let counts = TableCounts { items: if kind == EntryKind::Timed { 0 } else { used }, ..counts };
+    let mut table = Table::try_of_counts(kind, counts, used, &any()).unwrap();
+    for (number, bytes, _) in made.into_iter().filter(|(_, bytes, _)| !bytes.is_empty()) {
+        table.set_segment(number, words(&bytes), now_of(kind)).ok()?;
+    }
+    if table.used_slots() != used || used == 0 {
+        return None;
+    }
+    let context = format!("{kind:?}, {filling:?}, {segments} segments of 2^{blocks_log} blocks, {most} slots");
+    assert_eq!(table.internal_validate(), Ok(()), "{context}");
+    Some(Forged { table, bytes, context })
+}
+
+/// Calls `check` with forged tables of every filling and of sizes around each threshold.
+fn for_each_forged(mut check: impl FnMut(Forged)) {
+    let mut made = [0u32; 3];
+    for (index, kind) in KINDS.into_iter().enumerate() {
+        for filling in FILLINGS {
+            for (blocks_log, segments) in [(0, 1), (1, 1), (3, 1), (6, 1), (6, 2), (6, 5)] {
+                let most = most_slots(blocks_log);
+                // A table of one block grows when it is full, larger ones at 1.4 to 1.6 slots per bucket.
+                let growth = if blocks_log == 0 { most } else { (64 << blocks_log) * 7 / 5 };
+                for most in [1, growth - 1, growth, growth + 1, most - 1, most] {
+                    if let Some(forged) = forged(kind, filling, blocks_log, segments, most) {
+                        made[index] += 1;
+                        check(forged);
+                    }
+                }
+            }
+        }
+    }
+    assert!(made.iter().all(|made| *made > 100), "{made:?}");
+}
+
+/// Runs an operation. Returns its outcome and its work.
+fn measured<R>(run: impl FnOnce() -> R) -> (R, Work) {
+    _ = work::take();
+    let outcome = run();
+    (outcome, work::take())
+}
+
+/// Adds honest items. Asserts what they cost each and together, after a payload of `bytes` bytes.
+fn add_honest_items(table: &mut Table, bytes: u64, context: &str) {
+    let (kind, mut added) = (table.kind(), 0);
+    for item in 0..ADDS {
+        let addition = Addition { hash: hash(item), ..addition(now_of(kind)) };
+        let (outcome, work) = measured(|| table.add(addition, &any(), NoPrefetch));
+        match outcome {
+            Ok(_) => added += 1,
+            Err(error) => assert_eq!((error, kind), (AddError::TooOften, EntryKind::Counted), "{context}"),
+        }
+        assert!(work.slots < ADD_SLOTS_MAX, "{work:?}, item {item}: {context}");
+    }
+    let most = 4 * bytes + (64 << 10) + 64 * ADDS;
+    assert!(table.size_bytes() <= most, "{} bytes, at most {most}: {context}", table.size_bytes());
+    assert_eq!(table.internal_validate(), Ok(()), "{context}");
+    let found = (0..ADDS).filter(|item| table.contains(hash(*item), now_of(kind), NoPrefetch)).count();
+    assert!(found as u64 >= added, "{context}");
+}
+
+#[test]
+fn honest_adds_after_a_forgery_cost_no_more_than_its_bytes() {
+    for_each_forged(|Forged { mut table, bytes, context }| add_honest_items(&mut table, bytes, &context));
+}
+
+#[test]
+fn forged_entries_are_removed_and_expire_within_their_bytes() {
+    for_each_forged(|Forged { mut table, bytes, context }| {
+        let kind = table.kind();
+        let (_, work) = measured(|| {
+            for item in 0..100 {
+                match kind {
+                    EntryKind::Plain => {}
+                    EntryKind::Counted => table.remove_each(&[hash(item)], NoPrefetch, |removed| removed.is_ok()),
+                    EntryKind::Timed => {
+                        let addition = Addition { hash: hash(item), ..addition(NOW + 15 + item / 10) };
+                        table.add(addition, &any(), NoPrefetch).unwrap();
+                    }
+                }
+            }
+        });
+        assert_work(work, 100 * (bytes + table.size_bytes()) / 4, &context);
+        assert_eq!(table.internal_validate(), Ok(()), "{context}");
+        if kind == EntryKind::Timed {
+            assert!(table.items(NOW + 24) <= 100, "{context}");
+        }
+    });
+}
+
+#[test]
+fn forged_segments_are_copied_saved_and_dumped_within_their_bytes() {
+    for_each_forged(|Forged { table, bytes, context }| {
+        let (copy, work) = measured(|| table.try_clone().unwrap());
+        assert_work(work, bytes + copy.size_bytes(), &context);
+        assert!(copy.segments().eq(table.segments()), "{context}");
+        let mut loaded = Table::try_of_counts(table.kind(), table.counts(), table.used_slots(), &any()).unwrap();
+        loaded.begin_loading(table.used_slots());
+        let ((), work) = measured(|| {
+            let mut position = 0;
+            while let Some((segment, next)) = table.segment_at(position).unwrap() {
+                position = next;
+                loaded.add_segments(vec![segment], u64::MAX, &any()).unwrap();
+            }
+            loaded.end_loading();
+        });
+        assert_work(work, 2 * bytes + loaded.size_bytes(), &context);
+        assert!(loaded.counts() == table.counts() && loaded.segments().eq(table.segments()), "{context}");
+    });
+}
+
+/// Forty forged sources and one honest one are merged into an honest table, and the honest table into a forged one.
+#[test]
+fn unions_with_forged_tables_cost_no_more_than_their_bytes() {
+    let honest = KINDS.map(|kind| {
+        let mut table = of_kind(kind, 0.01, 50);
+        (0..30_000).for_each(|item| _ = add_kind(&mut table, item, now_of(kind)));
+        table
+    });
+    for_each_forged(|Forged { table, bytes, context }| {
+        let honest = &honest[table.kind() as usize];
+        let many = [vec![&table; 40], vec![honest]].concat();
+        for (first, others) in [(honest, many), (&table, vec![honest])] {
+            let unite = || {
+                let accept = |_| Ok::<(), UnionError>(());
+                first.union_with(&others, now_of(table.kind()), &any(), accept)
+            };
+            let (united, work) = measured(unite);
+            let sources = others.len() as u64 * bytes + 2 * honest.size_bytes();
+            let result = match united {
+                Ok(united) => united,
+                Err(error) => {
+                    assert_eq!((error, table.kind()), (UnionError::TooOften, EntryKind::Counted), "{context}");
+                    None
+                }
+            };
+            let result_bytes = result.as_ref().map_or(0, Table::size_bytes);
+            assert_work(work, sources + result_bytes, &context);
+            assert!(result_bytes <= 8 * sources + (64 << 10), "{result_bytes} of {sources}: {context}");
+            if let Some(result) = result {
+                assert_eq!(result.internal_validate(), Ok(()), "{context}");
+                let is_found = |item| result.contains(hash(item), now_of(table.kind()), NoPrefetch);
+                assert!((0..30_000).all(is_found), "{context}");
+            }
+        }
+    });
+}
+
+/// Loads each forged segment into honest tables of other sizes, as a segment of a smaller and of a larger table, several
+/// times, and asserts what one more honest segment costs afterwards.
+#[test]
+fn loads_of_forged_segments_cost_no_more_than_their_bytes() {
+    for kind in KINDS {
+        for honest_items in [0, 50, 3_000, 60_000] {
+            let mut honest = of_kind(kind, 0.01, 50);
+            (0..honest_items).for_each(|item| _ = add_kind(&mut honest, item, now_of(kind)));
+            for filling in FILLINGS {
+                for (depth, blocks_log) in [(0, 0), (0, 3), (0, 6), (1, 6), (6, 6), (22, 6)] {
+                    let form = TableForm::of_table(&honest);
+                    let most = most_slots(blocks_log);
+                    let (bytes, _) = full_segment(&form, depth, blocks_log, filling, most, now_of(kind));
+                    let mut table = honest.try_clone().unwrap();
+                    let mut sent = 0;
+                    for number in [0, 1, 5].map(|number| number & ((1 << depth) - 1)) {
+                        let context = format!("{kind:?}, {honest_items}, {filling:?}, {number}, {depth}, {blocks_log}");
+                        let stamp = now_of(kind);
+                        let segment = DumpedSegment { number, depth, blocks_log, stamp, words: words(&bytes) };
+                        let before = (table.counts(), table.size_bytes());
+                        let (outcome, work) =
+                            measured(|| table.add_segments(vec![segment], u64::MAX, &any()));
+                        sent += bytes.len() as u64;
+                        assert_work(work, sent + before.1 + table.size_bytes(), &context);
+                        assert_eq!(table.internal_validate(), Ok(()), "{context}");
+                        match outcome {
+                            Ok(()) => {}
+                            Err(LoadError::Invalid(_)) => {
+                                assert_eq!((table.counts(), table.size_bytes()), before, "{context}");
+                            }
+                            Err(error) => panic!("{error}: {context}"),
+                        }
+                        let most = 4 * sent + 2 * honest.size_bytes() + (64 << 10);
+                        assert!(table.size_bytes() <= most, "{} above {most}: {context}", table.size_bytes());
+                    }
+                    let context = format!("{kind:?}, {honest_items}, {filling:?}, {depth}, {blocks_log}, adds");
+                    add_honest_items(&mut table, sent + honest.size_bytes(), &context);
+                }
+            }
+        }
+    }
+}
+
+/// A header names millions of segments, and each chunk has one entry of a high segment. Nothing else is loaded.
+#[test]
+fn a_table_of_which_almost_nothing_is_loaded_takes_little_memory() {
+    for kind in KINDS {
+        for chunks in [0usize, 1, 4, 200] {
+            let used = 1u64 << 30;
+            let counts = TableCounts { segments: 1 << 22, blocks_log: 6, ..of_kind(kind, 0.01, 50).counts() };
+            let (table, work) = measured(|| {
+                let mut table = Table::try_of_counts(kind, counts, used, &any()).unwrap();
+                table.begin_loading(used);
+                table
+            });
+            let mut table = table;
+            assert_work(work, 120, "header");
+            let form = TableForm::of_table(&table);
+            let (bytes, _) = full_segment(&form, 22, 6, Filling::Long, 1, now_of(kind));
+            let mut sent = 120;
+            for chunk in 0..chunks {
+                let number = chunk * 0x1_2345 & ((1 << 22) - 1);
+                let segment =
+                    DumpedSegment { number, depth: 22, blocks_log: 6, stamp: now_of(kind), words: words(&bytes) };
+                let (loaded, work) = measured(|| table.add_segments(vec![segment], u64::MAX, &any()));
+                loaded.unwrap();
+                sent += bytes.len() as u64;
+                assert_work(work, bytes.len() as u64, "chunk");
+            }
+            add_honest_items(&mut table, sent, &format!("{kind:?}, {chunks} chunks"));
+            // The rest of the dump may come later, and a load that never ends may be saved.
+            let saved = Table::try_of_counts(kind, table.counts(), table.used_slots(), &any());
+            assert!(saved.is_ok(), "{kind:?}, {chunks} chunks");
+            table.end_loading();
+            add_honest_items(&mut table, sent, &format!("{kind:?}, {chunks} chunks, after the load"));
+        }
+    }
+}
+
+/// A dense segment of a table of which nothing else is loaded does not fit a smaller table.
+#[test]
+fn new_items_are_refused_while_a_dense_part_of_a_large_table_is_loaded() {
+    for kind in KINDS {
+        let counts = TableCounts { segments: 1 << 22, blocks_log: 6, ..of_kind(kind, 0.01, 50).counts() };
+        let mut table = Table::try_of_counts(kind, counts, 1 << 30, &any()).unwrap();
+        table.begin_loading(1 << 30);
+        let form = TableForm::of_table(&table);
+        let (bytes, _) = full_segment(&form, 22, 6, Filling::Long, 6000, now_of(kind));
+        let segment =
+            DumpedSegment { number: 77, depth: 22, blocks_log: 6, stamp: now_of(kind), words: words(&bytes) };
+        table.add_segments(vec![segment.clone()], u64::MAX, &any()).unwrap();
+        let mut refused = 0;
+        for item in 0..ADDS {
+            let addition = Addition { hash: hash(item), ..addition(now_of(kind)) };
+            let room = any();
+            let (outcome, work) = measured(|| table.add(addition, &room, NoPrefetch));
+            assert!(work.slots < ADD_SLOTS_MAX, "{work:?}");
+            refused += u64::from(matches!(outcome, Err(AddError::CannotGrow(_))));
+        }
+        assert!((9_000..ADDS).contains(&refused), "{refused}");
+        let most = 4 * bytes.len() as u64 + (64 << 10) + 64 * ADDS;
+        assert!(table.size_bytes() <= most, "{} above {most}", table.size_bytes());
+        table.end_loading();
+        let addition = Addition { hash: hash(ADDS), ..addition(now_of(kind)) };
+        assert!(table.add(addition, &Room::new(&u64::MAX), NoPrefetch).is_err(), "the load has not ended");
+    }
+}
