@@ -177,9 +177,9 @@ impl BloomFilter {
         self.0.items()
     }
 
-    /// Returns the capacity. Layers count with their capacity, and a table beside layers counts with its items. Without
-    /// layers, the capacity is the reserved number of items. If nobody reserved the filter, it is the default or the
-    /// number of items, whichever is larger. O(layers).
+    /// Returns the capacity: the reserved number of items, or the default if nobody reserved the filter. If the filter
+    /// has more items, it has a table, whose capacity is the number of items at which its current doubling ends. Then
+    /// the capacity is that of the table and of the layers, if there are any. O(layers).
     #[must_use]
     pub fn capacity_items(&self) -> u64 {
         self.0.capacity_items()

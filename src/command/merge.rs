@@ -95,7 +95,7 @@ impl<'a> MergeRequest<'a> {
         let memory = keyspace.memory();
         let created = match open.slot().present()? {
             Some(into) => {
-                let (items_before, capacity_before_items) = (into.items(), into.capacity_items());
+                let (items_before, capacity_before_items) = (into.items(), into.counted_capacity_items());
                 if !into.merge(&sources, is_forced, keyspace, memory).map_err(refusal)? {
                     return Ok(Effects::default());
                 }

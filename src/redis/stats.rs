@@ -95,7 +95,7 @@ impl CountedFilter {
                 | low_bits(layers, LAYERS_BITS) << BYTES_BITS
                 | kind << (BYTES_BITS + LAYERS_BITS),
         };
-        let amounts = [1, counted.bytes(), layers, filter.counted_items(), filter.capacity_items()];
+        let amounts = [1, counted.bytes(), layers, filter.counted_items(), filter.counted_capacity_items()];
         counted.totals().iter().zip(amounts).for_each(|(total, amount)| total.add(amount));
         counted
     }

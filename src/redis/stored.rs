@@ -69,7 +69,7 @@ impl Stored {
     /// O(layers).
     #[cold]
     fn count_bytes(&mut self) {
-        self.counted.recount(&self.filter, self.filter.counted_items(), self.filter.capacity_items());
+        self.counted.recount(&self.filter, self.filter.counted_items(), self.filter.counted_capacity_items());
     }
 
     /// Updates the totals after a command has merged other filters into this one. Before, this filter had
@@ -98,7 +98,7 @@ impl BlockVisitor for AllocatedBytes {
 
 impl Drop for Stored {
     fn drop(&mut self) {
-        self.counted.uncount(self.filter.counted_items(), self.filter.capacity_items());
+        self.counted.uncount(self.filter.counted_items(), self.filter.counted_capacity_items());
     }
 }
 

@@ -7,8 +7,8 @@ use everbloom::bloom::prefetch::NoPrefetch;
 use everbloom::bloom::{Added, Filter, Growth, UnknownMemory};
 
 use crate::support::make::{
-    ANY, START_MS, add, client, contains, counting, keyed, plain, promise, redisbloom, saturating, set_time,
-    unreserved, valkey, window,
+    ANY, START_MS, add, client, contains, counting, keyed, plain, promise, redisbloom, remove, saturating,
+    set_time, unreserved, valkey, window,
 };
 
 fn item(number: u64) -> [u8; 8] {
@@ -209,4 +209,134 @@ fn the_stats_of_layers_merged_bit_by_bit_give_their_items_and_error_rate() {
             assert_rate(&format!("{items} items for {capacity}"), &into);
         }
     }
+}
+
+/// Returns the items of a filter that count towards its capacity, divided by the capacity. Asserts that they are not
+/// more.
+fn used(filter: &Filter, context: &str) -> f64 {
+    let (items, capacity) = (filter.distinct_items(), filter.capacity_items());
+    assert!(items <= capacity, "{context}: {items} of {capacity}");
+    items as f64 / capacity as f64
+}
+
+/// A table doubles again and again. Its capacity is the number of items at which the current doubling ends.
+#[test]
+fn the_capacity_of_a_table_follows_its_doublings() {
+    const ITEMS: u64 = 10_000_000;
+    let new = promise(0.01, 100, 2);
+    for (name, mut filter, most_items) in [
+        ("unreserved", plain(unreserved(0.01, 100, 2)), ITEMS),
+        ("50 %", plain(unreserved(0.5, 100, 2)), ITEMS / 20),
+        ("unreserved counting", counting(unreserved(0.01, 100, 2)), ITEMS / 20),
+        ("counting", counting(new), ITEMS / 20),
+        ("keyed", keyed(unreserved(1e-9, 100, 2)), ITEMS / 20),
+    ] {
+        assert_eq!(filter.capacity_items(), 100, "{name}");
+        let (mut capacities, mut before, mut next) = (vec![100], 0.0, 1);
+        for number in 0..most_items {
+            let _ = add(&mut filter, &item(number)).unwrap();
+            if number < 1000 || number == next {
+                next = number + number / 200 + 1;
+                let context = format!("{name}, {number} items");
+                let (used, capacity) = (used(&filter, &context), filter.capacity_items());
+                let items = filter.distinct_items();
+                let last = *capacities.last().unwrap();
+                // Copies of void entries, which a table of many short remainders has, are no items.
+                if capacity.abs_diff(last) > last / 10 {
+                    assert!(before > 0.95, "{context}: {before} of {last}");
+                    assert!(capacity > last && used > 0.46, "{context}: {used} of {capacity}");
+                    capacities.push(capacity);
+                }
+                assert!(items <= 100 || used > 0.46, "{context}: {used}");
+                before = used;
+            }
+        }
+        let doublings = (filter.distinct_items() as f64 / 112.0).log2().ceil() as usize;
+        assert_eq!(capacities.len(), doublings + 2, "{name}: {capacities:?}");
+        assert_eq!(capacities[1..6], [112, 179, 358, 716, 1433], "{name}");
+    }
+}
+
+#[test]
+fn the_capacity_of_an_outgrown_filter_includes_its_layers() {
+    for reserved in [1, 100, 5000, 200_000] {
+        for (name, mut filter) in [
+            ("own", plain(promise(0.001, reserved, 2))),
+            ("keyed", keyed(promise(0.001, reserved, 2))),
+            ("counting", counting(promise(0.001, reserved, 2))),
+        ] {
+            assert_eq!(filter.capacity_items(), reserved);
+            for number in 0..reserved * 4 {
+                let _ = add(&mut filter, &item(number)).unwrap();
+                let (items, context) = (filter.distinct_items(), format!("{name}, {number} of {reserved}"));
+                let used = used(&filter, &context);
+                if items <= reserved {
+                    assert_eq!(filter.capacity_items(), reserved, "{context}");
+                } else {
+                    assert!(
+                        filter.capacity_items() > reserved && used > 0.46 || items < 112,
+                        "{context}: {used}"
+                    );
+                }
+            }
+            let used = used(&filter, name);
+            assert!(used < 0.999 || reserved == 1, "{name}, {reserved}: {used}");
+        }
+        // Only as many items as are reserved fit. An added item that was found before may count twice.
+        for mut filter in [fixed(0.001, reserved), counting(promise(0.001, reserved, 0))] {
+            for number in 0..reserved * 2 {
+                let _ = add(&mut filter, &item(number));
+            }
+            let items = filter.distinct_items();
+            assert_eq!(filter.capacity_items(), reserved);
+            assert!(items >= reserved && items <= reserved + reserved / 500, "{items} of {reserved}");
+        }
+    }
+}
+
+/// An item that is added again takes no capacity. Removals halve the capacity again.
+#[test]
+fn the_capacity_of_a_counting_filter_follows_its_distinct_items_down() {
+    let mut filter = counting(unreserved(0.001, 100, 2));
+    let items = 100_000;
+    for round in 0..2 {
+        for number in 0..items {
+            let _ = add(&mut filter, &item(number)).unwrap();
+        }
+        let used = used(&filter, "all items");
+        assert!(used > if round == 0 { 0.46 } else { 0.25 }, "round {round}: {used}");
+    }
+    for number in 0..items {
+        assert_eq!(remove(&mut filter, &item(number)), Ok(true));
+    }
+    let full = filter.capacity_items();
+    let mut capacities = Vec::new();
+    for number in 0..items - 200 {
+        assert_eq!(remove(&mut filter, &item(number)), Ok(true));
+        let left = filter.distinct_items();
+        let used = used(&filter, &format!("{left} left"));
+        assert!(used > 0.3, "{left} left: {used}");
+        let capacity = filter.capacity_items();
+        if capacities.last().is_none_or(|last| capacity < last / 4 * 3) {
+            capacities.push(capacity);
+        }
+    }
+    assert!(capacities[0] <= full && capacities.len() > 7, "{full}, {capacities:?}");
+    (items - 200..items).for_each(|number| assert_eq!(remove(&mut filter, &item(number)), Ok(true)));
+    assert_eq!((filter.capacity_items(), filter.items()), (100, 0));
+}
+
+/// The capacity of a window is the reserved one. If more items are live, it is their number.
+#[test]
+fn the_capacity_of_a_window_is_the_reserved_one() {
+    let mut filter = window(promise(0.01, 1000, 2), 14_000);
+    for number in 0..20_000 {
+        set_time(&mut filter, START_MS);
+        add(&mut filter, &item(number)).unwrap();
+        assert_eq!(filter.capacity_items(), filter.items().max(1000));
+    }
+    // The totals of INFO do not change with the time.
+    assert_eq!((filter.counted_items(), filter.counted_capacity_items()), (0, 1000));
+    set_time(&mut filter, START_MS + 15_000);
+    assert_eq!((filter.capacity_items(), filter.items(), filter.counted_capacity_items()), (1000, 0, 1000));
 }

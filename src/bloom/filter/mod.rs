@@ -286,22 +286,33 @@ impl Filter {
         self.layers().iter().fold(of_table, |sum, layer| sum.saturating_add(layer.counts().items))
     }
 
-    /// Returns the capacity. For a filter with layers it is their capacity and the number of items in the table. For a
-    /// filter without layers it is the promised capacity; if nobody reserved the filter, at least its number of items.
-    /// O(layers).
+    /// Returns the capacity: at least [`distinct_items`](Self::distinct_items) if the filter grows. For a filter with
+    /// layers it is the sum of their capacities and of that of the table. For a filter without layers it is the promised
+    /// capacity, or that of the table if there are more items. For a window it is the promised capacity, or the number of
+    /// live items if that is larger. O(layers).
     #[must_use]
     pub fn capacity_items(&self) -> u64 {
+        let live_items = if self.window().is_some() { self.items() } else { 0 };
+        self.counted_capacity_items().max(live_items)
+    }
+
+    /// Returns the capacity if only commands change it; the promised one for a window, whose items expire without a
+    /// command. O(layers).
+    #[must_use]
+    pub fn counted_capacity_items(&self) -> u64 {
         self.counts_since(0).capacity_items
     }
 
     /// Returns the part of the capacity that the table adds. O(1).
+    #[inline(always)]
     fn table_capacity_items(&self, table: &Table) -> u64 {
         match self.policy.promise() {
-            Some(promise) if self.layers().is_empty() && self.growth().is_unreserved() => {
-                promise.capacity_items.max(table.distinct_items(self.now()))
+            Some(promise) if self.layers().is_empty() => {
+                let may_outgrow = self.window().is_none() && !promise.growth.is_fixed_size();
+                let is_outgrown = may_outgrow && table.distinct_items(0) > promise.capacity_items;
+                if is_outgrown { table.capacity_items() } else { promise.capacity_items }
             }
-            Some(promise) if self.layers().is_empty() => promise.capacity_items,
-            _ => table.distinct_items(self.now()),
+            _ => table.capacity_items(),
         }
     }
 

@@ -191,6 +191,16 @@ impl TableSize {
         }
     }
 
+    /// Returns the number of slots in use above which the table has ended its current doubling.
+    #[inline(always)]
+    pub(super) fn slots_before_doubling(self) -> u64 {
+        if self.segments == 1 {
+            return self.slots_before_growth();
+        }
+        // This is `slots_before_growth` of the largest size of the round of splits.
+        8u64.wrapping_shl(depth(self.segments)).wrapping_sub(1).wrapping_mul(SEGMENT_BUCKETS) / 5
+    }
+
     /// Returns how many low bits of the hash choose segment `number`.
     pub(super) fn depth_of(self, number: usize) -> u32 {
         depth_of(self.segments, number)

@@ -1,15 +1,18 @@
 //! The table: its segments, the counts of its items, and the sums over its entries.
 
 use super::directory::Directory;
-use super::entry::EntryKind;
+use super::entry::{EntryKind, visit_entries};
 use super::schedule::Schedule;
 use super::segment::Segment;
 use super::size::{BUCKET_BITS, TableSize, depth_of};
-use super::totals::{EntrySums, History, ItemCounts, Leftovers, Loading, TableCounts};
-use crate::bloom::generation::Generation;
+use super::totals::{EntrySums, History, ItemCounts, Leftovers, Loading, TableCounts, weight};
+use crate::bloom::generation::{Generation, is_live};
 use crate::bloom::hash::ItemHash;
 use crate::bloom::memory::{BlockMover, BlockVisitor, OutOfMemory};
 use crate::bloom::words::low_bits;
+
+/// The number of segments of which the entries are read to estimate which share of them is live.
+const RATED_SEGMENTS: usize = 8;
 
 /// The parameters of a table.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -156,6 +159,20 @@ impl Table {
         if let ItemCounts::Counted { entries, .. } = self.counts { entries } else { self.items(now) }
     }
 
+    /// Returns the number of items at which the current doubling of the table ends, if all further items are new. Each
+    /// item counts once. Of timed entries, all count. O(1).
+    #[must_use]
+    #[inline(always)]
+    pub fn capacity_items(&self) -> u64 {
+        let used = self.used_slots();
+        let items = match &self.counts {
+            ItemCounts::Plain { items, .. } => *items,
+            ItemCounts::Counted { entries, .. } => *entries,
+            ItemCounts::Timed { .. } => used,
+        };
+        items.saturating_add(self.size().slots_before_doubling().saturating_sub(used))
+    }
+
     /// Returns how many items were added in each generation, if entries are timed.
     #[must_use]
     pub fn history(&self) -> Option<&History> {
@@ -212,14 +229,36 @@ impl Table {
     }
 
     /// Returns an upper bound of the error rate at `now`: the sum of the weights of all entries. If entries are timed,
-    /// the sum is multiplied by the share of entries that are live.
+    /// the sum is multiplied by the share of the live ones. This share is estimated from [`RATED_SEGMENTS`] segments of a
+    /// larger table, and three standard deviations are added. O(1), but O(slots of these segments) for timed entries.
     #[must_use]
     pub fn error_rate(&self, now: Generation) -> f64 {
-        let live = match (&self.counts, self.used_slots()) {
-            (ItemCounts::Timed { history, .. }, used @ 1..) => history.live_items(now) as f64 / used as f64,
-            _ => 1.0,
-        };
-        (EntrySums::error_rate(self.weight()) * live.min(1.0)).min(1.0)
+        let live = if self.kind() == EntryKind::Timed { self.live_share(now) } else { 1.0 };
+        (EntrySums::error_rate(self.weight()) * live).min(1.0)
+    }
+
+    /// Returns an upper bound of the share of the error rate that entries have which are live at `now`.
+    fn live_share(&self, now: Generation) -> f64 {
+        if self.items(now) == 0 && !self.is_loading() {
+            return 0.0;
+        }
+        let (size, step) = (self.size(), self.segment_count().div_ceil(RATED_SEGMENTS));
+        let (mut live, mut all, mut entries) = (0u128, 0u128, 0.0);
+        for number in (0..size.segments).step_by(step) {
+            let segment = self.directory.get(number);
+            for block in 0..segment.blocks() {
+                visit_entries(EntryKind::Timed, segment, block, |_, entry| {
+                    let weight = weight(size.address_bits(number), entry.value);
+                    all = all.wrapping_add(weight);
+                    live = live.wrapping_add(if is_live(entry.number, now) { weight } else { 0 });
+                    entries += 1.0;
+                });
+            }
+        }
+        let share = live as f64 / all.max(1) as f64;
+        let error = if step > 1 { 3.0 * (share / entries).sqrt() + 3.0 / entries } else { 0.0 };
+        // Without entries in these segments, nothing is known.
+        if entries > 0.0 { (share + error).min(1.0) } else { 1.0 }
     }
 
     /// Returns an upper bound of the error rate that the table can reach while it grows to 10^12 items.

@@ -74,7 +74,7 @@ fn an_imported_filter_grows_by_a_table_of_its_error_rate() {
         ("BF.INFO k FILTERS", "*1 :2"),
         ("BF.INFO k EXPANSION", "*1 :7"),
         ("BF.INFO k TABLE-ITEMS", "*1 :14"),
-        ("BF.INFO k CAPACITY", "*1 :16"),
+        ("BF.INFO k CAPACITY", "*1 :114"),
     ];
     assert_dialogue(&mut server, &dialogue);
     let debug = server.run("BF.DEBUG k");

@@ -307,3 +307,50 @@ fn commands_that_store_nothing_change_nothing() {
     assert_eq!(add(&mut full, "x", 10), 10);
     assert!(full.digested("k") == before && full.replicated.len() == 1);
 }
+
+/// Asserts that the error rate in BF.STATS is the measured one, at several times without adds.
+fn assert_current_rate(server: &mut Server) {
+    const ABSENT: u64 = 50_000;
+    let start_ms = server.now_ms;
+    for later_ms in [0, 2_000, 5_000, 10_000, 13_000, 14_000, 15_000, 16_000, 100_000] {
+        server.now_ms = start_ms + later_ms;
+        let measured = found(server, "absent", ABSENT) as f64 / ABSENT as f64;
+        let now = server.number("k", "ERROR-RATE-NOW");
+        let deviation = (now.max(1.0 / ABSENT as f64) / ABSENT as f64).sqrt();
+        let context = format!("{now} after {later_ms} ms, {measured} measured");
+        assert!(now >= measured - 5.0 * deviation, "{context}");
+        // Several entries of a bucket can match the same item.
+        assert!(now * (1.0 - 4.0 * now).max(0.5) <= measured + 5.0 * deviation, "{context}");
+    }
+    server.now_ms = start_ms;
+}
+
+/// The items of the older history are more than the live ones, and have longer remainders because the filter has grown.
+#[test]
+fn the_current_rate_after_a_loaded_history_is_the_measured_one() {
+    let mut server = server();
+    server.must("BF.RESERVE k 0.01 1000 WINDOW 14");
+    add(&mut server, "live", 1000);
+    let insert = format!("BF.INSERT k NOCREATE AT {} ITEMS", server.now_ms - 12_000);
+    assert!(!server.batches(&insert, "older-", 0..100_000).contains("-ERR"));
+    assert_current_rate(&mut server);
+}
+
+/// The entries of the sources have fewer bits of the hash than those of the destination.
+#[test]
+fn the_current_rate_after_a_merge_is_the_measured_one() {
+    for (dest, source) in [("0.001 40000", "0.3 300"), ("0.001 500", "0.05 3000"), ("0.01 100", "0.01 100")] {
+        let mut server = server();
+        server.must(&format!("BF.RESERVE k {dest} WINDOW 14"));
+        server.must(&format!("BF.RESERVE source {source} WINDOW 14"));
+        server.add("k", "", 0..20_000);
+        server.now_ms += 3_000;
+        server.add("source", "", 19_000..21_000);
+        server.now_ms += 2_000;
+        server.must("BF.MERGE k source FORCE");
+        assert_current_rate(&mut server);
+        server.now_ms += 2_000;
+        server.add("k", "", 20_000..50_000);
+        assert_current_rate(&mut server);
+    }
+}

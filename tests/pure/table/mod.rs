@@ -3,6 +3,7 @@
 
 mod crafted;
 mod entries;
+mod live_rates;
 mod rates;
 mod replicas;
 mod segments;

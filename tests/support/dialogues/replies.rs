@@ -100,7 +100,7 @@ pub(crate) const OPTIONS: Dialogue = &[
     ("BF.RESERVE largest 0.01 2 EXPANSION 32768", "+OK"),
     ("BF.MADD largest a b c", "*3 #t #t #t"),
     // EXPANSION does not decide how the filter grows.
-    ("BF.INFO largest CAPACITY", "*1 :3"),
+    ("BF.INFO largest CAPACITY", "*1 :114"),
     ("BF.INFO largest FILTERS", "*1 :2"),
 ];
 
@@ -112,11 +112,11 @@ pub(crate) const TABLES: Dialogue = &[
     ("BF.INFO k EXPANSION", "*1 :2"),
     ("BF.INFO k ADVICE", "*1 _"),
     ("BF.INSERT l UNRESERVED CAPACITY 3 ERROR 0.0001 ITEMS a b c d e", "*5 #t #t #t #t #t"),
-    ("BF.INFO l CAPACITY", "*1 :5"),
+    ("BF.INFO l CAPACITY", "*1 :112"),
     ("BF.INFO l FILTERS", "*1 :1"),
     ("BF.RESERVE r 0.0001 2 EXPANSION 7", "+OK"),
     ("BF.MADD r a b c d a", "*5 #t #t #t #t #f"),
-    ("BF.INFO r CAPACITY", "*1 :4"),
+    ("BF.INFO r CAPACITY", "*1 :114"),
     ("BF.INFO r FILTERS", "*1 :2"),
     ("BF.INFO r EXPANSION", "*1 :7"),
     ("BF.MEXISTS r a b c d e", "*5 #t #t #t #t #f"),
@@ -126,7 +126,7 @@ pub(crate) const TABLES: Dialogue = &[
 /// A window takes more items than its capacity, unless it is fixed.
 pub(crate) const WINDOWS: Dialogue = &[
     ("BF.INSERT w CAPACITY 3 ERROR 0.0001 WINDOW 3600 EXPANSION 7 ITEMS a b c d e a", "*6 #t #t #t #t #t #f"),
-    ("BF.INFO w CAPACITY", "*1 :3"),
+    ("BF.INFO w CAPACITY", "*1 :5"),
     ("BF.INFO w FILTERS", "*1 :1"),
     ("BF.INFO w EXPANSION", "*1 :7"),
     ("BF.INFO w WINDOW", "*1 :3600000"),
@@ -187,11 +187,12 @@ pub(crate) const DISTINCT_ITEMS: Dialogue = &[
 pub(crate) const EMPTIED: Dialogue = &[
     ("BF.INSERT k CAPACITY 2 EXPANSION 3 ERROR 0.001 COUNTING ITEMS a b c d e", "*5 #t #t #t #t #t"),
     // A counting filter is a table, however many items it has.
-    ("BF.INFO k CAPACITY", "*1 :2"),
+    ("BF.INFO k CAPACITY", "*1 :112"),
     ("BF.INFO k FILTERS", "*1 :1"),
     ("BF.INFO k EXPANSION", "*1 :3"),
     ("BF.DEL k a b c", "*3 #t #t #t"),
     ("BF.CARD k", ":2"),
+    ("BF.INFO k CAPACITY", "*1 :2"),
     ("BF.DEL k d e", "*2 #t #t"),
     ("BF.MEXISTS k a b c d e", "*5 #f #f #f #f #f"),
     ("BF.INFO k BITS-PER-ITEM", "*1 _"),
