@@ -51,9 +51,10 @@ pub mod command;
 mod format;
 #[cfg(feature = "internals")]
 pub mod format;
-#[cfg(all(feature = "prefetch", not(feature = "internals")))]
+#[cfg(all(any(feature = "prefetch", test), not(feature = "internals")))]
+#[cfg_attr(not(feature = "prefetch"), expect(dead_code, reason = "its unit tests need no feature"))]
 mod prefetch;
-#[cfg(all(feature = "prefetch", feature = "internals"))]
+#[cfg(all(any(feature = "prefetch", test), feature = "internals"))]
 pub mod prefetch;
 
 mod library;

@@ -29,7 +29,7 @@ impl Prefetch for Processor {
 mod bits {
     use crate::bloom::prefetch::Task;
     use crate::bloom::words::Select;
-    use std::arch::x86_64::_pdep_u64;
+    use std::arch::x86_64::{__cpuid, _pdep_u64, CpuidResult};
     use std::sync::atomic::{AtomicU8, Ordering};
 
     /// Selects a bit by depositing one (`PDEP`). A value exists only if the processor is known to have BMI2.
@@ -59,9 +59,32 @@ mod bits {
     fn detect() -> bool {
         let found = is_x86_feature_detected!("popcnt")
             && is_x86_feature_detected!("bmi1")
-            && is_x86_feature_detected!("bmi2");
+            && is_x86_feature_detected!("bmi2")
+            && !is_deposit_slow(cpuid(0), cpuid(1).eax);
         AVAILABLE.store(1 + u8::from(found), Ordering::Relaxed);
         found
+    }
+
+    fn cpuid(leaf: u32) -> CpuidResult {
+        // SAFETY: every x86-64 processor has the instruction and these two leaves.
+        #[allow(unused_unsafe, reason = "later compilers than the oldest supported one need no unsafe block")]
+        unsafe {
+            __cpuid(leaf)
+        }
+    }
+
+    /// Returns whether `PDEP` takes microcode on a processor, some hundred cycles instead of three: AMD's Zen 1 and Zen 2
+    /// (family 17h), and Hygon's Zen 1 (family 18h). `vendor` is leaf 0 of CPUID, and `signature` is EAX of leaf 1.
+    ///
+    /// Source: AMD, "Software Optimization Guide for AMD Family 17h Processors", instruction latencies.
+    pub(super) fn is_deposit_slow(vendor: CpuidResult, signature: u32) -> bool {
+        let (base, extended) = (signature >> 8 & 0xf, signature >> 20 & 0xff);
+        let family = if base == 0xf { base + extended } else { base };
+        match [vendor.ebx, vendor.edx, vendor.ecx].map(u32::to_le_bytes).as_flattened() {
+            b"AuthenticAMD" => family == 0x17,
+            b"HygonGenuine" => family == 0x18,
+            _ => false,
+        }
     }
 
     #[inline(always)]
@@ -96,3 +119,30 @@ fn prefetch(word: &u64) {
 
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 fn prefetch(_word: &u64) {}
+
+#[cfg(test)]
+mod tests {
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn deposits_are_slow_on_the_first_two_generations_of_zen() {
+        use std::arch::x86_64::CpuidResult;
+
+        let vendor = |name: &[u8; 12]| {
+            let word = |at: usize| u32::from_le_bytes([name[at], name[at + 1], name[at + 2], name[at + 3]]);
+            CpuidResult { eax: 1, ebx: word(0), edx: word(4), ecx: word(8) }
+        };
+        for (name, signature, is_slow) in [
+            // Zen 1, Zen 2, Zen 3, Zen 4, Zen 5, and one of AMD's families before Zen.
+            (b"AuthenticAMD", 0x0080_0f12, true),
+            (b"AuthenticAMD", 0x0083_0f10, true),
+            (b"AuthenticAMD", 0x00a2_0f10, false),
+            (b"AuthenticAMD", 0x00a6_0f12, false),
+            (b"AuthenticAMD", 0x00b4_0f40, false),
+            (b"AuthenticAMD", 0x0066_0f01, false),
+            (b"HygonGenuine", 0x0090_0f02, true),
+            (b"GenuineIntel", 0x000c_06f2, false),
+        ] {
+            assert_eq!(super::bits::is_deposit_slow(vendor(name), signature), is_slow, "{signature:x}");
+        }
+    }
+}

@@ -8,13 +8,17 @@ use everbloom::bloom::generation::is_live;
 use everbloom::bloom::hash::murmur3::hash128;
 use everbloom::bloom::prefetch::NoPrefetch;
 use everbloom::bloom::table::{Addition, DumpedSegment, EntryKind, LoadError, Table, UnionError};
+use everbloom::bloom::work;
 use everbloom::bloom::{AddError, Added, ItemHash, Room, TableSpec};
 
 use super::forge::{self, FILLINGS, TableForm};
 use super::input::Input;
+use crate::support::work::assert_work;
 
 /// Largest number of steps of one input.
 const STEPS_MAX: usize = 60;
+/// The most slots that one add reads and writes: it may compact one segment, split another and enlarge a third.
+const ADD_SLOTS_MAX: u64 = 60_000;
 /// Largest number of adds of one step.
 const ADDS_MAX: usize = 2000;
 
@@ -123,7 +127,10 @@ impl World {
     fn add(&mut self, hash: ItemHash, limit: u64, flags: u8) {
         let addition = self.addition(hash, flags);
         let before = self.table.counts();
+        _ = work::take();
         let result = self.table.add(addition, &Room::new(&limit), NoPrefetch);
+        let done = work::take();
+        assert!(done.slots < ADD_SLOTS_MAX, "{done:?}");
         let known = self.known.entry((hash.h1, hash.h2)).or_default();
         match result {
             Ok(added) => {
@@ -182,7 +189,12 @@ impl World {
         }
         let (any, now) = (Room::new(&u64::MAX), self.newest().max(other.newest()));
         let tables = [&other.table];
-        match self.table.union_with(&tables, now, &any, |_| Ok::<(), UnionError>(())) {
+        let bytes = self.table.size_bytes() + other.table.size_bytes();
+        _ = work::take();
+        let united = self.table.union_with(&tables, now, &any, |_| Ok::<(), UnionError>(()));
+        let united_bytes = united.as_ref().map_or(0, |united| united.as_ref().map_or(0, Table::size_bytes));
+        assert_work(work::take(), 2 * bytes + united_bytes, "union");
+        match united {
             Ok(None) => {}
             Ok(Some(table)) => self.table = table,
             Err(UnionError::TooOften) => return,
@@ -213,7 +225,10 @@ impl World {
         let segment = DumpedSegment { number, depth, blocks_log, stamp, words };
         let before = (self.table.counts(), self.table.used_slots(), self.table.size_bytes());
         let limit = self.table.size_bytes() + (1 << 22);
-        match self.table.add_segments(vec![segment], u64::MAX, &Room::new(&limit)) {
+        _ = work::take();
+        let loaded = self.table.add_segments(vec![segment], u64::MAX, &Room::new(&limit));
+        assert_work(work::take(), bytes.len() as u64 + before.2 + self.table.size_bytes(), "part");
+        match loaded {
             Ok(()) => {
                 self.is_exact = false;
                 self.now = self.now.max(self.table.history().map_or(0, |history| history.newest));

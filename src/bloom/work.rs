@@ -26,8 +26,8 @@ pub fn take() -> Work {
 
 /// Counts a block of which so many slots are read or written.
 #[inline(always)]
-pub(super) fn count_slots(slots: usize) {
-    count(|work| work.slots = work.slots.saturating_add(slots as u64).saturating_add(1));
+pub(super) fn count_slots(slots: impl FnOnce() -> usize) {
+    count(|work| work.slots = work.slots.saturating_add(slots() as u64).saturating_add(1));
 }
 
 /// Counts a segment of so many bytes that is made.

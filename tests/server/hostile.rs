@@ -3,7 +3,7 @@
 
 use crate::dump::{chunk, load};
 use crate::foreign::restore;
-use crate::harness::{Client, Server, Site, Test, crc64, reseal, tests, wait_until};
+use crate::harness::{Client, Server, Site, Test, crc64, now_ms, reseal, tests, wait_until};
 
 pub(crate) const TESTS: &[Test] = tests![
     an_unknown_word_cannot_inject_a_reply,
@@ -14,6 +14,7 @@ pub(crate) const TESTS: &[Test] = tests![
     a_payload_of_another_encoding_version_is_bad_data,
     a_payload_with_missing_or_extra_fields_is_bad_data,
     an_impossible_count_is_limited_to_the_possible_one,
+    a_window_of_a_clock_that_is_far_ahead_is_bad_data,
     a_small_payload_cannot_take_much_memory,
     a_forged_dump_header_cannot_take_much_memory,
     refused_payloads_do_not_fill_the_log,
@@ -81,6 +82,34 @@ fn a_truncated_payload_is_bad_data(site: &Site) {
     assert_eq!(client.int("EXISTS new"), 0);
     assert_eq!(restore(&mut client, "new", &payload), "+OK");
     assert_eq!(client.digest("new"), client.digest("k"));
+}
+
+/// The items of such a window would make all others expire.
+fn a_window_of_a_clock_that_is_far_ahead_is_bad_data(site: &Site) {
+    let server = uncompressed(site);
+    let mut client = server.client();
+    client.say("BF.RESERVE k 0.01 100 PWINDOW 1400000000");
+    client.say("BF.MADD k a b c");
+    let payload = client.bytes(&["DUMP", "k"]);
+    // A generation is a fourteenth of the window. The first one has the number 1.
+    let newest = now_ms() / 100_000_000 + 1;
+    let ahead = |generations: u64| {
+        let mut changed = payload.clone();
+        // The newest generation of the table is in a header of eight bytes per number. That of the segment is a number
+        // of the file: a byte for its form, and four bytes.
+        let in_header = |number: u64| number.to_le_bytes().to_vec();
+        let in_file =
+            |number: u64| [vec![0x80], number.to_le_bytes().into_iter().take(4).rev().collect()].concat();
+        for saved in [in_header as fn(u64) -> Vec<u8>, in_file] {
+            let (from, to) = (saved(newest), saved(newest + generations));
+            let at = changed.windows(from.len()).position(|bytes| bytes == from).unwrap();
+            changed[at..at + to.len()].copy_from_slice(&to);
+        }
+        reseal(&mut changed);
+        changed
+    };
+    assert_eq!(restore(&mut client, "new", &ahead(15)), "-ERR Bad data format");
+    assert_eq!(restore(&mut client, "new", &ahead(14)), "+OK");
 }
 
 /// Restores a payload. If it is accepted, every command must work on the filter.

@@ -137,6 +137,9 @@ impl Filter {
         }
         self.layers().iter().try_for_each(Layer::validate)?;
         self.policy.validate(self.layers(), self.parts.table().map(|(table, hash)| (table.kind(), hash)))?;
+        if self.is_ahead_of(u64::MAX) {
+            return Err("the time of the newest item");
+        }
         match validation {
             Validation::Parts => Ok(()),
             Validation::Contents => {

@@ -10,6 +10,9 @@ use crate::bloom::work::count_bytes;
 const PIECE_LOG: u32 = 9;
 /// The most segments of a piece.
 const PIECE_SEGMENTS: usize = 1 << PIECE_LOG;
+/// The share of the segments below which only those with entries are stored, as a divisor. In pieces, a stored segment
+/// then takes at most 512 bytes, a third of the smallest segment with entries.
+const FEW_SHARE: usize = 16;
 
 /// The segments of a table. Most tables have one segment, which is stored in place.
 #[derive(Debug)]
@@ -20,11 +23,15 @@ pub(super) enum Directory {
 
 /// Several segments in pieces, so that growing never moves more than one piece, with sums over all of them.
 ///
-/// A table that is being loaded has segments without entries. A piece does not store those after its last other
-/// segment. So a table of any size that has no entries yet takes some bytes per piece.
+/// A table that is being loaded has segments without entries. While less than [`FEW_SHARE`] of its segments have
+/// entries, only these are stored, in a sorted list. So the memory follows the bytes that were loaded, whatever size a
+/// header names.
 #[derive(Debug)]
 pub(super) struct Pieces {
+    /// Empty while few segments are stored.
     pieces: Vec<Vec<Segment>>,
+    /// The segments with their numbers, while few are stored.
+    few: Vec<(usize, Segment)>,
     /// The number of segments.
     segments: usize,
     /// What is found in place of a segment that is not stored.
@@ -71,27 +78,33 @@ impl Directory {
             Self::One(segment) => segment,
             Self::Many(many) => {
                 let piece = many.pieces.get(number >> PIECE_LOG);
-                piece.and_then(|piece| piece.get(number % PIECE_SEGMENTS)).unwrap_or(&many.blank)
+                piece
+                    .and_then(|piece| piece.get(number % PIECE_SEGMENTS))
+                    .unwrap_or_else(|| many.one_of_few(number))
             }
         }
     }
 
     /// Changes a segment with entries, whose allocation must stay. The number of its used slots may change.
-    #[inline(always)]
     pub(super) fn edit(&mut self, number: usize, edit: impl FnOnce(&mut Segment)) {
-        match self {
-            Self::One(segment) => edit(segment),
-            Self::Many(many) => {
-                let Some(segment) = many.place(number) else {
-                    debug_assert!(false, "segment {number} is not stored");
-                    return;
-                };
-                let before = segment.used() as u64;
-                edit(segment);
-                let used = segment.used() as u64;
-                many.used = many.used.wrapping_add(used).wrapping_sub(before);
-            }
+        let Some((segment, all_used)) = self.stored_mut(number) else { return };
+        let before = segment.used() as u64;
+        edit(segment);
+        if let Some(all_used) = all_used {
+            *all_used = all_used.wrapping_add(segment.used() as u64).wrapping_sub(before);
         }
+    }
+
+    /// Returns a segment with entries, and the number of used slots of all segments if it is stored. The caller changes
+    /// both.
+    #[inline(always)]
+    pub(super) fn stored_mut(&mut self, number: usize) -> Option<(&mut Segment, Option<&mut u64>)> {
+        let (place, all_used) = match self {
+            Self::One(segment) => (Some(segment), None),
+            Self::Many(many) => (place(&mut many.pieces, &mut many.few, number), Some(&mut many.used)),
+        };
+        debug_assert!(place.is_some(), "segment {number} is not stored");
+        Some((place?, all_used))
     }
 
     /// Returns the stored segments in order, with their numbers. All others have no entries.
@@ -101,7 +114,9 @@ impl Directory {
             Self::Many(many) => (None, Some(many)),
         };
         let pieces = many.into_iter().flat_map(|many| many.pieces.iter().enumerate());
-        one.into_iter().chain(pieces.flat_map(|(number, piece)| ((number << PIECE_LOG)..).zip(piece)))
+        let in_pieces = pieces.flat_map(|(number, piece)| ((number << PIECE_LOG)..).zip(piece));
+        let few = many.into_iter().flat_map(|many| &many.few).map(|(number, segment)| (*number, segment));
+        one.into_iter().chain(in_pieces).chain(few)
     }
 
     /// Returns the slots in use in all segments. O(1).
@@ -169,12 +184,14 @@ impl Directory {
     /// [`OutOfMemory`]. Nothing has changed.
     pub(super) fn try_extend(&mut self, leftovers: impl FnOnce() -> Leftovers) -> Result<(), OutOfMemory> {
         let Self::One(first) = self else { return Ok(()) };
-        let (pieces, blank) = (Vec::new(), Segment::blank(BLOCKS_LOG_MAX));
+        let (pieces, few, blank) = (Vec::new(), Vec::new(), Segment::blank(BLOCKS_LOG_MAX));
         let (used, segment_bytes) = (first.used() as u64, first.shape().bytes());
         let (own_bytes, leftovers) = (size_of::<Pieces>() as u64, leftovers());
-        let mut many = Pieces { pieces, segments: 1, blank, used, segment_bytes, own_bytes, leftovers };
-        many.try_reserve(0)?;
-        many.place(0).into_iter().for_each(|place| *place = std::mem::take(first));
+        let mut many = Pieces { pieces, few, segments: 1, blank, used, segment_bytes, own_bytes, leftovers };
+        if !first.words().is_empty() {
+            many.try_reserve(0)?;
+            many.place(0).into_iter().for_each(|place| *place = std::mem::take(first));
+        }
         *self = Self::Many(Box::new(many));
         Ok(())
     }
@@ -225,15 +242,18 @@ impl Directory {
         let last = many.segments.wrapping_sub(1);
         let (piece, stored) = (last >> PIECE_LOG, (last % PIECE_SEGMENTS).wrapping_add(1));
         while many.pieces.len() > piece.wrapping_add(1) {
-            many.change_capacity(many.pieces.len().wrapping_sub(1), Vec::pop);
+            many.change_capacity(many.pieces.len().wrapping_sub(1), |many| many.pieces.pop());
         }
-        many.change_capacity(piece, |pieces| {
-            shrink(pieces);
-            if let Some(piece) = pieces.get_mut(piece) {
+        many.change_capacity(piece, |many| {
+            shrink(&mut many.pieces);
+            if let Some(piece) = many.pieces.get_mut(piece) {
                 piece.truncate(stored);
                 shrink(piece);
             }
         });
+        many.few.retain(|(number, _)| *number <= last);
+        // Without memory for pieces, the list stays.
+        _ = many.store_in_pieces_if_many();
     }
 
     /// Visits the blocks of the allocator, except those of the segments.
@@ -241,6 +261,7 @@ impl Directory {
         if let Self::Many(many) = self {
             visitor.visit(std::slice::from_ref(&**many));
             visitor.visit(&many.pieces);
+            visitor.visit(&many.few);
             many.pieces.iter().for_each(|piece| visitor.visit(piece));
         }
     }
@@ -250,6 +271,7 @@ impl Directory {
         if let Self::Many(many) = self {
             mover.move_box(many);
             mover.move_vec(&mut many.pieces);
+            mover.move_vec(&mut many.few);
             many.pieces.iter_mut().for_each(|piece| mover.move_vec(piece));
         }
     }
@@ -257,34 +279,109 @@ impl Directory {
 
 impl Pieces {
     /// Returns the place of a stored segment.
-    #[inline(always)]
     fn place(&mut self, number: usize) -> Option<&mut Segment> {
-        self.pieces.get_mut(number >> PIECE_LOG)?.get_mut(number % PIECE_SEGMENTS)
+        place(&mut self.pieces, &mut self.few, number)
+    }
+
+    /// Returns a segment that is in no piece.
+    #[cold]
+    fn one_of_few(&self, number: usize) -> &Segment {
+        let stored = self.index_in_few(number).ok().and_then(|index| self.few.get(index));
+        stored.map_or(&self.blank, |(_, segment)| segment)
+    }
+
+    fn index_in_few(&self, number: usize) -> Result<usize, usize> {
+        index_in(&self.few, number)
     }
 
     /// Allocates memory for the segment with this number.
     fn try_reserve(&mut self, number: usize) -> Result<(), OutOfMemory> {
-        let piece = number >> PIECE_LOG;
-        self.change_capacity(piece, |pieces| {
-            extend_to(pieces, piece, Vec::new)?;
-            let blank = || Segment::blank(BLOCKS_LOG_MAX);
-            pieces.get_mut(piece).map_or(Ok(()), |piece| extend_to(piece, number % PIECE_SEGMENTS, blank))
+        self.store_in_pieces_if_many()?;
+        if !self.pieces.is_empty() || self.are_many() {
+            return self.try_reserve_in_piece(number);
+        }
+        let Err(index) = self.index_in_few(number) else { return Ok(()) };
+        self.change_capacity(0, |many| {
+            many.few.try_reserve(1).map_err(|_| OutOfMemory)?;
+            many.few.insert(index, (number, Segment::blank(BLOCKS_LOG_MAX)));
+            Ok(())
         })
     }
 
-    /// Changes the list of pieces or one of them, and counts the bytes.
-    fn change_capacity<R>(&mut self, piece: usize, change: impl FnOnce(&mut Vec<Vec<Segment>>) -> R) -> R {
-        let capacity_bytes = |pieces: &Vec<Vec<Segment>>| {
-            let piece = pieces.get(piece).map_or(0, Vec::capacity);
-            (pieces.capacity() * size_of::<Vec<Segment>>() + piece * size_of::<Segment>()) as u64
+    fn try_reserve_in_piece(&mut self, number: usize) -> Result<(), OutOfMemory> {
+        let piece = number >> PIECE_LOG;
+        self.change_capacity(piece, |many| {
+            extend_to(&mut many.pieces, piece, Vec::new)?;
+            let blank = || Segment::blank(BLOCKS_LOG_MAX);
+            let piece = many.pieces.get_mut(piece);
+            piece.map_or(Ok(()), |piece| extend_to(piece, number % PIECE_SEGMENTS, blank))
+        })
+    }
+
+    fn are_many(&self) -> bool {
+        self.few.len() >= self.segments / FEW_SHARE
+    }
+
+    /// Stores the segments of the list in pieces, if they are no longer few.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`]. No segment has changed.
+    fn store_in_pieces_if_many(&mut self) -> Result<(), OutOfMemory> {
+        if self.few.is_empty() || !self.are_many() {
+            return Ok(());
+        }
+        let (few, own_bytes) = (std::mem::take(&mut self.few), self.own_bytes);
+        let reserved = few.iter().try_for_each(|(number, _)| self.try_reserve_in_piece(*number));
+        if reserved.is_err() {
+            (self.pieces, self.few, self.own_bytes) = (Vec::new(), few, own_bytes);
+            return reserved;
+        }
+        self.own_bytes = self.own_bytes.saturating_sub(list_bytes(&few));
+        for (number, segment) in few {
+            if let Some(place) = self.place(number) {
+                *place = segment;
+            }
+        }
+        Ok(())
+    }
+
+    /// Changes the capacity of the lists or of one piece, and counts the bytes.
+    fn change_capacity<R>(&mut self, piece: usize, change: impl FnOnce(&mut Self) -> R) -> R {
+        let capacity_bytes = |many: &Self| {
+            let piece = many.pieces.get(piece).map_or(0, list_bytes);
+            list_bytes(&many.pieces).saturating_add(list_bytes(&many.few)).saturating_add(piece)
         };
-        let before = capacity_bytes(&self.pieces);
-        let result = change(&mut self.pieces);
-        let after = capacity_bytes(&self.pieces);
+        let before = capacity_bytes(self);
+        let result = change(self);
+        let after = capacity_bytes(self);
         count_bytes(after.saturating_sub(before));
         self.own_bytes = self.own_bytes.saturating_add(after).saturating_sub(before);
         result
     }
+}
+
+fn index_in(few: &[(usize, Segment)], number: usize) -> Result<usize, usize> {
+    few.binary_search_by_key(&number, |(number, _)| *number)
+}
+
+/// Returns the place of a stored segment.
+#[inline(always)]
+fn place<'p>(
+    pieces: &'p mut [Vec<Segment>],
+    few: &'p mut [(usize, Segment)],
+    number: usize,
+) -> Option<&'p mut Segment> {
+    if few.is_empty() {
+        return pieces.get_mut(number >> PIECE_LOG)?.get_mut(number % PIECE_SEGMENTS);
+    }
+    let index = index_in(few, number).ok()?;
+    let (_, segment) = few.get_mut(index)?;
+    Some(segment)
+}
+
+/// Returns the bytes of the allocation of a list.
+fn list_bytes<T>(list: &Vec<T>) -> u64 {
+    (list.capacity() * size_of::<T>()) as u64
 }
 
 /// Appends blank elements up to this index. The capacity becomes a power of two.

@@ -4,8 +4,8 @@ use smallvec::SmallVec;
 
 use super::directory::Directory;
 use super::entry::{EntryKind, remainder_bits, visit_entries};
-use super::reshape::{Changes, load_of};
-use super::rewrite::{Placed, RewriteError, Rewriter, Rule, Source, Target};
+use super::reshape::{Changes, load_of, most_segments};
+use super::rewrite::{EntrySource, Placed, RewriteError, Rewriter, Rule, Target};
 use super::segment::{Segment, SlotList};
 use super::size::{SEGMENTS_MAX_LOG, SegmentShape, TableSize, depth};
 use super::state::Table;
@@ -27,8 +27,8 @@ pub const POSITIONS: u64 = 1 << 32;
 /// A table grows to the size of dumped segments at once, but at most to the size for this multiple of its slots: those
 /// that it has, or those that the dumped table had when its header was written. Beyond that, entries lose bits.
 const LOADED_GROWTH_MAX: u64 = 4;
-/// A table may also grow if each of its segments still has as many slots on average. So an entry takes a small share of
-/// the least bytes of a segment.
+/// If entries do not fit that size, a table that is not sparse may grow further while each of its segments still has as
+/// many slots on average.
 const LOADED_SLOTS_MIN: u64 = 16;
 /// The slots that copies of entries may always take if dumped segments are of a smaller table. They may take as many
 /// more as the table has other slots. The copies of an honest table take far fewer.
@@ -260,16 +260,16 @@ impl Table {
         placed.extend(checked.iter().map(CheckedSegment::placed));
         let load =
             checked.iter().fold(self.load(self.used_slots()), |sum, one| sum.saturating_add(one.load()));
-        let plan = Addition { table: self, placed: &placed, load, now };
+        let plan = ChunkUnion { table: self, placed: &placed, load, now };
         // Segments that come again change nothing, and make no table larger.
         if !plan.has_new_entries()? {
             return Ok(Changes { segments: self.segment_count(), ..Changes::default() });
         }
         let slots = load.max(self.counts.loading().slots());
         let most = TableSize::for_slots(slots.saturating_mul(LOADED_GROWTH_MAX));
-        let most_segments = most.segments.max((load / LOADED_SLOTS_MIN) as usize);
         let wanted = checked.iter().map(CheckedSegment::least_size).max().unwrap_or(most);
-        let wanted = TableSize { segments: wanted.segments.min(most_segments), ..wanted };
+        let wanted = TableSize { segments: wanted.segments.min(most.segments), ..wanted };
+        let most_segments = most.segments.max(most_segments(load).min((load / LOADED_SLOTS_MIN) as usize));
         let mut size = wanted.max(TableSize::for_slots(load)).max(self.size());
         loop {
             // Items that were added during a dump are in its later segments only, which may be too full for this size.
@@ -304,7 +304,7 @@ impl Table {
 }
 
 /// The addition of the entries of dumped segments to those of a table.
-struct Addition<'t> {
+struct ChunkUnion<'t> {
     table: &'t Table,
     placed: &'t [Placed<'t>],
     /// The load of the table with them.
@@ -312,13 +312,13 @@ struct Addition<'t> {
     now: Generation,
 }
 
-impl Addition<'_> {
+impl ChunkUnion<'_> {
     fn rewriter(&self) -> Rewriter {
         Rewriter::new(self.table.kind(), self.table.schedule, Rule::Larger, self.now)
     }
 
-    fn sources(&self) -> [Source<'_>; 2] {
-        [Source::Table(&self.table.directory), Source::Segments(self.placed)]
+    fn sources(&self) -> [EntrySource<'_>; 2] {
+        [EntrySource::Table(&self.table.directory), EntrySource::of_segments(self.placed)]
     }
 
     /// Returns the segments of a table of this size that get entries of others.
@@ -331,10 +331,10 @@ impl Addition<'_> {
 
     /// Returns whether the table lacks an entry of the segments, or has a smaller count.
     fn has_new_entries(&self) -> Result<bool, LoadError> {
-        let (size, mut rewriter) = (self.table.size(), self.rewriter());
+        let (size, mut rewriter, sources) = (self.table.size(), self.rewriter(), self.sources());
         for number in self.targets(size)?.sorted() {
-            rewriter.gather_all(Target::of(size, number), &self.sources())?;
-            if rewriter.has_others {
+            rewriter.gather_all(Target::of(size, number), &sources)?;
+            if rewriter.take_has_others() {
                 return Ok(true);
             }
         }
@@ -353,20 +353,20 @@ impl Addition<'_> {
             targets.add(kind, Placed { segment, number, depth: table.size().depth_of(number) })?;
             targets.push(number)?;
         }
-        let (mut rewriter, mut bytes) = (self.rewriter(), table.size_bytes());
+        let (mut rewriter, sources, mut bytes) = (self.rewriter(), self.sources(), table.size_bytes());
         let mut changes = Changes { segments: size.segments, ..Changes::default() };
         for number in targets.sorted() {
-            rewriter.has_others = false;
             let target = Target::of(size, number);
-            let used = match rewriter.collect(target, &self.sources()) {
+            let used = match rewriter.collect(target, &sources) {
                 Err(RewriteError::TooFull) => return Ok(None),
                 used => used?,
             };
-            if !rewriter.has_others && !is_reshaped(number) {
+            if !rewriter.take_has_others() && !is_reshaped(number) {
                 continue;
             }
             let width = table.schedule.slot_width(kind, target.address_bits());
-            let segment = rewriter.write(SegmentShape::with_margin(target.blocks_log, width, used))?;
+            let shape = SegmentShape::for_slots(target.blocks_log, width, used);
+            let segment = rewriter.write(target, &sources, shape)?;
             let sums = EntrySums::of_segment(kind, target.address_bits(), &segment);
             changes.sums = changes.sums.plus(sums);
             bytes = bytes.saturating_add(segment.shape().bytes());
@@ -490,7 +490,7 @@ impl Table {
         if list.len() == 0 {
             Ok(Segment::blank(segment.blocks_log()))
         } else {
-            list.write(segment.shape(), segment.stamp)
+            list.write(segment.shape(), segment.stamp, None)
         }
     }
 }

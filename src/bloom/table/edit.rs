@@ -270,12 +270,14 @@ impl Table {
     /// entry modulo 16; 0 if entries are not timed.
     #[inline(always)]
     fn insert(&mut self, address: &BucketAddress, run: BucketRun, code: u64) {
-        let (kind, mut entry) = (self.kind(), 0);
-        self.directory.edit(address.segment, |segment| {
-            let bits = kind.entry_bits(segment).wrapping_sub(1);
-            entry = 1u64.wrapping_shl(bits) | address.key & low_bits(bits);
-            segment.insert(run, code << 1 << (bits & 63) | entry);
-        });
+        let kind = self.kind();
+        let Some((segment, all_used)) = self.directory.stored_mut(address.segment) else { return };
+        let bits = kind.entry_bits(segment).wrapping_sub(1);
+        let entry = 1u64.wrapping_shl(bits) | address.key & low_bits(bits);
+        segment.insert(run, code << 1 << (bits & 63) | entry);
+        if let Some(all_used) = all_used {
+            *all_used = all_used.wrapping_add(1);
+        }
         self.add_weight(weight(address.address_bits, entry));
     }
 

@@ -195,24 +195,43 @@ impl CountedEntry {
     }
 }
 
+/// What is done with the entries of a block.
+pub(super) trait EntryVisitor {
+    /// Visits an entry of a bucket.
+    fn visit(&mut self, bucket: u32, entry: Entry);
+}
+
 /// Calls `visit` with the bucket and the entry of each entry of a block, in the order of its buckets.
 #[inline(always)]
-pub(super) fn visit_entries(
+pub(super) fn visit_entries(kind: EntryKind, segment: &Segment, block: usize, visit: impl FnMut(u32, Entry)) {
+    struct Visitor<F>(F);
+    impl<F: FnMut(u32, Entry)> EntryVisitor for Visitor<F> {
+        #[inline(always)]
+        fn visit(&mut self, bucket: u32, entry: Entry) {
+            (self.0)(bucket, entry);
+        }
+    }
+    pass_entries(kind, segment, block, &mut Visitor(visit));
+}
+
+/// Passes each entry of a block to a visitor, in the order of its buckets.
+#[inline(always)]
+pub(super) fn pass_entries(
     kind: EntryKind,
     segment: &Segment,
     block: usize,
-    mut visit: impl FnMut(u32, Entry),
+    visitor: &mut impl EntryVisitor,
 ) {
     if kind != EntryKind::Counted {
         let (entry_bits, stamp) = (kind.entry_bits(segment), segment.stamp);
         return segment.visit_block(block, |bucket, slot| {
-            visit(bucket, Entry::of_slot(kind, entry_bits, stamp, slot));
+            visitor.visit(bucket, Entry::of_slot(kind, entry_bits, stamp, slot));
         });
     }
     // The slots of the run so far.
     let (mut run, mut run_bucket) = (RunSlots::new(), 0);
     let mut finish = |bucket, run: &mut RunSlots| {
-        CountedEntry::all(run).for_each(|counted| visit(bucket, counted.entry));
+        CountedEntry::all(run).for_each(|counted| visitor.visit(bucket, counted.entry));
         run.clear();
     };
     segment.visit_block(block, |bucket, slot| {
@@ -246,7 +265,7 @@ pub(super) fn matches(entry: u64, key: u64) -> bool {
 /// Returns the generation that a code stands for in a segment with this stamp. No entry of a segment is more than one
 /// generation newer than the stamp.
 #[inline(always)]
-fn generation_of(code: u64, stamp: Generation) -> Generation {
+pub(super) fn generation_of(code: u64, stamp: Generation) -> Generation {
     let newest = stamp.wrapping_add(1);
     newest.wrapping_sub(newest.wrapping_sub(code) % CODES)
 }

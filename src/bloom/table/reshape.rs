@@ -16,7 +16,7 @@
 use smallvec::SmallVec;
 
 use super::entry::{EntryKind, RUN_MAX};
-use super::rewrite::{Placed, RewriteError, Rewriter, Rule, Source, Target};
+use super::rewrite::{EntrySource, Placed, RewriteError, Rewriter, Rule, Target};
 use super::segment::Segment;
 use super::size::{BLOCKS_LOG_MAX, SEGMENT_BUCKETS, SegmentShape, TableSize, USED_MAX};
 use super::state::Table;
@@ -269,11 +269,12 @@ impl Table {
         let mut changes =
             Changes { segments: grown.segments, replaced: SmallVec::new(), sums: EntrySums::default() };
         for number in numbers {
-            let sources = [Source::Table(&self.directory)];
-            let used = rewriter.collect_saturating(Target::of(grown, number), &sources)?;
-            changes.replaced.push((number, rewriter.write(shape(used))?));
+            let sources = [EntrySource::Table(&self.directory)];
+            let target = Target::of(grown, number);
+            let used = rewriter.collect_saturating(target, &sources)?;
+            changes.replaced.push((number, rewriter.write(target, &sources, shape(used))?));
         }
-        changes.sums = rewriter.change();
+        changes.sums = rewriter.sums().change();
         self.check(&changes, room)?;
         Ok(changes)
     }
@@ -355,16 +356,17 @@ impl Table {
         let mut rewriter = self.rewriter(now);
         let target = Target::of(smaller, number);
         let mut join = || {
-            let used = rewriter.collect(target, &[Source::Table(&self.directory)])?;
+            let sources = [EntrySource::Table(&self.directory)];
+            let used = rewriter.collect(target, &sources)?;
             let width = self.schedule.slot_width(self.kind(), target.address_bits());
-            rewriter.write(SegmentShape::with_margin(target.blocks_log, width, used))
+            rewriter.write(target, &sources, SegmentShape::for_slots(target.blocks_log, width, used))
         };
         let joined = match join() {
             Ok(joined) => joined,
             Err(RewriteError::TooFull) => return Ok(None),
             Err(RewriteError::OutOfMemory) => return Err(OutOfMemory),
         };
-        let mut changes = self.replacing(number, joined, rewriter.change());
+        let mut changes = self.replacing(number, joined, rewriter.sums().change());
         changes.segments = smaller.segments;
         if last > 0 {
             changes.replaced.push((last, Segment::blank(BLOCKS_LOG_MAX)));
@@ -428,20 +430,21 @@ impl Table {
         placed: &[Placed<'_>],
         now: Generation,
     ) -> Result<Changes, RewriteError> {
-        let mut rewriter = self.rewriter(now);
+        let (mut rewriter, sources) = (self.rewriter(now), [EntrySource::of_segments(placed)]);
         let mut changes = Changes { segments: size.segments, ..Changes::default() };
         changes.replaced.try_reserve(size.segments.saturating_add(placed.len())).map_err(|_| OutOfMemory)?;
         for number in 0..size.segments {
             let target = Target::of(size, number);
-            let used = rewriter.collect(target, &[Source::Segments(placed)])?;
+            let used = rewriter.collect(target, &sources)?;
             let width = self.schedule.slot_width(self.kind(), target.address_bits());
-            let segment = rewriter.write(SegmentShape::with_margin(size.blocks_log, width, used))?;
+            let shape = SegmentShape::for_slots(size.blocks_log, width, used);
+            let segment = rewriter.write(target, &sources, shape)?;
             changes.replaced.push((number, segment));
         }
         for one in placed.iter().filter(|one| one.number >= size.segments) {
             changes.replaced.push((one.number, Segment::blank(BLOCKS_LOG_MAX)));
         }
-        changes.sums = rewriter.change();
+        changes.sums = rewriter.sums().change();
         Ok(changes)
     }
 
@@ -496,19 +499,25 @@ impl Table {
         let mut rewriter = self.rewriter(now);
         let target = Target::of(self.size(), number);
         let mut compact = || {
-            let used = rewriter.collect(target, &[Source::Table(&self.directory)])?.saturating_add(slots);
+            let sources = [EntrySource::Table(&self.directory)];
+            let used = rewriter.collect(target, &sources)?.saturating_add(slots);
             let shape = segment.shape();
             let smaller = if used > segment.used_max() { None } else { shape.reduced_for(used, used) };
-            rewriter.write(Some(smaller.unwrap_or(shape)))
+            rewriter.write(target, &sources, Some(smaller.unwrap_or(shape)))
         };
         let compacted = compact().map_err(|_| OutOfMemory)?;
-        Ok(Some(self.replacing(number, compacted, rewriter.change())))
+        Ok(Some(self.replacing(number, compacted, rewriter.sums().change())))
     }
 }
 
 /// Returns whether a table of this size with this load is sparse: see [`Table::is_sparse`].
-const fn is_sparse(size: TableSize, load: u64) -> bool {
-    size.segments > SPARSE_SEGMENTS && load < size.segments as u64 * SPARSE_SLOTS
+fn is_sparse(size: TableSize, load: u64) -> bool {
+    size.segments > most_segments(load)
+}
+
+/// Returns the most segments of a table with this load that is not sparse.
+pub(super) fn most_segments(load: u64) -> usize {
+    SPARSE_SEGMENTS.max((load / SPARSE_SLOTS) as usize)
 }
 
 impl From<RewriteError> for ReserveError {

@@ -7,22 +7,28 @@
 //! * If the new blocks have longer addresses, an entry loses the lowest bits of its remainder, which have become
 //!   address bits. An entry without enough bits is copied to each block that it matches.
 //! * If they have shorter addresses, an entry gets the lost address bits back as the lowest bits of its remainder. The
-//!   copies of a counted void entry become one again: see [`Rewriter::unite_copies`].
+//!   copies of a counted void entry become one again: see [`unite_copies`].
 //! * A remainder that is too long for the new segment is cut.
 //! * Entries that have expired are left out. So are plain and timed entries that a shorter one covers.
+//! * A block of which one source has all entries is copied, if it has the same place in that source.
 //!
 //! The work is bounded by the blocks of the result: a block has at most [`SLOTS_MAX`](super::size::SLOTS_MAX) slots on
-//! average, and is read once for each new block that it has entries for.
+//! average. It is read once for each new segment that it has entries for, or for each of up to four new blocks.
+
+use std::ops::Range;
 
 use smallvec::SmallVec;
 
 use super::directory::Directory;
-use super::entry::{COUNT_MAX, Entry, EntryKind, RUN_MAX, remainder_bits, visit_entries};
+use super::entry::{
+    COUNT_MAX, CountReader, Entry, EntryKind, EntryVisitor, RUN_MAX, generation_of, pass_entries,
+    remainder_bits, visit_entries,
+};
 use super::schedule::Schedule;
 use super::segment::{Segment, SlotList};
-use super::size::{BUCKETS, SegmentShape, TableSize};
+use super::size::{BLOCKS_MAX, BUCKETS, SegmentShape, TableSize};
 use super::totals::{EntrySums, Leftovers};
-use crate::bloom::generation::{Generation, is_live};
+use crate::bloom::generation::{CODES, Generation, is_live};
 use crate::bloom::memory::OutOfMemory;
 use crate::bloom::words::low_bits;
 
@@ -64,15 +70,16 @@ pub(super) struct Placed<'s> {
 
 /// Where a rewrite reads entries.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Source<'s> {
+pub(super) enum EntrySource<'s> {
     /// The segments of a table. The new segments have at least as long addresses as to choose one of them.
     Table(&'s Directory),
-    /// Segments in the order of their first [positions](Placed::position). None has items of another.
-    Segments(&'s [Placed<'s>]),
+    /// Segments in the order of their first [positions](Placed::position). None has items of another. No block has more
+    /// address bits than the number.
+    Segments(&'s [Placed<'s>], u32),
 }
 
 /// Some low bits of the hash.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Address {
     value: u64,
     bits: u32,
@@ -122,7 +129,49 @@ impl<'s> Placed<'s> {
     }
 }
 
-impl Source<'_> {
+impl<'s> EntrySource<'s> {
+    /// Returns segments as a source. O(segments).
+    pub(super) fn of_segments(placed: &'s [Placed<'s>]) -> Self {
+        let bits = placed.iter().map(|placed| placed.depth.wrapping_add(placed.segment.blocks_log()));
+        Self::Segments(placed, bits.max().unwrap_or(0))
+    }
+
+    /// Returns the segment of a table that has the items of segment `number` of a larger table.
+    fn segment_for(directory: &'s Directory, number: usize) -> Placed<'s> {
+        let depth = directory.size().depth_of(number);
+        let number = number & low_bits(depth) as usize;
+        Placed { segment: directory.get(number), number, depth }
+    }
+
+    /// Returns the most address bits of a block that has items of a segment.
+    fn address_bits(self, target: Target) -> u32 {
+        match self {
+            Self::Table(directory) => {
+                let Placed { segment, depth, .. } = Self::segment_for(directory, target.number);
+                depth.wrapping_add(segment.blocks_log())
+            }
+            Self::Segments(_, bits) => bits,
+        }
+    }
+
+    /// Returns the segment of a table that has all items of a new segment, if its blocks have the same number of address
+    /// bits or one less.
+    fn near_segment(self, target: Target) -> Option<Placed<'s>> {
+        let Self::Table(directory) = self else { return None };
+        let placed = Self::segment_for(directory, target.number);
+        let bits = placed.depth.wrapping_add(placed.segment.blocks_log());
+        let is_near = bits == target.address_bits() || bits.wrapping_add(1) == target.address_bits();
+        (is_near && placed.depth <= target.depth).then_some(placed)
+    }
+
+    /// Returns the segment that has the same place and shape of slots as a new one, with entries.
+    fn same_segment(self, target: Target, width: u32) -> Option<&'s Segment> {
+        let Self::Table(directory) = self else { return None };
+        let Placed { segment, number, depth } = Self::segment_for(directory, target.number);
+        let same = Target { number, depth, blocks_log: segment.blocks_log() };
+        (same == target && !segment.is_empty() && segment.width() == width).then_some(segment)
+    }
+
     /// Calls `visit` with each block that has entries for an address, and with the address of that block.
     #[inline(always)]
     fn blocks_at(
@@ -131,13 +180,10 @@ impl Source<'_> {
         mut visit: impl FnMut(&Segment, usize, Address) -> Result<(), RewriteError>,
     ) -> Result<(), RewriteError> {
         match self {
-            Source::Table(directory) => {
-                let number = address.value as usize;
-                let depth = directory.size().depth_of(number);
-                let number = number & low_bits(depth) as usize;
-                Placed { segment: directory.get(number), number, depth }.blocks_at(address, &mut visit)
+            EntrySource::Table(directory) => {
+                Self::segment_for(directory, address.value as usize).blocks_at(address, &mut visit)
             }
-            Source::Segments(segments) => {
+            EntrySource::Segments(segments, _) => {
                 let first = address.value.reverse_bits();
                 let start = segments.partition_point(|placed| placed.position() < first);
                 // A segment with fewer address bits begins before the position of the address.
@@ -169,6 +215,11 @@ impl Target {
     pub(super) const fn address_bits(self) -> u32 {
         self.depth + self.blocks_log
     }
+
+    /// Returns the address of a block.
+    const fn address_of(self, block: usize) -> Address {
+        Address { value: self.number as u64 | (block as u64) << self.depth, bits: self.address_bits() }
+    }
 }
 
 /// An entry for a block of the new segment.
@@ -190,6 +241,93 @@ impl Gathered {
     }
 }
 
+/// The entries that a source with fewer address bits has for a new segment, in the order of its blocks.
+#[derive(Default)]
+struct Spread {
+    entries: Vec<SpreadEntry>,
+    /// Whether this is the source, instead of the table or the segments themselves.
+    is_used: bool,
+}
+
+/// An entry of a [`Spread`].
+#[derive(Clone, Copy)]
+struct SpreadEntry {
+    /// The block of the new segment; [`ALL_BLOCKS`] if the entry is too short to choose one.
+    block: u8,
+    bucket: u8,
+    entry: Entry,
+    /// The address of the block that it was read from.
+    from: Address,
+}
+
+/// The block of a [`SpreadEntry`] that has to be compared with the address of each block.
+const ALL_BLOCKS: u8 = BLOCKS_MAX as u8;
+/// Entries are spread first if blocks of the new segment have so many more address bits.
+const SPREAD_BITS: u32 = 3;
+
+impl Spread {
+    /// Returns the entries of one block, or those for all blocks.
+    fn entries_of(&self, block: u8) -> &[SpreadEntry] {
+        let range = Range {
+            start: self.entries.partition_point(|one| one.block < block),
+            end: self.entries.partition_point(|one| one.block <= block),
+        };
+        self.entries.get(range).unwrap_or_default()
+    }
+}
+
+/// Where the entries of one block are gathered.
+struct Gathering<'r> {
+    kind: EntryKind,
+    now: Generation,
+    /// The longest remainder of the new block.
+    longest: u32,
+    address: Address,
+    gathered: &'r mut Vec<Gathered>,
+    change: &'r mut EntrySums,
+    /// Whether the entries are settled: see [`Rewriter::gather`].
+    is_settled: bool,
+    /// The address of the block that is read.
+    from: Address,
+    /// Whether no other new block reads that block before this one.
+    is_first_read: bool,
+    /// Whether the block is not from the first source.
+    is_other: bool,
+}
+
+impl EntryVisitor for Gathering<'_> {
+    #[inline(always)]
+    fn visit(&mut self, bucket: u32, read: Entry) {
+        if read.value <= 1 && self.is_first_read {
+            self.change.leftovers.uncount(self.kind, read);
+        }
+        self.add(bucket, read);
+    }
+}
+
+impl Gathering<'_> {
+    /// Adds an entry that was read, if it is live and belongs to the new block.
+    #[inline(always)]
+    fn add(&mut self, bucket: u32, read: Entry) {
+        let (kind, from, to, is_other) = (self.kind, self.from, self.address, self.is_other);
+        let Some((mut entry, is_copy)) = place(kind, read, from, to) else { return };
+        if kind == EntryKind::Timed && !is_live(entry.number, self.now) {
+            return self.change.remove_weight(to.bits, entry.value);
+        }
+        self.is_settled &= entry.value > 1;
+        if is_copy || remainder_bits(entry.value) > self.longest {
+            let (bits, value) =
+                if from.bits > to.bits { (from.bits, read.value) } else { (to.bits, entry.value) };
+            self.change.remove_weight(bits, value);
+            let bits = remainder_bits(entry.value).min(self.longest);
+            entry.value = 1 << bits | entry.value & low_bits(bits);
+            self.change.add_weight(to.bits, entry.value);
+            self.is_settled = false;
+        }
+        self.gathered.push(Gathered { bucket: bucket as u8, entry, is_copy, is_other });
+    }
+}
+
 /// Writes segments of a table.
 pub(super) struct Rewriter {
     kind: EntryKind,
@@ -197,6 +335,24 @@ pub(super) struct Rewriter {
     rule: Rule,
     /// Entries that have expired at this generation are left out.
     now: Generation,
+    /// Whether blocks may be copied.
+    copies_blocks: bool,
+    sums: RewriteSums,
+    /// The entries of the current block.
+    gathered: Vec<Gathered>,
+    /// The same entries, in the order of buckets.
+    sorted: Vec<Gathered>,
+    /// For each source, the entries for the current segment that were read first.
+    spread: Vec<Spread>,
+    /// The slots of the current segment.
+    list: SlotList,
+    /// The slots of the second half of its blocks, while they are read together with the first half.
+    upper: SlotList,
+}
+
+/// What a [`Rewriter`] has read and written.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct RewriteSums {
     /// The weight of the entries that were written, less that of those that were read; and less the void entries and
     /// saturated buckets that were read.
     change: EntrySums,
@@ -204,14 +360,16 @@ pub(super) struct Rewriter {
     pub(super) written: Leftovers,
     /// Whether an entry that was written is not from the first source.
     pub(super) has_others: bool,
-    /// How many live entries of the sources the new blocks have, before equal and covered ones are left out.
+    /// How many live entries of the sources the new blocks have, before equal and covered ones are left out. Of copied
+    /// blocks, each slot counts.
     pub(super) read_entries: u64,
-    /// The entries of the current block.
-    gathered: Vec<Gathered>,
-    /// The same entries, in the order of buckets.
-    sorted: Vec<Gathered>,
-    /// The slots of the current segment.
-    list: SlotList,
+}
+
+impl RewriteSums {
+    /// Returns the sums of the entries that were written, less the sums of those that were read.
+    pub(super) fn change(&self) -> EntrySums {
+        self.change.plus(EntrySums { weight: 0, leftovers: self.written })
+    }
 }
 
 impl Rewriter {
@@ -222,26 +380,40 @@ impl Rewriter {
             schedule,
             rule,
             now,
-            change: EntrySums::default(),
-            written: Leftovers::default(),
-            has_others: false,
-            read_entries: 0,
+            copies_blocks: true,
+            sums: RewriteSums::default(),
             gathered: Vec::new(),
             sorted: Vec::new(),
+            spread: Vec::new(),
             list: SlotList::new(),
+            upper: SlotList::new(),
         }
     }
 
-    /// Returns the sums of the entries that were written, less the sums of those that were read.
-    pub(super) fn change(&self) -> EntrySums {
-        self.change.plus(EntrySums { weight: 0, leftovers: self.written })
+    /// Returns a writer that copies no block, so that it counts each void entry that it writes.
+    pub(super) fn decoding(self) -> Self {
+        Self { copies_blocks: false, ..self }
+    }
+
+    /// Returns the sums over all that was read and written.
+    pub(super) const fn sums(&self) -> &RewriteSums {
+        &self.sums
+    }
+
+    /// Returns whether an entry that was written since the last call is not from the first source.
+    pub(super) fn take_has_others(&mut self) -> bool {
+        std::mem::take(&mut self.sums.has_others)
     }
 
     /// Collects the entries of a segment, and returns the number of slots that they take. O(slots that are read).
     ///
     /// # Errors
     /// [`RewriteError`].
-    pub(super) fn collect(&mut self, target: Target, sources: &[Source<'_>]) -> Result<usize, RewriteError> {
+    pub(super) fn collect(
+        &mut self,
+        target: Target,
+        sources: &[EntrySource<'_>],
+    ) -> Result<usize, RewriteError> {
         self.gather_all(target, sources)?;
         if self.is_overfull(target) { Err(RewriteError::TooFull) } else { Ok(self.list.len()) }
     }
@@ -250,9 +422,14 @@ impl Rewriter {
     pub(super) fn collect_saturating(
         &mut self,
         target: Target,
-        sources: &[Source<'_>],
+        sources: &[EntrySource<'_>],
     ) -> Result<usize, RewriteError> {
+        let before = self.sums;
         self.gather_all(target, sources)?;
+        if self.is_overfull(target) && self.list.has_copies() {
+            self.sums = before;
+            self.gather_blocks(target, sources, None)?;
+        }
         while self.is_overfull(target) {
             self.saturate_fullest_block(target.address_bits())?;
         }
@@ -265,80 +442,262 @@ impl Rewriter {
     }
 
     /// Does [`collect`](Self::collect), but the entries may take more slots than a segment has.
-    pub(super) fn gather_all(&mut self, target: Target, sources: &[Source<'_>]) -> Result<(), RewriteError> {
-        let bits = target.address_bits();
+    pub(super) fn gather_all(
+        &mut self,
+        target: Target,
+        sources: &[EntrySource<'_>],
+    ) -> Result<usize, RewriteError> {
+        let base = self.base(target, sources);
+        self.gather_blocks(target, sources, base)?;
+        Ok(self.list.len())
+    }
+
+    /// Returns the index of the source from which blocks can be copied, and its segment.
+    fn base<'s>(&self, target: Target, sources: &[EntrySource<'s>]) -> Option<(usize, &'s Segment)> {
+        let width = self.schedule.slot_width(self.kind, target.address_bits());
+        let same =
+            |(index, source): (usize, &EntrySource<'s>)| Some((index, source.same_segment(target, width)?));
+        let largest = sources.iter().enumerate().filter_map(same).max_by_key(|(_, segment)| segment.used());
+        // Timed entries of older segments may have expired.
+        largest.filter(|(_, segment)| {
+            self.copies_blocks && (self.kind != EntryKind::Timed || segment.stamp == self.now)
+        })
+    }
+
+    fn gather_blocks(
+        &mut self,
+        target: Target,
+        sources: &[EntrySource<'_>],
+        base: Option<(usize, &Segment)>,
+    ) -> Result<(), RewriteError> {
         self.list.clear();
-        for block in 0..1u64 << target.blocks_log {
-            let value = target.number as u64 | block << target.depth;
-            if self.gather(Address { value, bits }, sources)? {
-                self.push_all(bits)?;
-            } else {
-                self.settle(bits)?;
-            }
-            self.list.end_block();
+        if let ([source], None) = (sources, base)
+            && let Some(placed) = source.near_segment(target)
+        {
+            return self.divide_blocks(target, *source, placed);
+        }
+        self.spread_all(target, sources)?;
+        for block in 0..1usize << target.blocks_log {
+            self.write_block(target.address_of(block), block, sources, base)?;
         }
         Ok(())
     }
 
-    /// Returns the segment of the entries that were collected last, in a shape with enough slots. O(slots).
+    /// Writes one block to the list.
+    fn write_block(
+        &mut self,
+        address: Address,
+        block: usize,
+        sources: &[EntrySource<'_>],
+        base: Option<(usize, &Segment)>,
+    ) -> Result<(), RewriteError> {
+        self.gathered.clear();
+        let mut is_settled = true;
+        for (index, source) in sources.iter().enumerate() {
+            if base.is_none_or(|(base, _)| base != index) {
+                is_settled &= self.gather(address, block, index, *source)?;
+            }
+        }
+        if let Some((index, segment)) = base {
+            if self.gathered.is_empty() {
+                let slots = segment.length(block);
+                self.sums.has_others |= index > 0 && slots > 0;
+                self.sums.read_entries = self.sums.read_entries.saturating_add(slots.into());
+                self.list.copy_block(slots);
+                return Ok(());
+            }
+            let source = sources.get(index..).unwrap_or_default().first();
+            is_settled &= source.map_or(Ok(true), |source| self.gather(address, block, index, *source))?;
+        }
+        self.sums.read_entries = self.sums.read_entries.saturating_add(self.gathered.len() as u64);
+        if is_settled {
+            self.push_all(address.bits)?;
+        } else {
+            self.settle(address.bits)?;
+        }
+        self.list.end_block();
+        Ok(())
+    }
+
+    /// Writes the blocks of a segment whose only source has the same blocks, or blocks with one address bit less. Each of
+    /// those is read once for both blocks that it becomes. This is the rule of [`write_block`](Self::write_block), in less
+    /// time if all entries of a block are settled.
+    fn divide_blocks(
+        &mut self,
+        target: Target,
+        source: EntrySource<'_>,
+        placed: Placed<'_>,
+    ) -> Result<(), RewriteError> {
+        let Placed { segment, depth, .. } = placed;
+        let further = target.address_bits().wrapping_sub(depth.wrapping_add(segment.blocks_log()));
+        let lower_blocks = (1usize << target.blocks_log) >> further;
+        self.list.try_reserve(segment.used())?;
+        self.upper.clear();
+        self.upper.try_reserve(if further > 0 { segment.used() } else { 0 })?;
+        self.spread.iter_mut().for_each(|spread| spread.is_used = false);
+        for block in 0..lower_blocks {
+            let address = target.address_of(block);
+            let from = (address.value >> depth) as usize & segment.block_mask();
+            let before = self.sums.change;
+            if self.divide(segment, from, address.bits, further) {
+                self.list.end_block();
+                self.upper.end_block();
+                continue;
+            }
+            self.sums.change = before;
+            self.list.clear_block();
+            self.upper.clear_block();
+            self.write_block(address, block, &[source], None)?;
+            if further > 0 {
+                let upper = block.wrapping_add(lower_blocks);
+                std::mem::swap(&mut self.list, &mut self.upper);
+                let written = self.write_block(target.address_of(upper), upper, &[source], None);
+                std::mem::swap(&mut self.list, &mut self.upper);
+                written?;
+            }
+        }
+        if further > 0 { Ok(self.list.append(&self.upper)?) } else { Ok(()) }
+    }
+
+    /// Writes the entries of a block to the list, and those whose remainder has a set lowest bit to the upper list if the
+    /// new blocks have one address bit more, `bits`. Returns false if an entry is or becomes void, or is too long.
+    #[inline(always)]
+    fn divide(&mut self, segment: &Segment, block: usize, bits: u32, further: u32) -> bool {
+        let Self { kind, now, list, upper, sums: RewriteSums { change, read_entries, .. }, .. } = self;
+        let (entry_bits, entry_bits_max) = (kind.entry_bits(segment), self.schedule.remainder_bits(bits));
+        let live_codes = if *kind == EntryKind::Timed { live_codes(segment.stamp, *now) } else { u64::MAX };
+        let (mut is_settled, mut counts, mut is_upper, mut longest) =
+            (true, CountReader::default(), false, 0);
+        segment.visit_block(block, |bucket, slot| {
+            let mut slot = slot;
+            if *kind != EntryKind::Counted || counts.is_entry(slot) {
+                let (entry, code) =
+                    (slot & low_bits(entry_bits), slot >> 1 >> (entry_bits.wrapping_sub(1) & 63));
+                if live_codes >> code & 1 == 0 {
+                    is_settled &= entry > 1;
+                    return change.remove_weight(bits.wrapping_sub(further), entry);
+                }
+                let value = entry >> further;
+                is_settled &= value > 1;
+                longest |= value;
+                is_upper = further > 0 && entry & 1 == 1;
+                slot = code << 1 << (entry_bits_max & 63) | value;
+                *read_entries = read_entries.wrapping_add(1);
+            }
+            if is_upper { upper.push(bucket, slot) } else { list.push(bucket, slot) }
+        });
+        is_settled && remainder_bits(longest) <= entry_bits_max
+    }
+
+    /// Returns the segment of the entries that were collected last, from the same sources, in a shape with enough slots.
+    /// O(slots).
     ///
     /// # Errors
     /// [`RewriteError`]. There is no shape if counted entries take too many slots.
-    pub(super) fn write(&self, shape: Option<SegmentShape>) -> Result<Segment, RewriteError> {
+    pub(super) fn write(
+        &self,
+        target: Target,
+        sources: &[EntrySource<'_>],
+        shape: Option<SegmentShape>,
+    ) -> Result<Segment, RewriteError> {
         let shape = shape.ok_or(RewriteError::TooFull)?;
         if self.list.len() == 0 {
             return Ok(Segment::blank(shape.blocks_log));
         }
-        Ok(self.list.write(shape, if self.kind == EntryKind::Timed { self.now } else { 0 })?)
+        let base = self.base(target, sources).map(|(_, segment)| segment);
+        Ok(self.list.write(shape, if self.kind == EntryKind::Timed { self.now } else { 0 }, base)?)
     }
 
-    /// Gathers the entries of one block. Returns whether they are settled: in the order of buckets, and none is void,
-    /// or covers or equals another.
-    fn gather(&mut self, address: Address, sources: &[Source<'_>]) -> Result<bool, RewriteError> {
-        let Self { kind, rule, now, gathered, sorted, change, .. } = self;
-        let (kind, longest) = (*kind, self.schedule.remainder_bits(address.bits));
-        let (mut blocks, mut is_settled) = (0u32, true);
-        gathered.clear();
-        for (index, source) in sources.iter().enumerate() {
-            let (first, is_other, mut is_finer) = (gathered.len(), index > 0, false);
-            source.blocks_at(address, |segment, block, from| {
-                blocks = blocks.wrapping_add(1);
-                is_finer |= from.bits > address.bits;
-                // A block is read for each new block that has some of its entries.
-                let is_first_read = from.bits >= address.bits || address.value >> from.bits == 0;
-                gathered.try_reserve(segment.length(block).into()).map_err(|_| OutOfMemory)?;
-                visit_entries(kind, segment, block, |bucket, read| {
-                    if read.value <= 1 && is_first_read {
-                        change.leftovers.uncount(kind, read);
+    /// Reads the entries for a segment from the sources whose blocks have far fewer address bits. Each of their blocks
+    /// would otherwise be read for many blocks of the segment.
+    fn spread_all(&mut self, target: Target, sources: &[EntrySource<'_>]) -> Result<(), RewriteError> {
+        let Self { kind, spread, sums, .. } = self;
+        let segment_address = Address { value: target.number as u64, bits: target.depth };
+        let bits = target.address_bits();
+        spread.resize_with(sources.len().max(spread.len()), Spread::default);
+        for (source, Spread { entries, is_used }) in sources.iter().zip(spread) {
+            *is_used = source.address_bits(target).wrapping_add(SPREAD_BITS) <= bits;
+            entries.clear();
+            if !*is_used {
+                continue;
+            }
+            source.blocks_at(segment_address, |segment, block, from| {
+                let is_first_read = is_first_read(from, segment_address);
+                entries.try_reserve(segment.length(block).into()).map_err(|_| OutOfMemory)?;
+                visit_entries(*kind, segment, block, |bucket, entry| {
+                    if entry.value <= 1 && is_first_read {
+                        sums.change.leftovers.uncount(*kind, entry);
                     }
-                    let Some((mut entry, is_copy)) = place(kind, read, from, address) else { return };
-                    if kind == EntryKind::Timed && !is_live(entry.number, *now) {
-                        return change.remove_weight(address.bits, entry.value);
+                    // The bits of the new address that the entry knows.
+                    let known = remainder_bits(entry.value).min(bits.wrapping_sub(from.bits));
+                    let value = from.value | (entry.value & low_bits(known)) << from.bits;
+                    let known = from.bits.wrapping_add(known);
+                    if (value ^ segment_address.value) & low_bits(known.min(target.depth)) == 0 {
+                        let block = if known == bits { (value >> target.depth) as u8 } else { ALL_BLOCKS };
+                        entries.push(SpreadEntry { block, bucket: bucket as u8, entry, from });
                     }
-                    is_settled &= entry.value > 1;
-                    if is_copy || remainder_bits(entry.value) > longest {
-                        if from.bits > address.bits {
-                            change.remove_weight(from.bits, read.value);
-                        } else {
-                            change.remove_weight(address.bits, entry.value);
-                        }
-                        let bits = remainder_bits(entry.value).min(longest);
-                        entry.value = 1 << bits | entry.value & low_bits(bits);
-                        change.add_weight(address.bits, entry.value);
-                        is_settled = false;
-                    }
-                    gathered.push(Gathered { bucket: bucket as u8, entry, is_copy, is_other });
                 });
                 Ok(())
             })?;
-            if is_finer && kind == EntryKind::Counted {
-                let leave_out = |one: &Gathered| change.remove_weight(address.bits, one.entry.value);
-                unite_copies(gathered, first, sorted, *rule, leave_out)?;
-                is_settled = false;
-            }
+            entries.sort_unstable_by_key(|one| one.block);
         }
-        self.read_entries = self.read_entries.saturating_add(gathered.len() as u64);
-        Ok(is_settled && blocks <= 1)
+        Ok(())
+    }
+
+    /// Gathers the entries that a source has for one block. Returns whether they are settled: all are of one block, in the
+    /// order of buckets, and none is void, or covers or equals another.
+    #[inline(always)]
+    fn gather(
+        &mut self,
+        address: Address,
+        block: usize,
+        index: usize,
+        source: EntrySource<'_>,
+    ) -> Result<bool, RewriteError> {
+        let Self { kind, rule, now, gathered, sorted, sums: RewriteSums { change, .. }, .. } = self;
+        let (kind, longest, first) = (*kind, self.schedule.remainder_bits(address.bits), gathered.len());
+        let (mut blocks, mut is_finer) = (0u32, false);
+        let mut gathering = Gathering {
+            kind,
+            now: *now,
+            longest,
+            address,
+            gathered,
+            change,
+            is_settled: true,
+            from: address,
+            is_first_read: false,
+            is_other: index > 0,
+        };
+        if let Some(spread) = self.spread.get(index).filter(|spread| spread.is_used) {
+            let entries = [spread.entries_of(block as u8), spread.entries_of(ALL_BLOCKS)];
+            gathering
+                .gathered
+                .try_reserve(entries.iter().map(|entries| entries.len()).sum())
+                .map_err(|_| OutOfMemory)?;
+            for SpreadEntry { bucket, entry, from, .. } in entries.into_iter().flatten() {
+                if (from.value ^ address.value) & low_bits(from.bits) == 0 {
+                    gathering.from = *from;
+                    gathering.add((*bucket).into(), *entry);
+                }
+            }
+            return Ok(first == 0 && gathering.gathered.is_empty());
+        }
+        source.blocks_at(address, |segment, block, from| {
+            blocks = blocks.wrapping_add(1);
+            is_finer |= from.bits > address.bits;
+            (gathering.from, gathering.is_first_read) = (from, is_first_read(from, address));
+            gathering.gathered.try_reserve(segment.length(block).into()).map_err(|_| OutOfMemory)?;
+            pass_entries(kind, segment, block, &mut gathering);
+            Ok(())
+        })?;
+        let is_settled = gathering.is_settled && blocks <= 1 && first == 0;
+        if is_finer && kind == EntryKind::Counted {
+            let leave_out = |one: &Gathered| change.remove_weight(address.bits, one.entry.value);
+            unite_copies(gathered, first, sorted, *rule, leave_out)?;
+            return Ok(false);
+        }
+        Ok(is_settled || first == gathered.len())
     }
 
     /// Writes the gathered entries to the list. They must be settled.
@@ -346,7 +705,7 @@ impl Rewriter {
         let Self { kind, gathered, list, .. } = self;
         let entry_bits = self.schedule.remainder_bits(bits).wrapping_add(1);
         list.try_reserve(gathered.len().saturating_mul(kind.slots_max()))?;
-        self.has_others |= gathered.first().is_some_and(|first| first.is_other);
+        self.sums.has_others |= gathered.first().is_some_and(|first| first.is_other);
         for Gathered { bucket, entry, .. } in gathered {
             entry.write(*kind, entry_bits, |slot| list.push((*bucket).into(), slot));
         }
@@ -356,14 +715,18 @@ impl Rewriter {
     /// Settles the gathered entries and writes them to the list.
     fn settle(&mut self, bits: u32) -> Result<(), RewriteError> {
         sort_by_bucket(&self.gathered, &mut self.sorted)?;
-        let Self { kind, rule, sorted, change, written, has_others, list, .. } = self;
+        let Self { kind, rule, sorted, sums, list, .. } = self;
+        let RewriteSums { change, written, has_others, .. } = sums;
         let entry_bits = self.schedule.remainder_bits(bits).wrapping_add(1);
         list.try_reserve(sorted.len().saturating_mul(kind.slots_max()))?;
+        let mut kept = Run::new();
         for run in sorted.chunk_by_mut(|one, other| one.bucket == other.bucket) {
+            kept.clear();
             run.sort_unstable();
             let mut leave_out = |one: &Gathered| change.remove_weight(bits, one.entry.value);
-            let mut kept = Run::new();
-            if *kind == EntryKind::Counted {
+            if let [one] = run {
+                kept.push(*one);
+            } else if *kind == EntryKind::Counted {
                 united(run, &mut kept, *rule, &mut leave_out)?;
                 let slots = kept.iter().map(|kept| kept.entry.slots(*kind)).sum::<usize>();
                 if *rule == Rule::Sum && slots > RUN_MAX {
@@ -382,10 +745,10 @@ impl Rewriter {
                     change.add_weight(bits, 0);
                 }
             }
-            for Gathered { bucket, entry, is_other, .. } in kept {
-                *has_others |= is_other;
-                written.count(*kind, entry);
-                entry.write(*kind, entry_bits, |slot| list.push(bucket.into(), slot));
+            for Gathered { bucket, entry, is_other, .. } in &kept {
+                *has_others |= *is_other;
+                written.count(*kind, *entry);
+                entry.write(*kind, entry_bits, |slot| list.push((*bucket).into(), slot));
             }
         }
         Ok(())
@@ -398,7 +761,7 @@ impl Rewriter {
     /// united.
     #[cold]
     fn saturate_fullest_block(&mut self, bits: u32) -> Result<(), RewriteError> {
-        let Self { kind, change, written, list, now, .. } = self;
+        let Self { kind, sums: RewriteSums { change, written, .. }, list, now, .. } = self;
         if *kind == EntryKind::Counted {
             return Err(RewriteError::TooFull);
         }
@@ -419,6 +782,18 @@ impl Rewriter {
         });
         if is_shorter { Ok(()) } else { Err(RewriteError::TooFull) }
     }
+}
+
+/// Returns which codes of a segment with this stamp stand for generations that are live: a bit per code.
+fn live_codes(stamp: Generation, now: Generation) -> u64 {
+    let live = (0..CODES).filter(|code| is_live(generation_of(*code, stamp), now));
+    live.fold(0, |codes, code| codes | 1 << code)
+}
+
+/// Returns whether no other new block reads the block with the address `from` before the one at `to`.
+#[inline(always)]
+fn is_first_read(from: Address, to: Address) -> bool {
+    from.bits >= to.bits || to.value >> from.bits == 0
 }
 
 /// Returns an entry as a block of the new segment has it, and whether it is one of several copies that become one.
@@ -556,4 +931,269 @@ fn united(
         leave_out(next);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    //! Every rewrite of every small segment, compared with a list of what its entries match.
+
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    const SCHEDULE: Schedule = Schedule::Growing { base: 12, longer_from: 0 };
+    const NOW: Generation = 40;
+    const KINDS: [EntryKind; 3] = [EntryKind::Plain, EntryKind::Counted, EntryKind::Timed];
+    /// The items of a bucket that are distinguished: those with different lowest bits of the hash.
+    const KEYS: u64 = 16;
+
+    /// An entry with its block and its bucket.
+    type PlacedEntry = (usize, u8, Entry);
+
+    /// Returns the entries that are combined: saturated, void, and with remainders of one and two bits.
+    fn choices(kind: EntryKind, blocks: usize, buckets: u8) -> Vec<PlacedEntry> {
+        let numbers: &[u64] = match kind {
+            EntryKind::Plain => &[1],
+            EntryKind::Counted => &[1, 2],
+            // One has expired.
+            EntryKind::Timed => &[NOW - 15, NOW - 3],
+        };
+        let mut choices = Vec::new();
+        for (block, bucket) in (0..blocks).flat_map(|block| (0..buckets).map(move |bucket| (block, bucket))) {
+            for (value, copies) in (0..8).map(|value| (value, 0)).chain([(1, 1)]) {
+                let is_possible = if kind == EntryKind::Counted { value > 0 } else { copies == 0 };
+                let entry = |number: &u64| (block, bucket, Entry { value, copies, number: *number });
+                choices.extend(numbers.iter().filter(|_| is_possible).map(entry));
+            }
+        }
+        choices
+    }
+
+    /// Calls `check` with all sets of up to `most` entries that a segment can have. Returns their number.
+    fn for_each_set(
+        kind: EntryKind,
+        choices: &[PlacedEntry],
+        most: usize,
+        set: &mut Vec<PlacedEntry>,
+        check: &mut impl FnMut(&[PlacedEntry]),
+    ) -> u64 {
+        check(set);
+        let mut count = 1;
+        let choices = if set.len() < most { choices } else { &[] };
+        for (index, choice) in choices.iter().enumerate() {
+            let is_refused = |other: &PlacedEntry| {
+                let is_same = (choice.0, choice.1) == (other.0, other.1);
+                let is_alone = kind == EntryKind::Plain && (choice.2.value <= 1 || other.2.value <= 1);
+                is_same && (is_alone || choice.2.value == other.2.value && choice.2.copies == other.2.copies)
+            };
+            if !set.iter().any(is_refused) {
+                set.push(*choice);
+                count += for_each_set(kind, &choices[index + 1..], most, set, check);
+                set.pop();
+            }
+        }
+        count
+    }
+
+    fn sets(kind: EntryKind, choices: &[PlacedEntry], most: usize) -> Vec<Vec<PlacedEntry>> {
+        let mut sets = Vec::new();
+        for_each_set(kind, choices, most, &mut Vec::new(), &mut |set| sets.push(set.to_vec()));
+        sets
+    }
+
+    fn segment_of(kind: EntryKind, blocks_log: u32, entries: &[PlacedEntry]) -> Segment {
+        let (mut list, width) = (SlotList::new(), SCHEDULE.slot_width(kind, blocks_log));
+        let mut sorted = entries.to_vec();
+        sorted.sort_by_key(|(block, bucket, _)| (*block, *bucket));
+        for block in 0..1 << blocks_log {
+            for (_, bucket, entry) in sorted.iter().filter(|one| one.0 == block) {
+                let entry_bits = width - kind.generation_bits();
+                entry.write(kind, entry_bits, |slot| list.push((*bucket).into(), slot));
+            }
+            list.end_block();
+        }
+        let shape = SegmentShape::for_slots(blocks_log, width, list.len()).unwrap();
+        list.write(shape, if kind == EntryKind::Timed { NOW - 2 } else { 0 }, None).unwrap()
+    }
+
+    fn entries_of(kind: EntryKind, segment: &Segment) -> Vec<PlacedEntry> {
+        let mut entries = Vec::new();
+        for block in 0..segment.blocks() {
+            visit_entries(kind, segment, block, |bucket, entry| entries.push((block, bucket as u8, entry)));
+        }
+        entries.sort_unstable();
+        entries
+    }
+
+    /// Rewrites one-segment tables to a table of one segment. The sources are read as tables and as segments, which must
+    /// give entries that match the same items, and the right sums.
+    fn rewritten(kind: EntryKind, rule: Rule, sources: &[&Segment], blocks_log: u32) -> Vec<PlacedEntry> {
+        let target = Target { number: 0, depth: 0, blocks_log };
+        let directories = sources.iter().map(|segment| Directory::One(segment.try_clone().unwrap()));
+        let directories: Vec<_> = directories.collect();
+        let placed = sources.iter().map(|segment| [Placed { segment, number: 0, depth: 0 }]);
+        let placed: Vec<_> = placed.collect();
+        let tables: Vec<_> = directories.iter().map(EntrySource::Table).collect();
+        let segments: Vec<_> = placed.iter().map(|placed| EntrySource::of_segments(placed)).collect();
+        let [of_tables, of_segments] = [tables, segments].map(|sources| {
+            let mut rewriter =
+                Rewriter::new(kind, SCHEDULE, rule, if kind == EntryKind::Timed { NOW } else { 0 });
+            let used = rewriter.collect(target, &sources).unwrap();
+            let shape = SegmentShape::for_slots(blocks_log, SCHEDULE.slot_width(kind, blocks_log), used);
+            let segment = rewriter.write(target, &sources, shape).unwrap();
+            let before = sources_sums(kind, &directories);
+            let after = EntrySums::of_segment(kind, blocks_log, &segment);
+            assert_eq!(before.plus(rewriter.sums().change()), after, "{kind:?}, {rule:?}");
+            entries_of(kind, &segment)
+        });
+        if kind == EntryKind::Counted {
+            assert_eq!(of_tables, of_segments, "{rule:?}");
+        } else {
+            // A block that is copied keeps entries that a shorter one covers.
+            let matched = [&of_tables, &of_segments].map(|entries| matched(kind, blocks_log, entries));
+            assert_eq!(matched[0], matched[1], "{kind:?}, {rule:?}");
+        }
+        of_tables
+    }
+
+    fn sources_sums(kind: EntryKind, directories: &[Directory]) -> EntrySums {
+        let sums = directories.iter().map(|directory| directory.get(0));
+        sums.map(|segment| EntrySums::of_segment(kind, segment.blocks_log(), segment))
+            .fold(EntrySums::default(), EntrySums::plus)
+    }
+
+    /// Returns the newest live number of the entries of each bucket that match each key, in blocks of 2^`blocks_log`.
+    fn matched(kind: EntryKind, blocks_log: u32, entries: &[PlacedEntry]) -> BTreeMap<(u8, u64), u64> {
+        let mut matched = BTreeMap::new();
+        for (block, bucket, entry) in entries {
+            let is_live = kind != EntryKind::Timed || is_live(entry.number, NOW);
+            for key in (0..KEYS).filter(|key| is_live && *key & low_bits(blocks_log) == *block as u64) {
+                if (key >> blocks_log ^ entry.value) & low_bits(remainder_bits(entry.value)) == 0 {
+                    let number = matched.entry((*bucket, key)).or_insert(0);
+                    *number = entry.number.max(*number);
+                }
+            }
+        }
+        matched
+    }
+
+    /// Returns what counted entries are in the halves of their bucket: each void entry is copied to both.
+    fn halved(entries: &[PlacedEntry]) -> Vec<PlacedEntry> {
+        let mut halved = Vec::new();
+        for (_, bucket, entry) in entries {
+            for block in 0..2u64 {
+                if entry.value == 1 {
+                    halved.push((block as usize, *bucket, Entry { copies: entry.copies + 1, ..*entry }));
+                } else if entry.value & 1 == block {
+                    halved.push((block as usize, *bucket, Entry { value: entry.value >> 1, ..*entry }));
+                }
+            }
+        }
+        halved.sort_unstable();
+        halved
+    }
+
+    /// Returns what counted entries of two halves are in one bucket. Of the copies of a void entry the smaller count is
+    /// left, and nothing if one is missing.
+    fn joined(entries: &[PlacedEntry]) -> Vec<PlacedEntry> {
+        let mut joined = Vec::new();
+        for (block, bucket, entry) in entries {
+            if entry.copies == 0 {
+                let bits = remainder_bits(entry.value);
+                let value = 2 << bits | (entry.value & low_bits(bits)) << 1 | *block as u64;
+                joined.push((0, *bucket, Entry { value, ..*entry }));
+            } else if *block == 0 {
+                let is_copy = |other: &&PlacedEntry| {
+                    (other.0, other.1, other.2.copies) == (1, *bucket, entry.copies) && other.2.value == 1
+                };
+                let other = entries.iter().find(is_copy).map(|other| other.2.number);
+                let number = other.map(|other| other.min(entry.number));
+                joined.extend(
+                    number.map(|number| (0, *bucket, Entry { value: 1, copies: entry.copies - 1, number })),
+                );
+            }
+        }
+        joined.sort_unstable();
+        joined
+    }
+
+    /// Returns counted entries of several tables, of which equal ones are counted together.
+    fn summed(entries: &[PlacedEntry]) -> Vec<PlacedEntry> {
+        let mut sums = BTreeMap::new();
+        for (block, bucket, entry) in entries {
+            *sums.entry((*block, *bucket, entry.value, entry.copies)).or_insert(0) += entry.number;
+        }
+        let entry =
+            |((block, bucket, value, copies), number)| (block, bucket, Entry { value, copies, number });
+        sums.into_iter().map(entry).collect()
+    }
+
+    #[test]
+    fn every_small_segment_is_split_and_compacted() {
+        for kind in KINDS {
+            let mut check = |set: &[PlacedEntry]| {
+                let segment = segment_of(kind, 0, set);
+                let split = rewritten(kind, Rule::Keep, &[&segment], 1);
+                let compacted = rewritten(kind, Rule::Keep, &[&segment], 0);
+                if kind == EntryKind::Counted {
+                    assert_eq!(split, halved(set), "{set:?}");
+                    let mut sorted = set.to_vec();
+                    sorted.sort_unstable();
+                    assert_eq!(compacted, sorted);
+                    // A join makes the same entries again.
+                    let again = rewritten(kind, Rule::Keep, &[&segment_of(kind, 1, &split)], 0);
+                    assert_eq!(again, sorted, "{set:?}");
+                } else {
+                    let expected = matched(kind, 0, set);
+                    assert_eq!(matched(kind, 1, &split), expected, "{kind:?}, {set:?}");
+                    assert_eq!(matched(kind, 0, &compacted), expected, "{kind:?}, {set:?}");
+                    let has_expired =
+                        |one: &PlacedEntry| kind == EntryKind::Timed && !is_live(one.2.number, NOW);
+                    assert!(!split.iter().chain(&compacted).any(has_expired), "{kind:?}, {set:?}");
+                }
+            };
+            let count = for_each_set(kind, &choices(kind, 1, 3), 4, &mut Vec::new(), &mut check);
+            assert!(count > 5_000, "{count}");
+        }
+    }
+
+    #[test]
+    fn every_two_small_segments_are_joined_and_united() {
+        for kind in KINDS {
+            for set in sets(kind, &choices(kind, 2, 1), 4) {
+                let united = rewritten(kind, Rule::Keep, &[&segment_of(kind, 1, &set)], 0);
+                if kind == EntryKind::Counted {
+                    assert_eq!(united, joined(&set), "{set:?}");
+                } else {
+                    assert_eq!(matched(kind, 0, &united), matched(kind, 1, &set), "{kind:?}, {set:?}");
+                }
+            }
+            // The second table has one block, or two.
+            let one_block = sets(kind, &choices(kind, 1, 2), 2);
+            for (blocks_log, others) in [(0, one_block.clone()), (1, sets(kind, &choices(kind, 2, 1), 2))] {
+                for set in &one_block {
+                    let segment = segment_of(kind, 0, set);
+                    for other in &others {
+                        let sources = [&segment, &segment_of(kind, blocks_log, other)];
+                        let united = rewritten(kind, Rule::Sum, &sources, blocks_log);
+                        if kind == EntryKind::Counted {
+                            let set = if blocks_log == 0 { set.clone() } else { halved(set) };
+                            assert_eq!(united, summed(&[set, other.clone()].concat()), "{other:?}");
+                        } else {
+                            let mut expected = matched(kind, 0, set);
+                            for (key, number) in matched(kind, blocks_log, other) {
+                                let known = expected.entry(key).or_insert(0);
+                                *known = number.max(*known);
+                            }
+                            assert_eq!(
+                                matched(kind, blocks_log, &united),
+                                expected,
+                                "{kind:?}, {set:?}, {other:?}"
+                            );
+                        }
+                    }
+                }
+            }
+        }
+    }
 }

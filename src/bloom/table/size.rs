@@ -60,13 +60,6 @@ impl SegmentShape {
         }
     }
 
-    /// Returns a shape with room for `used` slots and 1/16 more, or without that margin if there is none with it; `None` if
-    /// there is neither.
-    pub(super) fn with_margin(blocks_log: u32, width: u32, used: usize) -> Option<Self> {
-        let roomy = Self::for_slots(blocks_log, width, used.saturating_add(used / 16));
-        roomy.or_else(|| Self::for_slots(blocks_log, width, used))
-    }
-
     /// Returns the most slots that a segment of 2^`blocks_log` blocks can use.
     pub(super) const fn most_slots(blocks_log: u32) -> usize {
         Self { blocks_log, slots: SLOTS_MAX, width: 1, words: 0 }.used_max()

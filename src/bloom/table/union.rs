@@ -2,7 +2,7 @@
 
 use super::entry::EntryKind;
 use super::reshape::load_of;
-use super::rewrite::{Placed, RewriteError, Rewriter, Rule, Source, Target};
+use super::rewrite::{EntrySource, Placed, RewriteError, Rewriter, Rule, Target};
 use super::schedule::Schedule;
 use super::size::{SegmentShape, TableSize};
 use super::state::Table;
@@ -15,11 +15,11 @@ use crate::bloom::room::Room;
 /// The number of segments in which the entries of a union are counted before its size is chosen. They have some twenty
 /// thousand entries, so the estimate is right within a percent.
 const SAMPLED_SEGMENTS: usize = 4;
-/// If tables are smaller than the union by this factor, they are united first. A small table would be read once for
-/// each segment of the union.
-const SMALLER: u64 = 16;
+/// If several tables are smaller than the union by this factor, they are united first. A block of a small table is read
+/// once for each block of the union that has its items.
+const SMALLER: u64 = 4;
 /// The most tables that are united first at once.
-const UNITED_FIRST: usize = 16;
+const UNITED_FIRST: usize = 4;
 /// The share of an estimated error rate that is compared with a promise, because the estimate may be too high.
 const ESTIMATE_SHARE: f64 = 0.97;
 
@@ -133,8 +133,7 @@ impl Union {
                 let schedule =
                     tables.iter().map(|table| table.schedule).max_by_key(|one| one.remainder_bits(0));
                 let union = Self { schedule: schedule.unwrap_or(self.schedule), ..*self };
-                let estimate = union.estimate(&tables)?;
-                union.make(&tables, &estimate, &Room::new(&u64::MAX))?.0
+                union.make(&tables, &union.largest(&tables), &Room::new(&u64::MAX))?.0
             };
             inputs.drain(..count);
             inputs.push(Input::Made(united));
@@ -145,25 +144,37 @@ impl Union {
         Rewriter::new(self.kind, self.schedule, Rule::Sum, self.now)
     }
 
+    /// Returns the estimate of a union that has all entries of the tables.
+    fn largest(&self, tables: &[&Table]) -> Estimate {
+        let slots = tables.iter().fold(0u64, |sum, table| sum.saturating_add(load(table)));
+        // Two equal entries that are counted once take two slots, and their union takes three.
+        let used_slots =
+            if self.kind == EntryKind::Counted { slots.saturating_add(slots / 2) } else { slots };
+        let least = tables.iter().map(|table| natural_size(table)).max();
+        let size = TableSize::for_slots(used_slots).max(least.unwrap_or(TableSize::of_blocks(0)));
+        let sum = tables.iter().map(|table| EntrySums::error_rate(table.weight())).sum::<f64>();
+        Estimate { size, used_slots, error_rate_max: sum + self.schedule.rate_of_growth(used_slots, size) }
+    }
+
     /// Chooses the size of a union from the entries that a part of it has.
     fn estimate(&self, tables: &[&Table]) -> Result<Estimate, UnionError> {
+        let largest = self.largest(tables).size;
         let least = tables.iter().map(|table| natural_size(table)).max();
-        let total = tables.iter().fold(0u64, |sum, table| sum.saturating_add(load(table)));
         let least = least.unwrap_or(TableSize::of_blocks(0));
-        let largest = TableSize::for_slots(total).max(least);
         let step = (largest.segments / SAMPLED_SEGMENTS).max(1);
         let placed = Sources::of(tables, largest)?;
         let sources = placed.sources();
-        let (mut rewriter, mut used, mut share) = (self.rewriter(), 0u64, 0.0);
+        let (mut rewriter, mut used, mut share) = (self.rewriter().decoding(), 0u64, 0.0);
         for number in (0..largest.segments).step_by(step) {
             let target = Target::of(largest, number);
-            used = used.saturating_add(rewriter.collect_saturating(target, &sources)? as u64);
+            used = used.saturating_add(rewriter.gather_all(target, &sources)? as u64);
             share += 1.0 / (1u64 << target.depth) as f64;
         }
         let of_all = |number: u64| (number as f64 / share) as u64;
         let used_slots = of_all(used);
-        let size = TableSize::for_slots(load_of(used_slots, of_all(rewriter.written.void_slots))).max(least);
-        let change = EntrySums::error_rate_change(rewriter.change().weight) / share;
+        let void_slots = of_all(rewriter.sums().written.void_slots);
+        let size = TableSize::for_slots(load_of(used_slots, void_slots)).max(least);
+        let change = EntrySums::error_rate_change(rewriter.sums().change().weight) / share;
         let sum = tables.iter().map(|table| EntrySums::error_rate(table.weight())).sum::<f64>();
         let error_rate_max = sum + change + self.schedule.rate_of_growth(used_slots, size);
         Ok(Estimate { size, used_slots, error_rate_max })
@@ -189,24 +200,25 @@ impl Union {
         let (placed, mut rewriter) = (Sources::of(tables, size)?, self.rewriter());
         let sources = placed.sources();
         for number in 0..size.segments {
-            let used = rewriter.collect_saturating(Target::of(size, number), &sources)?;
-            if let Some(error) = refused.filter(|_| rewriter.has_others) {
+            let target = Target::of(size, number);
+            let used = rewriter.collect_saturating(target, &sources)?;
+            if let Some(error) = refused.filter(|_| rewriter.sums().has_others) {
                 return Err(error.into());
             }
             if used > 0 && refused.is_none() {
-                let shape = SegmentShape::with_margin(size.blocks_log, width(number), used);
+                let shape = SegmentShape::for_slots(size.blocks_log, width(number), used);
                 made.directory.try_reserve(number)?;
-                made.directory.replace(number, rewriter.write(shape)?);
+                made.directory.replace(number, rewriter.write(target, &sources, shape)?);
                 refused = room.check(made.size_bytes()).err();
             }
         }
-        if let Some(error) = refused.filter(|_| rewriter.has_others) {
+        if let Some(error) = refused.filter(|_| rewriter.sums().has_others) {
             return Err(error.into());
         }
         let read = tables.iter().map(|table| table.sums()).fold(EntrySums::default(), EntrySums::plus);
-        made.add_sums(read.plus(rewriter.change()));
-        self.count(&mut made, tables, rewriter.read_entries);
-        Ok((made, rewriter.has_others))
+        made.add_sums(read.plus(rewriter.sums().change()));
+        self.count(&mut made, tables, rewriter.sums().read_entries);
+        Ok((made, rewriter.sums().has_others))
     }
 
     /// Counts the items of a union. The sources had `read_entries` entries for its segments.
@@ -267,12 +279,12 @@ impl<'t> Sources<'t> {
         Ok(Self { tables: tables.iter().map(|table| placed(table)).collect::<Result<_, _>>()? })
     }
 
-    fn sources(&self) -> Vec<Source<'_>> {
+    fn sources(&self) -> Vec<EntrySource<'_>> {
         self.tables
             .iter()
             .map(|(table, placed)| match placed {
-                Some(placed) => Source::Segments(placed),
-                None => Source::Table(&table.directory),
+                Some(placed) => EntrySource::of_segments(placed),
+                None => EntrySource::Table(&table.directory),
             })
             .collect()
     }

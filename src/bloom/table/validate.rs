@@ -104,7 +104,7 @@ impl Table {
         if kind == EntryKind::Counted {
             rule(has_right_numbers(segment), "a count is not after an entry, or not in its shortest form")?;
         }
-        let (mut sums, mut run) = (EntrySums::default(), Run::default());
+        let (mut sums, mut run) = (EntrySums::default(), CheckedRun::default());
         let (mut newest, mut is_right) = (segment.stamp, true);
         for block in 0..segment.blocks() {
             run.bucket = u32::MAX;
@@ -129,12 +129,12 @@ impl Table {
 
 /// The entries of a run that were read so far.
 #[derive(Default)]
-struct Run {
+struct CheckedRun {
     bucket: u32,
     entries: SmallVec<[Entry; RUN_MAX + 1]>,
 }
 
-impl Run {
+impl CheckedRun {
     /// Takes the next entry. Returns whether the run may have it besides the others: no two are equal, and a plain
     /// entry that matches the whole bucket is alone.
     fn takes(&mut self, kind: EntryKind, bucket: u32, entry: Entry) -> bool {

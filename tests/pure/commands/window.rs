@@ -4,6 +4,7 @@
 use everbloom::command::Settings;
 
 use crate::support::make::START_MS;
+use crate::support::saved::chunks;
 use crate::support::server::{Server, assert_dialogue};
 
 /// Returns a server whose clock is at the start of a generation of a window of 14 seconds.
@@ -140,6 +141,37 @@ fn the_time_is_replicated_with_the_first_add_of_a_generation() {
             at(3)
         )]
     );
+}
+
+/// Items of a clock that is far ahead would make all others expire. A client may neither load nor merge them.
+#[test]
+fn items_of_a_clock_that_is_far_ahead_are_refused() {
+    const REFUSED: &str =
+        "-ERR the items are more than a window ahead of the server's clock: check the clocks";
+    for (ahead_ms, is_refused) in [(13_000, false), (16_000, true)] {
+        let mut server = server();
+        let start = server.now_ms;
+        server.must("BF.RESERVE k 0.01 1000 WINDOW 14");
+        server.must("BF.ADD k own");
+        server.now_ms += ahead_ms;
+        server.must("BF.RESERVE ahead 0.01 1000 WINDOW 14");
+        server.must("BF.MADD ahead a b c");
+        server.must("BF.SCANDUMP ahead 0");
+        let (iterator, header) = chunks(server.filter("ahead")).swap_remove(0);
+        server.now_ms = start;
+        let before = server.digested("k");
+        let iterator = iterator.to_string();
+        let merged = server.run("BF.MERGE k ahead");
+        let loaded = server.call(&[b"BF.LOADCHUNK", b"new", iterator.as_bytes(), &header]);
+        if is_refused {
+            assert_eq!((merged.as_str(), loaded.as_str()), (REFUSED, REFUSED));
+            assert!(server.digested("k") == before && !server.keys.contains_key(&b"new"[..]));
+            assert_eq!(server.run("BF.EXISTS k own"), "#t");
+        } else {
+            assert_eq!((merged.as_str(), loaded.as_str()), ("+OK", "+OK"));
+            assert_eq!(server.run("BF.MEXISTS k own a b c"), "*4 #t #t #t #t");
+        }
+    }
 }
 
 #[test]

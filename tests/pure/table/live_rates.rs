@@ -25,7 +25,8 @@ fn assert_rates(table: &Table, now: u64, context: &str) {
         let context = format!("{context} at {now}: {computed} computed, {measured} measured");
         assert!(computed >= measured - 5.0 * deviation, "{context}");
         // Several entries of a bucket can match the same item. The rate of a large table is an estimate.
-        let lowest = computed * (1.0 - 4.0 * computed).max(0.5) * if table.segment_count() > 8 { 0.8 } else { 1.0 };
+        let lowest =
+            computed * (1.0 - 4.0 * computed).max(0.5) * if table.segment_count() > 8 { 0.8 } else { 1.0 };
         assert!(lowest <= measured + 5.0 * deviation + 1e-4, "{context}");
         assert_eq!(computed, copy.error_rate(now), "{context}");
     }

@@ -1,17 +1,23 @@
 //! The expandable table alone: what tests/pure/oracles and the fuzz target `table` do not see, because it shows only in
 //! rates, memory and bytes, or needs crafted items.
 
+mod counts;
 mod crafted;
 mod entries;
+mod forged;
 mod live_rates;
 mod rates;
 mod replicas;
 mod segments;
+mod unions;
 
 use everbloom::bloom::hash::murmur3::hash128;
 use everbloom::bloom::prefetch::NoPrefetch;
 use everbloom::bloom::table::{Addition, EntryKind, Table, TableSpec};
 use everbloom::bloom::{AddError, Added, ItemHash, OutOfMemory, Prefetch, Room};
+
+/// Every kind of entries.
+const KINDS: [EntryKind; 3] = [EntryKind::Plain, EntryKind::Counted, EntryKind::Timed];
 
 /// Returns the room of a command without a limit.
 fn any() -> Room<'static> {

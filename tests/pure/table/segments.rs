@@ -7,11 +7,9 @@ use everbloom::bloom::prefetch::NoPrefetch;
 use everbloom::bloom::table::{DumpedSegment, EntryKind, POSITIONS, Table, TableCounts};
 use everbloom::bloom::{Added, BlockMover, BlockVisitor, OutOfMemory, Room};
 
-use super::{add, add_kind, any, bytes, counted, has, has_at, of_kind, plain, remove};
+use super::{KINDS, add, add_kind, any, bytes, counted, has, has_at, of_kind, plain, remove};
 use crate::fuzzed::fuzz::forge::{self, TableForm};
 use crate::support::Random;
-
-const KINDS: [EntryKind; 3] = [EntryKind::Plain, EntryKind::Counted, EntryKind::Timed];
 
 /// Returns an empty table into which a dump of this one is loaded.
 pub(super) fn target(table: &Table) -> Table {
@@ -297,4 +295,45 @@ fn a_segment_with_less_than_three_words_per_block_is_refused() {
         let is_accepted = table.set_segment(0, all[..words].into(), 0).is_ok();
         assert_eq!(is_accepted, words == 4, "{words} words");
     }
+}
+
+/// Items of counted entries have void entries in a large table. The parts of a dump are loaded in other orders than they
+/// were read, while the source grows until many entries are void.
+#[test]
+fn parts_of_a_growing_table_of_counted_entries_are_loaded_in_any_order() {
+    let mut source = Changing::new(EntryKind::Counted, 150_000);
+    let before = source.items.clone();
+    let header = target(&source.table);
+    let (mut position, mut parts) = (0, Vec::new());
+    while position < POSITIONS {
+        let (part, end) = source.table.segment_at(position).unwrap().unwrap();
+        parts.push((part, end));
+        position = end;
+        source.add(if source.next < 1_500_000 { 40_000 } else { 0 });
+    }
+    assert!(source.table.leftovers().void_entries > 100, "{:?}", source.table.leftovers());
+    let mut random = Random(2);
+    let mut cards = Vec::new();
+    for order in 0..6 {
+        let mut ordered = parts.clone();
+        match order {
+            0 => {}
+            1 => ordered.reverse(),
+            2 => ordered.rotate_left(1),
+            3 => ordered.rotate_right(1),
+            _ => ordered.sort_by_cached_key(|_| random.next()),
+        }
+        let mut copy = header.try_clone().unwrap();
+        ordered.into_iter().for_each(|(part, _)| copy.add_segments(vec![part], u64::MAX, &any()).unwrap());
+        copy.end_loading();
+        assert_eq!(copy.internal_validate(), Ok(()), "{order}");
+        cards.push(copy.items(0));
+        for (item, times) in &before {
+            for _ in 0..*times {
+                assert_eq!(remove(&mut copy, *item, NoPrefetch), Ok(true), "{item}, order {order}");
+            }
+        }
+    }
+    let (least, most) = (cards.iter().min().unwrap(), cards.iter().max().unwrap());
+    assert!(most - least <= most / 1000, "{cards:?}");
 }

@@ -348,7 +348,7 @@ impl Segment {
     pub(super) fn visit_block(&self, block: usize, mut visit: impl FnMut(u32, u64)) {
         let header = self.header(block);
         let mut occupied = header.occupied;
-        count_slots(self.length(block).into());
+        count_slots(|| self.length(block).into());
         if occupied == 0 {
             return;
         }

@@ -25,18 +25,32 @@ pub(crate) struct SlotList {
     blocks: usize,
     /// The number of slots of the complete blocks.
     complete: usize,
+    /// The blocks whose slots are not in the list, because they are copied from a segment: a bit per block.
+    copied: u64,
+    /// The number of their slots.
+    copied_slots: usize,
 }
+
+const _: () = assert!(BLOCKS_MAX == 64);
 
 impl SlotList {
     /// Returns an empty list.
     pub(crate) const fn new() -> Self {
-        Self { slots: Vec::new(), lengths: [0; BLOCKS_MAX], blocks: 0, complete: 0 }
+        Self {
+            slots: Vec::new(),
+            lengths: [0; BLOCKS_MAX],
+            blocks: 0,
+            complete: 0,
+            copied: 0,
+            copied_slots: 0,
+        }
     }
 
     /// Removes all slots. The memory stays.
     pub(crate) fn clear(&mut self) {
         self.slots.clear();
         (self.lengths, self.blocks, self.complete) = ([0; BLOCKS_MAX], 0, 0);
+        (self.copied, self.copied_slots) = (0, 0);
     }
 
     /// Allocates memory for more slots.
@@ -51,7 +65,12 @@ impl SlotList {
     /// Returns the number of slots.
     #[inline(always)]
     pub(crate) fn len(&self) -> usize {
-        self.slots.len()
+        self.slots.len().wrapping_add(self.copied_slots)
+    }
+
+    /// Returns whether any block is copied from a segment.
+    pub(crate) const fn has_copies(&self) -> bool {
+        self.copied != 0
     }
 
     /// Appends a slot to the current block, the one that is not complete yet.
@@ -70,8 +89,41 @@ impl SlotList {
         self.complete = self.slots.len();
     }
 
+    /// Removes the slots of the current block.
+    pub(crate) fn clear_block(&mut self) {
+        self.slots.truncate(self.complete);
+    }
+
+    /// Appends the blocks of another list. None of them may be copied from a segment.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`].
+    pub(crate) fn append(&mut self, other: &Self) -> Result<(), OutOfMemory> {
+        self.try_reserve(other.slots.len())?;
+        self.slots.extend_from_slice(&other.slots);
+        let free = self.lengths.get_mut(self.blocks..).unwrap_or_default();
+        let lengths = other.lengths.get(..other.blocks).unwrap_or_default();
+        free.iter_mut().zip(lengths).for_each(|(free, length)| *free = *length);
+        self.blocks = self.blocks.wrapping_add(other.blocks);
+        self.complete = self.slots.len();
+        Ok(())
+    }
+
+    /// Completes the current block, which must have no slots yet. It gets the runs of the same block of a segment, which
+    /// take this number of slots.
+    #[inline(always)]
+    pub(crate) fn copy_block(&mut self, slots: u16) {
+        self.copied |= 1u64.wrapping_shl(self.blocks as u32);
+        self.copied_slots = self.copied_slots.wrapping_add(slots.into());
+        self.end_block();
+        if let Some(length) = self.lengths.get_mut(self.blocks.wrapping_sub(1)) {
+            *length = slots;
+        }
+    }
+
     /// Replaces the slots of each bucket of the block that has most of them by one slot: `unite` returns it for the
-    /// values of the slots before. Returns false if every bucket of that block has one slot already. O(slots).
+    /// values of the slots before. Returns false if every bucket of that block has one slot already. No block may be
+    /// copied. O(slots).
     pub(crate) fn unite_fullest_block(&mut self, mut unite: impl FnMut(&[(u8, u64)]) -> u64) -> bool {
         let Some(block) = (0..self.blocks).max_by_key(|block| self.lengths.get(*block)) else { return false };
         let lengths = self.lengths.get(..block).unwrap_or_default();
@@ -90,16 +142,26 @@ impl SlotList {
         is_shorter
     }
 
-    /// Returns a segment with the slots. O(slots).
+    /// Returns a segment with the slots, and with the blocks that are copied from `base`. O(slots).
     ///
     /// # Errors
     /// [`OutOfMemory`].
-    pub(crate) fn write(&self, shape: SegmentShape, stamp: u64) -> Result<Segment, OutOfMemory> {
+    pub(crate) fn write(
+        &self,
+        shape: SegmentShape,
+        stamp: u64,
+        base: Option<&Segment>,
+    ) -> Result<Segment, OutOfMemory> {
         let mut segment = Segment::of_lengths(shape, &self.lengths, stamp)?;
         let mut left = self.slots.as_slice();
         for (block, length) in self.lengths.iter().enumerate().take(self.blocks) {
+            if let Some(base) = base.filter(|_| self.copied >> block & 1 == 1) {
+                count_slots(|| 0);
+                segment.copy_runs(base, block, (*length).into());
+                continue;
+            }
             let (here, after) = left.split_at_checked((*length).into()).unwrap_or_default();
-            count_slots(here.len());
+            count_slots(|| here.len());
             segment.write_block(block, here);
             left = after;
         }
@@ -162,7 +224,7 @@ impl Segment {
         let lengths = std::array::from_fn(|block| if block < self.blocks() { self.length(block) } else { 0 });
         let mut segment = Self::of_lengths(shape, &lengths, stamp)?;
         for (block, length) in lengths.iter().enumerate().take(self.blocks()) {
-            count_slots((*length).into());
+            count_slots(|| (*length).into());
             segment.copy_runs(self, block, (*length).into());
         }
         Ok(segment)
