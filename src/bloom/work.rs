@@ -24,13 +24,13 @@ pub fn take() -> Work {
     DONE.take()
 }
 
-/// Counts a block of which so many slots are read or written.
+/// Counts a block, and its slots that are read or written.
 #[inline(always)]
 pub(super) fn count_slots(slots: impl FnOnce() -> usize) {
     count(|work| work.slots = work.slots.saturating_add(slots() as u64).saturating_add(1));
 }
 
-/// Counts a segment of so many bytes that is made.
+/// Counts a segment that is made, and its bytes.
 #[inline(always)]
 pub(super) fn count_segment(bytes: u64) {
     count(|work| work.segments = work.segments.saturating_add(1));

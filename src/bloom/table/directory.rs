@@ -13,6 +13,8 @@ const PIECE_SEGMENTS: usize = 1 << PIECE_LOG;
 /// The share of the segments below which only those with entries are stored, as a divisor. In pieces, a stored segment
 /// then takes at most 512 bytes, a third of the smallest segment with entries.
 const FEW_SHARE: usize = 16;
+/// Up to this number of segments, each is inserted into a list of few; more are appended, and the list is sorted.
+const INSERTED_MAX: usize = 8;
 
 /// The segments of a table. Most tables have one segment, which is stored in place.
 #[derive(Debug)]
@@ -204,6 +206,15 @@ impl Directory {
         if let Self::Many(many) = self { many.try_reserve(number) } else { Ok(()) }
     }
 
+    /// Does [`try_reserve`](Self::try_reserve) for several segments. The numbers are distinct. In a list of few, O(stored
+    /// segments) for up to [`INSERTED_MAX`] of them, and O(n log n) for any number.
+    pub(super) fn try_reserve_all(
+        &mut self,
+        numbers: impl Iterator<Item = usize> + Clone,
+    ) -> Result<(), OutOfMemory> {
+        if let Self::Many(many) = self { many.try_reserve_all(numbers) } else { Ok(()) }
+    }
+
     /// Sets the number of segments, after [`try_extend`](Self::try_extend). New ones have no entries, and removed ones
     /// must have none.
     pub(super) fn set_len(&mut self, segments: usize) {
@@ -296,14 +307,37 @@ impl Pieces {
 
     /// Allocates memory for the segment with this number.
     fn try_reserve(&mut self, number: usize) -> Result<(), OutOfMemory> {
+        self.try_reserve_all(std::iter::once(number))
+    }
+
+    /// Allocates memory for segments. A list of few is sorted once for all of them.
+    fn try_reserve_all(
+        &mut self,
+        mut numbers: impl Iterator<Item = usize> + Clone,
+    ) -> Result<(), OutOfMemory> {
         self.store_in_pieces_if_many()?;
         if !self.pieces.is_empty() || self.are_many() {
-            return self.try_reserve_in_piece(number);
+            return numbers.try_for_each(|number| self.try_reserve_in_piece(number));
         }
-        let Err(index) = self.index_in_few(number) else { return Ok(()) };
         self.change_capacity(0, |many| {
-            many.few.try_reserve(1).map_err(|_| OutOfMemory)?;
-            many.few.insert(index, (number, Segment::blank(BLOCKS_LOG_MAX)));
+            let few = &mut many.few;
+            let sorted = few.len();
+            few.try_reserve(numbers.clone().count()).map_err(|_| OutOfMemory)?;
+            for number in numbers {
+                if index_in(few.get(..sorted).unwrap_or_default(), number).is_err() {
+                    few.push((number, Segment::blank(BLOCKS_LOG_MAX)));
+                }
+            }
+            if few.len().saturating_sub(sorted) > INSERTED_MAX {
+                few.sort_unstable_by_key(|(number, _)| *number);
+                return Ok(());
+            }
+            for end in sorted..few.len() {
+                let with_next = few.get_mut(..=end).unwrap_or_default();
+                let next = with_next.last().map_or(0, |(number, _)| *number);
+                let at = with_next.partition_point(|(number, _)| *number < next);
+                with_next.get_mut(at..).unwrap_or_default().rotate_right(1);
+            }
             Ok(())
         })
     }

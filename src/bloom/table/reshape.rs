@@ -16,9 +16,10 @@
 use smallvec::SmallVec;
 
 use super::entry::{EntryKind, RUN_MAX};
-use super::rewrite::{EntrySource, Placed, RewriteError, Rewriter, Rule, Target};
+use super::rewrite::{RewriteError, Rewriter, Rule};
 use super::segment::Segment;
 use super::size::{BLOCKS_LOG_MAX, SEGMENT_BUCKETS, SegmentShape, TableSize, USED_MAX};
+use super::source::{EntrySource, Placed, Target};
 use super::state::Table;
 use super::totals::{EntrySums, ItemCounts};
 use crate::bloom::generation::Generation;
@@ -199,11 +200,8 @@ impl Table {
             let leftovers = self.leftovers();
             self.directory.try_extend(|| leftovers)?;
         }
-        for (number, segment) in &changes.replaced {
-            if !segment.words().is_empty() {
-                self.directory.try_reserve(*number)?;
-            }
-        }
+        let with_memory = changes.replaced.iter().filter(|(_, segment)| !segment.words().is_empty());
+        self.directory.try_reserve_all(with_memory.map(|(number, _)| *number))?;
         self.directory.set_len(before.max(changes.segments));
         for (number, segment) in &mut changes.replaced {
             *segment = self.directory.replace(*number, std::mem::take(segment));

@@ -19,14 +19,14 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
-use super::directory::Directory;
 use super::entry::{
     COUNT_MAX, CountReader, Entry, EntryKind, EntryVisitor, RUN_MAX, generation_of, pass_entries,
     remainder_bits, visit_entries,
 };
 use super::schedule::Schedule;
 use super::segment::{Segment, SlotList};
-use super::size::{BLOCKS_MAX, BUCKETS, SegmentShape, TableSize};
+use super::size::{BLOCKS_MAX, BUCKETS, SegmentShape};
+use super::source::{Address, EntrySource, Placed, Target};
 use super::totals::{EntrySums, Leftovers};
 use crate::bloom::generation::{CODES, Generation, is_live};
 use crate::bloom::memory::OutOfMemory;
@@ -57,169 +57,6 @@ pub(super) enum Rule {
     Sum,
     /// The sources are a table, and segments of a dump that may have entries of this table. The larger count remains.
     Larger,
-}
-
-/// A segment with entries, with its place in its table.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Placed<'s> {
-    pub(super) segment: &'s Segment,
-    pub(super) number: usize,
-    /// How many low bits of the hash choose the segment.
-    pub(super) depth: u32,
-}
-
-/// Where a rewrite reads entries.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum EntrySource<'s> {
-    /// The segments of a table. The new segments have at least as long addresses as to choose one of them.
-    Table(&'s Directory),
-    /// Segments in the order of their first [positions](Placed::position). None has items of another. No block has more
-    /// address bits than the number.
-    Segments(&'s [Placed<'s>], u32),
-}
-
-/// Some low bits of the hash.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Address {
-    value: u64,
-    bits: u32,
-}
-
-impl<'s> Placed<'s> {
-    /// Returns the segments of a table that have entries, in the order of their positions. O(segments log segments).
-    ///
-    /// # Errors
-    /// [`OutOfMemory`].
-    pub(super) fn all(directory: &'s Directory) -> Result<Vec<Self>, OutOfMemory> {
-        let (size, mut placed) = (directory.size(), Vec::new());
-        for (number, segment) in directory.stored().filter(|(_, segment)| !segment.is_empty()) {
-            placed.try_reserve(1).map_err(|_| OutOfMemory)?;
-            placed.push(Self { segment, number, depth: size.depth_of(number) });
-        }
-        placed.sort_unstable_by_key(Self::position);
-        Ok(placed)
-    }
-
-    /// Returns the first position of the segment: the number of a segment in reverse order of bits. The items of a
-    /// segment have consecutive positions.
-    pub(super) const fn position(&self) -> u64 {
-        (self.number as u64).reverse_bits()
-    }
-
-    /// Calls `visit` with each block that has entries for an address, and with the address of that block.
-    #[inline(always)]
-    fn blocks_at(
-        self,
-        address: Address,
-        visit: &mut impl FnMut(&Segment, usize, Address) -> Result<(), RewriteError>,
-    ) -> Result<(), RewriteError> {
-        let Self { segment, number, depth } = self;
-        let bits = depth.wrapping_add(segment.blocks_log());
-        if segment.is_empty() || (number as u64 ^ address.value) & low_bits(depth.min(address.bits)) != 0 {
-            return Ok(());
-        }
-        // The bits of the block's address that the given address does not have.
-        let low = (address.value | number as u64) & low_bits(bits);
-        let known = address.bits.max(depth);
-        for high in 0..1u64 << bits.saturating_sub(known) {
-            let value = low | high << known;
-            visit(segment, (value >> depth) as usize & segment.block_mask(), Address { value, bits })?;
-        }
-        Ok(())
-    }
-}
-
-impl<'s> EntrySource<'s> {
-    /// Returns segments as a source. O(segments).
-    pub(super) fn of_segments(placed: &'s [Placed<'s>]) -> Self {
-        let bits = placed.iter().map(|placed| placed.depth.wrapping_add(placed.segment.blocks_log()));
-        Self::Segments(placed, bits.max().unwrap_or(0))
-    }
-
-    /// Returns the segment of a table that has the items of segment `number` of a larger table.
-    fn segment_for(directory: &'s Directory, number: usize) -> Placed<'s> {
-        let depth = directory.size().depth_of(number);
-        let number = number & low_bits(depth) as usize;
-        Placed { segment: directory.get(number), number, depth }
-    }
-
-    /// Returns the most address bits of a block that has items of a segment.
-    fn address_bits(self, target: Target) -> u32 {
-        match self {
-            Self::Table(directory) => {
-                let Placed { segment, depth, .. } = Self::segment_for(directory, target.number);
-                depth.wrapping_add(segment.blocks_log())
-            }
-            Self::Segments(_, bits) => bits,
-        }
-    }
-
-    /// Returns the segment of a table that has all items of a new segment, if its blocks have the same number of address
-    /// bits or one less.
-    fn near_segment(self, target: Target) -> Option<Placed<'s>> {
-        let Self::Table(directory) = self else { return None };
-        let placed = Self::segment_for(directory, target.number);
-        let bits = placed.depth.wrapping_add(placed.segment.blocks_log());
-        let is_near = bits == target.address_bits() || bits.wrapping_add(1) == target.address_bits();
-        (is_near && placed.depth <= target.depth).then_some(placed)
-    }
-
-    /// Returns the segment that has the same place and shape of slots as a new one, with entries.
-    fn same_segment(self, target: Target, width: u32) -> Option<&'s Segment> {
-        let Self::Table(directory) = self else { return None };
-        let Placed { segment, number, depth } = Self::segment_for(directory, target.number);
-        let same = Target { number, depth, blocks_log: segment.blocks_log() };
-        (same == target && !segment.is_empty() && segment.width() == width).then_some(segment)
-    }
-
-    /// Calls `visit` with each block that has entries for an address, and with the address of that block.
-    #[inline(always)]
-    fn blocks_at(
-        self,
-        address: Address,
-        mut visit: impl FnMut(&Segment, usize, Address) -> Result<(), RewriteError>,
-    ) -> Result<(), RewriteError> {
-        match self {
-            EntrySource::Table(directory) => {
-                Self::segment_for(directory, address.value as usize).blocks_at(address, &mut visit)
-            }
-            EntrySource::Segments(segments, _) => {
-                let first = address.value.reverse_bits();
-                let start = segments.partition_point(|placed| placed.position() < first);
-                // A segment with fewer address bits begins before the position of the address.
-                let before = start.checked_sub(1).and_then(|index| segments.get(index));
-                let from = segments.get(start..).unwrap_or_default().iter();
-                let last = first | u64::MAX.checked_shr(address.bits).unwrap_or(0);
-                let here = from.take_while(|placed| placed.position() <= last);
-                before.into_iter().chain(here).try_for_each(|placed| placed.blocks_at(address, &mut visit))
-            }
-        }
-    }
-}
-
-/// A segment to write: its number, its depth, and the logarithm of its number of blocks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Target {
-    pub(super) number: usize,
-    pub(super) depth: u32,
-    pub(super) blocks_log: u32,
-}
-
-impl Target {
-    /// Returns segment `number` of a table of this size.
-    pub(super) fn of(size: TableSize, number: usize) -> Self {
-        Self { number, depth: size.depth_of(number), blocks_log: size.blocks_log }
-    }
-
-    /// Returns how many bits of the hash choose one of the blocks.
-    pub(super) const fn address_bits(self) -> u32 {
-        self.depth + self.blocks_log
-    }
-
-    /// Returns the address of a block.
-    const fn address_of(self, block: usize) -> Address {
-        Address { value: self.number as u64 | (block as u64) << self.depth, bits: self.address_bits() }
-    }
 }
 
 /// An entry for a block of the new segment.
@@ -262,7 +99,7 @@ struct SpreadEntry {
 
 /// The block of a [`SpreadEntry`] that has to be compared with the address of each block.
 const ALL_BLOCKS: u8 = BLOCKS_MAX as u8;
-/// Entries are spread first if blocks of the new segment have so many more address bits.
+/// The entries of a source are spread first if the new blocks have at least this number of further address bits.
 const SPREAD_BITS: u32 = 3;
 
 impl Spread {
@@ -360,8 +197,8 @@ pub(super) struct RewriteSums {
     pub(super) written: Leftovers,
     /// Whether an entry that was written is not from the first source.
     pub(super) has_others: bool,
-    /// How many live entries of the sources the new blocks have, before equal and covered ones are left out. Of copied
-    /// blocks, each slot counts.
+    /// How many live entries of several sources the new blocks have, before equal and covered ones are left out. Of
+    /// copied blocks, each slot counts.
     pub(super) read_entries: u64,
 }
 
@@ -563,7 +400,7 @@ impl Rewriter {
     /// new blocks have one address bit more, `bits`. Returns false if an entry is or becomes void, or is too long.
     #[inline(always)]
     fn divide(&mut self, segment: &Segment, block: usize, bits: u32, further: u32) -> bool {
-        let Self { kind, now, list, upper, sums: RewriteSums { change, read_entries, .. }, .. } = self;
+        let Self { kind, now, list, upper, sums: RewriteSums { change, .. }, .. } = self;
         let (entry_bits, entry_bits_max) = (kind.entry_bits(segment), self.schedule.remainder_bits(bits));
         let live_codes = if *kind == EntryKind::Timed { live_codes(segment.stamp, *now) } else { u64::MAX };
         let (mut is_settled, mut counts, mut is_upper, mut longest) =
@@ -582,7 +419,6 @@ impl Rewriter {
                 longest |= value;
                 is_upper = further > 0 && entry & 1 == 1;
                 slot = code << 1 << (entry_bits_max & 63) | value;
-                *read_entries = read_entries.wrapping_add(1);
             }
             if is_upper { upper.push(bucket, slot) } else { list.push(bucket, slot) }
         });
@@ -940,6 +776,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+    use crate::bloom::table::directory::Directory;
 
     const SCHEDULE: Schedule = Schedule::Growing { base: 12, longer_from: 0 };
     const NOW: Generation = 40;

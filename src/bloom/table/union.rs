@@ -2,9 +2,10 @@
 
 use super::entry::EntryKind;
 use super::reshape::load_of;
-use super::rewrite::{EntrySource, Placed, RewriteError, Rewriter, Rule, Target};
+use super::rewrite::{RewriteError, Rewriter, Rule};
 use super::schedule::Schedule;
 use super::size::{SegmentShape, TableSize};
+use super::source::{EntrySource, Placed, Target};
 use super::state::Table;
 use super::totals::{EntrySums, ItemCounts, TableCounts, Tally};
 use crate::bloom::generation::Generation;

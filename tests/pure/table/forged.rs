@@ -292,6 +292,25 @@ fn a_table_of_which_almost_nothing_is_loaded_takes_little_memory() {
                 sent += bytes.len() as u64;
                 assert_work(work, bytes.len() as u64, "chunk");
             }
+            // Others come in one chunk, in no order.
+            for of_chunk in [3, 60] {
+                let numbers = (1..=of_chunk).map(|one| (one * 0x2_3457 + of_chunk) % (1 << 22));
+                let many = numbers.map(|number| DumpedSegment {
+                    number,
+                    depth: 22,
+                    blocks_log: 6,
+                    stamp: now_of(kind),
+                    words: words(&bytes),
+                });
+                let (loaded, work) = measured(|| table.add_segments(many.collect(), u64::MAX, &any()));
+                loaded.unwrap();
+                let chunk_bytes = (of_chunk * bytes.len()) as u64;
+                assert_work(work, chunk_bytes, "chunk of many");
+                sent += chunk_bytes;
+                assert_eq!(table.internal_validate(), Ok(()));
+                assert!(table.segments().is_sorted_by_key(|(number, ..)| number));
+            }
+            assert_eq!(table.segments().count(), chunks + 63);
             add_honest_items(&mut table, sent, &format!("{kind:?}, {chunks} chunks"));
             // The rest of the dump may come later, and a load that never ends may be saved.
             let saved = Table::try_of_counts(kind, table.counts(), table.used_slots(), &any());
