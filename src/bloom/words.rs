@@ -137,17 +137,31 @@ pub(super) fn shift_down(words: &mut [u64], begin: u32, end: u32, width: u32) {
 }
 
 /// Copies `count` bits of `source` from `from` on into the clear bits of `target` from `to` on.
-pub(super) fn copy_bits(source: &[u64], mut from: u32, target: &mut [u64], mut to: u32, mut count: u32) {
-    while count > 0 {
-        let shift = to % 64;
-        let step = count.min(64u32.wrapping_sub(shift));
-        if let Some(word) = target.get_mut((to / 64) as usize) {
-            *word |= bits_at(source, from, step) << shift;
-        }
-        from = from.wrapping_add(step);
-        to = to.wrapping_add(step);
-        count = count.wrapping_sub(step);
+#[inline(always)]
+pub(super) fn copy_bits(source: &[u64], from: u32, target: &mut [u64], to: u32, count: u32) {
+    if count == 0 {
+        return;
     }
+    let (shift, end) = (to % 64, (to % 64).wrapping_add(count));
+    let words = target.get_mut((to / 64) as usize..=(to.wrapping_add(count).wrapping_sub(1) / 64) as usize);
+    // The bit of the source that goes to the lowest bit of the first word; 64 is added so that it is not negative.
+    let mut bit = from.wrapping_add(64).wrapping_sub(shift);
+    let mut mask = u64::MAX << shift;
+    let Some((last, whole)) = words.unwrap_or_default().split_last_mut() else { return };
+    for word in whole {
+        *word |= word_at(source, bit) & mask;
+        (bit, mask) = (bit.wrapping_add(64), u64::MAX);
+    }
+    *last |= word_at(source, bit) & mask & u64::MAX >> (end.wrapping_neg() & 63);
+}
+
+/// Returns the 64 bits of `words` from bit `bit - 64` on.
+#[inline(always)]
+fn word_at(words: &[u64], bit: u32) -> u64 {
+    let (index, shift) = ((bit / 64) as usize, bit % 64);
+    let low = words.get(index.wrapping_sub(1)).copied().unwrap_or(0);
+    let high = words.get(index).copied().unwrap_or(0);
+    low >> shift | high << 1 << (63 ^ shift)
 }
 
 #[cfg(test)]

@@ -265,7 +265,9 @@ impl Rewriter {
         self.gather_all(target, sources)?;
         if self.is_overfull(target) && self.list.has_copies() {
             self.sums = before;
-            self.gather_blocks(target, sources, None)?;
+            let copies_blocks = std::mem::take(&mut self.copies_blocks);
+            self.gather_all(target, sources)?;
+            self.copies_blocks = copies_blocks;
         }
         while self.is_overfull(target) {
             self.saturate_fullest_block(target.address_bits())?;
@@ -284,8 +286,20 @@ impl Rewriter {
         target: Target,
         sources: &[EntrySource<'_>],
     ) -> Result<usize, RewriteError> {
+        self.list.clear();
         let base = self.base(target, sources);
-        self.gather_blocks(target, sources, base)?;
+        // Timed entries of older segments may have expired.
+        let whole = base.filter(|(_, base)| self.kind != EntryKind::Timed || base.stamp == self.now);
+        if let ([source], None) = (sources, whole)
+            && let Some(placed) = source.near_segment(target)
+        {
+            self.divide_blocks(target, *source, placed, base.is_some())?;
+        } else {
+            self.spread_all(target, sources)?;
+            for block in 0..1usize << target.blocks_log {
+                self.write_block(target.address_of(block), block, sources, whole)?;
+            }
+        }
         Ok(self.list.len())
     }
 
@@ -295,29 +309,7 @@ impl Rewriter {
         let same =
             |(index, source): (usize, &EntrySource<'s>)| Some((index, source.same_segment(target, width)?));
         let largest = sources.iter().enumerate().filter_map(same).max_by_key(|(_, segment)| segment.used());
-        // Timed entries of older segments may have expired.
-        largest.filter(|(_, segment)| {
-            self.copies_blocks && (self.kind != EntryKind::Timed || segment.stamp == self.now)
-        })
-    }
-
-    fn gather_blocks(
-        &mut self,
-        target: Target,
-        sources: &[EntrySource<'_>],
-        base: Option<(usize, &Segment)>,
-    ) -> Result<(), RewriteError> {
-        self.list.clear();
-        if let ([source], None) = (sources, base)
-            && let Some(placed) = source.near_segment(target)
-        {
-            return self.divide_blocks(target, *source, placed);
-        }
-        self.spread_all(target, sources)?;
-        for block in 0..1usize << target.blocks_log {
-            self.write_block(target.address_of(block), block, sources, base)?;
-        }
-        Ok(())
+        largest.filter(|_| self.copies_blocks)
     }
 
     /// Writes one block to the list.
@@ -358,12 +350,13 @@ impl Rewriter {
 
     /// Writes the blocks of a segment whose only source has the same blocks, or blocks with one address bit less. Each of
     /// those is read once for both blocks that it becomes. This is the rule of [`write_block`](Self::write_block), in less
-    /// time if all entries of a block are settled.
+    /// time if all entries of a block are settled. If the segment itself `is_base`, only its expired entries are left out.
     fn divide_blocks(
         &mut self,
         target: Target,
         source: EntrySource<'_>,
         placed: Placed<'_>,
+        is_base: bool,
     ) -> Result<(), RewriteError> {
         let Placed { segment, depth, .. } = placed;
         let further = target.address_bits().wrapping_sub(depth.wrapping_add(segment.blocks_log()));
@@ -376,7 +369,11 @@ impl Rewriter {
             let address = target.address_of(block);
             let from = (address.value >> depth) as usize & segment.block_mask();
             let before = self.sums.change;
-            if self.divide(segment, from, address.bits, further) {
+            if is_base {
+                if self.sift(segment, block, address.bits) {
+                    continue;
+                }
+            } else if self.divide(segment, from, address.bits, further) {
                 self.list.end_block();
                 self.upper.end_block();
                 continue;
@@ -423,6 +420,41 @@ impl Rewriter {
             if is_upper { upper.push(bucket, slot) } else { list.push(bucket, slot) }
         });
         is_settled && remainder_bits(longest) <= entry_bits_max
+    }
+
+    /// Copies a block of timed entries without those that have expired. Several slots are compared at once. Returns false
+    /// if an entry is void.
+    #[inline(always)]
+    fn sift(&mut self, segment: &Segment, block: usize, bits: u32) -> bool {
+        let (width, entry_bits, stamp) = (segment.width(), self.kind.entry_bits(segment), segment.stamp);
+        // The lowest bit of each slot in a word.
+        let ones = (0..64 / width).fold(0, |ones, slot| ones | 1u64.wrapping_shl(slot.wrapping_mul(width)));
+        // At the stamp, every code stands for a live generation. Later, the oldest codes have expired, one per generation.
+        let live = CODES.saturating_sub(self.now.wrapping_sub(stamp));
+        let oldest = stamp.wrapping_add(2) % CODES;
+        let (ages, live) = (ones.wrapping_mul(CODES.wrapping_sub(oldest)), ones.wrapping_mul(live));
+        let (all, entries) = (ones.wrapping_mul(CODES - 1), ones.wrapping_mul(low_bits(entry_bits)));
+        let mark = |values: u64| {
+            // Four bits of each slot become its code less the oldest one. The bit above them becomes set if it is live.
+            let ages = (values >> (entry_bits & 63) & all).wrapping_add(ages) & all;
+            let is_live = ages.wrapping_add(live) >> CODES.ilog2();
+            // The bit above each entry becomes set if it is not void.
+            let is_long = (values & entries).wrapping_add(entries.wrapping_sub(ones)) >> (entry_bits & 63);
+            !(is_live & is_long) & ones
+        };
+        let Self { list, sums: RewriteSums { change, .. }, .. } = self;
+        let (mut is_settled, mut left_out) = (true, 0u16);
+        let slots = segment.visit_marked(block, mark, |index, slot| {
+            let entry = slot & low_bits(entry_bits);
+            is_settled &= entry > 1;
+            change.remove_weight(bits, entry);
+            list.push(0, index.into());
+            left_out = left_out.wrapping_add(1);
+        });
+        if is_settled {
+            list.copy_block(slots.wrapping_sub(left_out));
+        }
+        is_settled
     }
 
     /// Returns the segment of the entries that were collected last, from the same sources, in a shape with enough slots.
@@ -839,6 +871,10 @@ mod tests {
     }
 
     fn segment_of(kind: EntryKind, blocks_log: u32, entries: &[PlacedEntry]) -> Segment {
+        stamped(kind, blocks_log, entries, if kind == EntryKind::Timed { NOW - 2 } else { 0 })
+    }
+
+    fn stamped(kind: EntryKind, blocks_log: u32, entries: &[PlacedEntry], stamp: Generation) -> Segment {
         let (mut list, width) = (SlotList::new(), SCHEDULE.slot_width(kind, blocks_log));
         let mut sorted = entries.to_vec();
         sorted.sort_by_key(|(block, bucket, _)| (*block, *bucket));
@@ -850,7 +886,7 @@ mod tests {
             list.end_block();
         }
         let shape = SegmentShape::for_slots(blocks_log, width, list.len()).unwrap();
-        list.write(shape, if kind == EntryKind::Timed { NOW - 2 } else { 0 }, None).unwrap()
+        list.write(shape, stamp, None).unwrap()
     }
 
     fn entries_of(kind: EntryKind, segment: &Segment) -> Vec<PlacedEntry> {
@@ -991,6 +1027,44 @@ mod tests {
             };
             let count = for_each_set(kind, &choices(kind, 1, 3), 4, &mut Vec::new(), &mut check);
             assert!(count > 5_000, "{count}");
+        }
+    }
+
+    /// Segments that are full, or whose runs are in few blocks, are compacted with every residue of the stamp.
+    #[test]
+    fn full_segments_are_compacted() {
+        let (kind, mut state) = (EntryKind::Timed, 1u64);
+        let mut random = |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % below
+        };
+        for (blocks_log, stamp, later) in [0, 1, 3, 6].into_iter().flat_map(|blocks_log| {
+            let times = (100..116).flat_map(|stamp| [1, 2, 7, 14, 15, 16, 40].map(|later| (stamp, later)));
+            times.map(move |(stamp, later)| (blocks_log, stamp, later))
+        }) {
+            let (now, blocks, target) =
+                (stamp + later, 1u64 << blocks_log, Target { number: 0, depth: 0, blocks_log });
+            let longest = 1 << SCHEDULE.remainder_bits(blocks_log);
+            let clustered = if random(2) == 0 { blocks } else { blocks.div_ceil(4) };
+            let mut entries = Vec::new();
+            for _ in 0..SegmentShape::most_slots(blocks_log) {
+                let number = stamp - 14 + random(16);
+                let entry = Entry { value: longest + random(longest), copies: 0, number };
+                entries.push((random(clustered) as usize, random(64) as u8, entry));
+            }
+            let segment = stamped(kind, blocks_log, &entries, stamp);
+            let directory = Directory::One(segment.try_clone().unwrap());
+            let source = [EntrySource::Table(&directory)];
+            let mut rewriter = Rewriter::new(kind, SCHEDULE, Rule::Keep, now);
+            let used = rewriter.collect(target, &source).unwrap();
+            let shape = SegmentShape::for_slots(blocks_log, segment.width(), used);
+            let compacted = rewriter.write(target, &source, shape).unwrap();
+            let after = EntrySums::of_segment(kind, blocks_log, &compacted);
+            assert_eq!(sources_sums(kind, &[directory]).plus(rewriter.sums().change()), after);
+            let is_live = |one: &PlacedEntry| is_live(one.2.number, now);
+            let expected: Vec<_> = entries_of(kind, &segment).into_iter().filter(is_live).collect();
+            assert_eq!(entries_of(kind, &compacted), expected, "{blocks_log}, {stamp}, {later}");
+            assert_eq!((used, compacted.counted_slots()), (expected.len(), expected.len()));
         }
     }
 

@@ -316,9 +316,7 @@ impl Segment {
         // A run is never longer than the segment.
         for _ in 0..usize::from(self.slots) << self.blocks_log {
             let block = self.block(at.block);
-            if !visit(at, bits_at(block, self.slot_bit(at.index), self.width.into()))
-                || Header::of(block).ends >> at.index & 1 == 1
-            {
+            if !visit(at, bits_at(block, self.slot_bit(at.index), self.width.into())) || self.is_run_end(at) {
                 return;
             }
             at = self.next(at);
@@ -333,14 +331,73 @@ impl Segment {
         BucketRun { block, bucket, start: self.run_start(block, &header, bucket, select), is_empty }
     }
 
+    /// Returns the slot after another one.
     #[inline(always)]
     pub(super) fn next(&self, slot: SlotIndex) -> SlotIndex {
-        let index = slot.index.wrapping_add(1);
-        if index == self.slots.into() {
-            SlotIndex { block: slot.block.wrapping_add(1), index: 0 }
-        } else {
-            SlotIndex { index, ..slot }
+        self.after(slot, 1)
+    }
+
+    /// Returns the slot that is `slots` after another one of the same or the next block.
+    #[inline(always)]
+    fn after(&self, slot: SlotIndex, slots: u32) -> SlotIndex {
+        let index = slot.index.wrapping_add(slots);
+        match index.checked_sub(self.slots.into()) {
+            Some(index) => SlotIndex { block: slot.block.wrapping_add(1), index },
+            None => SlotIndex { index, ..slot },
         }
+    }
+
+    /// Returns whether a slot is the last of its run.
+    #[inline(always)]
+    fn is_run_end(&self, at: SlotIndex) -> bool {
+        self.header(at.block).ends >> at.index & 1 == 1
+    }
+
+    /// Returns the bucket of a slot of a block whose runs begin at `start`.
+    fn bucket_of(&self, block: usize, start: SlotIndex, at: SlotIndex) -> u32 {
+        let runs = (start.block..=at.block).map(|here| {
+            let from = if here == start.block { start.index } else { 0 };
+            let to = if here == at.block { at.index } else { self.slots.into() };
+            (self.header(here).ends & low_bits_128(to) & !low_bits_128(from)).count_ones()
+        });
+        PortableSelect.select(self.header(block).occupied, runs.sum())
+    }
+
+    /// Calls `visit` with the index and the value of each slot of a block's runs that `mark` marks. `mark` gets the values
+    /// of several slots, the first one in the lowest bits, and sets the lowest bit of each that it marks. Returns the
+    /// number of slots.
+    #[inline(always)]
+    pub(super) fn visit_marked(
+        &self,
+        block: usize,
+        mark: impl Fn(u64) -> u64,
+        mut visit: impl FnMut(u16, u64),
+    ) -> u16 {
+        let (width, length) = (u32::from(self.width), self.length(block));
+        let (mut at, mut index) = (self.slot_after(block, self.header(block).offset), 0u32);
+        let together = 64 / width.max(1);
+        count_slots(|| length.into());
+        while index < length.into() {
+            let (words, mut bit) = (self.block(at.block), self.slot_bit(at.index));
+            let here =
+                u32::from(length).wrapping_sub(index).min(u32::from(self.slots).wrapping_sub(at.index));
+            let end = index.wrapping_add(here);
+            while index < end {
+                let slots = together.min(end.wrapping_sub(index));
+                let bits = slots.wrapping_mul(width);
+                let values = bits_at(words, bit, bits);
+                let mut marks = mark(values) & u64::MAX >> (64u32.wrapping_sub(bits) & 63);
+                while marks != 0 {
+                    let first = marks.trailing_zeros();
+                    let value = values >> first & u64::MAX >> (64u32.wrapping_sub(width) & 63);
+                    visit(index.wrapping_add(first / width.max(1)) as u16, value);
+                    marks &= marks.wrapping_sub(1);
+                }
+                (index, bit) = (index.wrapping_add(slots), bit.wrapping_add(bits));
+            }
+            at = self.after(at, here);
+        }
+        length
     }
 
     /// Calls `visit` with the bucket and the value of each slot of a block, in the order of its buckets.

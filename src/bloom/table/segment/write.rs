@@ -21,14 +21,15 @@ pub(crate) struct SlotList {
     /// The buckets and values of the slots.
     slots: Vec<(u8, u64)>,
     lengths: Lengths,
+    /// How many slots of the list belong to each block that is copied.
+    listed: Lengths,
     /// The number of blocks that are complete.
     blocks: usize,
     /// The number of slots of the complete blocks.
     complete: usize,
-    /// The blocks whose slots are not in the list, because they are copied from a segment: a bit per block.
+    /// The blocks that are copied from a segment: a bit per block. The list has the slots that the copy leaves out, with
+    /// their index in the runs of the block instead of their value.
     copied: u64,
-    /// The number of their slots.
-    copied_slots: usize,
 }
 
 const _: () = assert!(BLOCKS_MAX == 64);
@@ -39,18 +40,17 @@ impl SlotList {
         Self {
             slots: Vec::new(),
             lengths: [0; BLOCKS_MAX],
+            listed: [0; BLOCKS_MAX],
             blocks: 0,
             complete: 0,
             copied: 0,
-            copied_slots: 0,
         }
     }
 
     /// Removes all slots. The memory stays.
     pub(crate) fn clear(&mut self) {
         self.slots.clear();
-        (self.lengths, self.blocks, self.complete) = ([0; BLOCKS_MAX], 0, 0);
-        (self.copied, self.copied_slots) = (0, 0);
+        (self.lengths, self.blocks, self.complete, self.copied) = ([0; BLOCKS_MAX], 0, 0, 0);
     }
 
     /// Allocates memory for more slots.
@@ -62,10 +62,9 @@ impl SlotList {
         self.slots.try_reserve(slots).map_err(|_| OutOfMemory)
     }
 
-    /// Returns the number of slots.
-    #[inline(always)]
+    /// Returns the number of slots of the complete blocks.
     pub(crate) fn len(&self) -> usize {
-        self.slots.len().wrapping_add(self.copied_slots)
+        self.lengths.iter().map(|length| usize::from(*length)).sum()
     }
 
     /// Returns whether any block is copied from a segment.
@@ -109,15 +108,15 @@ impl SlotList {
         Ok(())
     }
 
-    /// Completes the current block, which must have no slots yet. It gets the runs of the same block of a segment, which
+    /// Completes the current block. It gets the runs of the same block of a segment, without the slots of the list. They
     /// take this number of slots.
     #[inline(always)]
     pub(crate) fn copy_block(&mut self, slots: u16) {
         self.copied |= 1u64.wrapping_shl(self.blocks as u32);
-        self.copied_slots = self.copied_slots.wrapping_add(slots.into());
         self.end_block();
-        if let Some(length) = self.lengths.get_mut(self.blocks.wrapping_sub(1)) {
-            *length = slots;
+        let last = self.blocks.wrapping_sub(1);
+        if let (Some(length), Some(listed)) = (self.lengths.get_mut(last), self.listed.get_mut(last)) {
+            *listed = std::mem::replace(length, slots);
         }
     }
 
@@ -155,14 +154,14 @@ impl SlotList {
         let mut segment = Segment::of_lengths(shape, &self.lengths, stamp)?;
         let mut left = self.slots.as_slice();
         for (block, length) in self.lengths.iter().enumerate().take(self.blocks) {
-            if let Some(base) = base.filter(|_| self.copied >> block & 1 == 1) {
-                count_slots(|| 0);
-                segment.copy_runs(base, block, (*length).into());
-                continue;
-            }
-            let (here, after) = left.split_at_checked((*length).into()).unwrap_or_default();
+            let base = base.filter(|_| self.copied >> block & 1 == 1);
+            let listed = if base.is_some() { self.listed.get(block).copied().unwrap_or(0) } else { *length };
+            let (here, after) = left.split_at_checked(listed.into()).unwrap_or_default();
             count_slots(|| here.len());
-            segment.write_block(block, here);
+            match base {
+                Some(base) => segment.copy_runs(base, block, length.saturating_add(listed), here),
+                None => segment.write_block(block, here),
+            }
             left = after;
         }
         Ok(segment)
@@ -225,7 +224,7 @@ impl Segment {
         let mut segment = Self::of_lengths(shape, &lengths, stamp)?;
         for (block, length) in lengths.iter().enumerate().take(self.blocks()) {
             count_slots(|| (*length).into());
-            segment.copy_runs(self, block, (*length).into());
+            segment.copy_runs(self, block, *length, &[]);
         }
         Ok(segment)
     }
@@ -302,13 +301,45 @@ impl Segment {
         self.set_occupied(block, occupied);
     }
 
-    /// Copies the runs of a block, which take `length` slots, from a segment with slots of the same width.
-    fn copy_runs(&mut self, source: &Self, block: usize, length: u32) {
-        let header = source.header(block);
-        self.set_occupied(block, header.occupied);
-        let mut from = source.slot_after(block, header.offset);
-        let mut to = self.slot_after(block, self.header(block).offset);
-        let (width, mut left) = (u32::from(self.width), length);
+    /// Copies the runs of a block, which take `length` slots, from a segment with slots of the same width. The indices in
+    /// `left_out` are those of slots that are not copied, in order.
+    fn copy_runs(&mut self, source: &Self, block: usize, length: u16, left_out: &[(u8, u64)]) {
+        let Header { mut occupied, offset, .. } = source.header(block);
+        let start = source.slot_after(block, offset);
+        let (mut from, mut to) = (start, self.slot_after(block, self.header(block).offset));
+        // The last slot that was copied, if its run had more slots.
+        let (mut read, mut open) = (0u32, None);
+        for (_, index) in left_out {
+            let slots = (*index as u32).wrapping_sub(read);
+            if slots > 0 {
+                open = self.copy_slots(source, &mut from, &mut to, slots);
+            }
+            if source.is_run_end(from) {
+                match open.take() {
+                    Some(SlotIndex { block, index }) => {
+                        set_bits(self.block_mut(block), RUN_ENDS_AT.wrapping_add(index), 1, 1);
+                    }
+                    None => occupied &= !1u64.wrapping_shl(source.bucket_of(block, start, from)),
+                }
+            }
+            from = source.next(from);
+            read = read.wrapping_add(slots).wrapping_add(1);
+        }
+        self.copy_slots(source, &mut from, &mut to, u32::from(length).saturating_sub(read));
+        self.set_occupied(block, occupied);
+    }
+
+    /// Copies slots and their run ends from `from` of another segment to `to`, and moves both behind them. Returns the
+    /// place of the last one, unless its run ends there.
+    #[inline(always)]
+    fn copy_slots(
+        &mut self,
+        source: &Self,
+        from: &mut SlotIndex,
+        to: &mut SlotIndex,
+        slots: u32,
+    ) -> Option<SlotIndex> {
+        let (width, mut left, mut open) = (u32::from(self.width), slots, None);
         while left > 0 {
             let here = u32::from(source.slots).wrapping_sub(from.index);
             let there = u32::from(self.slots).wrapping_sub(to.index);
@@ -316,18 +347,17 @@ impl Segment {
             let (read, from_bit, to_bit) =
                 (source.block(from.block), source.slot_bit(from.index), self.slot_bit(to.index));
             let written = self.block_mut(to.block);
-            copy_bits(
-                read,
-                RUN_ENDS_AT.wrapping_add(from.index),
-                written,
-                RUN_ENDS_AT.wrapping_add(to.index),
-                step,
-            );
+            let (ends_from, ends_to) =
+                (RUN_ENDS_AT.wrapping_add(from.index), RUN_ENDS_AT.wrapping_add(to.index));
+            copy_bits(read, ends_from, written, ends_to, step);
             copy_bits(read, from_bit, written, to_bit, step.wrapping_mul(width));
+            let is_end = bits_at(read, ends_from.wrapping_add(step).wrapping_sub(1), 1) == 1;
+            let last = SlotIndex { index: to.index.wrapping_add(step).wrapping_sub(1), ..*to };
+            open = if is_end { None } else { Some(last) };
             left = left.wrapping_sub(step);
-            from = source.slot_after(from.block, from.index.wrapping_add(step));
-            to = self.slot_after(to.block, to.index.wrapping_add(step));
+            (*from, *to) = (source.after(*from, step), self.after(*to, step));
         }
+        open
     }
 
     #[inline(always)]
