@@ -803,12 +803,19 @@ fn united(
 
 #[cfg(test)]
 mod tests {
-    //! Every rewrite of every small segment, compared with a list of what its entries match.
+    //! Every rewrite and every edit of every small segment, compared with a list of what its entries match.
 
     use std::collections::BTreeMap;
 
     use super::*;
+    use crate::bloom::hash::ItemHash;
+    use crate::bloom::outcome::Added;
+    use crate::bloom::prefetch::NoPrefetch;
+    use crate::bloom::room::Room;
     use crate::bloom::table::directory::Directory;
+    use crate::bloom::table::edit::Addition;
+    use crate::bloom::table::state::Table;
+    use crate::bloom::table::totals::{TableCounts, Tally};
 
     const SCHEDULE: Schedule = Schedule::Growing { base: 12, longer_from: 0 };
     const NOW: Generation = 40;
@@ -1027,6 +1034,129 @@ mod tests {
             };
             let count = for_each_set(kind, &choices(kind, 1, 3), 4, &mut Vec::new(), &mut check);
             assert!(count > 5_000, "{count}");
+        }
+    }
+
+    /// Returns a table of one segment.
+    fn table_of(kind: EntryKind, segment: Segment) -> Table {
+        let mut table = Table::of_counts(kind, TableCounts::initial(SCHEDULE));
+        let mut tally = Tally::default();
+        tally.count(kind, &segment, NOW);
+        let sums = EntrySums::of_segment(kind, segment.blocks_log(), &segment);
+        let is_empty = segment.is_empty();
+        table.directory =
+            Directory::One(if is_empty { Segment::blank(segment.blocks_log()) } else { segment });
+        table.add_sums(EntrySums { leftovers: Leftovers::default(), ..sums });
+        table.counts.advance(if kind == EntryKind::Timed { NOW } else { 0 });
+        table.counts.recount(&tally);
+        table
+    }
+
+    fn assert_sums(table: &Table) {
+        let segment = table.directory.get(0);
+        assert_eq!(table.sums(), EntrySums::of_segment(table.kind(), segment.blocks_log(), segment));
+        assert_eq!(table.used_slots(), segment.counted_slots() as u64);
+    }
+
+    fn hash_of(bucket: u8, key: u64) -> ItemHash {
+        ItemHash { h1: key, h2: u64::from(bucket) << 58 }
+    }
+
+    fn add(table: &mut Table, hash: ItemHash, now: Generation) -> Added {
+        let addition = Addition { hash, generation: now, now, keeps_generation: false, most_items: u64::MAX };
+        table.add(addition, &Room::new(&u64::MAX), NoPrefetch).unwrap()
+    }
+
+    /// Returns the index of the longest entry that matches an item. Of void entries it is the one with fewest copies.
+    fn longest(entries: &[PlacedEntry], bucket: u8, key: u64) -> Option<usize> {
+        let matches = |(_, entry): &(usize, &PlacedEntry)| {
+            let bits = remainder_bits(entry.2.value);
+            entry.1 == bucket && (entry.2.value ^ key) & low_bits(bits) == 0
+        };
+        let matching = entries.iter().enumerate().filter(matches);
+        let length =
+            |(_, one): &(usize, &PlacedEntry)| (remainder_bits(one.2.value), std::cmp::Reverse(one.2.copies));
+        matching.max_by_key(length).map(|(index, _)| index)
+    }
+
+    #[test]
+    fn every_item_is_added_to_every_small_segment() {
+        for kind in KINDS {
+            for set in sets(kind, &choices(kind, 1, 2), 3) {
+                let segment = segment_of(kind, 0, &set);
+                for (bucket, key) in (0..2).flat_map(|bucket| (0..4).map(move |key| (bucket, key))) {
+                    let mut table = table_of(kind, segment.try_clone().unwrap());
+                    let (before, items) = (matched(kind, 0, &set), table.items(NOW));
+                    let known = before.contains_key(&(bucket, key));
+                    let added = add(&mut table, hash_of(bucket, key), NOW);
+                    assert_sums(&table);
+                    let after = entries_of(kind, table.directory.get(0));
+                    let mut expected = before;
+                    match kind {
+                        EntryKind::Plain => {
+                            assert_eq!(added, if known { Added::Present } else { Added::New });
+                            expected.insert((bucket, key), 1);
+                            assert_eq!(matched(kind, 0, &after), expected, "{set:?}, {bucket}, {key}");
+                        }
+                        EntryKind::Timed => {
+                            assert_eq!(added, if known { Added::Again } else { Added::New });
+                            expected.insert((bucket, key), NOW);
+                            assert_eq!(matched(kind, 0, &after), expected, "{set:?}, {bucket}, {key}");
+                            // An entry of the item itself gets the new generation.
+                            assert_eq!(add(&mut table, hash_of(bucket, key), NOW + 1), Added::Again);
+                            let again = entries_of(kind, table.directory.get(0));
+                            assert!(again.len() <= after.len(), "{set:?}, {bucket}, {key}");
+                        }
+                        EntryKind::Counted => {
+                            assert_eq!(added, if known { Added::Again } else { Added::New });
+                            let mut expected = set.clone();
+                            match longest(&set, bucket, key).filter(|index| set[*index].2.value > 1) {
+                                Some(index) => expected[index].2.number += 1,
+                                None => expected.push((
+                                    0,
+                                    bucket,
+                                    Entry {
+                                        value: 1 << SCHEDULE.remainder_bits(0) | key,
+                                        copies: 0,
+                                        number: 1,
+                                    },
+                                )),
+                            }
+                            expected.sort_unstable();
+                            assert_eq!(after, expected, "{set:?}, {bucket}, {key}");
+                            assert_eq!(table.items(0), items + 1);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_item_is_removed_from_every_small_segment() {
+        let kind = EntryKind::Counted;
+        for set in sets(kind, &choices(kind, 1, 2), 3) {
+            for (bucket, key) in (0..2).flat_map(|bucket| (0..4).map(move |key| (bucket, key))) {
+                let mut table = table_of(kind, segment_of(kind, 0, &set));
+                let items = table.items(0);
+                let mut replies = Vec::new();
+                table.remove_each(&[hash_of(bucket, key)], NoPrefetch, |reply| {
+                    replies.push(reply);
+                    true
+                });
+                let mut expected = set.clone();
+                let found = longest(&set, bucket, key);
+                if let Some(index) = found {
+                    expected[index].2.number -= 1;
+                    // The last item takes all that is left with it.
+                    expected.retain(|one| one.2.number > 0 && items > 1);
+                }
+                expected.sort_unstable();
+                assert_eq!(replies, [Ok(found.is_some())], "{set:?}, {bucket}, {key}");
+                assert_eq!(entries_of(kind, table.directory.get(0)), expected, "{set:?}, {bucket}, {key}");
+                assert_eq!(table.items(0), items.saturating_sub(found.is_some().into()));
+                assert_sums(&table);
+            }
         }
     }
 
