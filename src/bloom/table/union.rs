@@ -21,8 +21,8 @@ const SAMPLED_SEGMENTS: usize = 4;
 const SMALLER: u64 = 4;
 /// The most tables that are united first at once.
 const UNITED_FIRST: usize = 4;
-/// The share of an estimated error rate that is compared with a promise, because the estimate may be too high.
-const ESTIMATE_SHARE: f64 = 0.97;
+/// The error rate of a large union is within this share of its estimate, which comes from a few early entries.
+const ESTIMATE_ERROR: f64 = 0.25;
 
 /// Why there is no union of tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +59,8 @@ impl Table {
     /// at `now`. Returns `None` if it would have the entries of this one only. Its size, its items and its error rate do
     /// not depend on the order of `others`. O(bytes of all tables and of the result).
     ///
-    /// Before the work, `check` gets an estimate of the error rate that the table can reach, slightly too low.
+    /// Before the work of a large union, `check` gets a lower bound of the error rate that the table can reach. If it
+    /// refuses this, it gets an upper bound, whose error is returned.
     ///
     /// # Errors
     /// [`UnionError`], or the error of `check`.
@@ -68,7 +69,7 @@ impl Table {
         others: &[&Self],
         now: Generation,
         room: &Room<'_>,
-        check: impl FnOnce(f64) -> Result<(), E>,
+        check: impl Fn(f64) -> Result<(), E>,
     ) -> Result<Option<Self>, E> {
         let others = others.iter().filter(|table| table.used_slots() > 0);
         let mut inputs: Vec<Input<'_>> = others.map(|table| Input::Borrowed(table)).collect();
@@ -79,7 +80,13 @@ impl Table {
         union.unite_small(&mut inputs, self.size())?;
         let tables: Vec<&Self> = std::iter::once(self).chain(inputs.iter().map(Input::table)).collect();
         let estimate = union.estimate(&tables)?;
-        check(estimate.error_rate_max * ESTIMATE_SHARE)?;
+        if estimate.is_sampled {
+            let rate = estimate.error_rate_max;
+            check(rate * (1.0 - ESTIMATE_ERROR)).or_else(|error| {
+                check(rate * (1.0 + ESTIMATE_ERROR))?;
+                Err(error)
+            })?;
+        }
         let (made, has_others) = union.make(&tables, &estimate, room)?;
         Ok((has_others || made.size() != self.size()).then_some(made))
     }
@@ -106,6 +113,8 @@ struct Estimate {
     size: TableSize,
     used_slots: u64,
     error_rate_max: f64,
+    /// Whether only some segments were read.
+    is_sampled: bool,
 }
 
 /// The parameters of a union.
@@ -154,7 +163,8 @@ impl Union {
         let least = tables.iter().map(|table| natural_size(table)).max();
         let size = TableSize::for_slots(used_slots).max(least.unwrap_or(TableSize::of_blocks(0)));
         let sum = tables.iter().map(|table| EntrySums::error_rate(table.weight())).sum::<f64>();
-        Estimate { size, used_slots, error_rate_max: sum + self.schedule.rate_of_growth(used_slots, size) }
+        let error_rate_max = sum + self.schedule.rate_of_growth(used_slots, size);
+        Estimate { size, used_slots, error_rate_max, is_sampled: true }
     }
 
     /// Chooses the size of a union from the entries that a part of it has.
@@ -175,10 +185,11 @@ impl Union {
         let used_slots = of_all(used);
         let void_slots = of_all(rewriter.sums().written.void_slots);
         let size = TableSize::for_slots(load_of(used_slots, void_slots)).max(least);
+        // Early entries weigh most, and there are few of them. So only the change is estimated.
         let change = EntrySums::error_rate_change(rewriter.sums().change().weight) / share;
         let sum = tables.iter().map(|table| EntrySums::error_rate(table.weight())).sum::<f64>();
         let error_rate_max = sum + change + self.schedule.rate_of_growth(used_slots, size);
-        Ok(Estimate { size, used_slots, error_rate_max })
+        Ok(Estimate { size, used_slots, error_rate_max, is_sampled: step > 1 })
     }
 
     /// Returns the union, and whether it has entries that the first table does not have.

@@ -1,5 +1,7 @@
 //! Unions of tables: their order does not matter, and nobody's items are lost or refused.
 
+use std::cell::RefCell;
+
 use std::collections::HashMap;
 
 use everbloom::bloom::Room;
@@ -174,16 +176,43 @@ fn a_refused_union_costs_little() {
         assert!(matches!(refused, Err(UnionError::NoRoom(_))), "{kind:?}");
         let work = work::take();
         assert!(work.slots < whole.used_slots() / 2, "{kind:?}: {work:?}");
-        let mut rate = 0.0;
-        let refused = one.union_with(&[&other], NOW, &any(), |estimate| {
-            rate = estimate;
+        let bounds = RefCell::new(Vec::new());
+        let refused = one.union_with(&[&other], NOW, &any(), |bound| {
+            bounds.borrow_mut().push(bound / whole.error_rate_max());
             Err(UnionError::TooOften)
         });
-        assert!(
-            refused.is_err() && (0.9..1.0).contains(&(rate / whole.error_rate_max())),
-            "{kind:?}: {rate}"
-        );
+        let bounds = bounds.into_inner();
+        assert!(refused.is_err() && matches!(bounds[..], [lower, upper] if lower < 1.0 && upper > 1.0));
+        assert!(bounds[0] > 0.7 && bounds[1] < 1.3, "{kind:?}: {bounds:?}");
         assert!(work::take().slots < whole.used_slots() / 2, "{kind:?}");
+    }
+}
+
+/// The bounds of the error rate hold for unions of any size, with any share of common items.
+#[test]
+fn a_union_is_refused_early_only_if_it_would_be_refused() {
+    for (kind, items, others) in KINDS.into_iter().flat_map(|kind| {
+        [(20_000, 1), (50_000, 3), (130_000, 1), (35_000, 7)].map(|(items, others)| (kind, items, others))
+    }) {
+        for common in [0, items / 2, items] {
+            let tables: Vec<_> = (0..=others)
+                .map(|number| number * (items - common)..number * (items - common) + items)
+                .map(|range| filled(kind, range))
+                .collect();
+            let others: Vec<_> = tables[1..].iter().collect();
+            let bounds = RefCell::new(Vec::new());
+            let united = tables[0].union_with(&others, NOW, &any(), |bound| {
+                bounds.borrow_mut().push(bound);
+                if bounds.borrow().len() < 2 { Err(UnionError::TooOften) } else { Ok(()) }
+            });
+            // The second bound was accepted, but the error of the first one is returned.
+            assert!(united.is_err() != bounds.borrow().is_empty());
+            let whole = union_of(&tables[0], &others).error_rate_max();
+            for bounds in bounds.into_inner().chunks(2) {
+                let context = format!("{kind:?}, {items} of {} tables, {common} in common", tables.len());
+                assert!(bounds[0] < whole && whole < bounds[1], "{context}: {whole}, {bounds:?}");
+            }
+        }
     }
 }
 

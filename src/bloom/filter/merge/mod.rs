@@ -130,7 +130,8 @@ impl Filter {
         for source in sources {
             planner.plan_source(source, limit, memory)?;
         }
-        let table = self.united_table(sources, planner.footprint_with_last(), is_forced, limit)?;
+        let check = |of_table| planner.check_with_table(of_table);
+        let table = self.united_table(sources, planner.footprint_with_last(), is_forced, limit, check)?;
         if table.is_none() && !planner.has_changes() {
             return Ok(false);
         }

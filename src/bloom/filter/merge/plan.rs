@@ -230,6 +230,25 @@ impl<'f, 's: 'f> Planner<'f, 's> {
         reserved.map_err(|_| ReserveError::OutOfMemory)
     }
 
+    /// Checks the error rate of the destination with a table that can reach the error rate `of_table`. O(layers).
+    ///
+    /// # Errors
+    /// [`MergeError`].
+    pub(super) fn check_with_table(&self, of_table: f64) -> Result<(), MergeError> {
+        // An imported filter promises nothing about the client's bits. A filter of another module has no promise either,
+        // but it becomes a union, whose promise includes its layers.
+        let is_import = self.plan.added.is_empty() && self.filter.policy().imported().is_some();
+        let rate = if is_import { of_table } else { spent(&self.layers, None) + of_table };
+        self.check_rate(rate, rate / BITS_SHARE)
+    }
+
+    /// Checks an error rate of the destination. A destination that has to promise `needed` can have it.
+    fn check_rate(&self, rate: f64, needed: f64) -> Result<(), MergeError> {
+        let promise = self.filter.promise();
+        let is_permitted = self.is_forced || promise.permits(rate) || !self.filter.is_worse_with(rate);
+        if is_permitted { Ok(()) } else { Err(promise.refusal(rate, needed)) }
+    }
+
     /// Returns the plan, after a check of the error rate over the whole life of the destination. `table_rate` is the
     /// highest error rate that its table will reach; `None` if it has no table after the merge. O(layers).
     ///
@@ -248,20 +267,15 @@ impl<'f, 's: 'f> Planner<'f, 's> {
         let last = self.layer_count().checked_sub(1);
         let last = last.filter(|_| self.last().is_some_and(|last| last.shape.hash().takes_all_items()));
         let kept = promise.rate_with_growth(spent(&self.layers, last));
-        if table_rate.is_some() || !has_added {
-            let (rate, needed) = match table_rate {
-                Some(of_table) => {
-                    // An imported filter promises nothing about the client's bits. A filter of another module has no
-                    // promise either, but it becomes a union, whose promise includes its layers.
-                    let is_import = !has_added && self.filter.policy().imported().is_some();
-                    let rate = if is_import { of_table } else { closed + of_table };
-                    (rate, rate / BITS_SHARE)
-                }
-                None if !self.filter.policy().has_merged_layers() => return Ok(self.plan),
-                None => (kept, kept.max(closed / BITS_SHARE)),
-            };
-            let is_permitted = self.is_forced || promise.permits(rate) || !self.filter.is_worse_with(rate);
-            return if is_permitted { Ok(self.plan) } else { Err(promise.refusal(rate, needed)) };
+        if let Some(of_table) = table_rate {
+            self.check_with_table(of_table)?;
+            return Ok(self.plan);
+        }
+        if !has_added {
+            if self.filter.policy().has_merged_layers() {
+                self.check_rate(kept, kept.max(closed / BITS_SHARE))?;
+            }
+            return Ok(self.plan);
         }
         let replaced = promise.rate_with_next_part(closed);
         // The lowest rate that the merge can have.

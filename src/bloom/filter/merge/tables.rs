@@ -67,7 +67,7 @@ impl Filter {
     }
 
     /// Returns a table with the entries of this filter and of all sources; `None` if the sources add nothing. `layers`
-    /// is the footprint of the layers beside it. O(entries).
+    /// is the footprint of the layers beside it. `check` gets error rates that the table can reach. O(entries).
     ///
     /// # Errors
     /// [`MergeError`].
@@ -77,6 +77,7 @@ impl Filter {
         layers: Footprint,
         is_forced: bool,
         limit: &dyn ByteLimit,
+        check: impl Fn(f64) -> Result<(), MergeError>,
     ) -> Result<Option<(Table, Hash)>, MergeError> {
         let tables: Vec<&Table> = sources.iter().filter_map(|source| source.table()).collect();
         let newest = sources.iter().map(|source| source.newest_generation());
@@ -85,7 +86,7 @@ impl Filter {
         room.set_other_bytes(layers.with_table(0).needed_bytes());
         let next = if self.table().is_none() { Some(self.next_table().0) } else { None };
         let Some(table) = self.table().or(next.as_ref()) else { return Ok(None) };
-        let Some(table) = table.union_with(&tables, now, &room, |_| Ok::<(), MergeError>(()))? else {
+        let Some(table) = table.union_with(&tables, now, &room, check)? else {
             return Ok(None);
         };
         let is_full =

@@ -1,6 +1,7 @@
 //! BF.MERGE of filters with tables: filters that nobody reserved, outgrown ones, and imported ones.
 
 use everbloom::bloom::filter::merge::MergeError;
+use everbloom::bloom::work;
 use everbloom::bloom::{Filter, ReserveError, UnknownMemory};
 use everbloom::command::Settings;
 
@@ -238,6 +239,28 @@ fn common_items_take_no_memory() {
     let all = server.filter("all").size_bytes();
     assert!(all < one * 5 / 4, "{all}, {one} of one source");
     assert_eq!(server.found("all", "", 0..5000), 5000);
+}
+
+/// A merge that the promise does not permit is refused before its work, with an error rate that permits it.
+#[test]
+fn a_merge_above_the_promise_costs_little() {
+    let mut server = Server::new();
+    for (key, items) in [("all", 0..300_000), ("a", 300_000..550_000), ("b", 550_000..800_000)] {
+        assert_eq!(server.run(&format!("BF.INSERT {key} ERROR 0.001 ITEMS first")), "*1 #t");
+        server.add(key, "", items);
+    }
+    let reply = server.run("BF.MERGE all a b");
+    assert!(reply.starts_with("-ERR the merged filter would have an error rate of 0.00"), "{reply}");
+    let mut all = server.filter("all").try_clone(UnknownMemory).unwrap();
+    let sources = [server.filter("a"), server.filter("b")];
+    let mut slots = |is_forced| {
+        _ = work::take();
+        let merged = all.merge(&sources, is_forced, &u64::MAX, UnknownMemory);
+        assert_eq!(merged.is_ok(), is_forced, "{merged:?}");
+        work::take().slots
+    };
+    let (refused, merged) = (slots(false), slots(true));
+    assert!(refused < merged / 4, "{refused}, {merged}");
 }
 
 /// The library's merge refuses as the command does.
