@@ -1,6 +1,6 @@
 //! BF.MERGE.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 
 use super::arguments::Arguments;
 use super::effects::{Effects, Replication};
@@ -62,7 +62,7 @@ impl<'a> MergeRequest<'a> {
             }
             _ => (words, false),
         };
-        let mut seen = HashSet::new();
+        let mut seen = BTreeSet::new();
         let names = words.iter().zip(dest.position.saturating_add(1)..);
         let sources = names
             .filter(|(bytes, _)| **bytes != dest.bytes && seen.insert(**bytes))

@@ -27,8 +27,6 @@ use std::ops::Range;
 use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use shifting::Way;
-
 // Unit tests have this crate as a dev-dependency, and use the global allocator of that copy. A program can have only
 // one.
 #[cfg_attr(not(test), global_allocator)]
@@ -56,15 +54,11 @@ impl ServerMemory {
     }
 }
 
-/// Alignment of every allocation of every server. If the C library cannot tell the size of a block, as in musl, a
-/// server built without jemalloc stores the size in 8 bytes before the block. The jemalloc that servers bundle
-/// (`--with-lg-quantum=3`) has blocks of 24, 40 and 56 bytes with only this alignment.
-pub(super) const ALIGN_SURE_BYTES: usize = 8;
-
-/// Alignment of malloc on 64-bit hosts, and the largest that a type of this crate needs. Hash tables need it. On
-/// servers that store no size before a block, an allocation has this alignment if its size is a multiple of 16. So
-/// sizes are rounded up for layouts that need this alignment.
-const ALIGN_MAX_BYTES: usize = 16;
+/// Alignment of every allocation of every server, and the largest that a type of this crate needs. If the C library
+/// cannot tell the size of a block, as in musl, a server built without jemalloc stores the size in 8 bytes before the
+/// block. The jemalloc that servers bundle (`--with-lg-quantum=3`) has blocks of 24, 40 and 56 bytes with only this
+/// alignment. The hash tables of the standard library need 16 bytes, so the module has none.
+pub(super) const ALIGN_MAX_BYTES: usize = 8;
 
 /// A reallocation to this size or more is refused without a call of the server. No block is so large. If the size were
 /// `SIZE_MAX / 2`, the server's function would free the block and return null.
@@ -74,37 +68,35 @@ const REALLOC_MAX_BYTES: usize = isize::MAX.cast_unsigned() / 2;
 const LAZY_ZERO_MIN_BYTES: usize = 64 << 10;
 
 // SAFETY: every method passes the request to the server's allocator, or outside a server to the system's. The system's
-// allocator keeps this contract. The server's keeps it for alignments up to `ALIGN_SURE_BYTES`. With the sizes and
-// shifts of `shifting` it keeps it for alignments up to `ALIGN_MAX_BYTES`. Larger alignments are refused. No method
-// unwinds.
+// allocator keeps this contract. The server's keeps it for alignments up to `ALIGN_MAX_BYTES`. Larger alignments are
+// refused. No method unwinds.
 unsafe impl GlobalAlloc for ServerAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let Some(ServerMemory { try_alloc, .. }) = ServerMemory::get() else {
             // SAFETY: the system's method has the same contract, which the caller keeps.
             return unsafe { System.alloc(layout) };
         };
-        let size_bytes = match shifting::of(layout, try_alloc) {
-            Some(Way::Direct { size_bytes }) => size_bytes,
-            Some(Way::Shifted) => return noted(shifting::alloc(layout, try_alloc), layout.size()),
-            None => return ptr::null_mut(),
-        };
+        if layout.align() > ALIGN_MAX_BYTES {
+            return ptr::null_mut();
+        }
         // SAFETY: allocating has no precondition. Failure is null.
-        noted(unsafe { try_alloc(size_bytes) }.cast(), size_bytes)
+        noted(unsafe { try_alloc(layout.size()) }.cast(), layout.size())
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        let Some(ServerMemory { try_alloc, .. }) = ServerMemory::get() else {
+        if ServerMemory::get().is_none() {
             // SAFETY: the system's method has the same contract, which the caller keeps.
             return unsafe { System.alloc_zeroed(layout) };
-        };
-        let way = shifting::of(layout, try_alloc);
-        if let (Some(Way::Direct { size_bytes }), Some(try_calloc)) = (way, api!(RedisModule_TryCalloc)) {
-            // SAFETY: allocating has no precondition. Failure is null.
-            return noted(unsafe { try_calloc(1, size_bytes) }.cast(), size_bytes);
         }
-        // Redis 7.0 has no fallible calloc, and its calloc aborts the server when there is no memory. A shifted block
-        // is part of a larger one, which calloc would clear too. SAFETY: `alloc` has the same contract, which the
-        // caller keeps.
+        if layout.align() > ALIGN_MAX_BYTES {
+            return ptr::null_mut();
+        }
+        if let Some(try_calloc) = api!(RedisModule_TryCalloc) {
+            // SAFETY: allocating has no precondition. Failure is null.
+            return noted(unsafe { try_calloc(1, layout.size()) }.cast(), layout.size());
+        }
+        // Redis 7.0 has no fallible calloc, and its calloc aborts the server when there is no memory.
+        // SAFETY: `alloc` has the same contract, which the caller keeps.
         let block = unsafe { self.alloc(layout) };
         if !block.is_null() {
             // SAFETY: the block is fresh and of at least that many bytes.
@@ -114,23 +106,22 @@ unsafe impl GlobalAlloc for ServerAllocator {
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_bytes: usize) -> *mut u8 {
-        let Some(ServerMemory { try_alloc, .. }) = ServerMemory::get() else {
+        if ServerMemory::get().is_none() {
             // SAFETY: without the server's allocator, the block comes from the system. The system's method has the same
             // contract, which the caller keeps.
             return unsafe { System.realloc(block, layout, new_bytes) };
-        };
+        }
         if new_bytes >= REALLOC_MAX_BYTES {
             return ptr::null_mut();
         }
         let Ok(new_layout) = Layout::from_size_align(new_bytes, layout.align()) else {
             return ptr::null_mut();
         };
-        let way = shifting::of(new_layout, try_alloc);
-        if let (Some(Way::Direct { size_bytes }), Some(try_realloc)) = (way, api!(RedisModule_TryRealloc)) {
-            // SAFETY: the block comes from this allocator and is not shifted, so the server's allocator made it. If the
-            // result is not null, the block is not used again. If the result is null, the server has left the block
-            // unchanged, because the size is not 0 by the caller's contract and less than `REALLOC_MAX_BYTES`.
-            return unsafe { try_realloc(block.cast(), size_bytes) }.cast();
+        if let Some(try_realloc) = api!(RedisModule_TryRealloc) {
+            // SAFETY: the block comes from this allocator, so the server's allocator made it. If the result is not null,
+            // the block is not used again. If the result is null, the server has left the block unchanged, because the
+            // size is not 0 by the caller's contract and less than `REALLOC_MAX_BYTES`.
+            return unsafe { try_realloc(block.cast(), new_bytes) }.cast();
         }
         // The server's other reallocation function aborts the server when there is no memory.
         // SAFETY: by the contract of this method, the new size is not 0.
@@ -146,13 +137,8 @@ unsafe impl GlobalAlloc for ServerAllocator {
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         match ServerMemory::get() {
-            Some(ServerMemory { free, try_alloc, .. }) => {
-                let is_shifted = shifting::of(layout, try_alloc) == Some(Way::Shifted);
-                // SAFETY: a shifted block is one that `shifting::alloc` made.
-                let start = if is_shifted { unsafe { shifting::start_of(block) } } else { block };
-                // SAFETY: `start` comes from the server's allocator, and is not used again.
-                unsafe { free(start.cast()) }
-            }
+            // SAFETY: the block comes from the server's allocator, and is not used again.
+            Some(ServerMemory { free, .. }) => unsafe { free(block.cast()) },
             // SAFETY: without the server's allocator `block` comes from the system with this layout.
             None => unsafe { System.dealloc(block, layout) },
         }
@@ -205,103 +191,6 @@ unsafe fn release(start: *mut u8, size_bytes: usize) -> bool {
     status == 0 && unsafe { start.read_volatile() } == 0
 }
 
-/// Blocks with an alignment of more than [`ALIGN_SURE_BYTES`]. If the server's allocator does not provide this
-/// alignment, each block is shifted: it begins a little after the start of a larger block of the server's allocator,
-/// and the address of the larger block is stored before it.
-mod shifting {
-    use std::alloc::Layout;
-    use std::ffi::c_void;
-    use std::ptr;
-    use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
-
-    use super::{ALIGN_MAX_BYTES, ALIGN_SURE_BYTES};
-
-    type TryAlloc = unsafe extern "C" fn(usize) -> *mut c_void;
-
-    /// How a block is allocated.
-    #[derive(Clone, Copy, PartialEq, Eq)]
-    pub(super) enum Way {
-        /// As a block of the server's allocator. Its size is that of the layout or a little more.
-        Direct { size_bytes: usize },
-        /// Within a larger block of the server's allocator.
-        Shifted,
-    }
-
-    /// Whether the server's blocks are aligned to `ALIGN_MAX_BYTES`. It is unknown until a block was examined.
-    static ALIGNMENT: AtomicU8 = AtomicU8::new(UNKNOWN);
-    const UNKNOWN: u8 = 0;
-    const ALIGNED: u8 = 1;
-    const SHIFTED: u8 = 2;
-
-    /// Returns how blocks of this layout are allocated, the same for every call; `None` if the alignment is
-    /// impossible, or if there is no memory to examine a block.
-    #[inline(always)]
-    pub(super) fn of(layout: Layout, try_alloc: TryAlloc) -> Option<Way> {
-        if layout.align() <= ALIGN_SURE_BYTES {
-            Some(Way::Direct { size_bytes: layout.size() })
-        } else {
-            of_large(layout, try_alloc)
-        }
-    }
-
-    #[cold]
-    fn of_large(layout: Layout, try_alloc: TryAlloc) -> Option<Way> {
-        if layout.align() > ALIGN_MAX_BYTES {
-            return None;
-        }
-        if ALIGNMENT.load(Relaxed) == UNKNOWN {
-            // If the server stores sizes before its blocks, all blocks are shifted alike, and one block shows it.
-            // Nothing else gives a block of this size a smaller alignment. SAFETY: allocating has no precondition;
-            // failure is null.
-            let probe = unsafe { try_alloc(ALIGN_MAX_BYTES) };
-            if probe.is_null() {
-                return None;
-            }
-            let alignment = if probe.addr() % ALIGN_MAX_BYTES == 0 { ALIGNED } else { SHIFTED };
-            if let Some(free) = api!(RedisModule_Free) {
-                // SAFETY: the block was just allocated and is not used again.
-                unsafe { free(probe) };
-            }
-            ALIGNMENT.store(alignment, Relaxed);
-        }
-        // If no size is stored before a block, a size that is a multiple of the alignment is enough. The rounded size
-        // cannot overflow.
-        let size_bytes = layout.pad_to_align().size();
-        Some(if ALIGNMENT.load(Relaxed) == SHIFTED { Way::Shifted } else { Way::Direct { size_bytes } })
-    }
-
-    /// Returns a block that is aligned to `ALIGN_MAX_BYTES`; null if there is no memory.
-    pub(super) fn alloc(layout: Layout, try_alloc: TryAlloc) -> *mut u8 {
-        let Some(size_bytes) = layout.size().checked_add(ALIGN_MAX_BYTES) else { return ptr::null_mut() };
-        // SAFETY: allocating has no precondition. Failure is null.
-        let start: *mut u8 = unsafe { try_alloc(size_bytes) }.cast();
-        if start.is_null() {
-            return start;
-        }
-        // `start` is aligned to 8 bytes, so 8 or 16 bytes are left before the block.
-        let shift_bytes = ALIGN_MAX_BYTES - start.addr() % ALIGN_MAX_BYTES;
-        // SAFETY: the block has `ALIGN_MAX_BYTES` more than the layout needs.
-        let block = unsafe { start.add(shift_bytes) };
-        // SAFETY: `start` is aligned to 8 bytes, so there are 8 bytes before `block` within the server's block.
-        let front = unsafe { block.sub(size_of::<*mut u8>()) };
-        // SAFETY: the 8 bytes are within the server's block. Their address is a multiple of 8, as those of both blocks
-        // are.
-        unsafe { front.cast::<*mut u8>().write(start) };
-        block
-    }
-
-    /// Returns the start of the server's block that contains a shifted block.
-    ///
-    /// # Safety
-    /// `block` must come from [`alloc`] and must not have been freed.
-    pub(super) unsafe fn start_of(block: *mut u8) -> *mut u8 {
-        // SAFETY: `alloc` left bytes for an address before the block, within the server's block.
-        let front = unsafe { block.sub(size_of::<*mut u8>()) };
-        // SAFETY: `alloc` wrote the address of the server's block there, aligned for a pointer.
-        unsafe { front.cast::<*mut u8>().read() }
-    }
-}
-
 /// Size of the last failed allocation, in bytes; 0 if none has failed.
 static REFUSED_BYTES: AtomicUsize = AtomicUsize::new(0);
 
@@ -325,17 +214,11 @@ pub(super) fn refused_bytes() -> usize {
 /// `start` must be the start of a living allocation of this module that was made for values of `T`, or `size_bytes`
 /// zero.
 pub(super) unsafe fn block_bytes<T>(start: *const T, size_bytes: usize) -> usize {
-    // Outside a server nothing is shifted, and there is no function for the size.
-    let layout = Layout::new::<T>();
-    let is_shifted = ServerMemory::get()
-        .is_some_and(|memory| size_bytes > 0 && shifting::of(layout, memory.try_alloc) == Some(Way::Shifted));
-    let start: *mut u8 = start.cast_mut().cast();
-    // SAFETY: the block is alive and has an alignment that is shifted, so `shifting::alloc` has made it.
-    let start = if is_shifted { unsafe { shifting::start_of(start) } } else { start };
+    // Outside a server there is no function for the size.
     match api!(RedisModule_MallocSize) {
         // SAFETY: the block is alive and was allocated by `ServerAllocator`, by the caller's contract. The function
         // only reads its size.
-        Some(malloc_size) if size_bytes > 0 => unsafe { malloc_size(start.cast()) },
+        Some(malloc_size) if size_bytes > 0 => unsafe { malloc_size(start.cast_mut().cast()) },
         _ => size_bytes,
     }
 }

@@ -19,7 +19,7 @@ use redis_module::raw::{RedisModuleDefragCtx, RedisModuleString};
 
 use super::{BLOCKS_AT_ONCE_MAX, block_count, or_abort};
 use crate::bloom::BlockMover;
-use crate::redis::allocator::ALIGN_SURE_BYTES;
+use crate::redis::allocator::ALIGN_MAX_BYTES;
 use crate::redis::api::succeeded;
 use crate::redis::stats;
 use crate::redis::stored::Stored;
@@ -112,7 +112,7 @@ impl DefragStep {
     fn move_block<T>(&self, block: *mut T, values: usize) -> Option<NonNull<T>> {
         // A block with a larger alignment may begin after the start of the server's own block, and the server can
         // move only its own. This assertion excludes such types.
-        const { assert!(align_of::<T>() <= ALIGN_SURE_BYTES) };
+        const { assert!(align_of::<T>() <= ALIGN_MAX_BYTES) };
         let size_bytes = values.saturating_mul(size_of::<T>());
         if size_bytes == 0 {
             return None;

@@ -97,25 +97,24 @@ fn a_host_with_every_function_loads_the_module(site: &Site) {
     assert_eq!(host.call(&["bf.madd", "k", "a", "b", "a"]), "*3 1 1 0");
 }
 
-/// Redis on musl without jemalloc returns such blocks, but hash tables need an alignment of 16 bytes.
+/// Redis on musl without jemalloc returns such blocks.
 fn blocks_aligned_to_8_bytes_are_supported(site: &Site) {
-    use_hash_tables(Host::with(site, |state| state.front_bytes = 8));
+    use_blocks(Host::with(site, |state| state.front_bytes = 8));
 }
 
 /// The servers' jemalloc aligns blocks of 24, 40 and 56 bytes to 8 bytes only.
 fn blocks_aligned_by_their_size_are_supported(site: &Site) {
-    use_hash_tables(Host::with(site, |state| state.has_quanta = true));
-    // As in Redis 7.0. The module must request each block of a hash table with a size that is a multiple of its
-    // alignment.
-    use_hash_tables(Host::with(site, |state| {
+    use_blocks(Host::with(site, |state| state.has_quanta = true));
+    // As in Redis 7.0.
+    use_blocks(Host::with(site, |state| {
         state.has_quanta = true;
         state.missing.extend(OPTIONAL);
     }));
 }
 
-fn use_hash_tables(mut host: Host) {
+fn use_blocks(mut host: Host) {
     assert!(host.load(&[]), "{}", host.log());
-    // BF.MERGE puts its sources into a hash table, which grows. The only key is vacant.
+    // BF.MERGE puts its sources into a set. The only key is vacant.
     let sources: Vec<String> = (0..500).map(|source| format!("source-{source}")).collect();
     let merge: Vec<&str> =
         ["bf.merge", "dest"].into_iter().chain(sources.iter().map(String::as_str)).collect();

@@ -1,13 +1,7 @@
-//! The contents of the layers of a merge, and an index of the layers by shape, which finds the layer that a source's
-//! layer is merged into.
+//! The contents of the layers of a merge.
 
-use std::cell::OnceCell;
-use std::collections::{BTreeSet, HashMap};
-use std::hash::{Hash as HashBy, Hasher};
-
+use crate::bloom::bits::Layer;
 use crate::bloom::bits::estimate::{added_anywhere, clients_items, deviation, full_rate_anywhere};
-use crate::bloom::bits::{BitArray, Layer, Layout};
-use crate::bloom::hash::Hash;
 use crate::bloom::memory::Memory;
 use crate::bloom::number::whole;
 
@@ -117,110 +111,4 @@ impl Layer {
         let most = self.capacity_items().min(self.bits().size_bits()).max(counted);
         self.set_items(items.min(most).max(counted));
     }
-}
-
-/// A layer, compared by its shape: layers of one shape can be united.
-#[derive(Clone, Copy, Debug)]
-struct ByShape<'f>(&'f Layer);
-
-impl PartialEq for ByShape<'_> {
-    fn eq(&self, other: &Self) -> bool {
-        self.0.has_shape_of(other.0)
-    }
-}
-
-// No field is ever NaN, because layouts are validated on creation.
-impl Eq for ByShape<'_> {}
-
-impl HashBy for ByShape<'_> {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        (self.0.bits().size_bits(), self.0.capacity_items(), self.0.layout().probes()).hash(state);
-        // Many layers of one size differ in these.
-        match (self.0.hash(), self.0.layout()) {
-            (Hash::Keyed(key), _) => key.bytes().hash(state),
-            (Hash::ValkeyBloom(seed), _) => seed.bytes().hash(state),
-            (_, Layout::Modulo(layout)) => layout.error_rate().to_bits().hash(state),
-            _ => {}
-        }
-    }
-}
-
-/// An index of layers by shape.
-#[derive(Debug, Default)]
-pub(super) struct ShapeIndex<'f>(HashMap<ByShape<'f>, Group>);
-
-/// The layers of one shape.
-#[derive(Debug, Default)]
-struct Group {
-    /// The number of set bits and the index of each layer.
-    by_set_bits: BTreeSet<(u64, usize)>,
-    /// The index of each layer, and the first word of its bits.
-    first_words: Vec<(usize, u64)>,
-    /// The largest number of set bits whose estimated items are within the capacity.
-    most_set_bits: OnceCell<u64>,
-}
-
-impl<'f> ShapeIndex<'f> {
-    fn group(&self, contents: &Contents<'f>) -> Option<&Group> {
-        self.0.get(&ByShape(contents.shape))
-    }
-
-    /// Adds a layer. Layers of one shape must be added in the order of their indices. O(log layers).
-    pub(super) fn insert(&mut self, number: usize, layer: &Contents<'f>) {
-        let group = self.0.entry(ByShape(layer.shape)).or_default();
-        group.by_set_bits.insert((layer.set_bits, number));
-        group.first_words.push((number, first_word(layer.shape.bits())));
-    }
-
-    /// Replaces the contents of a layer after it was merged with `from`. O(log layers).
-    pub(super) fn update(
-        &mut self,
-        number: usize,
-        before: &Contents<'f>,
-        then: &Contents<'f>,
-        from: &BitArray,
-    ) {
-        let Some(group) = self.0.get_mut(&ByShape(before.shape)) else { return };
-        group.by_set_bits.remove(&(before.set_bits, number));
-        group.by_set_bits.insert((then.set_bits, number));
-        if let Ok(place) = group.first_words.binary_search_by_key(&number, |(number, _)| *number)
-            && let Some((_, word)) = group.first_words.get_mut(place)
-        {
-            *word |= first_word(from);
-        }
-    }
-
-    /// Returns the indices of the layers of the same shape, those with the fewest set bits first.
-    pub(super) fn emptiest(&self, contents: &Contents<'f>) -> impl Iterator<Item = usize> {
-        let group = self.group(contents);
-        group.into_iter().flat_map(|group| group.by_set_bits.iter().map(|(_, number)| *number))
-    }
-
-    /// Returns the largest number of set bits of a layer of the same shape whose estimated items are within the
-    /// capacity. O(log bits) the first time, then O(1).
-    pub(super) fn most_set_bits(&self, contents: &Contents<'f>) -> u64 {
-        self.group(contents).map_or(0, |group| *group.most_set_bits.get_or_init(|| contents.most_set_bits()))
-    }
-
-    /// Returns whether a layer of the same shape has all bits of this one. O(bytes), but one word rules out most
-    /// layers.
-    pub(super) fn is_covered<'c>(
-        &self,
-        contents: &Contents<'f>,
-        bits_of: impl Fn(usize) -> Option<&'c BitArray>,
-    ) -> bool {
-        let Some(group) = self.group(contents) else { return false };
-        let from = contents.shape.bits();
-        let first = first_word(from);
-        let place = from.words().iter().position(|word| *word != 0).unwrap_or(0);
-        let word_at = |bits: &BitArray| bits.words().get(place).copied().unwrap_or(0);
-        let mut candidates = group.first_words.iter().filter(|(_, word)| first & !word == 0);
-        candidates.any(|(number, _)| {
-            bits_of(*number).is_some_and(|bits| word_at(from) & !word_at(bits) == 0 && bits.covers(from))
-        })
-    }
-}
-
-fn first_word(bits: &BitArray) -> u64 {
-    bits.words().first().copied().unwrap_or(0)
 }

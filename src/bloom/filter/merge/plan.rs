@@ -2,7 +2,7 @@
 
 use super::MergeError;
 use super::budget::spent;
-use super::contents::{Contents, ShapeIndex};
+use super::contents::Contents;
 use crate::bloom::bits::{BitArray, Layer, LayerSpec};
 use crate::bloom::filter::Filter;
 use crate::bloom::filter::policy::BITS_SHARE;
@@ -63,21 +63,17 @@ pub(super) struct Planner<'f, 's: 'f> {
     is_forced: bool,
     /// The contents of the destination's layers after the planned unions, then those of the added layers.
     layers: Vec<Contents<'f>>,
-    /// An index of `layers`.
-    index: ShapeIndex<'f>,
     /// The footprint of all parts, except a last layer that can be replaced.
     footprint: Footprint,
     plan: MergePlan<'s>,
 }
 
 impl<'f, 's: 'f> Planner<'f, 's> {
-    /// Returns a plan without sources. O(layers log layers).
+    /// Returns a plan without sources. O(layers).
     pub(super) fn new(filter: &'f Filter, appends: Appends, is_forced: bool) -> Self {
-        let layers: Vec<Contents<'f>> = filter.layers().iter().map(Contents::of).collect();
-        let mut index = ShapeIndex::default();
-        layers.iter().enumerate().for_each(|(number, layer)| index.insert(number, layer));
+        let layers = filter.layers().iter().map(Contents::of).collect();
         let (footprint, plan) = (Footprint::default(), MergePlan::default());
-        let mut planner = Self { filter, appends, is_forced, layers, index, footprint, plan };
+        let mut planner = Self { filter, appends, is_forced, layers, footprint, plan };
         let staying = filter.layer_count().saturating_sub(usize::from(planner.is_last_replaceable()));
         let footprint = Footprint::of(filter.layers().get(..staying).unwrap_or_default());
         planner.footprint = footprint.with_table(filter.table().map_or(0, Table::size_bytes));
@@ -114,9 +110,8 @@ impl<'f, 's: 'f> Planner<'f, 's> {
         !self.plan.added.is_empty() || !self.plan.unions.is_empty()
     }
 
-    /// Adds each layer of a source to the plan, with copies of those that are appended. O(layers of the source * log
-    /// layers, and the bytes that are compared or copied). With thousands of layers of one shape, one word of each is
-    /// compared.
+    /// Adds each layer of a source to the plan, with copies of those that are appended. O(layers of the source * layers,
+    /// and the bytes that are compared or copied). With thousands of layers of one shape, two words of each are compared.
     ///
     /// # Errors
     /// [`MergeError`].
@@ -129,7 +124,7 @@ impl<'f, 's: 'f> Planner<'f, 's> {
         let layers = source.layers().iter().enumerate();
         for (number, from) in layers.filter(|(_, from)| from.counts().set_bits > 0) {
             let contents = Contents::of(from);
-            if self.index.is_covered(&contents, |number| self.bits(number)) {
+            if self.is_covered(&contents) {
                 continue;
             }
             match self.target_of(&contents, number)? {
@@ -145,7 +140,9 @@ impl<'f, 's: 'f> Planner<'f, 's> {
     /// alike; otherwise the layer with the fewest set bits. If neither fits, it is one with many common items.
     fn target_of(&self, from: &Contents<'f>, number: usize) -> Result<Option<(usize, u64)>, MergeError> {
         let same_number = self.filter.layers().get(number).filter(|layer| layer.has_shape_of(from.shape));
-        let numbers = || same_number.map(|_| number).into_iter().chain(self.index.emptiest(from));
+        let searched = (SEARCHED_WORDS / from.shape.bits().words().len().max(1)).max(2);
+        let emptiest = self.emptiest(from, searched);
+        let numbers = || same_number.map(|_| number).into_iter().chain(emptiest.iter().copied());
         let layers = || numbers().filter_map(|number| Some((number, self.layers.get(number)?)));
         if let Some((number, layer)) = layers().take(2).find(|(_, layer)| layer.fits_with(from)) {
             let is_compared = from.shape.bits().size_bits() <= COMPARED_MAX_BITS;
@@ -156,8 +153,7 @@ impl<'f, 's: 'f> Planner<'f, 's> {
             };
             return Ok(Some((number, set_bits)));
         }
-        let most_set_bits = self.index.most_set_bits(from);
-        let searched = (SEARCHED_WORDS / from.shape.bits().words().len().max(1)).max(2);
+        let most_set_bits = from.most_set_bits();
         let mut compared = numbers().take(searched).map(|number| (number, self.set_bits_with(number, from)));
         if let Some(target) = compared.find(|(_, set_bits)| *set_bits <= most_set_bits) {
             return Ok(Some(target));
@@ -173,6 +169,34 @@ impl<'f, 's: 'f> Planner<'f, 's> {
             Some(number) if self.is_forced => Ok(Some((number, self.set_bits_with(number, from)))),
             Some(_) => Err(MergeError::TooFull),
         }
+    }
+
+    /// Returns the numbers of the layers of the same shape.
+    fn alike(&self, from: &Contents<'f>) -> impl Iterator<Item = (usize, &Contents<'f>)> {
+        self.layers.iter().enumerate().filter(|(_, layer)| layer.shape.has_shape_of(from.shape))
+    }
+
+    /// Returns the numbers of up to `most` layers of the same shape, those with the fewest set bits first. O(layers).
+    fn emptiest(&self, from: &Contents<'f>, most: usize) -> Vec<usize> {
+        let mut alike: Vec<_> = self.alike(from).map(|(number, layer)| (layer.set_bits, number)).collect();
+        if alike.len() > most {
+            alike.select_nth_unstable(most);
+            alike.truncate(most);
+        }
+        alike.sort_unstable();
+        alike.into_iter().map(|(_, number)| number).collect()
+    }
+
+    /// Returns whether a layer of the same shape has all bits of this one. O(bytes), but two words rule out most layers.
+    fn is_covered(&self, from: &Contents<'f>) -> bool {
+        let bits = from.shape.bits();
+        let place = bits.words().iter().position(|word| *word != 0).unwrap_or(0);
+        let has_words = |layer: &BitArray| {
+            let words = |place: usize| bits.words().get(place).zip(layer.words().get(place));
+            [0, place].into_iter().filter_map(words).all(|(word, of_layer)| word & !of_layer == 0)
+        };
+        let mut alike = self.alike(from).filter_map(|(number, _)| self.bits(number));
+        alike.any(|layer| has_words(layer) && layer.covers(bits))
     }
 
     /// Returns the set bits of a layer after a merge with `from`: exact for the first source, an upper bound for
@@ -197,7 +221,6 @@ impl<'f, 's: 'f> Planner<'f, 's> {
                 Contents::of(added).of_shape(from.shape)
             }
         };
-        self.index.update(number, layer, &then, from.shape.bits());
         *layer = then;
     }
 
@@ -214,10 +237,7 @@ impl<'f, 's: 'f> Planner<'f, 's> {
         let counted = if from.shape.shape().is_some() { 0 } else { from.shape.counts().items };
         let most = from.shape.capacity_items().min(layer.bits().size_bits()).max(counted);
         layer.set_items(from.items.min(most));
-        let number = self.layers.len();
-        let contents = Contents::of(&layer).of_shape(from.shape);
-        self.index.insert(number, &contents);
-        self.layers.push(contents);
+        self.layers.push(Contents::of(&layer).of_shape(from.shape));
         self.plan.added.push(layer);
         Ok(())
     }
