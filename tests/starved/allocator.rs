@@ -9,6 +9,9 @@ use std::ptr;
 /// these tests, all allocations whose size depends on an argument or a filter are larger.
 pub(crate) const SIZED_MIN_BYTES: usize = 4096;
 
+/// The largest alignment of blocks in the module. Its allocator refuses others.
+const ALIGN_MAX_BYTES: usize = 8;
+
 pub(crate) struct Starving;
 
 thread_local! {
@@ -41,8 +44,14 @@ pub(crate) fn live_bytes() -> i64 {
     LIVE_BYTES.get()
 }
 
-fn is_refused(size: usize) -> bool {
-    if size < SIZED_MIN_BYTES || !IS_WATCHED.try_with(Cell::get).unwrap_or(false) {
+fn is_refused(layout: Layout) -> bool {
+    if !IS_WATCHED.try_with(Cell::get).unwrap_or(false) {
+        return false;
+    }
+    if layout.align() > ALIGN_MAX_BYTES {
+        return true;
+    }
+    if layout.size() < SIZED_MIN_BYTES {
         return false;
     }
     let left = LEFT.get();
@@ -69,7 +78,7 @@ fn counted(block: *mut u8, layout: Layout) -> *mut u8 {
 // pointer is allowed; counting allocates nothing.
 unsafe impl GlobalAlloc for Starving {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        if is_refused(layout.size()) {
+        if is_refused(layout) {
             return ptr::null_mut();
         }
         // SAFETY: by the caller's contract, which is the same.
@@ -77,7 +86,7 @@ unsafe impl GlobalAlloc for Starving {
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        if is_refused(layout.size()) {
+        if is_refused(layout) {
             return ptr::null_mut();
         }
         // SAFETY: by the caller's contract, which is the same.

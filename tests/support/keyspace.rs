@@ -1,7 +1,7 @@
 //! Implements the traits through which a command uses the simulated server: the reply, the keys and the host.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use everbloom::bloom::prefetch::NoPrefetch;
@@ -109,8 +109,8 @@ pub(super) struct Database<'s> {
     /// The number of random numbers that were drawn so far.
     pub(super) drawn: Cell<u64>,
     pub(super) limit_asked: Cell<usize>,
-    pub(super) filters: RefCell<HashMap<Vec<u8>, Filter>>,
-    pub(super) strings: &'s HashMap<Vec<u8>, Vec<u8>>,
+    pub(super) filters: RefCell<BTreeMap<Vec<u8>, Filter>>,
+    pub(super) strings: &'s BTreeMap<Vec<u8>, Vec<u8>>,
     /// Whether a filter was open for writing, or was published.
     pub(super) may_have_changed: Cell<bool>,
     pub(super) has_ended: Cell<bool>,

@@ -1,7 +1,7 @@
 //! A simulated server for tests. It runs commands with the same function as the module and records their effects.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
@@ -34,9 +34,9 @@ pub(crate) struct Server {
     pub(crate) limit_asked: usize,
     /// The number of layers and tables that the last command added to its filter, or that its new filter has.
     pub(crate) layers_gained: usize,
-    pub(crate) keys: HashMap<Vec<u8>, Filter>,
+    pub(crate) keys: BTreeMap<Vec<u8>, Filter>,
     /// The string values that BF.IMPORT can read, by key.
-    pub(crate) strings: HashMap<Vec<u8>, Vec<u8>>,
+    pub(crate) strings: BTreeMap<Vec<u8>, Vec<u8>>,
     /// The replicated commands, one line each.
     pub(crate) replicated: Vec<String>,
     /// The same commands, argument by argument, for arguments that are not text.
@@ -71,8 +71,8 @@ impl Server {
             drawn: 0,
             limit_asked: 0,
             layers_gained: 0,
-            keys: HashMap::new(),
-            strings: HashMap::new(),
+            keys: BTreeMap::new(),
+            strings: BTreeMap::new(),
             replicated: Vec::new(),
             replicated_calls: Vec::new(),
             reply: Vec::new(),
@@ -284,19 +284,19 @@ struct LawOfCost {
 }
 
 impl LawOfCost {
-    fn begin(argv: &[&[u8]], filters: &HashMap<Vec<u8>, Filter>) -> Self {
+    fn begin(argv: &[&[u8]], filters: &BTreeMap<Vec<u8>, Filter>) -> Self {
         let sent_bytes = argv.iter().map(|word| word.len() as u64).sum::<u64>();
         _ = everbloom::bloom::work::take();
         Self { bytes: sent_bytes + Self::named_bytes(argv, filters) }
     }
 
-    fn end(&mut self, argv: &[&[u8]], filters: &HashMap<Vec<u8>, Filter>, line: &str) {
+    fn end(&mut self, argv: &[&[u8]], filters: &BTreeMap<Vec<u8>, Filter>, line: &str) {
         let work = everbloom::bloom::work::take();
         let bytes = self.bytes + Self::named_bytes(argv, filters);
         assert_work(work, bytes, line);
     }
 
-    fn named_bytes(argv: &[&[u8]], filters: &HashMap<Vec<u8>, Filter>) -> u64 {
+    fn named_bytes(argv: &[&[u8]], filters: &BTreeMap<Vec<u8>, Filter>) -> u64 {
         argv.iter().filter_map(|key| filters.get(*key)).map(Filter::size_bytes).sum()
     }
 }

@@ -27,7 +27,7 @@ use super::schedule::Schedule;
 use super::segment::{Segment, SlotList};
 use super::size::{BLOCKS_MAX, BUCKETS, SegmentShape};
 use super::source::{Address, EntrySource, Placed, Target};
-use super::totals::{EntrySums, Leftovers};
+use super::totals::{EntrySums, Leftovers, Weight};
 use crate::bloom::generation::{CODES, Generation, is_live};
 use crate::bloom::memory::OutOfMemory;
 use crate::bloom::words::low_bits;
@@ -205,7 +205,7 @@ pub(super) struct RewriteSums {
 impl RewriteSums {
     /// Returns the sums of the entries that were written, less the sums of those that were read.
     pub(super) fn change(&self) -> EntrySums {
-        self.change.plus(EntrySums { weight: 0, leftovers: self.written })
+        self.change.plus(EntrySums { weight: Weight::default(), leftovers: self.written })
     }
 }
 

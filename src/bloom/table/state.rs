@@ -5,7 +5,7 @@ use super::entry::{EntryKind, visit_entries};
 use super::schedule::Schedule;
 use super::segment::Segment;
 use super::size::{BUCKET_BITS, TableSize, depth_of};
-use super::totals::{EntrySums, History, ItemCounts, Leftovers, Loading, TableCounts, weight};
+use super::totals::{EntrySums, History, ItemCounts, Leftovers, Loading, TableCounts, Weight, weight};
 use crate::bloom::generation::{Generation, is_live};
 use crate::bloom::hash::ItemHash;
 use crate::bloom::memory::{BlockMover, BlockVisitor, OutOfMemory};
@@ -77,9 +77,8 @@ impl TableStats {
 pub struct Table {
     pub(super) directory: Directory,
     pub(super) counts: ItemCounts,
-    /// The sum of the weights of all entries (`totals::weight`): an upper bound of the error rate in units of 2^-120.
-    /// The low word is first.
-    weight: [u64; 2],
+    /// The sum of the weights of all entries, an upper bound of the error rate.
+    weight: Weight,
     pub(super) schedule: Schedule,
 }
 
@@ -117,7 +116,12 @@ impl Table {
     pub(super) fn of_counts(kind: EntryKind, counts: TableCounts) -> Self {
         let TableCounts { schedule, blocks_log, .. } = counts;
         let counts = ItemCounts::of(kind, &counts);
-        Self { directory: Directory::One(Segment::blank(blocks_log)), counts, weight: [0; 2], schedule }
+        Self {
+            directory: Directory::One(Segment::blank(blocks_log)),
+            counts,
+            weight: Weight::default(),
+            schedule,
+        }
     }
 
     /// Creates a table of the size and the counts of `counts`, but without entries.
@@ -269,25 +273,23 @@ impl Table {
 
     #[inline(always)]
     pub(super) fn weight(&self) -> u128 {
-        let [low, high] = self.weight;
-        u128::from(low) | u128::from(high) << 64
+        self.weight.get()
     }
 
     /// Returns the sums over all entries. O(1), but O(slots) for a table of one segment.
     pub(super) fn sums(&self) -> EntrySums {
-        EntrySums { weight: self.weight(), leftovers: self.leftovers() }
+        EntrySums { weight: self.weight, leftovers: self.leftovers() }
     }
 
     /// Adds a change to the sum of the weights of all entries. The change wraps around.
     #[inline(always)]
     pub(super) fn add_weight(&mut self, change: u128) {
-        let weight = self.weight().wrapping_add(change);
-        self.weight = [weight as u64, (weight >> 64) as u64];
+        self.weight.add(change);
     }
 
     /// Adds a change to the sums over all entries.
     pub(super) fn add_sums(&mut self, change: EntrySums) {
-        self.add_weight(change.weight);
+        self.add_weight(change.weight.get());
         self.directory.count_leftovers(change.leftovers);
     }
 

@@ -22,11 +22,30 @@ pub struct Leftovers {
     pub saturated_buckets: u64,
 }
 
+/// A sum of what entries add to the error rate, in units of 2^-120; or a change of it, which wraps around.
+///
+/// These are two words, the low one first, because the module has no blocks of memory for the alignment of a `u128`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Weight([u64; 2]);
+
+impl Weight {
+    #[inline(always)]
+    pub(super) fn get(self) -> u128 {
+        let Self([low, high]) = self;
+        u128::from(low) | u128::from(high) << 64
+    }
+
+    #[inline(always)]
+    pub(super) fn add(&mut self, change: u128) {
+        let sum = self.get().wrapping_add(change);
+        *self = Self([sum as u64, (sum >> 64) as u64]);
+    }
+}
+
 /// Sums over entries; or the changes of these sums, which wrap around.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct EntrySums {
-    /// The sum of what the entries add to the error rate, in units of 2^-120.
-    pub(super) weight: u128,
+    pub(super) weight: Weight,
     pub(super) leftovers: Leftovers,
 }
 
@@ -95,19 +114,19 @@ impl EntrySums {
     /// Adds the weight of an entry.
     #[inline(always)]
     pub(super) fn add_weight(&mut self, address_bits: u32, entry: u64) {
-        self.weight = self.weight.wrapping_add(weight(address_bits, entry));
+        self.weight.add(weight(address_bits, entry));
     }
 
     /// Does the opposite of [`add_weight`](Self::add_weight).
     #[inline(always)]
     pub(super) fn remove_weight(&mut self, address_bits: u32, entry: u64) {
-        self.weight = self.weight.wrapping_sub(weight(address_bits, entry));
+        self.weight.add(weight(address_bits, entry).wrapping_neg());
     }
 
     /// Returns the sums of this and of `other`.
     #[must_use]
     pub(super) fn plus(mut self, other: Self) -> Self {
-        self.weight = self.weight.wrapping_add(other.weight);
+        self.weight.add(other.weight.get());
         self.leftovers.add(other.leftovers);
         self
     }
@@ -115,7 +134,7 @@ impl EntrySums {
     /// Returns the sums of this without those of `other`.
     #[must_use]
     pub(super) fn minus(mut self, other: Self) -> Self {
-        self.weight = self.weight.wrapping_sub(other.weight);
+        self.weight.add(other.weight.get().wrapping_neg());
         self.leftovers.subtract(other.leftovers);
         self
     }

@@ -186,7 +186,7 @@ impl Union {
         let void_slots = of_all(rewriter.sums().written.void_slots);
         let size = TableSize::for_slots(load_of(used_slots, void_slots)).max(least);
         // Early entries weigh most, and there are few of them. So only the change is estimated.
-        let change = EntrySums::error_rate_change(rewriter.sums().change().weight) / share;
+        let change = EntrySums::error_rate_change(rewriter.sums().change().weight.get()) / share;
         let sum = tables.iter().map(|table| EntrySums::error_rate(table.weight())).sum::<f64>();
         let error_rate_max = sum + change + self.schedule.rate_of_growth(used_slots, size);
         Ok(Estimate { size, used_slots, error_rate_max, is_sampled: step > 1 })
