@@ -230,11 +230,11 @@ const CHUNK_BYTES: usize = 128;
 
 /// Passes the bytes of an encoded item to `take`, in chunks. Compiled once for all hashes, since calls cost little.
 #[inline(never)]
+#[expect(clippy::expect_used, reason = "the reader of an encoded item returns no errors")]
 fn pass_chunks(mut item: EncodedItem<'_>, take: &mut dyn FnMut(&[u8])) {
     let mut chunk = [0; CHUNK_BYTES];
     loop {
-        // Reading an encoded item cannot fail.
-        let filled = item.read(&mut chunk).unwrap_or(0);
+        let filled = item.read(&mut chunk).expect("the bytes of an item");
         take(chunk.get(..filled).unwrap_or_default());
         if filled < CHUNK_BYTES {
             return;

@@ -31,7 +31,7 @@ pub(super) trait Engine<D: Copy>: Probing<D> {
     /// at the first one that is not set, so that it waits for no more memory than necessary.
     #[inline(always)]
     fn contains(self, words: &[u64], item: D, prefetch: impl Prefetch) -> bool {
-        let Some(page) = self.page(item, words) else { return false };
+        let page = self.page(item, words);
         self.prefetch_item(page, positions(words), item, prefetch);
         are_set_in_turn(page, self.lines_of(item, positions(words)))
     }
@@ -47,7 +47,7 @@ pub(super) trait Engine<D: Copy>: Probing<D> {
     /// that is not set.
     #[inline(always)]
     fn contains_rest(self, words: &[u64], item: D) -> bool {
-        let Some(page) = self.page(item, words) else { return false };
+        let page = self.page(item, words);
         let mut lines = self.lines_of(item, positions(words));
         skip(&mut lines, Self::CHAIN_LINES);
         are_set_in_turn(page, lines)
@@ -56,7 +56,7 @@ pub(super) trait Engine<D: Copy>: Probing<D> {
     /// Prefetches the memory of the lines that [`may_contain`](Self::may_contain) reads.
     #[inline(always)]
     fn prefetch_first(self, words: &[u64], item: D, prefetch: impl Prefetch) {
-        let Some(page) = self.page(item, words) else { return };
+        let page = self.page(item, words);
         let count = Self::CHAIN_LINES.min(self.line_count());
         prefetch_lines(page, self.first_lines(item, positions(words), count), prefetch);
     }
@@ -94,7 +94,7 @@ pub(super) trait Engine<D: Copy>: Probing<D> {
     /// Returns whether the item's lines from `start` to before `end` are set. Reads all of them.
     #[inline(always)]
     fn has_part(self, words: &[u64], item: D, start: u32, end: u32) -> bool {
-        let Some(page) = self.page(item, words) else { return false };
+        let page = self.page(item, words);
         let mut lines = self.first_lines(item, positions(words), end);
         skip(&mut lines, start);
         are_set(page, lines)
@@ -104,11 +104,8 @@ pub(super) trait Engine<D: Copy>: Probing<D> {
     #[inline(always)]
     fn insert(self, words: &mut [u64], item: D, prefetch: impl Prefetch) -> u32 {
         let positions = positions(words);
-        if let Some(page) = self.page(item, words) {
-            self.prefetch_item(page, positions, item, prefetch);
-        }
-        let Some(page) = self.page_mut(item, words) else { return 0 };
-        self.insert_in(page, positions, item)
+        self.prefetch_item(self.page(item, words), positions, item, prefetch);
+        self.insert_in(self.page_mut(item, words), positions, item)
     }
 
     /// Does [`insert`](Self::insert) in `page`, the page of the item, in a layer of `positions` positions.
@@ -159,7 +156,7 @@ pub(super) trait Engine<D: Copy>: Probing<D> {
     #[inline(always)]
     fn prefetch_each(self, words: &[u64], items: &[D], wanted: ItemSet, part: Part, prefetch: impl Prefetch) {
         for (_, item) in members(items, wanted) {
-            let Some(page) = self.page(item, words) else { return };
+            let page = self.page(item, words);
             let range = part.of(self.line_count());
             let mut lines = self.first_lines(item, positions(words), range.end);
             skip(&mut lines, range.start);

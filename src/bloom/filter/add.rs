@@ -227,6 +227,7 @@ impl Filter {
     /// Adds the `wanted` items to the last layer, up to the first one that the full layer refuses. The outcomes end
     /// before that item.
     #[inline(always)]
+    #[expect(clippy::expect_used, reason = "a filter without a table has a layer")]
     fn add_to_last_layer(
         &mut self,
         items: &mut impl HashedItems,
@@ -234,7 +235,7 @@ impl Filter {
         prefetch: impl Prefetch,
     ) -> AddOutcomes {
         let saturates = self.growth() == Growth::Saturating;
-        let Some(last) = self.parts.layers_mut().last_mut() else { return AddOutcomes::default() };
+        let last = self.parts.layers_mut().last_mut().expect("a layer");
         let room_items = if saturates { u64::MAX } else { last.room_items() };
         let added = items.add_to_layer(last, AddRequest { wanted, room_items }, prefetch);
         last.count_items(added.new.count_ones().into());
@@ -247,6 +248,7 @@ impl Filter {
 
     /// Adds the `wanted` items to the table, up to the first one that it refuses. The outcomes end with that item.
     #[inline(always)]
+    #[expect(clippy::expect_used, reason = "the caller has found a table")]
     fn add_to_table(
         &mut self,
         items: &mut impl HashedItems,
@@ -258,7 +260,7 @@ impl Filter {
         let Some(addition) = self.addition(room) else {
             return AddOutcomes { end, ..AddOutcomes::default() };
         };
-        let Some(table) = self.parts.table_mut() else { return AddOutcomes::default() };
+        let table = self.parts.table_mut().expect("a table");
         let GroupOutcomes { new, again, refused } =
             items.add_to_table(table, wanted, addition, room, prefetch);
         if new | again != 0 {

@@ -54,8 +54,7 @@ impl SchemeHash {
             }
             Scheme::GuavaMitz64 | Scheme::CsharpNetfxMitz64 => mitz64(murmur3_x64()?.finish()),
             Scheme::Murmur3X86Mitz64 => {
-                // This read cannot fail; 0 replaces the impossible error.
-                let digest = murmur3::murmur3_x86_128(&mut encoding.reader(item)?, 0).unwrap_or(0);
+                let digest = murmur3::murmur3_x86_128(&mut encoding.reader(item)?, 0).ok()?;
                 mitz64(ItemHash { h1: low_half(digest), h2: low_half(digest >> 64) })
             }
             Scheme::PhpBkdrJsSdbm => {

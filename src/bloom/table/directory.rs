@@ -89,7 +89,7 @@ impl Directory {
 
     /// Changes a segment with entries, whose allocation must stay. The number of its used slots may change.
     pub(super) fn edit(&mut self, number: usize, edit: impl FnOnce(&mut Segment)) {
-        let Some((segment, all_used)) = self.stored_mut(number) else { return };
+        let (segment, all_used) = self.stored_mut(number);
         let before = segment.used() as u64;
         edit(segment);
         if let Some(all_used) = all_used {
@@ -100,13 +100,15 @@ impl Directory {
     /// Returns a segment with entries, and the number of used slots of all segments if it is stored. The caller changes
     /// both.
     #[inline(always)]
-    pub(super) fn stored_mut(&mut self, number: usize) -> Option<(&mut Segment, Option<&mut u64>)> {
-        let (place, all_used) = match self {
-            Self::One(segment) => (Some(segment), None),
-            Self::Many(many) => (place(&mut many.pieces, &mut many.few, number), Some(&mut many.used)),
-        };
-        debug_assert!(place.is_some(), "segment {number} is not stored");
-        Some((place?, all_used))
+    #[expect(clippy::expect_used, reason = "every segment with entries or with memory for them is stored")]
+    pub(super) fn stored_mut(&mut self, number: usize) -> (&mut Segment, Option<&mut u64>) {
+        match self {
+            Self::One(segment) => (segment, None),
+            Self::Many(many) => {
+                let place = place(&mut many.pieces, &mut many.few, number);
+                (place.expect("a stored segment"), Some(&mut many.used))
+            }
+        }
     }
 
     /// Returns the stored segments in order, with their numbers. All others have no entries.

@@ -271,7 +271,7 @@ impl Table {
     #[inline(always)]
     fn insert(&mut self, address: &BucketAddress, run: BucketRun, code: u64) {
         let kind = self.kind();
-        let Some((segment, all_used)) = self.directory.stored_mut(address.segment) else { return };
+        let (segment, all_used) = self.directory.stored_mut(address.segment);
         let bits = kind.entry_bits(segment).wrapping_sub(1);
         let entry = 1u64.wrapping_shl(bits) | address.key & low_bits(bits);
         segment.insert(run, code << 1 << (bits & 63) | entry);

@@ -156,14 +156,14 @@ pub trait Probing<D>: Copy {
 
     /// Returns the words with all probes of the item: its page, or all words of the layer.
     #[inline(always)]
-    fn page(self, _digest: D, words: &[u64]) -> Option<&[u64]> {
-        Some(words)
+    fn page(self, _digest: D, words: &[u64]) -> &[u64] {
+        words
     }
 
     /// Returns the mutable words with all probes of the item.
     #[inline(always)]
-    fn page_mut(self, _digest: D, words: &mut [u64]) -> Option<&mut [u64]> {
-        Some(words)
+    fn page_mut(self, _digest: D, words: &mut [u64]) -> &mut [u64] {
+        words
     }
 
     /// Returns the first `count` lines of the item in a layer of `positions` positions, in order. `count` is at most

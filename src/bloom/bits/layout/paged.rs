@@ -115,16 +115,18 @@ impl<const PER_LINE: u32> Probing<ItemHash> for Paged<PER_LINE> {
     const CHAIN_LINES: u32 = 2;
 
     #[inline(always)]
-    fn page(self, item: ItemHash, words: &[u64]) -> Option<&[u64]> {
+    #[expect(clippy::expect_used, reason = "a paged layer has pages, and the index is below their number")]
+    fn page(self, item: ItemHash, words: &[u64]) -> &[u64] {
         let pages = words.as_chunks::<PAGE_WORDS>().0;
-        pages.get(page_index(item, pages.len())).map(<[u64; PAGE_WORDS]>::as_slice)
+        pages.get(page_index(item, pages.len())).expect("a page")
     }
 
     #[inline(always)]
-    fn page_mut(self, item: ItemHash, words: &mut [u64]) -> Option<&mut [u64]> {
+    #[expect(clippy::expect_used, reason = "a paged layer has pages, and the index is below their number")]
+    fn page_mut(self, item: ItemHash, words: &mut [u64]) -> &mut [u64] {
         let pages = words.as_chunks_mut::<PAGE_WORDS>().0;
         let index = page_index(item, pages.len());
-        pages.get_mut(index).map(<[u64; PAGE_WORDS]>::as_mut_slice)
+        pages.get_mut(index).expect("a page")
     }
 
     #[inline(always)]

@@ -115,6 +115,7 @@ impl Filter {
         Ok(made)
     }
 
+    #[expect(clippy::expect_used, reason = "a plan names layers of the filter that it is made for")]
     fn merge_with(
         &mut self,
         appends: Appends,
@@ -144,7 +145,7 @@ impl Filter {
         // From here on nothing can fail.
         for (number, from) in plan.unions {
             self.note_change();
-            self.layers_mut().get_mut(number).into_iter().for_each(|layer| layer.unite(from, memory));
+            self.layers_mut().get_mut(number).expect("a layer").unite(from, memory);
         }
         if !plan.added.is_empty() {
             self.insert_layers(plan.added, plan.last, layers);

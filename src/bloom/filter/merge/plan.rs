@@ -208,15 +208,19 @@ impl<'f, 's: 'f> Planner<'f, 's> {
 
     /// Plans to merge a source's layer into layer `number`, which then has `set_bits` set bits. If that layer was
     /// appended by this merge, they are merged at once.
+    #[expect(
+        clippy::expect_used,
+        reason = "the number is that of a layer of the destination or of an added one"
+    )]
     fn unite(&mut self, number: usize, set_bits: u64, from: &Contents<'s>, memory: impl Memory) {
-        let Some(layer) = self.layers.get_mut(number) else { return };
+        let layer = self.layers.get_mut(number).expect("a layer");
         let then = match number.checked_sub(self.filter.layer_count()) {
             None => {
                 self.plan.unions.push((number, from.shape));
                 Contents { set_bits, items: layer.items_with(from, set_bits), ..*layer }
             }
             Some(index) => {
-                let Some(added) = self.plan.added.get_mut(index) else { return };
+                let added = self.plan.added.get_mut(index).expect("an added layer");
                 added.unite(from.shape, memory);
                 Contents::of(added).of_shape(from.shape)
             }
