@@ -20,10 +20,8 @@ pub(super) trait Adds<'a> {
     /// Memory for the replicated commands.
     type Buffer;
 
-    /// Returns the number of items.
     fn count(&self) -> usize;
 
-    /// Returns the items in order.
     fn items(&self) -> impl ItemSource<'a>;
 
     /// Returns an empty buffer for the replicated commands. It is allocated before the filter changes, because the

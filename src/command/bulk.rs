@@ -246,7 +246,6 @@ impl<'a> Batch<'a> {
         BatchGroups { packing: self.packing, rest: self.data, places: [&[]; GROUP_ITEMS] }
     }
 
-    /// Returns the items that were added.
     fn added(&self, outcomes: &ItemOutcomes) -> impl Iterator<Item = &'a [u8]> {
         let Self { packing, data: mut rest, .. } = *self;
         outcomes.added(iter::from_fn(move || {

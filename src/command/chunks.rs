@@ -98,7 +98,6 @@ fn header_error(error: DecodeError) -> CommandError {
     }
 }
 
-/// Returns the error for a chunk that is refused.
 fn chunk_error(error: ChunkError) -> CommandError {
     match error {
         ChunkError::BadData => CommandError::BadData,

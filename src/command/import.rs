@@ -211,7 +211,6 @@ impl<'a> Import<'a> {
         Ok(SchemeParameters { scheme, encoding, shift: self.string.shift.unwrap_or(0), probes, size_bits })
     }
 
-    /// Returns the form of the string and its bits.
     fn read(&self, bytes: &[u8], layout: &SchemeLayout) -> Result<(StringForm, BitArray), ImportError> {
         if self.string.scheme.is_none() {
             let encoding = layout.parameters().encoding;

@@ -127,7 +127,6 @@ const MORE_FIELDS: [InfoField; 5] = [
 /// depend on everbloom's limit.
 const VALKEYBLOOM_MAX_BYTES: u64 = 128 << 20;
 
-/// Returns the parameters of a scaling filter of valkey-bloom.
 fn scaling(filter: &Filter) -> Option<&ValkeyBloom> {
     filter.policy().valkeybloom().filter(|policy| !policy.growth.is_fixed_size())
 }

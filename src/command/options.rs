@@ -226,7 +226,6 @@ impl<'a> OptionValue<'_, 'a> {
         }
     }
 
-    /// Returns the bytes of the value.
     fn bytes(&mut self) -> Result<&'a [u8], CommandError> {
         let is_reserve = self.arguments.command() == Command::Reserve;
         self.arguments.optional().ok_or_else(|| match self.token {

@@ -117,7 +117,6 @@ impl ItemOutcomes {
         self.codes
     }
 
-    /// Returns the items that were added.
     pub(super) fn added<'a>(&self, items: impl Iterator<Item = &'a [u8]>) -> impl Iterator<Item = &'a [u8]> {
         items.zip(&self.codes).filter(|(_, code)| matches!(**code, NEW | AGAIN)).map(|(item, _)| item)
     }

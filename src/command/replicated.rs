@@ -164,7 +164,6 @@ pub(super) fn growth_words<'a>(growth: Growth) -> impl Iterator<Item = Cow<'a, [
     std::iter::once(word(name)).chain(value).chain(more.map(word))
 }
 
-/// Returns a word as an argument.
 pub(super) fn word(text: &'static str) -> Cow<'static, [u8]> {
     Cow::Borrowed(text.as_bytes())
 }

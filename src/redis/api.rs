@@ -90,13 +90,11 @@ pub(super) unsafe fn context_flags(context: Context) -> u32 {
     api!(RedisModule_GetContextFlags).map_or(0, |flags| unsafe { flags(context) }.cast_unsigned())
 }
 
-/// Returns the flags of the server alone.
 pub(super) fn server_flags() -> u32 {
     // SAFETY: the function accepts a null context, and then omits the flags of a client.
     unsafe { context_flags(std::ptr::null_mut()) }
 }
 
-/// Returns whether a status is success.
 pub(super) fn succeeded(status: c_int) -> bool {
     status == OK
 }
@@ -166,7 +164,6 @@ impl CallReply {
         })
     }
 
-    /// Returns the reply if it is an integer.
     pub(super) fn integer(&self) -> Option<i64> {
         let integer =
             api!(RedisModule_CallReplyInteger).filter(|_| self.is(raw::REDISMODULE_REPLY_INTEGER))?;

@@ -70,12 +70,10 @@ impl<'a> Argv<'a> {
         places.get(..self.0.len()).unwrap_or(places)
     }
 
-    /// Returns the string at a position, from 0.
     pub(super) fn string(self, position: usize) -> Option<*mut raw::RedisModuleString> {
         self.0.get(position).copied()
     }
 
-    /// Returns the number of arguments.
     pub(super) fn len(self) -> usize {
         self.0.len()
     }
@@ -88,7 +86,6 @@ impl<'a> Argv<'a> {
         Some((*string, Self(rest)))
     }
 
-    /// Returns the bytes of the string at a position.
     pub(super) fn bytes(self, position: usize) -> Option<&'a [u8]> {
         self.string(position).map(|string| self.bytes_of(string))
     }

@@ -63,7 +63,6 @@ impl Hierarchy {
         cgroups.filter_map(|cgroup| self.limit_of(cgroup)).min()
     }
 
-    /// Returns the limit of a cgroup; `None` if it has none.
     fn limit_of(&self, cgroup: &Path) -> Option<u64> {
         fs::read_to_string(cgroup.join(self.limit_file)).ok()?.trim_end().parse().ok()
     }

@@ -253,7 +253,6 @@ impl ByteLimit for ServerKeyspace<'_> {
     }
 }
 
-/// Returns whether the server is a node of a cluster.
 fn is_cluster_node() -> bool {
     server_flags() & raw::REDISMODULE_CTX_FLAGS_CLUSTER != 0
 }

@@ -107,7 +107,6 @@ pub(super) fn random_seed() -> [u8; SEED_BYTES] {
     seed
 }
 
-/// Returns an unpredictable number.
 pub(super) fn random_number() -> u64 {
     random_seed().first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }

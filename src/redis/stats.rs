@@ -141,7 +141,6 @@ impl CountedFilter {
     }
 }
 
-/// Returns the lowest `bits` bits of a number.
 const fn low_bits(number: u64, bits: u32) -> u64 {
     number & ((1 << bits) - 1)
 }
@@ -249,7 +248,6 @@ unsafe extern "C" fn write_info(info: *mut raw::RedisModuleInfoCtx, _for_crash_r
     }
 }
 
-/// Returns the sum of the totals of two kinds.
 fn sum(mut totals: KindTotals, others: &KindTotals) -> KindTotals {
     totals.iter_mut().zip(others).for_each(|(total, other)| *total = total.wrapping_add(*other));
     totals
@@ -262,7 +260,6 @@ impl InfoName {
     /// Largest length of a name in bytes, with its NUL.
     const MAX_BYTES: usize = 64;
 
-    /// Returns the concatenation of the parts.
     fn of(parts: [&str; 2]) -> Self {
         let mut name = [0; Self::MAX_BYTES];
         let bytes = parts.iter().flat_map(|part| part.bytes()).take(Self::MAX_BYTES - 1);

@@ -252,7 +252,6 @@ impl BitArray {
     }
 }
 
-/// Returns the words after the head.
 #[cold]
 fn behind_head(words: &[u64]) -> &[u64] {
     words.get(HEAD_WORDS..).unwrap_or_default()

@@ -182,7 +182,6 @@ impl<D: Copy, L: Probing<D>> Engine<D> for L {}
 /// of the time.
 const BRANCHLESS_LINES_MAX: u32 = 16;
 
-/// Returns the number of positions in these words.
 #[inline(always)]
 fn positions(words: &[u64]) -> u64 {
     (words.len() as u64).wrapping_mul(64)

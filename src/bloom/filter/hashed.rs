@@ -37,7 +37,6 @@ pub(super) const PARTS_IN_CHAIN: &[Part] = &[Part::First, Part::Next, Part::Rest
 pub(super) trait HashedItems {
     /// Returns the number of items, at most [`GROUP_ITEMS`].
     fn len(&self) -> usize;
-    /// Returns the items that `hash` can hash.
     fn hashable(&mut self, hash: &Hash) -> ItemSet;
     /// Prefetches the memory of the items in layers, if waiting for one layer after another would take long.
     fn prefetch(&mut self, layers: &[Layer], prefetch: impl Prefetch);
@@ -208,7 +207,6 @@ impl<'g, 'i> HashedGroup<'g, 'i> {
         &self.digests.pairs
     }
 
-    /// Returns the digests by which a layer is probed.
     #[inline(always)]
     fn digests(&mut self, layer: &Layer) -> Digests<'_> {
         self.hash_by(layer.hash());

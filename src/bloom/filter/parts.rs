@@ -59,7 +59,6 @@ impl Parts {
         }
     }
 
-    /// Returns the table and the hash of its items.
     #[inline(always)]
     pub(super) fn table(&self) -> Option<(&Table, &Hash)> {
         match self {

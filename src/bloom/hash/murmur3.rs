@@ -106,7 +106,6 @@ pub(crate) fn halves(block: &[u8; 16]) -> (u64, u64) {
     (low_half(whole), low_half(whole >> 64))
 }
 
-/// Returns the low 64 bits of a 128-bit word.
 #[expect(clippy::cast_possible_truncation, reason = "cutting off the high half is the purpose")]
 pub(crate) const fn low_half(word: u128) -> u64 {
     word as u64

@@ -87,7 +87,6 @@ pub(in crate::bloom) struct SchemeNumbers {
 }
 
 impl SchemeNumbers {
-    /// Returns the next number.
     #[inline(always)]
     pub(in crate::bloom) fn next(&mut self) -> u64 {
         let index = self.index;

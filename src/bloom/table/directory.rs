@@ -54,7 +54,6 @@ impl Default for Directory {
 }
 
 impl Directory {
-    /// Returns the number of segments.
     #[inline(always)]
     pub(super) fn len(&self) -> usize {
         match self {
@@ -291,7 +290,6 @@ impl Directory {
 }
 
 impl Pieces {
-    /// Returns the place of a stored segment.
     fn place(&mut self, number: usize) -> Option<&mut Segment> {
         place(&mut self.pieces, &mut self.few, number)
     }
@@ -415,7 +413,6 @@ fn place<'p>(
     Some(segment)
 }
 
-/// Returns the bytes of the allocation of a list.
 fn list_bytes<T>(list: &Vec<T>) -> u64 {
     (list.capacity() * size_of::<T>()) as u64
 }

@@ -225,7 +225,6 @@ impl Table {
         Ok(CheckedSegment { number, depth, segment, sums, newest })
     }
 
-    /// Returns the segment with this number, if the table has it.
     fn existing(&self, number: usize) -> Option<&Segment> {
         (number < self.segment_count()).then(|| self.directory.get(number))
     }

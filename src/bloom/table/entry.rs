@@ -108,7 +108,6 @@ impl Entry {
         }
     }
 
-    /// Returns the number of slots that the entry takes.
     pub(super) fn slots(self, kind: EntryKind) -> usize {
         let mut slots = 0usize;
         self.write(kind, 0, |_| slots = slots.wrapping_add(1));
@@ -256,7 +255,6 @@ pub(super) const fn remainder_bits(entry: u64) -> u32 {
     63 ^ (entry | 1).leading_zeros()
 }
 
-/// Returns whether an entry matches an item with this key.
 #[inline(always)]
 pub(super) fn matches(entry: u64, key: u64) -> bool {
     (entry ^ key) & low_bits(remainder_bits(entry)) == 0

@@ -98,7 +98,6 @@ impl Table {
 }
 
 impl Segment {
-    /// Returns the slots of a run.
     #[inline(always)]
     pub(super) fn slots_of(&self, run: BucketRun) -> RunSlots {
         let mut slots = RunSlots::new();

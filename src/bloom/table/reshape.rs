@@ -296,7 +296,6 @@ impl Table {
         Ok(Some(self.replacing(number, segment.try_reshaped(shape, stamp)?, EntrySums::default())))
     }
 
-    /// Returns the replacement of one segment.
     fn replacing(&self, number: usize, segment: Segment, sums: EntrySums) -> Changes {
         Changes { segments: self.directory.len(), replaced: [(number, segment)].into_iter().collect(), sums }
     }

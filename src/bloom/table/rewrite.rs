@@ -103,7 +103,6 @@ const ALL_BLOCKS: u8 = BLOCKS_MAX as u8;
 const SPREAD_BITS: u32 = 3;
 
 impl Spread {
-    /// Returns the entries of one block, or those for all blocks.
     fn entries_of(&self, block: u8) -> &[SpreadEntry] {
         let range = Range {
             start: self.entries.partition_point(|one| one.block < block),
@@ -1037,7 +1036,6 @@ mod tests {
         }
     }
 
-    /// Returns a table of one segment.
     fn table_of(kind: EntryKind, segment: Segment) -> Table {
         let mut table = Table::of_counts(kind, TableCounts::initial(SCHEDULE));
         let mut tally = Tally::default();

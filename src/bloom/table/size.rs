@@ -99,12 +99,10 @@ impl SegmentShape {
         self.words == 0 || self.slots > 0 && self.block_words() << self.blocks_log <= self.words
     }
 
-    /// Returns the bytes of the allocation.
     pub(super) const fn bytes(&self) -> u64 {
         (self.words as u64).saturating_mul(8)
     }
 
-    /// Returns the words of a block.
     pub(super) const fn block_words(&self) -> usize {
         let words = (RUN_ENDS_AT + self.slots * (self.width + 1)).div_ceil(64) as usize;
         if words < HEADER_WORDS { HEADER_WORDS } else { words }
@@ -158,7 +156,6 @@ impl TableSize {
         size
     }
 
-    /// Returns the size of a table of 2^`size_log` blocks.
     pub(super) fn of_blocks(size_log: u32) -> Self {
         let blocks_log = size_log.min(BLOCKS_LOG_MAX);
         Self { blocks_log, segments: 1 << (size_log - blocks_log).min(SEGMENTS_MAX_LOG) }
@@ -205,7 +202,6 @@ impl TableSize {
         depth_of(self.segments, number).wrapping_add(self.blocks_log)
     }
 
-    /// Returns the number of buckets.
     pub(super) fn buckets(self) -> u64 {
         (self.segments as u64) << (self.blocks_log + BUCKET_BITS)
     }

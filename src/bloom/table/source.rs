@@ -153,7 +153,6 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// Returns segment `number` of a table of this size.
     pub(super) fn of(size: TableSize, number: usize) -> Self {
         Self { number, depth: size.depth_of(number), blocks_log: size.blocks_log }
     }
@@ -163,7 +162,6 @@ impl Target {
         self.depth + self.blocks_log
     }
 
-    /// Returns the address of a block.
     pub(super) const fn address_of(self, block: usize) -> Address {
         Address { value: self.number as u64 | (block as u64) << self.depth, bits: self.address_bits() }
     }

@@ -213,7 +213,6 @@ impl Table {
         self.directory.bytes() == 0 && self.counts() == TableCounts::initial(self.schedule)
     }
 
-    /// Returns the size.
     #[inline(always)]
     pub(super) fn size(&self) -> TableSize {
         self.directory.size()
@@ -312,7 +311,6 @@ impl Table {
         self.counts.loading() != Loading::default()
     }
 
-    /// Returns the bucket of an item, and its segment.
     #[inline(always)]
     pub(super) fn locate(&self, hash: ItemHash) -> (BucketAddress, &Segment) {
         let depth = depth_of(self.directory.len(), hash.h1 as usize);
@@ -388,7 +386,6 @@ impl Table {
     }
 }
 
-/// Returns the 64 bits of a hash that follow the address bits.
 #[inline(always)]
 fn bits_above(hash: ItemHash, address_bits: u32) -> u64 {
     let bits = address_bits & 63;

@@ -123,7 +123,6 @@ impl EntrySums {
         self.weight.add(weight(address_bits, entry).wrapping_neg());
     }
 
-    /// Returns the sums of this and of `other`.
     #[must_use]
     pub(super) fn plus(mut self, other: Self) -> Self {
         self.weight.add(other.weight.get());
@@ -139,7 +138,6 @@ impl EntrySums {
         self
     }
 
-    /// Returns the error rate for a sum of weights.
     pub(super) fn error_rate(weight: u128) -> f64 {
         weight as f64 / (1u128 << WEIGHT_BITS) as f64
     }
@@ -225,7 +223,6 @@ pub(super) enum ItemCounts {
 }
 
 impl ItemCounts {
-    /// Returns the counts of a table with entries of this kind.
     pub(super) fn of(kind: EntryKind, counts: &TableCounts) -> Self {
         let TableCounts { items, entries, history, loading, .. } = *counts;
         match kind {
@@ -251,7 +248,6 @@ impl ItemCounts {
         }
     }
 
-    /// Returns the state of a load.
     pub(super) fn loading(&self) -> Loading {
         let (Self::Plain { loading, .. } | Self::Counted { loading, .. } | Self::Timed { loading, .. }) =
             self;

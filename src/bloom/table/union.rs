@@ -265,7 +265,6 @@ impl Union {
     }
 }
 
-/// Returns the load of a table: see [`load_of`].
 fn load(table: &Table) -> u64 {
     load_of(table.used_slots(), table.leftovers().void_slots)
 }

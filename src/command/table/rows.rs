@@ -38,7 +38,6 @@ const fn word(name: &'static str, token: &'static str, kind: ArgumentKind) -> Ar
     ArgumentSpec { token: Some(token), ..argument(name, kind) }
 }
 
-/// Returns an option with a value.
 const fn option(name: &'static str, token: &'static str, kind: ArgumentKind) -> ArgumentSpec {
     ArgumentSpec { presence: Presence::Optional, ..word(name, token, kind) }
 }

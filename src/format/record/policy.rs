@@ -55,7 +55,6 @@ pub(super) struct PolicyPart {
 }
 
 impl PolicyPart {
-    /// Returns the part for a filter.
     pub(super) fn of(filter: &Filter) -> Self {
         let growth = filter.growth();
         let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };

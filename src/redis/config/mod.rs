@@ -84,7 +84,6 @@ static SETTINGS: [&Setting; 11] = [
 /// Names of settings as load arguments of RedisBloom before 8.
 const OLD_WORDS: [(&str, &str); 2] = [("ERROR_RATE", "error-rate"), ("INITIAL_SIZE", "initial-size")];
 
-/// Returns the current settings.
 pub(super) fn settings() -> Settings {
     let format = usize::try_from(FORMAT.value()).ok().and_then(|place| Format::ALL.get(place));
     Settings {
@@ -101,7 +100,6 @@ pub(super) fn settings() -> Settings {
     }
 }
 
-/// Returns `bf.huge-pages`.
 pub(super) fn huge_pages_wanted() -> bool {
     HUGE_PAGES.is_on()
 }
@@ -219,12 +217,10 @@ impl Setting {
         Self { name, setting_type, built_in, value, default, text: AtomicPtr::new(ptr::null_mut()) }
     }
 
-    /// Returns the number that represents the value.
     fn value(&self) -> u64 {
         self.value.load(Relaxed)
     }
 
-    /// Returns whether a switch is on.
     fn is_on(&self) -> bool {
         self.value() == switch(true)
     }
@@ -238,7 +234,6 @@ impl Setting {
         }
     }
 
-    /// Returns the value that a text represents.
     fn parse(&self, text: &[u8]) -> Result<u64, BadValue> {
         match self.setting_type {
             SettingType::Rate => {
@@ -262,7 +257,6 @@ impl Setting {
         .ok_or(BadValue::OutOfRange)
     }
 
-    /// Returns the text of a value.
     fn format(&self, value: u64) -> String {
         match self.setting_type {
             SettingType::Rate => f64::from_bits(value).to_string(),

@@ -107,7 +107,6 @@ impl Placement {
         }
     }
 
-    /// Returns the layout for probing.
     #[inline(always)]
     pub(in crate::bloom) fn probing(&self) -> LayoutRef<'_> {
         let layout = match &self.0 {

@@ -75,7 +75,6 @@ pub(super) struct Header {
 }
 
 impl Header {
-    /// Returns whether a bucket has a run.
     #[inline(always)]
     pub(super) fn is_occupied(&self, bucket: u32) -> bool {
         self.occupied >> (bucket & 63) & 1 == 1
@@ -90,7 +89,6 @@ impl Header {
 }
 
 impl Segment {
-    /// Returns the shape.
     pub(super) fn shape(&self) -> SegmentShape {
         SegmentShape {
             blocks_log: self.blocks_log.into(),
@@ -106,13 +104,11 @@ impl Segment {
         self.used == 0
     }
 
-    /// Returns the number of used slots.
     #[inline(always)]
     pub(super) fn used(&self) -> usize {
         self.used.into()
     }
 
-    /// Returns the allocation.
     pub(super) fn words(&self) -> &[u64] {
         &self.words
     }
@@ -122,19 +118,16 @@ impl Segment {
         self.words
     }
 
-    /// Returns the number of blocks.
     #[inline(always)]
     pub(super) fn blocks(&self) -> usize {
         1usize.wrapping_shl(self.blocks_log.into())
     }
 
-    /// Returns the number of blocks, less one.
     #[inline(always)]
     pub(super) fn block_mask(&self) -> usize {
         self.blocks().wrapping_sub(1)
     }
 
-    /// Returns the logarithm of the number of blocks.
     #[inline(always)]
     pub(super) fn blocks_log(&self) -> u32 {
         self.blocks_log.into()
@@ -146,7 +139,6 @@ impl Segment {
         self.width.into()
     }
 
-    /// Returns the words of a block.
     #[inline(always)]
     fn block(&self, block: usize) -> &[u64] {
         let words = usize::from(self.block_words);
@@ -271,7 +263,6 @@ impl Segment {
         }
     }
 
-    /// Returns the slot that is `distance` slots after the start of a block.
     #[inline(always)]
     pub(super) fn slot_after(&self, block: usize, distance: u32) -> SlotIndex {
         let slots = u32::from(self.slots).max(1);
@@ -347,7 +338,6 @@ impl Segment {
         }
     }
 
-    /// Returns whether a slot is the last of its run.
     #[inline(always)]
     fn is_run_end(&self, at: SlotIndex) -> bool {
         self.header(at.block).ends >> at.index & 1 == 1
