@@ -6,7 +6,7 @@
 
 use smallvec::SmallVec;
 
-use super::{BucketRun, Header, OFFSET_BITS, Segment, SlotIndex};
+use super::read::{BucketRun, Header, OFFSET_BITS, Segment, SlotIndex};
 use crate::bloom::memory::OutOfMemory;
 use crate::bloom::table::size::{BLOCKS_MAX, BUCKETS, RUN_ENDS_AT, SegmentShape};
 use crate::bloom::words::{bits_at, copy_bits, low_bits_128, set_bits, shift_down, shift_up};
