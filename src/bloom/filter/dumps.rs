@@ -2,33 +2,12 @@
 //! is not saved: a filter that was loaded from a snapshot knows no dump.
 
 use super::Filter;
+use super::dump_state::Dumps;
 use crate::bloom::outcome::ByteLimit;
 use crate::bloom::room::Room;
 use crate::bloom::table::{DumpedSegment, LoadError, POSITIONS, Table};
 
-/// The number that the header and all chunks of a dump share. Each dump draws a random one.
-pub type DumpId = u64;
-
-/// A dump that a header has begun and that has not ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Dump {
-    /// Its id.
-    pub id: DumpId,
-    /// Its end, in [positions](Filter::dump_end). Parts that the filter got since the dump began are at this position
-    /// or after it.
-    pub end: u64,
-}
-
-/// The dumps of one filter.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Dumps {
-    /// The dump whose header created the filter, if any. From clients the filter accepts only chunks of this dump.
-    origin: Option<DumpId>,
-    /// The last dump of the filter, if any.
-    last: Option<Dump>,
-    /// Whether the filter has changed since the last dump began.
-    has_changed: bool,
-}
+pub use super::dump_state::{Dump, DumpId};
 
 impl Filter {
     /// Begins a dump of the current state. If nothing has changed since the last dump began, the last dump continues.

@@ -2,7 +2,8 @@
 //!
 //! Commands, statistics and INFO name the kind of a filter. It follows from its policy and its hash.
 
-use super::policy::redisbloom;
+use super::policy::{Policy, redisbloom};
+use crate::bloom::hash::Hash;
 use crate::bloom::limits::CAPACITY_MAX_ITEMS;
 
 /// The data format of a filter.
@@ -104,6 +105,23 @@ impl Kind {
     #[expect(clippy::indexing_slicing, reason = "there is a row for every kind")]
     pub fn row(self) -> &'static KindRow {
         &KINDS[self as usize]
+    }
+}
+
+impl Policy {
+    /// Returns the kind of filters with this policy and this hash.
+    #[must_use]
+    pub(super) const fn kind(&self, hash: &Hash) -> Kind {
+        match (self, hash) {
+            (Self::Everbloom(_) | Self::Merged(_), Hash::Keyed(_)) => Kind::Keyed,
+            (Self::Everbloom(_) | Self::Merged(_), _) => Kind::Everbloom,
+            (Self::Counting(_), _) => Kind::Counting,
+            (Self::Union(_), _) => Kind::Union,
+            (Self::Window(_), _) => Kind::Window,
+            (Self::RedisBloom(_), _) => Kind::RedisBloom,
+            (Self::ValkeyBloom(_), _) => Kind::ValkeyBloom,
+            (Self::Imported(_), _) => Kind::Imported,
+        }
     }
 }
 

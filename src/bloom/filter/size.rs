@@ -2,12 +2,14 @@
 
 use thiserror::Error;
 
-use super::Filter;
 use super::policy::{PartSpec, Policy};
 use crate::bloom::bits::{Layer, LayerSpec};
 use crate::bloom::hash::Hash;
 use crate::bloom::limits::{LAYER_MAX_BYTES, LAYERS_MAX, PROBES_TOTAL_MAX};
 use crate::bloom::outcome::{ByteLimit, Limit, ReserveError};
+
+/// Bytes of a [`Filter`](super::Filter). A server may have millions of small filters.
+pub(super) const FILTER_BYTES: usize = 112;
 
 /// The size of all parts of a filter together, existing or planned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,7 +73,7 @@ impl Footprint {
     #[must_use]
     pub const fn needed_bytes(&self) -> u64 {
         let of_layers = if self.layers > 1 { self.layers * size_of::<Layer>() } else { 0 };
-        let structs = of_layers + size_of::<Filter>();
+        let structs = of_layers + FILTER_BYTES;
         self.bits_bytes.saturating_add(self.table_bytes).saturating_add(structs as u64)
     }
 

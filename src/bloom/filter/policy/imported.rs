@@ -4,7 +4,6 @@
 //! The error rate of the client's bits follows from their scheme and their fill, and is not promised. That of the table
 //! is promised.
 
-use super::Policy;
 use super::promise::Growth;
 use crate::bloom::bits::estimate::clients_items;
 use crate::bloom::bits::layout::SchemeLayout;
@@ -23,12 +22,6 @@ pub struct Imported {
     pub error_rate: f64,
     /// What happens when there are as many items as the capacity of the client's bits.
     pub growth: Growth,
-}
-
-impl From<Imported> for Policy {
-    fn from(policy: Imported) -> Self {
-        Self::Imported(Box::new(policy))
-    }
 }
 
 impl Imported {

@@ -6,7 +6,6 @@
 
 use std::f64::consts::LN_2;
 
-use super::Policy;
 use super::promise::{Growth, Promise};
 use crate::bloom::bits::layout::Prime;
 use crate::bloom::bits::{Layer, LayerSpec, Layout, Placement};
@@ -29,12 +28,6 @@ pub struct ValkeyBloom {
     pub capacity_items: u64,
     /// What happens when the last layer is full. The expansion may be any number.
     pub growth: Growth,
-}
-
-impl From<ValkeyBloom> for Policy {
-    fn from(policy: ValkeyBloom) -> Self {
-        Self::ValkeyBloom(Box::new(policy))
-    }
 }
 
 impl ValkeyBloom {

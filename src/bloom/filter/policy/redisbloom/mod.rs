@@ -6,7 +6,6 @@
 pub mod sizing;
 
 use self::sizing::layer_spec;
-use super::Policy;
 use super::promise::{Growth, Promise};
 use crate::bloom::bits::layout::{LayerParameters, Modulo};
 use crate::bloom::bits::{Layer, LayerSpec, Layout};
@@ -31,12 +30,6 @@ pub struct RedisBloom {
     growth: u32,
     first_error_rate: f64,
     first_capacity_items: u64,
-}
-
-impl From<RedisBloom> for Policy {
-    fn from(policy: RedisBloom) -> Self {
-        Self::RedisBloom(Box::new(policy))
-    }
 }
 
 impl RedisBloom {

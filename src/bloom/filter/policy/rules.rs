@@ -1,0 +1,256 @@
+//! The kinds of policies, and what all of them answer.
+
+use super::imported::Imported;
+use super::promise::{Growth, Promise};
+use super::redisbloom::{self, RedisBloom};
+use super::valkeybloom::ValkeyBloom;
+use super::window::Window;
+use crate::bloom::bits::Layer;
+use crate::bloom::generation::Moment;
+use crate::bloom::hash::Hash;
+use crate::bloom::limits::{CAPACITY_MAX_ITEMS, EXPANSION_MAX};
+use crate::bloom::memory::{BlockMover, BlockVisitor};
+
+/// The policy of a filter: its promise and its growth. Policies other than a promise are boxed, so that most filters
+/// stay small.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Policy {
+    /// A promise. A filter whose capacity was chosen has bits and, if it may grow, a table for the items beyond the
+    /// capacity. A filter whose capacity nobody chose has only a table.
+    Everbloom(Promise),
+    /// A promise over several layers of bits from a merge, all with the same hash.
+    Merged(Box<Promise>),
+    /// A promise over layers of bits from filters of several kinds.
+    Union(Box<Promise>),
+    /// A promise over items that can be deleted: a table that counts.
+    Counting(Box<Promise>),
+    /// A promise over the items of a sliding window: a table whose entries expire.
+    Window(Box<Window>),
+    /// RedisBloom's rules.
+    RedisBloom(Box<RedisBloom>),
+    /// valkey-bloom's rules.
+    ValkeyBloom(Box<ValkeyBloom>),
+    /// A client's bits, and a promise over the table that follows them.
+    Imported(Box<Imported>),
+}
+
+/// Largest error rate of a promise that is derived from a filter of another format, which may have a higher one.
+const ERROR_RATE_MAX: f64 = 0.999;
+
+/// The properties of a policy.
+impl Policy {
+    /// Returns the promise over the whole filter, if any.
+    #[must_use]
+    pub fn promise(&self) -> Option<&Promise> {
+        match self {
+            Self::Everbloom(promise) => Some(promise),
+            Self::Merged(promise) | Self::Union(promise) | Self::Counting(promise) => Some(promise),
+            Self::Window(window) => Some(&window.promise),
+            Self::RedisBloom(_) | Self::ValkeyBloom(_) | Self::Imported(_) => None,
+        }
+    }
+
+    /// Returns the promise over the whole filter. If there is none, returns the promise of a filter of everbloom's own
+    /// format with the same parameters and these layers.
+    #[must_use]
+    pub fn promise_with(&self, layers: &[Layer]) -> Promise {
+        self.promise().copied().unwrap_or_else(|| Promise {
+            error_rate: self.asked().0.min(ERROR_RATE_MAX),
+            capacity_items: layers.first().map_or(1, Layer::capacity_items).clamp(1, CAPACITY_MAX_ITEMS),
+            growth: Growth::from_expansion(self.growth().expansion().min(EXPANSION_MAX)),
+        })
+    }
+
+    /// Returns the error rate that a command requests to create the filter, and the growth.
+    #[inline(always)]
+    pub(in crate::bloom::filter) fn asked(&self) -> (f64, Growth) {
+        match self {
+            Self::Everbloom(promise) => (promise.error_rate, promise.growth),
+            Self::Merged(promise) | Self::Union(promise) | Self::Counting(promise) => {
+                (promise.error_rate, promise.growth)
+            }
+            Self::Window(window) => (window.promise.error_rate, window.promise.growth),
+            Self::RedisBloom(policy) => (policy.asked_error_rate(), policy.growth()),
+            Self::ValkeyBloom(policy) => (policy.error_rate, policy.growth),
+            Self::Imported(policy) => (policy.error_rate, policy.growth),
+        }
+    }
+
+    /// Returns what happens when the filter has as many items as its capacity.
+    #[must_use]
+    #[inline(always)]
+    pub fn growth(&self) -> Growth {
+        self.asked().1
+    }
+
+    /// Returns the parameters of a sliding window.
+    #[must_use]
+    #[inline(always)]
+    pub fn window(&self) -> Option<&Window> {
+        if let Self::Window(window) = self { Some(window) } else { None }
+    }
+
+    /// Returns the mutable parameters of a sliding window.
+    #[inline(always)]
+    pub(in crate::bloom::filter) fn window_mut(&mut self) -> Option<&mut Window> {
+        if let Self::Window(window) = self { Some(window) } else { None }
+    }
+
+    /// Returns the time of the filter; generation 0 for all but sliding windows.
+    #[inline(always)]
+    pub(in crate::bloom::filter) fn moment(&self) -> Moment {
+        self.window().map_or_else(Moment::default, Window::moment)
+    }
+
+    /// Returns the parameters of RedisBloom's format.
+    #[must_use]
+    pub fn redisbloom(&self) -> Option<&RedisBloom> {
+        if let Self::RedisBloom(policy) = self { Some(policy) } else { None }
+    }
+
+    /// Returns the parameters of valkey-bloom's format.
+    #[must_use]
+    pub fn valkeybloom(&self) -> Option<&ValkeyBloom> {
+        if let Self::ValkeyBloom(policy) = self { Some(policy) } else { None }
+    }
+
+    /// Returns the parameters of an imported filter.
+    #[must_use]
+    #[inline(always)]
+    pub fn imported(&self) -> Option<&Imported> {
+        if let Self::Imported(policy) = self { Some(policy) } else { None }
+    }
+
+    /// Returns whether some of the layers came from a merge.
+    #[must_use]
+    pub const fn has_merged_layers(&self) -> bool {
+        matches!(self, Self::Merged(_) | Self::Union(_))
+    }
+
+    /// Returns whether the parts of the filter may have several hashes.
+    #[inline(always)]
+    pub(in crate::bloom::filter) const fn has_several_hashes(&self) -> bool {
+        matches!(self, Self::Union(_) | Self::Imported(_))
+    }
+
+    /// Returns whether an entry means the same in filters with this policy and with `other`.
+    pub(in crate::bloom::filter) fn has_entries_of(&self, other: &Self) -> bool {
+        let span = |policy: &Self| policy.window().map(|window| window.span);
+        self.table().kind == other.table().kind && span(self) == span(other)
+    }
+}
+
+/// Policies that follow from another one.
+impl Policy {
+    /// Returns the policy of the same filter without items.
+    #[must_use]
+    pub fn emptied(&self) -> Self {
+        match (self.promise(), self) {
+            (Some(promise), _) => self.with_promise(*promise),
+            (None, Self::Imported(policy)) => {
+                Self::Imported(Box::new(Imported { estimated_items: 0, ..**policy }))
+            }
+            (None, _) => self.clone(),
+        }
+    }
+
+    /// Returns the policy of an empty filter of everbloom's own format with `promise`, whose items can be deleted or
+    /// expire as under this policy. Other policies are replaced by the promise alone: an empty filter has no merged
+    /// layers.
+    pub(in crate::bloom::filter) fn with_promise(&self, promise: Promise) -> Self {
+        match self {
+            Self::Counting(_) => Self::Counting(Box::new(promise)),
+            Self::Window(window) => {
+                Self::Window(Box::new(Window::new(promise, window.span, window.no_refresh)))
+            }
+            _ => Self::Everbloom(promise),
+        }
+    }
+
+    /// Returns the policy of a filter with these layers after a merge has added others. Unless they `are_alike`, the
+    /// added layers may have other hashes or layouts.
+    pub(in crate::bloom::filter) fn merged(&self, layers: &[Layer], are_alike: bool) -> Self {
+        let promise = Box::new(self.promise_with(layers));
+        match self {
+            Self::Everbloom(_) | Self::Merged(_) if are_alike => Self::Merged(promise),
+            _ => Self::Union(promise),
+        }
+    }
+
+    /// Returns the error rate, the capacity and the policy with which BF.RESERVE creates a filter of layers that is
+    /// like this one, but has a capacity of `capacity_items`, or of the most that the format permits. `None` if no
+    /// BF.RESERVE creates such a filter.
+    #[must_use]
+    pub fn reservation(&self, capacity_items: u64) -> Option<(f64, u64, Self)> {
+        match self {
+            Self::Everbloom(_) | Self::Merged(_) => {
+                let promise = Promise { capacity_items, ..*self.promise()? };
+                let is_reserved = !promise.growth.is_unreserved();
+                is_reserved.then_some((promise.error_rate, capacity_items, Self::Everbloom(promise)))
+            }
+            Self::RedisBloom(policy) => {
+                let (error_rate, _) = policy.reserve_parameters()?;
+                let capacity_items = capacity_items.min(redisbloom::COMMAND_CAPACITY_MAX_ITEMS);
+                let policy = RedisBloom::new(
+                    error_rate,
+                    capacity_items,
+                    redisbloom::RedisBloomOptions::SCALING,
+                    redisbloom::RESERVED_GROWTH,
+                );
+                Some((error_rate, capacity_items, Self::RedisBloom(Box::new(policy))))
+            }
+            Self::ValkeyBloom(policy) => {
+                let policy = ValkeyBloom { capacity_items, ..**policy };
+                Some((policy.error_rate, capacity_items, Self::ValkeyBloom(Box::new(policy))))
+            }
+            Self::Union(_) | Self::Counting(_) | Self::Window(_) | Self::Imported(_) => None,
+        }
+    }
+}
+
+impl From<Imported> for Policy {
+    fn from(policy: Imported) -> Self {
+        Self::Imported(Box::new(policy))
+    }
+}
+
+impl From<ValkeyBloom> for Policy {
+    fn from(policy: ValkeyBloom) -> Self {
+        Self::ValkeyBloom(Box::new(policy))
+    }
+}
+
+impl From<RedisBloom> for Policy {
+    fn from(policy: RedisBloom) -> Self {
+        Self::RedisBloom(Box::new(policy))
+    }
+}
+
+/// The blocks of the allocator.
+impl Policy {
+    /// Visits the block of the policy, if it has one.
+    pub(in crate::bloom::filter) fn visit_block(&self, visitor: &mut impl BlockVisitor) {
+        match self {
+            Self::Everbloom(_) => {}
+            Self::Merged(policy) | Self::Union(policy) | Self::Counting(policy) => {
+                visitor.visit(std::slice::from_ref(&**policy));
+            }
+            Self::Window(policy) => visitor.visit(std::slice::from_ref(&**policy)),
+            Self::RedisBloom(policy) => visitor.visit(std::slice::from_ref(&**policy)),
+            Self::ValkeyBloom(policy) => visitor.visit(std::slice::from_ref(&**policy)),
+            Self::Imported(policy) => visitor.visit(std::slice::from_ref(&**policy)),
+        }
+    }
+
+    /// Moves the block of the policy, if it has one.
+    pub(in crate::bloom::filter) fn move_block(&mut self, mover: &impl BlockMover) {
+        match self {
+            Self::Everbloom(_) => {}
+            Self::Merged(policy) | Self::Union(policy) | Self::Counting(policy) => mover.move_box(policy),
+            Self::Window(policy) => mover.move_box(policy),
+            Self::RedisBloom(policy) => mover.move_box(policy),
+            Self::ValkeyBloom(policy) => mover.move_box(policy),
+            Self::Imported(policy) => mover.move_box(policy),
+        }
+    }
+}
