@@ -1,5 +1,6 @@
 //! The hashes of items, computed once per command for any number of layers.
 
+mod item;
 pub mod murmur2;
 pub mod murmur3;
 mod php;
@@ -7,20 +8,13 @@ pub mod scheme;
 pub mod scheme_hash;
 pub mod siphash;
 
+pub use item::ItemHash;
+
 use super::encoding::ItemEncoding;
 use murmur2::Murmur2;
 use scheme::Scheme;
 use scheme_hash::SchemeHash;
 use siphash::{HashKey, Seed};
-
-/// Two words of 64 bits, from which every layer with the same hash derives an item's probes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ItemHash {
-    /// First word.
-    pub h1: u64,
-    /// Second word.
-    pub h2: u64,
-}
 
 /// The hash of an item by which a layer is probed: two words, or the digest of a client's scheme.
 #[derive(Clone, Copy, Debug)]

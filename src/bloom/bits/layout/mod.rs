@@ -7,16 +7,19 @@
 pub mod modulo;
 mod paged;
 mod prime;
+mod probing;
+mod scattered;
 mod scheme;
 
 pub use modulo::{LayerParameters, Modulo};
 pub(in crate::bloom) use paged::with_per_line;
 pub use paged::{LINE_BITS, LINE_PROBES_MAX, LINES_MAX, PAGE_BITS, PAGE_LINES, PAGE_WORDS, Paged};
 pub use prime::{Modulus, Prime};
+pub use probing::{Line, Position, Probing};
+pub use scattered::Scattered;
 pub use scheme::SchemeLayout;
 
-use crate::bloom::hash::murmur3::{GOLDEN, multiply_high};
-use crate::bloom::hash::{Hash, ItemHash};
+use crate::bloom::hash::Hash;
 
 /// The layout of a layer.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -137,176 +140,5 @@ impl Placement {
 impl PartialEq for Placement {
     fn eq(&self, other: &Self) -> bool {
         self.hash() == other.hash() && self.layout() == other.layout()
-    }
-}
-
-/// A layout as the engine uses it: computes the lines of an item from the digest of its hash.
-pub trait Probing<D>: Copy {
-    /// The probes of an item in one line.
-    type Line: Line;
-
-    /// Lines that an insert reads before its first branch. They suffice to recognize most new items: in a full layer,
-    /// at least one of three positions is clear in seven of eight cases.
-    const LINES_BEFORE_BRANCH: usize = 3;
-
-    /// Lines of each layer that a lookup in several layers reads before it branches. In a full layer, three positions
-    /// of an absent item are all set in one of eight cases.
-    const CHAIN_LINES: u32 = 3;
-
-    /// Returns the words with all probes of the item: its page, or all words of the layer.
-    #[inline(always)]
-    fn page(self, _digest: D, words: &[u64]) -> &[u64] {
-        words
-    }
-
-    /// Returns the mutable words with all probes of the item.
-    #[inline(always)]
-    fn page_mut(self, _digest: D, words: &mut [u64]) -> &mut [u64] {
-        words
-    }
-
-    /// Returns the first `count` lines of the item in a layer of `positions` positions, in order. `count` is at most
-    /// [`line_count`](Self::line_count).
-    fn first_lines(self, digest: D, positions: u64, count: u32) -> impl Iterator<Item = Self::Line> + Clone;
-
-    /// Returns the number of lines of an item.
-    fn line_count(self) -> u32;
-
-    /// Returns the lines of the item in a layer of `positions` positions, in order.
-    #[inline(always)]
-    fn lines_of(self, digest: D, positions: u64) -> impl Iterator<Item = Self::Line> + Clone {
-        self.first_lines(digest, positions, self.line_count())
-    }
-}
-
-/// The probes of an item in one line, which are read at once.
-pub trait Line: Copy {
-    /// Returns in the lowest bit whether all probes of the line are set. The other bits have no meaning.
-    fn look(self, page: &[u64]) -> u64;
-
-    /// Sets the probes of the line. Returns how many of them were clear.
-    fn set(self, page: &mut [u64]) -> u32;
-
-    /// Returns a word in the memory of the line, to prefetch it.
-    fn word(self, page: &[u64]) -> Option<&u64>;
-}
-
-/// The only probe of an item in its line, at any position of the layer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Position(pub u64);
-
-impl Position {
-    /// Returns the index of the word with the bit. A position beyond the address space gives an index beyond every
-    /// array.
-    #[inline(always)]
-    fn index(self) -> usize {
-        usize::try_from(self.0 / 64).unwrap_or(usize::MAX)
-    }
-}
-
-impl Line for Position {
-    #[inline(always)]
-    fn look(self, words: &[u64]) -> u64 {
-        if let Some(word) = words.get(self.index()) { word >> (self.0 % 64) } else { 0 }
-    }
-
-    #[inline(always)]
-    fn set(self, words: &mut [u64]) -> u32 {
-        if let Some(word) = words.get_mut(self.index()) { set_bit(word, self.0 % 64) } else { 0 }
-    }
-
-    #[inline(always)]
-    fn word(self, words: &[u64]) -> Option<&u64> {
-        words.get(self.index())
-    }
-}
-
-/// Sets a bit. Returns 1 if it was clear, else 0.
-#[inline(always)]
-fn set_bit(word: &mut u64, bit: u64) -> u32 {
-    let is_clear = (!*word >> bit & 1) as u32;
-    *word |= 1 << bit;
-    is_clear
-}
-
-/// The first positions of an item, which `next` computes one after another.
-#[derive(Clone)]
-struct Positions<F> {
-    left: u32,
-    next: F,
-}
-
-// This is a named type so that the compiler inlines a step of the loop.
-impl<F: FnMut() -> u64> Iterator for Positions<F> {
-    type Item = Position;
-
-    #[inline(always)]
-    fn next(&mut self) -> Option<Position> {
-        self.left = self.left.checked_sub(1)?;
-        Some(Position((self.next)()))
-    }
-}
-
-/// The layout of everbloom's own layers below 2 MiB; docs/formats.md specifies it. Position i of an item is the high
-/// half of `x * G^i * positions`, with `x = h1 ^ rotl(h2, 29) ^ G`.
-///
-/// The positions are a chain of multiplications. Double hashing has only about positions^2 different probe sets, and so
-/// exceeds the promised error rate on small filters (Dillinger and Manolios, "Bloom Filters in Probabilistic
-/// Verification", 2004).
-///
-/// `PROBES` is the number of probes if it is a constant, which saves an eighth of the instructions; otherwise 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Scattered<const PROBES: u32 = 0> {
-    probes: u8,
-}
-
-impl Scattered {
-    /// Returns the layout of `probes` probes per item.
-    #[must_use]
-    pub const fn new(probes: u8) -> Self {
-        Self { probes }
-    }
-
-    /// Returns the same layout with its number of probes as the constant `PROBES`.
-    #[inline(always)]
-    pub(in crate::bloom) const fn with<const PROBES: u32>(self) -> Scattered<PROBES> {
-        Scattered { probes: self.probes }
-    }
-}
-
-impl<const PROBES: u32> Scattered<PROBES> {
-    /// Returns the number of probes per item.
-    #[must_use]
-    #[inline(always)]
-    pub const fn probes(self) -> u32 {
-        if PROBES > 0 { PROBES } else { self.probes as u32 }
-    }
-}
-
-impl<const PROBES: u32> Probing<ItemHash> for Scattered<PROBES> {
-    type Line = Position;
-
-    /// Each position is uniform over all positions, whose number need not be a power of two.
-    #[inline(always)]
-    fn first_lines(
-        self,
-        item: ItemHash,
-        positions: u64,
-        left: u32,
-    ) -> impl Iterator<Item = Position> + Clone {
-        // The hash of the empty item is 0, which multiplication does not mix. Without the last term its positions would
-        // all be 0, and it would be a false positive in about half of all full filters.
-        let mut word = item.h1 ^ item.h2.rotate_left(29) ^ GOLDEN;
-        let next = move || {
-            let position = multiply_high(word, positions);
-            word = word.wrapping_mul(GOLDEN);
-            position
-        };
-        Positions { left, next }
-    }
-
-    #[inline(always)]
-    fn line_count(self) -> u32 {
-        self.probes()
     }
 }

@@ -1,6 +1,7 @@
 //! The layout of RedisBloom's filters, and the parameters that RedisBloom saves for a layer.
 
-use super::{Modulus, Position, Positions, Probing};
+use super::prime::Modulus;
+use super::probing::{Position, Positions, Probing};
 use crate::bloom::hash::ItemHash;
 use crate::bloom::limits::LAYER_MAX_BYTES;
 use crate::bloom::number::truncate;

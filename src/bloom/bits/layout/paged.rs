@@ -4,7 +4,7 @@
 //! On a large layer the cost of a probe is a page walk and a cache miss, not arithmetic. So an item's probes are
 //! confined to a few lines of one page. The layout is part of the format; docs/formats.md specifies it.
 
-use super::{Line, Probing, set_bit};
+use super::probing::{Line, Probing, set_bit};
 use crate::bloom::hash::ItemHash;
 use crate::bloom::hash::murmur3::{GOLDEN, multiply_high};
 

@@ -1,6 +1,6 @@
 //! The layout of valkey-bloom's filters, and the division that it and RedisBloom's need.
 
-use super::{Position, Positions, Probing};
+use super::probing::{Position, Positions, Probing};
 use crate::bloom::hash::ItemHash;
 
 /// The modulus of the positions after the second: the largest prime below 2^64.

@@ -1,6 +1,7 @@
 //! The layouts of clients' schemes.
 
-use super::{Modulus, Position, Positions, Probing};
+use super::prime::Modulus;
+use super::probing::{Position, Positions, Probing};
 use crate::bloom::hash::scheme::{PHP_UNIT_BITS, Scheme, SchemeError, SchemeParameters};
 use crate::bloom::hash::scheme_hash::SchemeHash;
 
