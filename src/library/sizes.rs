@@ -1,6 +1,6 @@
 //! Computes the expected sizes of filters of each format.
 
-use super::{CreateError, Options};
+use super::options::{CreateError, Options};
 use crate::bloom::filter::policy::redisbloom::RESERVED_GROWTH;
 use crate::bloom::filter::policy::valkeybloom::TIGHTENING_RATIO_DEFAULT;
 use crate::bloom::filter::policy::{RedisBloom, ValkeyBloom};

@@ -2,13 +2,14 @@
 //!
 //! To read this module, follow a command:
 //!
-//! * Every command: [`parts`] has the layers and the table; [`hashed`] hashes the items once for all of them; [`size`]
-//!   checks limits. The [`policy`] says which parts a filter gets and when it refuses items, and knows no filter.
+//! * Every command: [`state`] has the filter, [`parts`] its layers and its table; [`hashed`] hashes the items once for
+//!   all of them; [`size`] checks limits. The [`policy`] says which parts a filter gets and when it refuses items, and
+//!   knows no filter.
 //! * An add: [`add`] has the rules, for one item and for groups. In a sliding window, [`window`] sets the time first.
 //! * A lookup: [`lookup`]. A deletion: [`add`] too.
 //! * BF.MERGE: [`merge`] plans for all sources, then changes the filter.
 //! * A save or a dump: `format` reads the parts; [`dumps`] says which chunks belong together.
-//! * Defragmentation and MEMORY USAGE: [`parts`] moves or visits the blocks of the allocator.
+//! * Defragmentation and MEMORY USAGE: [`blocks`] moves or visits the blocks of the allocator.
 //! * BF.INFO, BF.STATS: [`kind`] names what the filter is, [`stats`] computes the numbers.
 
 mod add;

@@ -2,7 +2,7 @@
 
 use crate::bloom::bits::Layer;
 use crate::bloom::hash::Hash;
-use crate::bloom::memory::{BlockMover, BlockVisitor, Memory, OutOfMemory};
+use crate::bloom::memory::{Memory, OutOfMemory};
 use crate::bloom::table::Table;
 
 /// The layers of a filter, oldest first, and its table, which takes all new items. A single layer or a table alone, as

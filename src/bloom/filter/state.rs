@@ -15,7 +15,7 @@ use crate::bloom::memory::{Memory, OutOfMemory};
 use crate::bloom::outcome::{ByteLimit, ReserveError};
 use crate::bloom::table::Table;
 
-/// A filter: layers of [bits](super::bits), at most one [table](super::table), and a policy.
+/// A filter: layers of [bits](crate::bloom::bits), at most one [table](crate::bloom::table), and a policy.
 ///
 /// The layers have the older items. Where there is a table, it takes all new ones.
 #[derive(Debug)]

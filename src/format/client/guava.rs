@@ -11,7 +11,7 @@
 
 use thiserror::Error;
 
-use super::{ExportError, StringError, zeroed};
+use super::bitmap::{ExportError, StringError, zeroed};
 use crate::bloom::BitArray;
 use crate::bloom::bits::layout::SchemeLayout;
 use crate::bloom::encoding::ItemEncoding;

@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::PlannedLayer;
 use crate::bloom::bits::layout::{LayerParameters, Prime, SchemeLayout};
 use crate::bloom::bits::sizing::LayerShape;
 use crate::bloom::encoding::ItemEncoding;
@@ -11,6 +10,14 @@ use crate::bloom::hash::scheme::{Scheme, SchemeParameters};
 use crate::bloom::hash::siphash::{HashKey, Seed};
 use crate::bloom::{Hash, Layer, LayerSpec, Layout, Placement};
 use crate::format::stream::{DecodeError, append, read};
+
+/// The spec of a layer, with its items and set bits.
+#[derive(Debug)]
+pub(super) struct PlannedLayer {
+    pub(super) spec: LayerSpec,
+    pub(super) items: u64,
+    pub(super) set_bits: u64,
+}
 
 /// Bytes of the part of fixed size.
 pub const LAYER_BYTES: usize = 40;

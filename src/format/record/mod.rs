@@ -7,14 +7,14 @@ mod layer;
 mod policy;
 mod table;
 
-use layer::LayerPart;
+use layer::{LayerPart, PlannedLayer};
 use policy::PolicyPart;
 use table::{PlannedTable, TableRecord};
 
 use super::client::GuavaHeader;
 use super::stream::{DecodeError, append, checked_layers};
 use crate::bloom::filter::policy::BitOrder;
-use crate::bloom::{ByteLimit, Filter, Footprint, Layer, LayerSpec, Room, Table};
+use crate::bloom::{ByteLimit, Filter, Footprint, Layer, Room, Table};
 
 pub use layer::LAYER_BYTES;
 pub use policy::POLICY_BYTES;
@@ -47,14 +47,6 @@ pub struct Record {
     pub set_bits: Vec<u64>,
     /// The slots of the table that were in use when the record was written.
     pub used_slots: u64,
-}
-
-/// The spec of a layer, with its items and set bits.
-#[derive(Debug)]
-struct PlannedLayer {
-    spec: LayerSpec,
-    items: u64,
-    set_bits: u64,
 }
 
 /// Reads a whole record. Checks the size of everything before it allocates memory, which is zeroed when it is first

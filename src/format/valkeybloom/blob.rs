@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Builder, FilterFields, SLICE_HEAD_BYTES, Slice, SliceHead, fill, seed_of};
+use super::layers::{Builder, FilterFields, SLICE_HEAD_BYTES, Slice, SliceHead, fill, seed_of};
 use crate::bloom::filter::policy::ValkeyBloom;
 use crate::bloom::{ByteLimit, Filter, Layer, OutOfMemory};
 use crate::format::stream::{DecodeError, append, read};

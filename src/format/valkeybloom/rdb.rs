@@ -1,6 +1,6 @@
 //! The value of valkey-bloom's data type in a snapshot.
 
-use super::{Builder, FilterFields, SLICE_HEAD_BYTES, Slice, SliceHead, fill, seed_of};
+use super::layers::{Builder, FilterFields, SLICE_HEAD_BYTES, Slice, SliceHead, fill, seed_of};
 use crate::bloom::bits::HEAD_BYTES;
 use crate::bloom::filter::policy::ValkeyBloom;
 use crate::bloom::filter::policy::valkeybloom::TIGHTENING_RATIO_DEFAULT;

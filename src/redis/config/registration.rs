@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use redis_module::raw::{self, RedisModuleString};
 
-use super::{BadValue, IS_LOADING, SETTINGS, Setting, SettingType, new_string};
+use super::settings::{BadValue, IS_LOADING, SETTINGS, Setting, SettingType, new_string};
 use crate::redis::api::{Context, ERR, OK, succeeded};
 use crate::redis::args::string_bytes;
 use crate::redis::{log, server};

@@ -3,7 +3,8 @@
 use std::sync::LazyLock;
 
 use data_encoding::{BASE64, HEXLOWER};
-use everbloom::bloom::bits::layout::{Position, Probing, SchemeLayout};
+use everbloom::bloom::bits::layout::SchemeLayout;
+use everbloom::bloom::bits::layout::probing::{Position, Probing};
 use everbloom::bloom::encoding::ItemEncoding;
 use everbloom::bloom::filter::policy::{BitOrder, StringForm};
 use everbloom::bloom::hash::scheme::{Scheme, SchemeParameters};

@@ -7,15 +7,15 @@
 pub mod modulo;
 mod paged;
 mod prime;
-mod probing;
+pub mod probing;
 mod scattered;
 mod scheme;
 
 pub use modulo::{LayerParameters, Modulo};
 pub(in crate::bloom) use paged::with_per_line;
 pub use paged::{LINE_BITS, LINE_PROBES_MAX, LINES_MAX, PAGE_BITS, PAGE_LINES, PAGE_WORDS, Paged};
-pub use prime::{Modulus, Prime};
-pub use probing::{Line, Position, Probing};
+pub use prime::Prime;
+pub use probing::{Line, Probing};
 pub use scattered::Scattered;
 pub use scheme::SchemeLayout;
 

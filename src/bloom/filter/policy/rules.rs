@@ -7,7 +7,6 @@ use super::valkeybloom::ValkeyBloom;
 use super::window::Window;
 use crate::bloom::bits::Layer;
 use crate::bloom::generation::Moment;
-use crate::bloom::hash::Hash;
 use crate::bloom::limits::{CAPACITY_MAX_ITEMS, EXPANSION_MAX};
 use crate::bloom::memory::{BlockMover, BlockVisitor};
 

@@ -20,5 +20,5 @@
 mod read;
 mod write;
 
-pub(crate) use read::{BucketRun, Header, Segment, SlotIndex};
+pub(crate) use read::{BucketRun, Segment};
 pub(super) use write::SlotList;
