@@ -4,13 +4,13 @@
 //! A program with many lookups can keep a local copy of a filter, and query the server only about items that may be in
 //! the filter.
 
+mod item_time;
 mod options;
 mod sizes;
-mod window;
 
+pub use item_time::ItemTime;
 pub use options::{CreateError, Options};
 pub use sizes::{FilterSize, LayerSize, counting_size, filter_size, window_size};
-pub use window::ItemTime;
 
 use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
 

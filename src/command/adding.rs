@@ -10,7 +10,7 @@ use super::keyspace::{Host, KeyValue};
 use super::options::CreationOptions;
 use super::outcomes::ItemOutcomes;
 use super::replicated::{ArgumentList, Creation, ReplicatedCommand};
-use super::window::Timing;
+use super::timing::Timing;
 use crate::bloom::{AddError, Filter, ItemSource, Prefetch};
 
 /// The items of a command. Each is an argument, or all are packed in one argument.

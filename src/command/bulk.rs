@@ -11,11 +11,11 @@ use super::effects::{Effects, publish};
 use super::error::CommandError;
 use super::items::missing;
 use super::keyspace::{Host, KeyName, KeyValue, Keyspace, OpenKey, Reply};
-use super::memory::{Spare, byte_buffer};
 use super::number::parse_integer;
 use super::options::{CreationOptions, is_named};
 use super::outcomes::ItemOutcomes;
 use super::replicated::{Creation, ReplicatedCommand, number, word};
+use super::spare::{Spare, byte_buffer};
 use super::table::{Command, KeyAccess};
 use crate::bloom::{GROUP_ITEMS, ItemSource};
 

@@ -11,7 +11,7 @@ use super::options::{CommandOptions, CreationOptions};
 use super::outcomes::{ItemOutcomes, check_loss};
 use super::replicated::ReplicatedCommand;
 use super::table::KeyAccess;
-use super::window::Timing;
+use super::timing::Timing;
 use crate::bloom::{Added, Filter, Format, Kind, Prefetch};
 
 /// BF.ADD: `key item`. O(layers * probes).

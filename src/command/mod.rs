@@ -27,15 +27,15 @@ mod info;
 mod items;
 pub mod keyspace;
 mod log_lines;
-mod memory;
 mod merge;
 pub mod number;
 pub mod options;
 mod outcomes;
 mod replicated;
 mod reserve;
+mod spare;
 pub mod table;
-mod window;
+mod timing;
 pub mod words;
 
 pub use effects::{Effects, Replication};

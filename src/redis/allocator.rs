@@ -16,7 +16,7 @@
 //!   a filter.
 //!
 //! A server also aborts if it has no memory for its copy of a large reply or of a replicated argument. So commands hold
-//! memory of the same size until the server makes the copy (`command/memory.rs`), and large arguments are replicated
+//! memory of the same size until the server makes the copy (`command/spare.rs`), and large arguments are replicated
 //! without a copy (`effects`).
 //!
 //! If an allocation of a few hundred bytes fails, the server aborts, as it does for its own allocations.

@@ -4,13 +4,13 @@ mod array;
 mod dispatch;
 pub(in crate::bloom) mod engine;
 pub mod layer;
+mod layer_stats;
 pub mod layout;
 pub mod occupancy;
 pub mod sizing;
-mod stats;
 
 pub use array::{BitArray, HEAD_BYTES, PAGE_BYTES, is_clear};
 pub use layer::{Layer, LayerSpec};
+pub use layer_stats::BitsStats;
 pub use layout::{Layout, PAGE_WORDS, Placement};
 pub use sizing::estimate;
-pub use stats::BitsStats;

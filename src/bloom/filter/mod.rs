@@ -5,7 +5,7 @@
 //! * Every command: [`state`] has the filter, [`parts`] its layers and its table; [`hashed`] hashes the items once for
 //!   all of them; [`size`] checks limits. The [`policy`] says which parts a filter gets and when it refuses items, and
 //!   knows no filter.
-//! * An add: [`add`] has the rules, for one item and for groups. In a sliding window, [`window`] sets the time first.
+//! * An add: [`add`] has the rules, for one item and for groups. In a sliding window, [`clock`] sets the time first.
 //! * A lookup: [`lookup`]. A deletion: [`add`] too.
 //! * BF.MERGE: [`merge`] plans for all sources, then changes the filter.
 //! * A save or a dump: `format` reads the parts; [`dumps`] says which chunks belong together.
@@ -14,6 +14,7 @@
 
 mod add;
 mod blocks;
+mod clock;
 mod dump_state;
 pub mod dumps;
 mod hashed;
@@ -25,6 +26,5 @@ pub mod policy;
 pub mod size;
 mod state;
 pub mod stats;
-mod window;
 
 pub use state::{Filter, FilterCounts, FilterSpec, Validation};

@@ -3,12 +3,12 @@
 //! A filter that is created here has the same bits as RedisBloom's after the same commands. A filter that is loaded
 //! from a RedisBloom server grows as in current RedisBloom, whichever release wrote it.
 
-mod options;
+mod option_bits;
 pub mod sizing;
 
-pub use options::RedisBloomOptions;
+pub use option_bits::RedisBloomOptions;
 
-use self::options::{CAPACITY_IS_BITS, NO_ROUND, TIGHTENING};
+use self::option_bits::{CAPACITY_IS_BITS, NO_ROUND, TIGHTENING};
 use self::sizing::layer_spec;
 use super::promise::{Growth, Promise};
 use crate::bloom::bits::layout::{LayerParameters, Modulo};

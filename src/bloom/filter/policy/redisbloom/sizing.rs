@@ -1,6 +1,6 @@
 //! The sizes of RedisBloom's layers: its formulas in its order of operations, in doubles, with its rounded constants.
 
-use super::options::{CAPACITY_IS_BITS, NO_ROUND, RedisBloomOptions};
+use super::option_bits::{CAPACITY_IS_BITS, NO_ROUND, RedisBloomOptions};
 use crate::bloom::bits::layout::Modulo;
 use crate::bloom::bits::{LayerSpec, Layout, Placement};
 use crate::bloom::hash::Hash;
