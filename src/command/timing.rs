@@ -14,7 +14,7 @@ use crate::bloom::generation::Generation;
 pub(super) struct Timing {
     /// The newest generation of a sliding-window filter before the command; `None` for other filters.
     newest: Option<Generation>,
-    /// Whether AT is exactly the time of the items. The command can then be replicated unchanged.
+    /// Whether the items got the time of AT, so that the command can be replicated as it was sent.
     pub(super) is_explicit: bool,
 }
 

@@ -108,7 +108,8 @@ impl CountedFilter {
         *self = Self::count(filter);
     }
 
-    /// Adds the change of items and capacity to the totals. Both counts must be of the same parts of the filter.
+    /// Adds the change of items and capacity to the totals. `before` and `after` must come from
+    /// [`Filter::counts_since`] with the same number of parts.
     #[inline(always)]
     pub(super) fn recount_items(&self, before: &FilterCounts, after: &FilterCounts) {
         let [_, _, _, items, capacity_items] = self.totals();

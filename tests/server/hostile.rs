@@ -254,8 +254,8 @@ fn a_payload_with_missing_or_extra_fields_is_bad_data(site: &Site) {
     }
 }
 
-/// Returns a payload of a RedisBloom filter with one layer of 64 set bits. Its prefix and trailer are those of
-/// `dumped`.
+/// Returns a payload of a RedisBloom filter with one layer of 64 set bits. `dumped` is the payload from which the bytes
+/// before and after the fields are copied.
 #[expect(clippy::big_endian_bytes, reason = "numbers in an RDB file are big-endian")]
 fn redisbloom_payload(dumped: &[u8], items: u64, layer_items: u64) -> Vec<u8> {
     let (value, trailer) = dumped.split_at(dumped.len() - TRAILER_BYTES);

@@ -209,10 +209,9 @@ impl Layer {
         self.placement = Placement::new(hash, self.layout());
     }
 
-    /// Adds `more` to the item count, but not beyond the number of bits: see [`validate`](Self::validate). Every
-    /// counted item sets a clear bit, so the count would exceed the number of bits only if it began above zero: with
-    /// the count of a dump's header, whose bits come later, or with an estimate. Only the count of a client's layer may
-    /// exceed it.
+    /// Adds `more` to the item count, but not beyond the number of bits: see [`validate`](Self::validate). Every counted
+    /// item sets a clear bit. So only two counts could exceed it: that of a dump's header, whose bits come later, and an
+    /// estimate. Only the count of a client's layer may exceed it.
     #[inline(always)]
     pub(in crate::bloom) fn count_items(&mut self, more: u64) {
         let counted = self.items.saturating_add(more);

@@ -28,9 +28,9 @@ const SIZE_MAX_LOG: u32 = 34;
 const LOAD_FIRST: f64 = 1.75;
 /// The most slots per bucket that are added while the table has any later size. A size is a power of two of blocks.
 const LOAD_ADDED: f64 = 0.75;
-/// The slots per bucket up to which added entries are assumed to have the remainder length of the current size. A round
-/// of splits begins at 1.4 slots per bucket and ends at 1.6. Half of its entries already have the length of the next
-/// size, so 1.5 would do; the rest is a margin.
+/// The slots per bucket up to which the model takes added entries to have the length of the current size. A round of
+/// splits begins at 1.4 slots per bucket and ends at 1.6. Half of the entries that are added in it already have the
+/// length of the next size, so 1.5 would be exact. The rest is a margin.
 const LOAD_LAST: f64 = 1.55;
 /// What the entries add to the error rate that are added beyond the size of a [`Schedule::Level`], in units of 2^-base
 /// and of slots per bucket. Remainders have two bits more after the first doubling and one more after each further one,

@@ -137,7 +137,7 @@ fn chunks_and_adds_may_come_in_any_order() {
             load_all(&mut server, "first", &chunks[1..]);
             assert!(server.digested("first") == server.digested("whole"), "{context}");
             let steps = 1 + random.below(8) as u64;
-            // For each chunk, the step before which it arrives.
+            // Each chunk arrives before one of the steps: this is the number of the step.
             let mut moments: Vec<u64> = chunks[1..].iter().map(|_| random.next() % (steps + 1)).collect();
             for step in 0..=steps {
                 for (chunk, moment) in chunks[1..].iter().zip(&mut moments).rev() {
@@ -261,7 +261,7 @@ const CHANGES: [(&str, &str); 3] = [
     ("BF.RESERVE src 0.01 100 PWINDOW 14000", "BF.MERGE src other FORCE"),
 ];
 
-/// Returns a server with the filter `src`, and what an `end` of [`ENDS`] needs.
+/// Returns a server with the filter `src`, and with the other keys that the command `end` reads. `end` is of [`ENDS`].
 fn before_the_end(reserve: &str, end: &str) -> Server {
     let mut server = server();
     server.must(reserve);

@@ -187,7 +187,7 @@ impl PageModel {
             + hitting(self.per_line + 1, self.lines_with_one_more)
     }
 
-    /// Returns the logarithm of the share of items of a page that miss `clear` given positions of a line.
+    /// Returns the logarithm of a share: of the items of a page, those that have no probe in `clear` positions of one line.
     fn ln_missing(self, clear: usize) -> f64 {
         let hit = self.lines_hitting(1.0 - clear as f64 / LINE_BITS as f64);
         libm::log1p(-hit / PAGE_LINES as f64)

@@ -10,8 +10,8 @@ use crate::bloom::table::Table;
 /// and from rounded numbers.
 const TOLERANCE: f64 = 1.0 + 1.0 / 64.0;
 
-/// Returns the sum of the error rates of layers. Layer `open` counts with its rate when full, the others with their
-/// current rate. O(layers).
+/// Returns the sum of the error rates of layers. Layer `open` still takes items, so it counts with its rate when full; the
+/// others count with their current rate. O(layers).
 pub(super) fn spent(layers: &[Contents<'_>], open: Option<usize>) -> f64 {
     let rate = |(number, layer): (usize, &Contents<'_>)| {
         if Some(number) == open { layer.full_error_rate() } else { layer.error_rate() }

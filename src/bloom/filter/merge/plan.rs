@@ -329,7 +329,7 @@ impl<'f, 's: 'f> Planner<'f, 's> {
         Ok(self.plan)
     }
 
-    /// Returns the footprint with a last layer that can be replaced.
+    /// Returns the footprint of all parts, including the last layer, even if the plan may replace it.
     pub(super) fn footprint_with_last(&self) -> Footprint {
         match self.last() {
             Some(last) if self.is_last_replaceable() => self.footprint.with_layer(last.shape),
