@@ -459,6 +459,9 @@ impl Table {
 
     /// Frees the memory of expired entries in segments to which no items are added: joins two segments, or compacts the
     /// next segment of the sweep. If there is no memory for that, it is left to later sweeps. O(slots of a segment).
+    ///
+    /// A sweep never makes the table larger, so it asks for no limit. Only an add sweeps, never a union or a load: these
+    /// write segments of a size that was chosen before.
     #[cold]
     pub(super) fn sweep(&mut self, now: Generation) {
         if let Ok(Some(changes)) = self.plan_sweep(now)

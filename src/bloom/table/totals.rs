@@ -362,6 +362,10 @@ impl History {
 
 /// The state of a load: 0 if the table is not being loaded. From the header of a dump to its last part, the state has
 /// the low 31 bits of the number of slots that the dumped table used.
+///
+/// [`Table::begin_loading`](super::Table::begin_loading) sets it and [`Table::end_loading`](super::Table::end_loading)
+/// clears it; `format` calls both. The table keeps it because it does not shrink while it is being loaded, and because it
+/// must be saved: a snapshot may be made between two chunks. A union has the state of its first table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Loading(u32);
 
