@@ -129,45 +129,78 @@ impl Table {
         select: impl Select,
     ) -> Result<Added, AddError> {
         match self.kind() {
-            EntryKind::Plain => self.add_plain(addition, room, select),
-            EntryKind::Counted => self.edit(EntryKind::Counted, addition, room, select),
-            EntryKind::Timed => self.edit(EntryKind::Timed, addition, room, select),
+            EntryKind::Plain => self.add_kind(EntryKind::Plain, addition, room, select),
+            EntryKind::Counted => self.add_kind(EntryKind::Counted, addition, room, select),
+            EntryKind::Timed => self.add_kind(EntryKind::Timed, addition, room, select),
         }
     }
 
-    /// Does [`edit`](Self::edit) for plain entries, with a shorter path if there is room.
+    /// Does [`edit`](Self::edit), with shorter paths for what most adds do if there is room: insert an entry of an item
+    /// that no entry matches, or give a timed entry a new generation. `kind` is that of the table.
     #[inline(always)]
-    fn add_plain(
+    fn add_kind(
         &mut self,
+        kind: EntryKind,
         addition: Addition,
         room: &Room<'_>,
         select: impl Select,
     ) -> Result<Added, AddError> {
         let (address, segment) = self.locate(addition.hash);
         let run = segment.run(address.block, address.bucket, select);
-        let mut slots = 0usize;
+        let entry_mask = if kind == EntryKind::Timed { low_bits(kind.entry_bits(segment)) } else { u64::MAX };
+        let (mut slots, mut found) = (0u32, None);
         if !run.is_empty {
-            let mut is_present = false;
+            // A slot of a count may seem to match, which only leads to the longer path.
             segment.scan(run.start, |slot| {
-                is_present = matches(slot, address.key);
+                found = matches(slot & entry_mask, address.key).then_some(slot);
                 slots = slots.wrapping_add(1);
-                !is_present
+                found.is_none()
             });
-            if is_present {
-                return Ok(Added::Present);
+        }
+        if found.is_some() && kind == EntryKind::Plain {
+            return Ok(Added::Present);
+        }
+        if kind == EntryKind::Timed && Self::is_stale(segment, addition.now) {
+            return self.edit_apart(kind, addition, room);
+        }
+        let edit = match found {
+            Some(slot) if kind == EntryKind::Timed => {
+                let Some((newer, before)) = refreshed(slot, segment, &addition) else {
+                    return self.edit(kind, addition, room, select);
+                };
+                let at = segment.slot_behind(run.start, slots.wrapping_sub(1));
+                self.directory.edit(address.segment, |segment| segment.set_slot(at, newer));
+                Edit::Replace(before)
             }
+            Some(_) => return self.edit(kind, addition, room, select),
+            None if slots as usize + 1 >= RUN_MAX || self.needs_room(segment, 1) => {
+                return self.edit_apart(kind, addition, room);
+            }
+            None => {
+                if kind != EntryKind::Plain {
+                    self.check_items(&addition)?;
+                }
+                let code = if kind == EntryKind::Timed { addition.generation % CODES } else { 0 };
+                self.insert(&address, run, code);
+                Edit::Insert
+            }
+        };
+        self.count(&addition, &edit);
+        if kind == EntryKind::Timed && self.is_sweep_due() {
+            self.sweep(addition.now);
         }
-        if slots.wrapping_add(1) >= RUN_MAX || self.needs_room(segment, 1) {
-            return self.edit_plain(addition, room);
-        }
-        self.insert(&address, run, 0);
-        self.count(&addition, &Edit::Insert);
-        Ok(Added::New)
+        Ok(if found.is_some() { Added::Again } else { Added::New })
     }
 
+    /// Does [`edit`](Self::edit). Not inlined, because few adds need room.
     #[inline(never)]
-    fn edit_plain(&mut self, addition: Addition, room: &Room<'_>) -> Result<Added, AddError> {
-        self.edit(EntryKind::Plain, addition, room, PortableSelect)
+    fn edit_apart(
+        &mut self,
+        kind: EntryKind,
+        addition: Addition,
+        room: &Room<'_>,
+    ) -> Result<Added, AddError> {
+        self.edit(kind, addition, room, PortableSelect)
     }
 
     /// Adds an item. `kind` is that of the table.
@@ -403,6 +436,22 @@ fn timed_edit(
         None => Edit::Insert,
     };
     (edit, is_found)
+}
+
+/// Returns a slot of an item's own entry with the generation of an add, and the generation before; `None` if the entry
+/// is not the item's own, has expired, or keeps its generation.
+#[inline(always)]
+fn refreshed(slot: u64, segment: &Segment, addition: &Addition) -> Option<(u64, Generation)> {
+    let entry_bits = EntryKind::Timed.entry_bits(segment);
+    let entry = Entry::of_slot(EntryKind::Timed, entry_bits, segment.stamp, slot);
+    let is_own = remainder_bits(entry.value).wrapping_add(1) == entry_bits;
+    let is_older = entry.number < addition.generation && !addition.keeps_generation;
+    (is_own && is_older && is_live(entry.number, addition.now)).then(|| {
+        let mut newer = 0;
+        let refreshed = Entry { number: addition.generation, ..entry };
+        refreshed.write(EntryKind::Timed, entry_bits, |value| newer = value);
+        (newer, entry.number)
+    })
 }
 
 impl Segment {

@@ -248,6 +248,12 @@ impl Segment {
         SlotIndex { block: block.wrapping_add((distance / slots) as usize), index: distance % slots }
     }
 
+    /// Returns the slot that is `distance` slots after another one.
+    #[inline(always)]
+    pub(crate) fn slot_behind(&self, slot: SlotIndex, distance: u32) -> SlotIndex {
+        self.slot_after(slot.block, slot.index.wrapping_add(distance))
+    }
+
     /// Calls `visit` with the value of each slot of the run that begins at `start`, until it returns false.
     #[inline(always)]
     pub(crate) fn scan(&self, start: SlotIndex, mut visit: impl FnMut(u64) -> bool) {
