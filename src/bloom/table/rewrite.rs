@@ -367,7 +367,7 @@ impl Rewriter {
         for block in 0..lower_blocks {
             let address = target.address_of(block);
             let from = (address.value >> depth) as usize & segment.block_mask();
-            let before = self.sums.change;
+            let before = self.sums;
             if is_base {
                 if self.sift(segment, block, address.bits) {
                     continue;
@@ -377,7 +377,7 @@ impl Rewriter {
                 self.upper.end_block();
                 continue;
             }
-            self.sums.change = before;
+            self.sums = before;
             self.list.clear_block();
             self.upper.clear_block();
             self.write_block(address, block, &[source], None)?;
@@ -393,10 +393,11 @@ impl Rewriter {
     }
 
     /// Writes the entries of a block to the list, and those whose remainder has a set lowest bit to the upper list if the
-    /// new blocks have one address bit more, `bits`. Returns false if an entry is or becomes void, or is too long.
+    /// new blocks have one address bit more, `bits`. A plain void entry goes to both: it is the only one of its bucket.
+    /// Returns false if an entry becomes void, another one is void, or one is too long.
     #[inline(always)]
     fn divide(&mut self, segment: &Segment, block: usize, bits: u32, further: u32) -> bool {
-        let Self { kind, now, list, upper, sums: RewriteSums { change, .. }, .. } = self;
+        let Self { kind, now, list, upper, sums: RewriteSums { change, written, .. }, .. } = self;
         let (entry_bits, entry_bits_max) = (kind.entry_bits(segment), self.schedule.remainder_bits(bits));
         let live_codes = if *kind == EntryKind::Timed { live_codes(segment.stamp, *now) } else { u64::MAX };
         let (mut is_settled, mut counts, mut is_upper, mut longest) =
@@ -409,6 +410,16 @@ impl Rewriter {
                 if live_codes >> code & 1 == 0 {
                     is_settled &= entry > 1;
                     return change.remove_weight(bits.wrapping_sub(further), entry);
+                }
+                if entry <= 1 && *kind == EntryKind::Plain {
+                    let void = Entry { value: entry, copies: 0, number: 1 };
+                    change.leftovers.uncount(*kind, void);
+                    written.count(*kind, void);
+                    if further > 0 {
+                        written.count(*kind, void);
+                        upper.push(bucket, entry);
+                    }
+                    return list.push(bucket, entry);
                 }
                 let value = entry >> further;
                 is_settled &= value > 1;
