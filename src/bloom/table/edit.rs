@@ -8,6 +8,9 @@
 //! * Timed: an entry of the item gets the new generation. Only an entry with the longest remainder of its segment is
 //!   the item's own. A shorter one matches more items, and would never expire if each of them refreshed it.
 //!
+//! What most adds do has a shorter path, with the same result: to insert an entry of an item that no entry matches, and to
+//! give a timed entry a new generation.
+//!
 //! A removal takes from the longest entry that matches. The shorter ones match all items that this one matches, so each
 //! item still has an entry (Dayan, Bercea, Reviriego, Pagh, "InfiniFilter", SIGMOD 2023).
 
