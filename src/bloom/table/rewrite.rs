@@ -372,7 +372,13 @@ impl Rewriter {
                 if self.sift(segment, block, address.bits) {
                     continue;
                 }
-            } else if self.divide(segment, from, address.bits, further) {
+            } else if self.divide(segment, from, address.bits, further)
+                || self.kind == EntryKind::Counted && {
+                    self.list.clear_block();
+                    self.upper.clear_block();
+                    self.divide_counted(segment, from, address.bits, further)?
+                }
+            {
                 self.list.end_block();
                 self.upper.end_block();
                 continue;
@@ -430,6 +436,45 @@ impl Rewriter {
             if is_upper { upper.push(bucket, slot) } else { list.push(bucket, slot) }
         });
         is_settled && remainder_bits(longest) <= entry_bits_max
+    }
+
+    /// Does [`divide`](Self::divide) for counted entries, of which some are or become void. A void entry goes to both
+    /// lists, with one copy more. No two entries become equal: those that become void have no copies. Returns false if an
+    /// entry is too long.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`].
+    fn divide_counted(
+        &mut self,
+        segment: &Segment,
+        block: usize,
+        bits: u32,
+        further: u32,
+    ) -> Result<bool, OutOfMemory> {
+        let Self { kind, list, upper, sums: RewriteSums { change, written, .. }, .. } = self;
+        let (entry_bits, mut longest) = (self.schedule.remainder_bits(bits).wrapping_add(1), 0);
+        // A copy has more slots than a void entry whose number was 0.
+        let slots = usize::from(segment.length(block)).saturating_mul(kind.slots_max());
+        list.try_reserve(slots)?;
+        upper.try_reserve(slots)?;
+        visit_entries(*kind, segment, block, |bucket, entry| {
+            let mut put = |list: &mut SlotList, entry: Entry| {
+                written.count(*kind, entry);
+                entry.write(*kind, entry_bits, |slot| list.push(bucket, slot));
+            };
+            if entry.value > 1 {
+                let divided = Entry { value: entry.value >> further, ..entry };
+                longest |= divided.value;
+                return put(if further > 0 && entry.value & 1 == 1 { upper } else { list }, divided);
+            }
+            change.leftovers.uncount(*kind, entry);
+            let copy = Entry { copies: entry.copies.wrapping_add(further), ..entry };
+            put(list, copy);
+            if further > 0 {
+                put(upper, copy);
+            }
+        });
+        Ok(remainder_bits(longest).wrapping_add(1) <= entry_bits)
     }
 
     /// Copies a block of timed entries without those that have expired. Several slots are compared at once. Returns false
