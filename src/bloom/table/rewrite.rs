@@ -485,7 +485,7 @@ impl Rewriter {
         // The lowest bit of each slot in a word.
         let ones = (0..64 / width).fold(0, |ones, slot| ones | 1u64.wrapping_shl(slot.wrapping_mul(width)));
         // At the stamp, every code stands for a live generation. Later, the oldest codes have expired, one per generation.
-        let live = CODES.saturating_sub(self.now.wrapping_sub(stamp));
+        let live = CODES.saturating_sub(self.now.saturating_sub(stamp));
         let oldest = stamp.wrapping_add(2) % CODES;
         let (ages, live) = (ones.wrapping_mul(CODES.wrapping_sub(oldest)), ones.wrapping_mul(live));
         let (all, entries) = (ones.wrapping_mul(CODES - 1), ones.wrapping_mul(low_bits(entry_bits)));
