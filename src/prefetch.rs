@@ -1,6 +1,6 @@
 //! The processor's instructions for prefetching and for selecting bits. This is the only unsafe code outside `redis`.
 
-use crate::bloom::prefetch::{Prefetch, Task};
+use crate::bloom::prefetch::{Prefetch, SelectTask};
 use crate::bloom::words::PortableSelect;
 
 /// Prefetches memory on x86-64 and AArch64, and selects bits by an instruction on x86-64. Elsewhere it does not
@@ -15,7 +15,7 @@ impl Prefetch for Processor {
     }
 
     #[inline(always)]
-    fn run<T: Task>(self, task: T) -> T::Output {
+    fn with_fast_select<T: SelectTask>(self, task: T) -> T::Output {
         #[cfg(target_arch = "x86_64")]
         if bits::are_available() {
             return bits::run(task);
@@ -27,7 +27,7 @@ impl Prefetch for Processor {
 /// Selects bits by the instructions of x86-64 that count and deposit bits.
 #[cfg(target_arch = "x86_64")]
 mod bits {
-    use crate::bloom::prefetch::Task;
+    use crate::bloom::prefetch::SelectTask;
     use crate::bloom::words::Select;
     use std::arch::x86_64::{__cpuid, _pdep_u64, CpuidResult};
     use std::sync::atomic::{AtomicU8, Ordering};
@@ -88,13 +88,13 @@ mod bits {
     }
 
     #[inline(always)]
-    pub(super) fn run<T: Task>(task: T) -> T::Output {
+    pub(super) fn run<T: SelectTask>(task: T) -> T::Output {
         // SAFETY: the caller has checked with `are_available` that the processor has these instructions.
         unsafe { run_with_instructions(task) }
     }
 
     #[target_feature(enable = "popcnt,bmi1,bmi2")]
-    fn run_with_instructions<T: Task>(task: T) -> T::Output {
+    fn run_with_instructions<T: SelectTask>(task: T) -> T::Output {
         task.run(DepositSelect(()))
     }
 }

@@ -114,8 +114,8 @@ impl TableForm {
     pub(crate) fn of_table(table: &Table) -> Self {
         let counts = table.counts();
         let (is_level, base, size_log) = match counts.schedule {
-            Schedule::Growing { base, longer_from } => (false, base, longer_from),
-            Schedule::Level { base, size_log } => (true, base, size_log),
+            Schedule::FromOneBlock { base, longer_from } => (false, base, longer_from),
+            Schedule::FromCapacity { base, size_log } => (true, base, size_log),
         };
         Self {
             policy: match table.kind() {

@@ -9,7 +9,7 @@ use everbloom::bloom::hash::murmur3::hash128;
 use everbloom::bloom::prefetch::NoPrefetch;
 use everbloom::bloom::table::{Addition, DumpedSegment, EntryKind, LoadError, Table, UnionError};
 use everbloom::bloom::work;
-use everbloom::bloom::{AddError, Added, ItemHash, Room, TableSpec};
+use everbloom::bloom::{AddError, Added, GrowthBudget, ItemHash, TableSpec};
 
 use super::forge::{self, FILLINGS, TableForm};
 use super::input::Input;
@@ -128,7 +128,7 @@ impl World {
         let addition = self.addition(hash, flags);
         let before = self.table.counts();
         _ = work::take();
-        let result = self.table.add(addition, &Room::new(&limit), NoPrefetch);
+        let result = self.table.add(addition, &GrowthBudget::new(&limit), NoPrefetch);
         let done = work::take();
         assert!(done.slots < ADD_SLOTS_MAX, "{done:?}");
         let known = self.known.entry((hash.h1, hash.h2)).or_default();
@@ -187,7 +187,7 @@ impl World {
             let hash = hash(input);
             other.add(hash, u64::MAX, 0);
         }
-        let (any, now) = (Room::new(&u64::MAX), self.newest().max(other.newest()));
+        let (any, now) = (GrowthBudget::new(&u64::MAX), self.newest().max(other.newest()));
         let tables = [&other.table];
         let bytes = self.table.size_bytes() + other.table.size_bytes();
         _ = work::take();
@@ -226,7 +226,7 @@ impl World {
         let before = (self.table.counts(), self.table.used_slots(), self.table.size_bytes());
         let limit = self.table.size_bytes() + (1 << 22);
         _ = work::take();
-        let loaded = self.table.add_segments(vec![segment], u64::MAX, &Room::new(&limit));
+        let loaded = self.table.add_segments(vec![segment], u64::MAX, &GrowthBudget::new(&limit));
         assert_work(work::take(), bytes.len() as u64 + before.2 + self.table.size_bytes(), "part");
         match loaded {
             Ok(()) => {
@@ -241,7 +241,7 @@ impl World {
 
     /// Saves and loads the segments, and copies the table.
     fn reload(&self) {
-        let any = Room::new(&u64::MAX);
+        let any = GrowthBudget::new(&u64::MAX);
         let (counts, used) = (self.table.counts(), self.table.used_slots());
         let mut loaded = Table::try_of_counts(self.kind(), counts, used, &any).unwrap();
         for (number, words, stamp) in self.table.segments() {
@@ -260,7 +260,7 @@ impl World {
     /// Dumps the table part by part into a copy while the table changes. Items that were in it all the time must be in
     /// the copy.
     fn dump(&mut self, input: &mut Input<'_>) {
-        let any = Room::new(&u64::MAX);
+        let any = GrowthBudget::new(&u64::MAX);
         let (counts, used) = (self.table.counts(), self.table.used_slots());
         let mut copy = Table::try_of_counts(self.kind(), counts, used, &any).unwrap();
         copy.begin_loading(self.table.used_slots());

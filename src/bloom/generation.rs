@@ -15,7 +15,7 @@ pub type Generation = u64;
 
 /// The time of a command, in generations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Moment {
+pub struct AddTime {
     /// The generation in which items are added.
     pub added: Generation,
     /// The generation at which items are looked up.
@@ -24,9 +24,9 @@ pub struct Moment {
 
 /// The length of a window in milliseconds, at least 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span(u64);
+pub struct WindowLength(u64);
 
-impl Span {
+impl WindowLength {
     /// Returns a window of `window_ms` milliseconds; 0 becomes 1.
     #[must_use]
     pub const fn new(window_ms: u64) -> Self {
@@ -74,7 +74,7 @@ mod tests {
     #[test]
     fn an_item_is_live_for_the_window_and_at_most_a_fourteenth_longer() {
         for window_ms in [100, 101, 999, 1000, 86_400_000, 3653 * 86_400_000] {
-            let span = Span::new(window_ms);
+            let span = WindowLength::new(window_ms);
             for moment in (0..500).map(|step| 1_700_000_000_123 + step * (window_ms / 37 + 1)) {
                 let added = span.generation_at(moment);
                 let at = |later: u64| is_live(added, span.generation_at(moment + later));
@@ -84,7 +84,7 @@ mod tests {
                 assert!(span.start_of(added) <= moment);
             }
         }
-        assert!(Span::new(100).generation_at(u64::MAX) > 1 && Span::new(0).ms() == 1);
-        assert_eq!(Span::new(u64::MAX).start_of(u64::MAX), u64::MAX);
+        assert!(WindowLength::new(100).generation_at(u64::MAX) > 1 && WindowLength::new(0).ms() == 1);
+        assert_eq!(WindowLength::new(u64::MAX).start_of(u64::MAX), u64::MAX);
     }
 }

@@ -8,7 +8,7 @@ use std::ops::Range;
 use super::words::{PortableSelect, Select};
 
 /// Work whose code is compiled once for each implementation of [`Select`].
-pub trait Task {
+pub trait SelectTask {
     /// The result.
     type Output;
 
@@ -20,7 +20,7 @@ pub trait Task {
 pub trait Prefetch: Copy {
     /// Runs a task with the fastest [`Select`] of the processor.
     #[inline(always)]
-    fn run<T: Task>(self, task: T) -> T::Output {
+    fn with_fast_select<T: SelectTask>(self, task: T) -> T::Output {
         task.run(PortableSelect)
     }
 

@@ -8,7 +8,7 @@ use crate::bloom::filter::policy::redisbloom;
 use crate::bloom::filter::policy::valkeybloom::TIGHTENING_RATIO_DEFAULT;
 use crate::bloom::filter::policy::{RedisBloom, ValkeyBloom};
 use crate::bloom::filter::size::validate_scale_to;
-use crate::bloom::generation::Span;
+use crate::bloom::generation::WindowLength;
 use crate::bloom::hash::siphash::{HashKey, Seed};
 use crate::bloom::limits::{CAPACITY_DEFAULT_ITEMS, CAPACITY_MAX_ITEMS};
 use crate::bloom::{Filter, FilterSpec, Format, Growth, Hash, Kind, Policy, Promise, ScaleError, Window};
@@ -256,7 +256,11 @@ pub(super) fn spec(options: &CreationOptions, host: &dyn Host) -> Result<FilterS
 
 fn own_policy(options: &CreationOptions, settings: &Settings, promise: Promise) -> Policy {
     if let Some(window_ms) = options.window_ms {
-        return Policy::Window(Box::new(Window::new(promise, Span::new(window_ms), options.no_refresh)));
+        return Policy::Window(Box::new(Window::new(
+            promise,
+            WindowLength::new(window_ms),
+            options.no_refresh,
+        )));
     }
     let promise = if options.is_unreserved(settings) {
         // UNRESERVED without CAPACITY means the default, because a replica may have another `bf.initial-size`.

@@ -96,8 +96,8 @@ fn table_line(filter: &Filter, table: &Table) -> String {
         stats.segments,
         table.used_slots(),
         stats.items,
-        stats.leftovers.void_entries,
-        stats.leftovers.saturated_buckets,
+        stats.match_all.void_entries,
+        stats.match_all.saturated_buckets,
         six_digits(stats.error_rate),
     )
 }

@@ -9,7 +9,7 @@ use super::contents::{CHUNK_BYTES, layer_chunks, read_words};
 use super::record::{self, Record};
 use super::stream::{DecodeError, Sink, Source};
 use crate::bloom::table::{EntryKind, Table};
-use crate::bloom::{ByteLimit, Filter, Layer, Memory, Room};
+use crate::bloom::{ByteLimit, Filter, GrowthBudget, Layer, Memory};
 
 /// Writes a filter. O(bytes that may be set).
 pub(super) fn save(filter: &Filter, sink: &mut impl Sink, memory: impl Memory) {
@@ -43,7 +43,7 @@ pub(super) fn load(source: &mut impl Source, limit: &dyn ByteLimit) -> Result<Fi
             return Err(DecodeError::Invalid("set bits"));
         }
     }
-    let room = Room::new(limit);
+    let room = GrowthBudget::new(limit);
     room.set_other_bytes(filter.bytes_besides_table());
     let Some(table) = filter.table_mut() else { return Ok(filter) };
     fill_table(table, source, &room)?;
@@ -71,7 +71,11 @@ fn fill(layer: &mut Layer, source: &mut impl Source) -> Result<(), DecodeError> 
 }
 
 /// Reads the segments of a table, which must be empty. `room` already counts the bytes of the filter without the table.
-fn fill_table(table: &mut Table, source: &mut impl Source, room: &Room<'_>) -> Result<(), DecodeError> {
+fn fill_table(
+    table: &mut Table,
+    source: &mut impl Source,
+    room: &GrowthBudget<'_>,
+) -> Result<(), DecodeError> {
     let mut next = 0u64;
     for _ in 0..source.unsigned()? {
         let number = source.unsigned()?;

@@ -1,6 +1,6 @@
 //! The time of items that are added to a sliding-window filter.
 
-use crate::bloom::generation::{Span, is_live};
+use crate::bloom::generation::{WindowLength, is_live};
 use crate::bloom::limits::WINDOW_MIN_MS;
 
 /// What a sliding-window filter does with an item that has a time (`AT` of BF.INSERT).
@@ -32,7 +32,7 @@ impl ItemTime {
     /// ```
     #[must_use]
     pub fn of(window_ms: u64, item_ms: u64, now_ms: u64) -> Self {
-        let span = Span::new(window_ms.max(WINDOW_MIN_MS));
+        let span = WindowLength::new(window_ms.max(WINDOW_MIN_MS));
         let generation = span.generation_at(item_ms);
         if item_ms > now_ms.saturating_add(span.generation_ms()) {
             Self::Ahead

@@ -9,7 +9,7 @@ use crate::support::make::{
 use crate::support::saved::{assert_same, assert_valid};
 use crate::support::{Random, slices};
 use everbloom::bloom::filter::policy::redisbloom::RedisBloomOptions;
-use everbloom::bloom::generation::Span;
+use everbloom::bloom::generation::WindowLength;
 use everbloom::bloom::prefetch::NoPrefetch;
 use everbloom::bloom::{AddError, Added, Filter, Kind, UnknownMemory, Window};
 
@@ -191,7 +191,7 @@ fn random_batches_equal_single_commands() {
 }
 
 fn no_refresh() -> Filter {
-    windowed(Window::new(promise(0.001, 100, 2), Span::new(14_000), true))
+    windowed(Window::new(promise(0.001, 100, 2), WindowLength::new(14_000), true))
 }
 
 /// Returns a merged filter. Its layers have the same hash if `is_alike`, and different hashes otherwise.

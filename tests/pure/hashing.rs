@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use everbloom::bloom::bits::sizing::LayerShape;
-use everbloom::bloom::generation::Span;
+use everbloom::bloom::generation::WindowLength;
 use everbloom::bloom::hash::murmur3::hash128;
 use everbloom::bloom::hash::siphash::HashKey;
 use everbloom::bloom::{Filter, FilterSpec, Hash, ItemHash, Policy, Window};
@@ -94,7 +94,7 @@ fn crafted_items_do_not_collide_in_a_keyed_filter() {
 
 #[test]
 fn a_keyed_filter_differs_from_a_plain_one_only_by_its_hash() {
-    let window = Window::new(promise(0.01, 20, 2), Span::new(60_000), false);
+    let window = Window::new(promise(0.01, 20, 2), WindowLength::new(60_000), false);
     for policy in [
         Policy::Everbloom(promise(0.01, 100, 2)),
         Policy::Everbloom(promise(0.001, 10, 2)),

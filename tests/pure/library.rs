@@ -1,7 +1,7 @@
 //! The public library: sizes in advance, times of items, digests.
 
 use everbloom::bloom::filter::policy::window::MomentError;
-use everbloom::bloom::generation::Span;
+use everbloom::bloom::generation::WindowLength;
 use everbloom::bloom::{Promise, UnknownMemory};
 use everbloom::{
     BloomFilter, CreateError, Format, Growth, ItemTime, LayerSize, Loader, Options, ReserveError,
@@ -178,7 +178,7 @@ fn item_times_are_accepted_as_by_the_filter() {
             let expected = match filter.set_event(item_ms) {
                 Err(MomentError::Past) => ItemTime::Expired,
                 Err(MomentError::Ahead) => ItemTime::Ahead,
-                Ok(_) => ItemTime::Live { generation: Span::new(window_ms).generation_at(item_ms) },
+                Ok(_) => ItemTime::Live { generation: WindowLength::new(window_ms).generation_at(item_ms) },
             };
             assert_eq!(ItemTime::of(window_ms, item_ms, now_ms), expected, "{window_ms} {item_ms}");
         }

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use everbloom::bloom::bits::layout::SchemeLayout;
 use everbloom::bloom::filter::policy::redisbloom::RedisBloomOptions;
 use everbloom::bloom::filter::policy::{BitOrder, Imported, RedisBloom, StringForm, ValkeyBloom};
-use everbloom::bloom::generation::Span;
+use everbloom::bloom::generation::WindowLength;
 use everbloom::bloom::hash::scheme::SchemeParameters;
 use everbloom::bloom::hash::siphash::{HashKey, Seed};
 use everbloom::bloom::prefetch::NoPrefetch;
@@ -85,7 +85,7 @@ pub fn own(promise: Promise, hash: Hash) -> Filter {
 
 /// Returns an empty filter with a window of this length.
 pub fn window(promise: Promise, window_ms: u64) -> Filter {
-    windowed(Window::new(promise, Span::new(window_ms), false))
+    windowed(Window::new(promise, WindowLength::new(window_ms), false))
 }
 
 /// Returns an empty filter with this window.
@@ -95,7 +95,7 @@ pub fn windowed(window: Window) -> Filter {
 
 /// Returns an empty filter with a window of this length and a keyed hash.
 pub fn keyed_window(promise: Promise, window_ms: u64) -> Filter {
-    keyed_windowed(Window::new(promise, Span::new(window_ms), false))
+    keyed_windowed(Window::new(promise, WindowLength::new(window_ms), false))
 }
 
 /// Returns an empty filter with this window and a keyed hash.

@@ -20,7 +20,7 @@ pub(in crate::bloom) struct AddOutcome {
     /// Items that were not there before.
     pub(in crate::bloom) new: ItemSet,
     /// The index of the first item that the layer refused because it is full. The items after it were not tested.
-    pub(in crate::bloom) stopped_at: Option<u32>,
+    pub(in crate::bloom) first_refused: Option<u32>,
     /// Bits that were clear before.
     pub(in crate::bloom) new_bits: u64,
 }
@@ -141,7 +141,7 @@ pub(super) trait Engine<D: Copy>: Probing<D> {
                 if self.has_part(words, item, 0, self.line_count()) {
                     continue;
                 }
-                outcome.stopped_at = Some(index);
+                outcome.first_refused = Some(index);
                 break;
             }
             let new_bits = self.insert(words, item, NoPrefetch);

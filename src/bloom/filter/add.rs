@@ -8,13 +8,13 @@ use super::parts::Parts;
 use super::policy::Growth;
 use crate::bloom::bits::Layer;
 use crate::bloom::bits::engine::AddRequest;
-use crate::bloom::generation::{Moment, is_live};
+use crate::bloom::generation::{AddTime, is_live};
 use crate::bloom::group::{self, GROUP_ITEMS, ItemSet, first_of, from};
+use crate::bloom::growth_budget::GrowthBudget;
 use crate::bloom::hash::{Digest, Hash, ItemHash, murmur3};
 use crate::bloom::memory::OutOfMemory;
 use crate::bloom::outcome::{AddError, AddOutcomes, Added, ByteLimit};
 use crate::bloom::prefetch::{NoPrefetch, Prefetch};
-use crate::bloom::room::Room;
 use crate::bloom::table::{Addition, EntryKind, GroupOutcomes};
 
 impl Filter {
@@ -47,7 +47,7 @@ impl Filter {
             self.note_change();
             return Ok(Added::New);
         }
-        let room = Room::new(limit);
+        let room = GrowthBudget::new(limit);
         if matches!(self.parts, Parts::Table(_))
             && let Some(addition) = self.addition(&room)
             && let Parts::Table(table) = &mut self.parts
@@ -67,7 +67,7 @@ impl Filter {
     fn add_to_parts(
         &mut self,
         item: &[u8],
-        room: &Room<'_>,
+        room: &GrowthBudget<'_>,
         prefetch: impl Prefetch,
     ) -> Result<Added, AddError> {
         if !self.policy.has_several_hashes()
@@ -84,7 +84,7 @@ impl Filter {
     fn add_one(
         &mut self,
         item: &mut impl HashedItems,
-        room: &Room<'_>,
+        room: &GrowthBudget<'_>,
         prefetch: impl Prefetch,
     ) -> Result<Added, AddError> {
         let mut added = Ok(Added::Present);
@@ -105,7 +105,7 @@ impl Filter {
         prefetch: impl Prefetch,
         reply: &mut dyn FnMut(AddOutcomes) -> bool,
     ) {
-        let (mut digests, room) = (GroupHashes::default(), Room::new(limit));
+        let (mut digests, room) = (GroupHashes::default(), GrowthBudget::new(limit));
         let has_one_hash = !self.policy.has_several_hashes();
         loop {
             let mut group = HashedGroup::new(items.next_few(), &mut digests, has_one_hash, PARTS_IN_CHAIN);
@@ -139,7 +139,7 @@ impl Filter {
     fn add_hashed(
         &mut self,
         items: &mut impl HashedItems,
-        room: &Room<'_>,
+        room: &GrowthBudget<'_>,
         prefetch: impl Prefetch,
         reply: &mut (impl FnMut(AddOutcomes) -> bool + ?Sized),
     ) -> bool {
@@ -242,7 +242,7 @@ impl Filter {
         if added.new != 0 {
             self.note_change();
         }
-        let end = added.stopped_at.map_or(GROUP_ITEMS, |index| index as usize);
+        let end = added.first_refused.map_or(GROUP_ITEMS, |index| index as usize);
         AddOutcomes { end, new: added.new, ..AddOutcomes::default() }
     }
 
@@ -253,7 +253,7 @@ impl Filter {
         &mut self,
         items: &mut impl HashedItems,
         wanted: ItemSet,
-        room: &Room<'_>,
+        room: &GrowthBudget<'_>,
         prefetch: impl Prefetch,
     ) -> AddOutcomes {
         let end = GROUP_ITEMS;
@@ -282,13 +282,13 @@ impl Filter {
     /// Returns the parameters of an add to the table, which are the same for all items of a command but for the hash;
     /// `None` if the items would have expired already.
     #[inline(always)]
-    fn addition(&self, room: &Room<'_>) -> Option<Addition> {
+    fn addition(&self, room: &GrowthBudget<'_>) -> Option<Addition> {
         room.set_other_bytes(self.bytes_besides_table());
         let most_items = match self.policy.promise() {
             Some(promise) if promise.growth.is_fixed_size() => promise.capacity_items,
             _ => u64::MAX,
         };
-        let Moment { added, now } = self.policy.moment();
+        let AddTime { added, now } = self.policy.moment();
         let keeps_generation = self.window().is_some_and(|window| window.no_refresh);
         let addition =
             Addition { hash: ItemHash::default(), generation: added, now, keeps_generation, most_items };
@@ -301,7 +301,7 @@ impl Filter {
     /// [`AddError`] if the filter cannot grow. It is then the same one for the rest of the command.
     #[cold]
     #[inline(never)]
-    fn grow(&mut self, room: &Room<'_>) -> Result<(), AddError> {
+    fn grow(&mut self, room: &GrowthBudget<'_>) -> Result<(), AddError> {
         if self.growth().is_fixed_size() {
             return Err(AddError::Full);
         }

@@ -3,8 +3,8 @@
 
 use super::Filter;
 use super::dump_state::Dumps;
+use crate::bloom::growth_budget::GrowthBudget;
 use crate::bloom::outcome::ByteLimit;
-use crate::bloom::room::Room;
 use crate::bloom::table::{DumpedSegment, LoadError, POSITIONS, Table};
 
 pub use super::dump_state::{Dump, DumpId};
@@ -115,7 +115,7 @@ impl Filter {
         now_ms: u64,
         limit: &dyn ByteLimit,
     ) -> Result<(), LoadError> {
-        let room = Room::new(limit);
+        let room = GrowthBudget::new(limit);
         room.set_other_bytes(self.bytes_besides_table());
         let latest = self.latest_generation(now_ms);
         let table = self.table_mut().ok_or(LoadError::Invalid("table"))?;

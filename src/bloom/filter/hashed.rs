@@ -6,12 +6,12 @@ use crate::bloom::bits::Layer;
 use crate::bloom::bits::engine::{AddOutcome, AddRequest};
 use crate::bloom::generation::Generation;
 use crate::bloom::group::{self, GROUP_ITEMS, ItemSet, in_steps};
+use crate::bloom::growth_budget::GrowthBudget;
 use crate::bloom::hash::scheme_hash::SchemeHash;
 use crate::bloom::hash::{Digest, Digests, Hash, ItemHash};
 use crate::bloom::limits::{CACHED_MAX_WORDS, NEAR_MAX_WORDS};
 use crate::bloom::outcome::Added;
 use crate::bloom::prefetch::{NoPrefetch, Part, Prefetch};
-use crate::bloom::room::Room;
 use crate::bloom::table::{Addition, GroupOutcomes, Table};
 
 /// Largest group for which the memory of all layers is prefetched at once, because one layer alone would not keep
@@ -60,7 +60,7 @@ pub(super) trait HashedItems {
         table: (&mut Table, &Hash),
         wanted: ItemSet,
         addition: Addition,
-        room: &Room<'_>,
+        room: &GrowthBudget<'_>,
         prefetch: impl Prefetch,
     ) -> GroupOutcomes;
 }
@@ -113,7 +113,7 @@ impl HashedItems for ItemHash {
             };
         }
         let is_present = layer.contains(Digest::Pair(*self), prefetch);
-        AddOutcome { stopped_at: (!is_present).then_some(0), ..AddOutcome::default() }
+        AddOutcome { first_refused: (!is_present).then_some(0), ..AddOutcome::default() }
     }
 
     #[inline(always)]
@@ -122,7 +122,7 @@ impl HashedItems for ItemHash {
         (table, _): (&mut Table, &Hash),
         _: ItemSet,
         addition: Addition,
-        room: &Room<'_>,
+        room: &GrowthBudget<'_>,
         prefetch: impl Prefetch,
     ) -> GroupOutcomes {
         let added = table.add(Addition { hash: *self, ..addition }, room, prefetch);
@@ -317,9 +317,9 @@ impl HashedItems for HashedGroup<'_, '_> {
             |(group, layer), wanted| {
                 let added = group.insert_each(layer, AddRequest { wanted, room_items });
                 outcome.new |= added.new;
-                outcome.stopped_at = added.stopped_at;
+                outcome.first_refused = added.first_refused;
                 room_items = room_items.saturating_sub(added.new.count_ones().into());
-                added.stopped_at.is_none()
+                added.first_refused.is_none()
             },
         );
         outcome
@@ -331,7 +331,7 @@ impl HashedItems for HashedGroup<'_, '_> {
         (table, hash): (&mut Table, &Hash),
         wanted: ItemSet,
         addition: Addition,
-        room: &Room<'_>,
+        room: &GrowthBudget<'_>,
         prefetch: impl Prefetch,
     ) -> GroupOutcomes {
         table.add_each(self.pairs(hash), wanted, addition, room, prefetch)

@@ -2,7 +2,7 @@
 
 use super::segment::Segment;
 use super::size::{BLOCKS_LOG_MAX, TableSize};
-use super::totals::Leftovers;
+use super::totals::MatchAllCounts;
 use crate::bloom::memory::{BlockMover, BlockVisitor, OutOfMemory};
 use crate::bloom::work::count_bytes;
 
@@ -44,7 +44,7 @@ pub(super) struct Pieces {
     segment_bytes: u64,
     /// Bytes of this struct and the pieces.
     own_bytes: u64,
-    leftovers: Leftovers,
+    match_all: MatchAllCounts,
 }
 
 impl Default for Directory {
@@ -163,14 +163,14 @@ impl Directory {
     }
 
     /// Returns the numbers of void entries and saturated buckets, which are stored only for several segments.
-    pub(super) fn leftovers(&self) -> Option<Leftovers> {
-        if let Self::Many(many) = self { Some(many.leftovers) } else { None }
+    pub(super) fn match_all(&self) -> Option<MatchAllCounts> {
+        if let Self::Many(many) = self { Some(many.match_all) } else { None }
     }
 
     /// Adds a change to the numbers of void entries and saturated buckets.
-    pub(super) fn count_leftovers(&mut self, change: Leftovers) {
+    pub(super) fn count_leftovers(&mut self, change: MatchAllCounts) {
         if let Self::Many(many) = self {
-            many.leftovers.add(change);
+            many.match_all.add(change);
         }
     }
 
@@ -180,17 +180,20 @@ impl Directory {
         Self::bytes_of(segments).saturating_sub(before)
     }
 
-    /// Stores the only segment of a table in a list, so that the table can have more. `leftovers` are those of this
+    /// Stores the only segment of a table in a list, so that the table can have more. `match_all` are those of this
     /// segment.
     ///
     /// # Errors
     /// [`OutOfMemory`]. Nothing has changed.
-    pub(super) fn try_extend(&mut self, leftovers: impl FnOnce() -> Leftovers) -> Result<(), OutOfMemory> {
+    pub(super) fn try_extend(
+        &mut self,
+        match_all: impl FnOnce() -> MatchAllCounts,
+    ) -> Result<(), OutOfMemory> {
         let Self::One(first) = self else { return Ok(()) };
         let (pieces, few, blank) = (Vec::new(), Vec::new(), Segment::blank(BLOCKS_LOG_MAX));
         let (used, segment_bytes) = (first.used() as u64, first.shape().bytes());
-        let (own_bytes, leftovers) = (size_of::<Pieces>() as u64, leftovers());
-        let mut many = Pieces { pieces, few, segments: 1, blank, used, segment_bytes, own_bytes, leftovers };
+        let (own_bytes, match_all) = (size_of::<Pieces>() as u64, match_all());
+        let mut many = Pieces { pieces, few, segments: 1, blank, used, segment_bytes, own_bytes, match_all };
         if !first.words().is_empty() {
             many.try_reserve(0)?;
             many.place(0).into_iter().for_each(|place| *place = std::mem::take(first));

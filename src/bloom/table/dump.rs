@@ -13,9 +13,9 @@ use super::state::Table;
 use super::totals::{EntrySums, History, ItemCounts, Loading, TableCounts, Tally};
 use super::validate::LoadError;
 use crate::bloom::generation::Generation;
+use crate::bloom::growth_budget::GrowthBudget;
 use crate::bloom::hash::ItemHash;
 use crate::bloom::memory::OutOfMemory;
-use crate::bloom::room::Room;
 use crate::bloom::words::low_bits;
 
 /// The number of positions in a dump. The position of an item is the low 32 bits of its hash, in reverse order of bits.
@@ -81,7 +81,7 @@ impl CheckedSegment {
     }
 
     fn load(&self) -> u64 {
-        load_of(self.segment.used() as u64, self.sums.leftovers.void_slots)
+        load_of(self.segment.used() as u64, self.sums.match_all.void_slots)
     }
 
     const fn placed(&self) -> Placed<'_> {
@@ -119,7 +119,7 @@ impl Table {
         kind: EntryKind,
         counts: TableCounts,
         used_slots: u64,
-        room: &Room<'_>,
+        room: &GrowthBudget<'_>,
     ) -> Result<Self, LoadError> {
         counts.check(kind, used_slots)?;
         // The least bytes of the saved table.
@@ -171,7 +171,7 @@ impl Table {
         &mut self,
         dumped: Vec<DumpedSegment>,
         latest: Generation,
-        room: &Room<'_>,
+        room: &GrowthBudget<'_>,
     ) -> Result<(), LoadError> {
         let mut checked = Vec::new();
         checked.try_reserve_exact(dumped.len()).map_err(|_| OutOfMemory)?;
@@ -253,7 +253,7 @@ impl Table {
         &self,
         checked: &[CheckedSegment],
         now: Generation,
-        room: &Room<'_>,
+        room: &GrowthBudget<'_>,
     ) -> Result<Changes, LoadError> {
         let mut placed = Vec::new();
         placed.try_reserve_exact(checked.len()).map_err(|_| OutOfMemory)?;
@@ -342,7 +342,7 @@ impl ChunkUnion<'_> {
     }
 
     /// Plans the addition to the table, which gets this size. Returns `None` if a segment would be too full.
-    fn make(&self, size: TableSize, room: &Room<'_>) -> Result<Option<Changes>, LoadError> {
+    fn make(&self, size: TableSize, room: &GrowthBudget<'_>) -> Result<Option<Changes>, LoadError> {
         let Self { table, .. } = self;
         let kind = table.kind();
         let is_reshaped = |number| {

@@ -25,11 +25,11 @@ use super::state::{BucketAddress, Table};
 use super::totals::{EntrySums, ItemCounts, weight};
 use crate::bloom::generation::{CODES, Generation, is_live};
 use crate::bloom::group::{ItemSet, all, in_steps, members};
+use crate::bloom::growth_budget::GrowthBudget;
 use crate::bloom::hash::ItemHash;
 use crate::bloom::memory::OutOfMemory;
 use crate::bloom::outcome::{AddError, Added, ReserveError};
-use crate::bloom::prefetch::{Prefetch, Task};
-use crate::bloom::room::Room;
+use crate::bloom::prefetch::{Prefetch, SelectTask};
 use crate::bloom::words::{PortableSelect, Select, low_bits};
 
 /// An item to add, and the rules for adding it.
@@ -77,11 +77,11 @@ impl Table {
     pub fn add(
         &mut self,
         addition: Addition,
-        room: &Room<'_>,
+        room: &GrowthBudget<'_>,
         prefetch: impl Prefetch,
     ) -> Result<Added, AddError> {
         self.prefetch_change(addition.hash, prefetch);
-        prefetch.run(Add { table: self, addition, room })
+        prefetch.with_fast_select(Add { table: self, addition, room })
     }
 
     /// Adds the `wanted` items in order, until one is refused. The hash of `addition` is ignored. O(items).
@@ -90,12 +90,19 @@ impl Table {
         hashes: &[ItemHash],
         wanted: ItemSet,
         addition: Addition,
-        room: &Room<'_>,
+        room: &GrowthBudget<'_>,
         prefetch: impl Prefetch,
     ) -> GroupOutcomes {
         let mut outcomes = GroupOutcomes::default();
         self.change_in_steps(hashes, wanted, prefetch, |table, step| {
-            prefetch.run(AddEach { table, hashes, wanted: step, addition, room, outcomes: &mut outcomes })
+            prefetch.with_fast_select(AddEach {
+                table,
+                hashes,
+                wanted: step,
+                addition,
+                room,
+                outcomes: &mut outcomes,
+            })
         });
         outcomes
     }
@@ -128,7 +135,7 @@ impl Table {
     fn add_item(
         &mut self,
         addition: Addition,
-        room: &Room<'_>,
+        room: &GrowthBudget<'_>,
         select: impl Select,
     ) -> Result<Added, AddError> {
         match self.kind() {
@@ -145,7 +152,7 @@ impl Table {
         &mut self,
         kind: EntryKind,
         addition: Addition,
-        room: &Room<'_>,
+        room: &GrowthBudget<'_>,
         select: impl Select,
     ) -> Result<Added, AddError> {
         let (address, segment) = self.locate(addition.hash);
@@ -201,7 +208,7 @@ impl Table {
         &mut self,
         kind: EntryKind,
         addition: Addition,
-        room: &Room<'_>,
+        room: &GrowthBudget<'_>,
     ) -> Result<Added, AddError> {
         self.edit(kind, addition, room, PortableSelect)
     }
@@ -212,7 +219,7 @@ impl Table {
         &mut self,
         kind: EntryKind,
         addition: Addition,
-        room: &Room<'_>,
+        room: &GrowthBudget<'_>,
         select: impl Select,
     ) -> Result<Added, AddError> {
         let Addition { hash, generation: added, now, .. } = addition;
@@ -476,7 +483,7 @@ impl Table {
         mut reply: impl FnMut(Result<bool, OutOfMemory>) -> bool,
     ) {
         self.change_in_steps(hashes, all(hashes.len()), prefetch, |table, step| {
-            prefetch.run(RemoveEach { table, hashes, wanted: step, reply: &mut reply })
+            prefetch.with_fast_select(RemoveEach { table, hashes, wanted: step, reply: &mut reply })
         });
     }
 
@@ -543,10 +550,10 @@ impl Table {
 struct Add<'t, 'l> {
     table: &'t mut Table,
     addition: Addition,
-    room: &'t Room<'l>,
+    room: &'t GrowthBudget<'l>,
 }
 
-impl Task for Add<'_, '_> {
+impl SelectTask for Add<'_, '_> {
     type Output = Result<Added, AddError>;
 
     #[inline(always)]
@@ -560,11 +567,11 @@ struct AddEach<'t, 'l> {
     hashes: &'t [ItemHash],
     wanted: ItemSet,
     addition: Addition,
-    room: &'t Room<'l>,
+    room: &'t GrowthBudget<'l>,
     outcomes: &'t mut GroupOutcomes,
 }
 
-impl Task for AddEach<'_, '_> {
+impl SelectTask for AddEach<'_, '_> {
     type Output = bool;
 
     #[inline(always)]
@@ -593,7 +600,7 @@ struct RemoveEach<'t, F> {
     reply: &'t mut F,
 }
 
-impl<F: FnMut(Result<bool, OutOfMemory>) -> bool> Task for RemoveEach<'_, F> {
+impl<F: FnMut(Result<bool, OutOfMemory>) -> bool> SelectTask for RemoveEach<'_, F> {
     type Output = bool;
 
     #[inline(always)]

@@ -7,7 +7,7 @@ use crate::bloom::generation::{Generation, is_live};
 use crate::bloom::group::{ItemSet, in_steps, members};
 use crate::bloom::hash::ItemHash;
 use crate::bloom::limits::CACHED_MAX_WORDS;
-use crate::bloom::prefetch::{Prefetch, Task};
+use crate::bloom::prefetch::{Prefetch, SelectTask};
 use crate::bloom::words::{Select, low_bits};
 
 /// The number of items whose memory is prefetched while as many items before them are looked up.
@@ -18,7 +18,7 @@ impl Table {
     #[inline(always)]
     pub fn contains(&self, hash: ItemHash, now: Generation, prefetch: impl Prefetch) -> bool {
         self.prefetch(hash, prefetch);
-        prefetch.run(Contains { table: self, hash, now })
+        prefetch.with_fast_select(Contains { table: self, hash, now })
     }
 
     /// Returns which of the `wanted` items may be in the table. If entries are timed, they must be live at `now`.
@@ -30,7 +30,7 @@ impl Table {
         now: Generation,
         prefetch: impl Prefetch,
     ) -> ItemSet {
-        let look_up = |wanted| prefetch.run(ContainsEach { table: self, hashes, wanted, now });
+        let look_up = |wanted| prefetch.with_fast_select(ContainsEach { table: self, hashes, wanted, now });
         if self.is_cached() {
             return look_up(wanted);
         }
@@ -117,7 +117,7 @@ struct Contains<'t> {
     now: Generation,
 }
 
-impl Task for Contains<'_> {
+impl SelectTask for Contains<'_> {
     type Output = bool;
 
     #[inline(always)]
@@ -133,7 +133,7 @@ struct ContainsEach<'t> {
     now: Generation,
 }
 
-impl Task for ContainsEach<'_> {
+impl SelectTask for ContainsEach<'_> {
     type Output = ItemSet;
 
     #[inline(always)]

@@ -23,10 +23,10 @@ use super::source::{EntrySource, Placed, Target};
 use super::state::Table;
 use super::totals::{EntrySums, ItemCounts};
 use crate::bloom::generation::Generation;
+use crate::bloom::growth_budget::GrowthBudget;
 use crate::bloom::hash::ItemHash;
 use crate::bloom::memory::OutOfMemory;
 use crate::bloom::outcome::{Limit, LimitSource, ReserveError};
-use crate::bloom::room::Room;
 
 /// The number of adds between two sweeps. A sweep compacts the next segment in turn, or joins two segments. So the
 /// memory of expired entries becomes free also in segments to which no items are added.
@@ -100,7 +100,7 @@ impl Table {
     /// Returns the load if `used` slots are in use: see [`load_of`]. A table of one segment counts all of its slots.
     #[cold]
     pub(super) fn load(&self, used: u64) -> u64 {
-        load_of(used, self.directory.leftovers().map_or(0, |leftovers| leftovers.void_slots))
+        load_of(used, self.directory.match_all().map_or(0, |match_all| match_all.void_slots))
     }
 
     /// Returns whether room must be made before `slots` more slots of a segment can be used: the segment is full, or
@@ -120,7 +120,7 @@ impl Table {
 
     #[cold]
     fn is_small_for(&self, fills_bucket: bool) -> bool {
-        let saturated = self.leftovers().saturated_buckets;
+        let saturated = self.match_all().saturated_buckets;
         let full = match self.kind() {
             _ if !fills_bucket => return self.size().buckets() < SPREAD_SEGMENTS * SEGMENT_BUCKETS,
             // Full buckets are not counted. If each had twice its slots, all slots would be in this many.
@@ -136,7 +136,11 @@ impl Table {
     /// # Errors
     /// [`ReserveError`]. Nothing has changed.
     #[inline(never)]
-    pub(super) fn make_room(&mut self, demand: SlotDemand, room: &Room<'_>) -> Result<(), ReserveError> {
+    pub(super) fn make_room(
+        &mut self,
+        demand: SlotDemand,
+        room: &GrowthBudget<'_>,
+    ) -> Result<(), ReserveError> {
         let (_, segment) = self.locate(demand.hash);
         // After a refusal nothing grows in this command. But removing expired entries makes room without growth.
         if let Some(error) = room.refused()
@@ -161,7 +165,7 @@ impl Table {
     fn try_make_room(
         &mut self,
         demand: SlotDemand,
-        room: &Room<'_>,
+        room: &GrowthBudget<'_>,
         undo: &mut SmallVec<[Changes; 4]>,
     ) -> Result<(), ReserveError> {
         let mut make = |table: &mut Self, changes: Option<Changes>| {
@@ -197,8 +201,8 @@ impl Table {
     pub(super) fn apply(&mut self, mut changes: Changes) -> Result<Changes, OutOfMemory> {
         let before = self.directory.len();
         if changes.segments > 1 && before == 1 {
-            let leftovers = self.leftovers();
-            self.directory.try_extend(|| leftovers)?;
+            let match_all = self.match_all();
+            self.directory.try_extend(|| match_all)?;
         }
         let with_memory = changes.replaced.iter().filter(|(_, segment)| !segment.words().is_empty());
         self.directory.try_reserve_all(with_memory.map(|(number, _)| *number))?;
@@ -220,7 +224,7 @@ impl Table {
     }
 
     /// Checks the limit of bytes for changes of which some segments are known.
-    pub(super) fn check(&self, changes: &Changes, room: &Room<'_>) -> Result<(), ReserveError> {
+    pub(super) fn check(&self, changes: &Changes, room: &GrowthBudget<'_>) -> Result<(), ReserveError> {
         let shapes = changes.replaced.iter().map(|(number, segment)| (*number, segment.shape()));
         self.check_shapes(changes.segments, shapes, room)
     }
@@ -230,7 +234,7 @@ impl Table {
         &self,
         segments: usize,
         shapes: impl Iterator<Item = (usize, SegmentShape)>,
-        room: &Room<'_>,
+        room: &GrowthBudget<'_>,
     ) -> Result<(), ReserveError> {
         let mut bytes = self.size_bytes().saturating_add(self.directory.growth_bytes(segments));
         for (number, shape) in shapes {
@@ -243,7 +247,7 @@ impl Table {
 
     /// Plans to double the only segment, or to split the next one. Each resulting segment has room for the demanded
     /// slots, if possible.
-    fn plan_growth(&self, demand: SlotDemand, room: &Room<'_>) -> Result<Changes, ReserveError> {
+    fn plan_growth(&self, demand: SlotDemand, room: &GrowthBudget<'_>) -> Result<Changes, ReserveError> {
         let (size, grown) = (self.size(), self.size().after_growth());
         if !grown.is_possible() {
             return Err(ReserveError::TooLong);
@@ -279,7 +283,11 @@ impl Table {
 
     /// Plans to give the segment of an item more slots, if it needs them and there is a larger shape. The entries are
     /// copied.
-    fn plan_enlargement(&self, demand: SlotDemand, room: &Room<'_>) -> Result<Option<Changes>, ReserveError> {
+    fn plan_enlargement(
+        &self,
+        demand: SlotDemand,
+        room: &GrowthBudget<'_>,
+    ) -> Result<Option<Changes>, ReserveError> {
         let (address, segment) = self.locate(demand.hash);
         let wanted = segment.used().saturating_add(demand.slots);
         if wanted <= segment.used_max() {
@@ -334,7 +342,7 @@ impl Table {
         let used = self.used_slots().saturating_sub(freed as u64);
         (used < due || self.load(used) < due) && !self.is_loading() && {
             // A table that has grown for saturated buckets keeps its size.
-            let saturated = self.directory.leftovers().map_or(0, |leftovers| leftovers.saturated_buckets);
+            let saturated = self.directory.match_all().map_or(0, |match_all| match_all.saturated_buckets);
             smaller.buckets() >= saturated.saturating_mul(SPREAD_BUCKETS)
         }
     }

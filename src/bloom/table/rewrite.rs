@@ -27,7 +27,7 @@ use super::schedule::Schedule;
 use super::segment::{Segment, SlotList};
 use super::size::{BLOCKS_MAX, BUCKETS, SegmentShape};
 use super::source::{Address, EntrySource, Placed, Target};
-use super::totals::{EntrySums, Leftovers, Weight};
+use super::totals::{EntrySums, MatchAllCounts, Weight};
 use crate::bloom::generation::{CODES, Generation, is_live};
 use crate::bloom::memory::OutOfMemory;
 use crate::bloom::words::low_bits;
@@ -135,7 +135,7 @@ impl EntryVisitor for Gathering<'_> {
     #[inline(always)]
     fn visit(&mut self, bucket: u32, read: Entry) {
         if read.value <= 1 && self.is_first_read {
-            self.change.leftovers.uncount(self.kind, read);
+            self.change.match_all.uncount(self.kind, read);
         }
         self.add(bucket, read);
     }
@@ -193,7 +193,7 @@ pub(super) struct RewriteSums {
     /// saturated buckets that were read.
     change: EntrySums,
     /// The void entries and saturated buckets that were written.
-    pub(super) written: Leftovers,
+    pub(super) written: MatchAllCounts,
     /// Whether an entry that was written is not from the first source.
     pub(super) has_others: bool,
     /// How many live entries of several sources the new blocks have, before equal and covered ones are left out. Of
@@ -204,7 +204,7 @@ pub(super) struct RewriteSums {
 impl RewriteSums {
     /// Returns the sums of the entries that were written, less the sums of those that were read.
     pub(super) fn change(&self) -> EntrySums {
-        self.change.plus(EntrySums { weight: Weight::default(), leftovers: self.written })
+        self.change.plus(EntrySums { weight: Weight::default(), match_all: self.written })
     }
 }
 
@@ -419,7 +419,7 @@ impl Rewriter {
                 }
                 if entry <= 1 && *kind == EntryKind::Plain {
                     let void = Entry { value: entry, copies: 0, number: 1 };
-                    change.leftovers.uncount(*kind, void);
+                    change.match_all.uncount(*kind, void);
                     written.count(*kind, void);
                     if further > 0 {
                         written.count(*kind, void);
@@ -467,7 +467,7 @@ impl Rewriter {
                 longest |= divided.value;
                 return put(if further > 0 && entry.value & 1 == 1 { upper } else { list }, divided);
             }
-            change.leftovers.uncount(*kind, entry);
+            change.match_all.uncount(*kind, entry);
             let copy = Entry { copies: entry.copies.wrapping_add(further), ..entry };
             put(list, copy);
             if further > 0 {
@@ -549,7 +549,7 @@ impl Rewriter {
                 entries.try_reserve(segment.length(block).into()).map_err(|_| OutOfMemory)?;
                 visit_entries(*kind, segment, block, |bucket, entry| {
                     if entry.value <= 1 && is_first_read {
-                        sums.change.leftovers.uncount(*kind, entry);
+                        sums.change.match_all.uncount(*kind, entry);
                     }
                     // The bits of the new address that the entry knows.
                     let known = remainder_bits(entry.value).min(bits.wrapping_sub(from.bits));
@@ -863,16 +863,16 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+    use crate::bloom::growth_budget::GrowthBudget;
     use crate::bloom::hash::ItemHash;
     use crate::bloom::outcome::Added;
     use crate::bloom::prefetch::NoPrefetch;
-    use crate::bloom::room::Room;
     use crate::bloom::table::directory::Directory;
     use crate::bloom::table::edit::Addition;
     use crate::bloom::table::state::Table;
     use crate::bloom::table::totals::{TableCounts, Tally};
 
-    const SCHEDULE: Schedule = Schedule::Growing { base: 12, longer_from: 0 };
+    const SCHEDULE: Schedule = Schedule::FromOneBlock { base: 12, longer_from: 0 };
     const NOW: Generation = 40;
     const KINDS: [EntryKind; 3] = [EntryKind::Plain, EntryKind::Counted, EntryKind::Timed];
     /// The items of a bucket that are distinguished: those with different lowest bits of the hash.
@@ -1100,7 +1100,7 @@ mod tests {
         let is_empty = segment.is_empty();
         table.directory =
             Directory::One(if is_empty { Segment::blank(segment.blocks_log()) } else { segment });
-        table.add_sums(EntrySums { leftovers: Leftovers::default(), ..sums });
+        table.add_sums(EntrySums { match_all: MatchAllCounts::default(), ..sums });
         table.counts.advance(if kind == EntryKind::Timed { NOW } else { 0 });
         table.counts.recount(&tally);
         table
@@ -1118,7 +1118,7 @@ mod tests {
 
     fn add(table: &mut Table, hash: ItemHash, now: Generation) -> Added {
         let addition = Addition { hash, generation: now, now, keeps_generation: false, most_items: u64::MAX };
-        table.add(addition, &Room::new(&u64::MAX), NoPrefetch).unwrap()
+        table.add(addition, &GrowthBudget::new(&u64::MAX), NoPrefetch).unwrap()
     }
 
     /// Returns the index of the longest entry that matches an item. Of void entries it is the one with fewest copies.

@@ -32,8 +32,8 @@ const LOAD_ADDED: f64 = 0.75;
 /// splits begins at 1.4 slots per bucket and ends at 1.6. Half of the entries that are added in it already have the
 /// length of the next size, so 1.5 would be exact. The rest is a margin.
 const LOAD_LAST: f64 = 1.55;
-/// What the entries add to the error rate that are added beyond the size of a [`Schedule::Level`], in units of 2^-base
-/// and of slots per bucket. Remainders have two bits more after the first doubling and one more after each further one,
+/// What the entries add to the error rate that are added beyond the size of a [`Schedule::FromCapacity`], in units of
+/// 2^-base and of slots per bucket. Remainders have two bits more after the first doubling and one more after each further one,
 /// and the address has one more bit each time. So a doubling adds a quarter, an eighth, ... of [`LOAD_ADDED`].
 const LOAD_BEYOND: f64 = LOAD_ADDED / 2.0;
 
@@ -44,7 +44,7 @@ const EIGHTHS: [f64; 8] = [-1.534, -0.887, -0.489, -0.157, 0.157, 0.489, 0.887, 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Schedule {
     /// The schedule of a table that begins with one block.
-    Growing {
+    FromOneBlock {
         /// Bits of a remainder in a new table.
         base: u8,
         /// The size from which remainders have one further bit, as the logarithm of the number of blocks.
@@ -53,7 +53,7 @@ pub enum Schedule {
     /// The schedule of a table that is made for a number of items: a table of timed entries. Up to the size for these
     /// items, the address and the remainder have the same number of bits together, so entries know enough of the hash
     /// however small the table was when they were added.
-    Level {
+    FromCapacity {
         /// Bits of a remainder at that size.
         base: u8,
         /// That size, as the logarithm of the number of blocks.
@@ -106,7 +106,7 @@ impl Schedule {
             }
             longer_from = size_log + 1;
         }
-        Self::Growing { base: base as u8, longer_from: longer_from as u8 }
+        Self::FromOneBlock { base: base as u8, longer_from: longer_from as u8 }
     }
 
     fn level(least: u32, error_rate: f64, items: u64) -> Self {
@@ -120,7 +120,7 @@ impl Schedule {
         let base = (least..longest)
             .find(|base| slots_per_bucket / (1u64 << base) as f64 <= error_rate)
             .unwrap_or(longest);
-        Self::Level { base: base as u8, size_log: size_log as u8 }
+        Self::FromCapacity { base: base as u8, size_log: size_log as u8 }
     }
 
     /// Checks that a table of these entries can have this schedule.
@@ -129,10 +129,10 @@ impl Schedule {
     /// The rule that is broken.
     pub(super) fn validate(self, kind: EntryKind) -> Result<(), &'static str> {
         let (base, is_possible) = match self {
-            Self::Growing { base, longer_from } => {
+            Self::FromOneBlock { base, longer_from } => {
                 (base, kind != EntryKind::Timed && u32::from(longer_from) < LONGER_FROM[0])
             }
-            Self::Level { base, size_log } => {
+            Self::FromCapacity { base, size_log } => {
                 (base, kind == EntryKind::Timed && u32::from(size_log) <= SIZE_LIMIT_LOG)
             }
         };
@@ -145,14 +145,14 @@ impl Schedule {
     pub(super) fn rate_of_growth(self, used: u64, size: TableSize) -> f64 {
         let rate = |size_log| 1.0 / (1u64 << self.remainder_bits(size_log)) as f64;
         match self {
-            Self::Growing { .. } => {
+            Self::FromOneBlock { .. } => {
                 let size_log = depth(size.segments) + size.blocks_log;
                 let full = if size_log == 0 { LOAD_FIRST } else { LOAD_LAST };
                 let left = (full - used as f64 / (u64::from(BUCKETS) << size_log) as f64).max(0.0);
                 let further = (size_log + 1..=SIZE_MAX_LOG).map(|size_log| LOAD_ADDED * rate(size_log));
                 left * rate(size_log) + further.sum::<f64>()
             }
-            Self::Level { base, size_log } => {
+            Self::FromCapacity { base, size_log } => {
                 let used = used as f64 / (u128::from(BUCKETS) << size_log) as f64;
                 let full = level_load(size_log.into());
                 ((full - used).max(0.0) + LOAD_BEYOND * (full / used).min(1.0)) / (1u64 << base) as f64
@@ -163,10 +163,10 @@ impl Schedule {
     /// Returns the bits of a remainder in a table of 2^`size_log` blocks.
     pub(super) fn remainder_bits(self, size_log: u32) -> u32 {
         let bits = match self {
-            Self::Growing { base, longer_from } => {
+            Self::FromOneBlock { base, longer_from } => {
                 u32::from(base) + u32::from(size_log >= longer_from.into()) + longer(size_log)
             }
-            Self::Level { base, size_log: level } => {
+            Self::FromCapacity { base, size_log: level } => {
                 let (base, level) = (u32::from(base), u32::from(level));
                 if size_log <= level { base + (level - size_log) } else { base + (size_log - level) + 1 }
             }
@@ -177,8 +177,8 @@ impl Schedule {
     /// Returns the size below which removed entries do not make a table smaller.
     pub(super) fn least_size(self) -> TableSize {
         match self {
-            Self::Growing { .. } => TableSize { segments: 1, blocks_log: 0 },
-            Self::Level { size_log, .. } => TableSize::of_blocks(size_log.into()),
+            Self::FromOneBlock { .. } => TableSize { segments: 1, blocks_log: 0 },
+            Self::FromCapacity { size_log, .. } => TableSize::of_blocks(size_log.into()),
         }
     }
 
@@ -212,7 +212,7 @@ impl Schedule {
 }
 
 /// Returns the most slots per bucket that entries take whose remainders have the length for the size of a
-/// [`Schedule::Level`], 2^`size_log` blocks.
+/// [`Schedule::FromCapacity`], 2^`size_log` blocks.
 const fn level_load(size_log: u32) -> f64 {
     // Half of the entries that are added during the round of splits after that size still have this length.
     if size_log == 0 { LOAD_FIRST } else { 1.5 }

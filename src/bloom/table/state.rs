@@ -5,7 +5,7 @@ use super::entry::{EntryKind, visit_entries};
 use super::schedule::Schedule;
 use super::segment::Segment;
 use super::size::{BUCKET_BITS, TableSize, depth_of};
-use super::totals::{EntrySums, History, ItemCounts, Leftovers, Loading, TableCounts, Weight, weight};
+use super::totals::{EntrySums, History, ItemCounts, Loading, MatchAllCounts, TableCounts, Weight, weight};
 use crate::bloom::generation::{Generation, is_live};
 use crate::bloom::hash::ItemHash;
 use crate::bloom::memory::{BlockMover, BlockVisitor, OutOfMemory};
@@ -55,7 +55,7 @@ pub struct TableStats {
     /// The number of segments.
     pub segments: u64,
     /// The numbers of void entries and saturated buckets.
-    pub leftovers: Leftovers,
+    pub match_all: MatchAllCounts,
     /// Expired entries that still take memory.
     pub expired_entries: u64,
     /// An upper bound of the current error rate.
@@ -128,7 +128,7 @@ impl Table {
     pub(super) fn try_blank(kind: EntryKind, counts: TableCounts) -> Result<Self, OutOfMemory> {
         let mut table = Self::of_counts(kind, counts);
         if counts.segments > 1 {
-            table.directory.try_extend(Leftovers::default)?;
+            table.directory.try_extend(MatchAllCounts::default)?;
             table.directory.set_len(counts.segments);
         }
         Ok(table)
@@ -198,12 +198,12 @@ impl Table {
     /// Returns the numbers of void entries and saturated buckets. O(1): a table of one segment counts them in its
     /// slots, and larger tables store the numbers.
     #[must_use]
-    pub fn leftovers(&self) -> Leftovers {
+    pub fn match_all(&self) -> MatchAllCounts {
         let of_only = || {
             let size = self.size();
-            EntrySums::of_segment(self.kind(), size.address_bits(0), self.directory.get(0)).leftovers
+            EntrySums::of_segment(self.kind(), size.address_bits(0), self.directory.get(0)).match_all
         };
-        self.directory.leftovers().unwrap_or_else(of_only)
+        self.directory.match_all().unwrap_or_else(of_only)
     }
 
     /// Returns whether the table is as [`emptied`](Self::emptied) makes it: it has no entries, its segments have no
@@ -277,7 +277,7 @@ impl Table {
 
     /// Returns the sums over all entries. O(1), but O(slots) for a table of one segment.
     pub(super) fn sums(&self) -> EntrySums {
-        EntrySums { weight: self.weight, leftovers: self.leftovers() }
+        EntrySums { weight: self.weight, match_all: self.match_all() }
     }
 
     /// Adds a change to the sum of the weights of all entries. The change wraps around.
@@ -289,7 +289,7 @@ impl Table {
     /// Adds a change to the sums over all entries.
     pub(super) fn add_sums(&mut self, change: EntrySums) {
         self.add_weight(change.weight.get());
-        self.directory.count_leftovers(change.leftovers);
+        self.directory.count_leftovers(change.match_all);
     }
 
     /// Returns the state of the table without its segments.
@@ -334,8 +334,8 @@ impl Table {
     pub fn try_clone(&self) -> Result<Self, OutOfMemory> {
         let size = self.size();
         let mut directory = Directory::One(Segment::blank(size.blocks_log));
-        if let Some(leftovers) = self.directory.leftovers() {
-            directory.try_extend(|| leftovers)?;
+        if let Some(match_all) = self.directory.match_all() {
+            directory.try_extend(|| match_all)?;
             directory.set_len(size.segments);
         }
         for (number, segment) in self.directory.stored() {
@@ -379,7 +379,7 @@ impl Table {
             distinct_items: self.distinct_items(now),
             size_bytes: self.size_bytes(),
             segments: self.segment_count() as u64,
-            leftovers: self.leftovers(),
+            match_all: self.match_all(),
             expired_entries: if is_timed { self.used_slots().saturating_sub(items) } else { 0 },
             error_rate: self.error_rate(now),
         }

@@ -13,7 +13,7 @@ const WEIGHT_BITS: u32 = 120;
 /// The numbers of void entries and of saturated buckets, which match every item of a bucket; or the changes of these
 /// numbers, modulo 2^64.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Leftovers {
+pub struct MatchAllCounts {
     /// Entries whose remainder has no bits.
     pub void_entries: u64,
     /// The slots of these entries.
@@ -46,10 +46,10 @@ impl Weight {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct EntrySums {
     pub(super) weight: Weight,
-    pub(super) leftovers: Leftovers,
+    pub(super) match_all: MatchAllCounts,
 }
 
-impl Leftovers {
+impl MatchAllCounts {
     /// Counts an entry if it is void or a saturated bucket.
     #[inline(always)]
     pub(super) fn count(&mut self, kind: EntryKind, entry: Entry) {
@@ -102,13 +102,13 @@ impl EntrySums {
     #[inline(always)]
     pub(super) fn add(&mut self, kind: EntryKind, address_bits: u32, entry: Entry) {
         self.add_weight(address_bits, entry.value);
-        self.leftovers.count(kind, entry);
+        self.match_all.count(kind, entry);
     }
 
     /// Does the opposite of [`add`](Self::add).
     pub(super) fn remove(&mut self, kind: EntryKind, address_bits: u32, entry: Entry) {
         self.remove_weight(address_bits, entry.value);
-        self.leftovers.uncount(kind, entry);
+        self.match_all.uncount(kind, entry);
     }
 
     /// Adds the weight of an entry.
@@ -126,7 +126,7 @@ impl EntrySums {
     #[must_use]
     pub(super) fn plus(mut self, other: Self) -> Self {
         self.weight.add(other.weight.get());
-        self.leftovers.add(other.leftovers);
+        self.match_all.add(other.match_all);
         self
     }
 
@@ -134,7 +134,7 @@ impl EntrySums {
     #[must_use]
     pub(super) fn minus(mut self, other: Self) -> Self {
         self.weight.add(other.weight.get().wrapping_neg());
-        self.leftovers.subtract(other.leftovers);
+        self.match_all.subtract(other.match_all);
         self
     }
 

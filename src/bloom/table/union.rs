@@ -9,9 +9,9 @@ use super::source::{EntrySource, Placed, Target};
 use super::state::Table;
 use super::totals::{EntrySums, ItemCounts, TableCounts, Tally};
 use crate::bloom::generation::Generation;
+use crate::bloom::growth_budget::GrowthBudget;
 use crate::bloom::memory::OutOfMemory;
 use crate::bloom::outcome::ReserveError;
-use crate::bloom::room::Room;
 
 /// The number of segments in which the entries of a union are counted before its size is chosen. They have some twenty
 /// thousand entries, so the estimate is right within a percent.
@@ -68,7 +68,7 @@ impl Table {
         &self,
         others: &[&Self],
         now: Generation,
-        room: &Room<'_>,
+        room: &GrowthBudget<'_>,
         check: impl Fn(f64) -> Result<(), E>,
     ) -> Result<Option<Self>, E> {
         let others = others.iter().filter(|table| table.used_slots() > 0);
@@ -143,7 +143,7 @@ impl Union {
                 let schedule =
                     tables.iter().map(|table| table.schedule).max_by_key(|one| one.remainder_bits(0));
                 let union = Self { schedule: schedule.unwrap_or(self.schedule), ..*self };
-                union.make(&tables, &union.largest(&tables), &Room::new(&u64::MAX))?.0
+                union.make(&tables, &union.largest(&tables), &GrowthBudget::new(&u64::MAX))?.0
             };
             inputs.drain(..count);
             inputs.push(Input::Made(united));
@@ -197,7 +197,7 @@ impl Union {
         &self,
         tables: &[&Table],
         estimate: &Estimate,
-        room: &Room<'_>,
+        room: &GrowthBudget<'_>,
     ) -> Result<(Table, bool), UnionError> {
         let size = estimate.size;
         let TableSize { blocks_log, segments } = size;
@@ -266,7 +266,7 @@ impl Union {
 }
 
 fn load(table: &Table) -> u64 {
-    load_of(table.used_slots(), table.leftovers().void_slots)
+    load_of(table.used_slots(), table.match_all().void_slots)
 }
 
 /// Returns the size of a table; if that is far too large for its entries, a size that is large enough.

@@ -14,7 +14,7 @@ use table::{PlannedTable, TableRecord};
 use super::client::GuavaHeader;
 use super::stream::{DecodeError, append, checked_layers};
 use crate::bloom::filter::policy::BitOrder;
-use crate::bloom::{ByteLimit, Filter, Footprint, Layer, Room, Table};
+use crate::bloom::{ByteLimit, Filter, Footprint, GrowthBudget, Layer, Table};
 
 pub use layer::LAYER_BYTES;
 pub use policy::POLICY_BYTES;
@@ -80,7 +80,7 @@ pub fn decode(bytes: &[u8], limit: &dyn ByteLimit) -> Result<Record, DecodeError
     }
     let (table, used_slots) = match table {
         Some(PlannedTable { hash, counts, used_slots }) => {
-            let room = Room::new(limit);
+            let room = GrowthBudget::new(limit);
             room.set_other_bytes(footprint.needed_bytes());
             (Some((Table::try_of_counts(policy.table().kind, counts, used_slots, &room)?, hash)), used_slots)
         }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::bloom::filter::policy::{BitOrder, Imported, StringForm, ValkeyBloom};
-use crate::bloom::generation::Span;
+use crate::bloom::generation::WindowLength;
 use crate::bloom::{Filter, Growth, Policy, Promise, Window};
 use crate::format::stream::{DecodeError, read};
 
@@ -140,7 +140,7 @@ impl PolicyPart {
             UNITED => Policy::Union(Box::new(promise)),
             COUNTING => Policy::Counting(Box::new(promise)),
             WINDOW => {
-                let window = Window::new(promise, Span::new(self.length), flags & NO_REFRESH != 0);
+                let window = Window::new(promise, WindowLength::new(self.length), flags & NO_REFRESH != 0);
                 Policy::Window(Box::new(window))
             }
             IMPORTED => {

@@ -57,8 +57,8 @@ impl TableRecord {
         let (Some(table), Some(hash)) = (filter.table(), filter.table_hash()) else { return };
         let TableCounts { schedule, items, entries, history, segments, blocks_log, loading } = table.counts();
         let (number, base_bits, size_log) = match schedule {
-            Schedule::Growing { base, longer_from } => (GROWING, base, longer_from),
-            Schedule::Level { base, size_log } => (LEVEL, base, size_log),
+            Schedule::FromOneBlock { base, longer_from } => (GROWING, base, longer_from),
+            Schedule::FromCapacity { base, size_log } => (LEVEL, base, size_log),
         };
         let part = Self {
             hash: numbers_of(hash).0,
@@ -87,8 +87,8 @@ impl TableRecord {
         let Self { base_bits: base, size_log, used_slots, items, entries, .. } = part;
         let hash = read_hash(part.hash, 0, rest)?;
         let schedule = match part.schedule {
-            GROWING => Schedule::Growing { base, longer_from: size_log },
-            LEVEL => Schedule::Level { base, size_log },
+            GROWING => Schedule::FromOneBlock { base, longer_from: size_log },
+            LEVEL => Schedule::FromCapacity { base, size_log },
             got => return Err(DecodeError::unsupported("schedule", got)),
         };
         let history = if kind == EntryKind::Timed {

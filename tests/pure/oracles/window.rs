@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use everbloom::bloom::generation::{Span, is_live};
+use everbloom::bloom::generation::{WindowLength, is_live};
 use everbloom::bloom::prefetch::NoPrefetch;
 use everbloom::bloom::{AddError, Added, Filter, UnknownMemory, Window};
 
@@ -256,7 +256,7 @@ type Case = (&'static str, fn(Window) -> Filter, Window);
 #[test]
 fn items_are_found_until_they_expire_and_then_no_more() {
     let window = |error_rate, items, expansion, window_ms, no_refresh| {
-        Window::new(promise(error_rate, items, expansion), Span::new(window_ms), no_refresh)
+        Window::new(promise(error_rate, items, expansion), WindowLength::new(window_ms), no_refresh)
     };
     let cases: [Case; 8] = [
         ("a day", windowed, window(0.01, 10_000, 2, DAY_MS, false)),

@@ -3,7 +3,7 @@
 
 use everbloom::bloom::generation::CODES;
 use everbloom::bloom::table::{DumpedSegment, EntryKind, LoadError, Schedule, Table};
-use everbloom::bloom::{Filter, Room, TableSpec};
+use everbloom::bloom::{Filter, GrowthBudget, TableSpec};
 use everbloom::format::filter::from_header;
 use everbloom::format::record::{LAYER_BYTES, POLICY_BYTES, TABLE_BYTES};
 
@@ -52,8 +52,8 @@ impl Block {
 fn table(kind: EntryKind) -> (Table, usize) {
     let table = Table::new(TableSpec { error_rate: 0.01, kind, items: 50 });
     let base = match table.counts().schedule {
-        Schedule::Growing { base, longer_from } => base + u8::from(longer_from == 0),
-        Schedule::Level { base, .. } => base,
+        Schedule::FromOneBlock { base, longer_from } => base + u8::from(longer_from == 0),
+        Schedule::FromCapacity { base, .. } => base,
     };
     assert_eq!((table.counts().segments, table.counts().blocks_log), (1, 0));
     (table, usize::from(base) + 1 + if kind == EntryKind::Timed { 4 } else { 0 })
@@ -68,7 +68,7 @@ fn broken(kind: EntryKind, stamp: u64, occupied: u64, slots: &[(bool, u64)]) -> 
     let (mut table, width) = table(kind);
     let block = Block { occupied, offset: 0, slots: slots.to_vec(), width };
     let before = table.try_clone().unwrap();
-    let result = table.add_segments(vec![part(&block, 8, stamp)], u64::MAX, &Room::new(&ANY));
+    let result = table.add_segments(vec![part(&block, 8, stamp)], u64::MAX, &GrowthBudget::new(&ANY));
     assert_eq!(table.internal_validate(), Ok(()));
     match result {
         Ok(()) => None,

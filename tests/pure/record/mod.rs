@@ -9,7 +9,7 @@ use everbloom::bloom::bits::layout::SchemeLayout;
 use everbloom::bloom::encoding::ItemEncoding;
 use everbloom::bloom::filter::policy::redisbloom::RedisBloomOptions;
 use everbloom::bloom::filter::policy::{BitOrder, StringForm};
-use everbloom::bloom::generation::Span;
+use everbloom::bloom::generation::WindowLength;
 use everbloom::bloom::hash::scheme::{Scheme, SchemeParameters};
 use everbloom::bloom::hash::siphash::HashKey;
 use everbloom::bloom::{Filter, FilterSpec, Growth, Hash, Policy, Promise, Table, UnknownMemory, Window};
@@ -57,7 +57,7 @@ fn guava(capacity_items: u64) -> Filter {
 /// Returns filters of everbloom's own format, of every kind and combination of kinds, with names: empty and with
 /// items, small, grown, paged, and longer than a chunk.
 fn samples() -> Vec<(&'static str, Filter)> {
-    let no_refresh = Window::new(promise(0.01, 50, 2), Span::new(WINDOW_MS), true);
+    let no_refresh = Window::new(promise(0.01, 50, 2), WindowLength::new(WINDOW_MS), true);
     let mut united = filled(plain(promise(0.01, 100, 2)), 60);
     let sources = [
         filled(redisbloom(0.001, 10, RedisBloomOptions::SCALING, 2), 50),

@@ -14,14 +14,14 @@ mod unions;
 use everbloom::bloom::hash::murmur3::hash128;
 use everbloom::bloom::prefetch::NoPrefetch;
 use everbloom::bloom::table::{Addition, EntryKind, Table, TableSpec};
-use everbloom::bloom::{AddError, Added, ItemHash, OutOfMemory, Prefetch, Room};
+use everbloom::bloom::{AddError, Added, GrowthBudget, ItemHash, OutOfMemory, Prefetch};
 
 /// Every kind of entries.
 const KINDS: [EntryKind; 3] = [EntryKind::Plain, EntryKind::Counted, EntryKind::Timed];
 
 /// Returns the room of a command without a limit.
-fn any() -> Room<'static> {
-    Room::new(&u64::MAX)
+fn any() -> GrowthBudget<'static> {
+    GrowthBudget::new(&u64::MAX)
 }
 
 /// Returns an addition without a hash, in generation `now`.

@@ -81,7 +81,7 @@ struct Computed {
 
 /// Returns the rate and the void entries when a table of a schedule has grown to 2^`size_log` blocks and is full.
 fn computed(table: &Table, size_log: u32) -> Computed {
-    let Schedule::Growing { base, longer_from } = table.counts().schedule else { panic!("timed") };
+    let Schedule::FromOneBlock { base, longer_from } = table.counts().schedule else { panic!("timed") };
     let bits = |size: u32| {
         let longer = [21, 25, 34, 43, 52, 61].iter().filter(|from| size >= **from).count() as u32;
         u32::from(base) + u32::from(size >= longer_from.into()) + longer
@@ -139,7 +139,7 @@ fn void_entries_are_few_up_to_a_thousand_million_items() {
             (0..1_000_000).for_each(|item| _ = add(&mut table, item));
             let size_log = table.segment_count().ilog2() + 6;
             let expected = [size_log, size_log + 1].map(|size_log| computed(&table, size_log).void_entries);
-            let void = table.leftovers().void_entries as f64;
+            let void = table.match_all().void_entries as f64;
             assert!(
                 void >= expected[0] / 2.0 && void <= expected[1] * 1.2,
                 "{error_rate}: {void} {expected:?}"

@@ -1,10 +1,10 @@
 //! Only accepted adds and removals change a table. So replicas have the same bytes.
 
 use everbloom::bloom::prefetch::NoPrefetch;
-use everbloom::bloom::prefetch::Task;
+use everbloom::bloom::prefetch::SelectTask;
 use everbloom::bloom::table::{Addition, EntryKind, Table};
 use everbloom::bloom::words::Select;
-use everbloom::bloom::{AddError, Added, Prefetch, Room};
+use everbloom::bloom::{AddError, Added, GrowthBudget, Prefetch};
 
 use super::{addition, any, bytes, counted, hash, of_kind, remove, timed};
 use crate::support::Random;
@@ -27,7 +27,7 @@ struct SlowProcessor;
 impl Prefetch for SlowProcessor {
     fn prefetch(self, _: &u64) {}
 
-    fn run<T: Task>(self, task: T) -> T::Output {
+    fn with_fast_select<T: SelectTask>(self, task: T) -> T::Output {
         task.run(Slow)
     }
 }
@@ -53,7 +53,7 @@ fn replicas_with_other_limits_and_processors_have_the_same_bytes() {
             let late = if random.below(4) == 0 { random.next() % 15 } else { 0 };
             let addition = Addition { hash: hash(item), generation: now - late, ..addition(now) };
             let before = (primary.counts(), primary.used_slots(), primary.size_bytes());
-            let outcome = primary.add(addition, &Room::new(&limit), NoPrefetch);
+            let outcome = primary.add(addition, &GrowthBudget::new(&limit), NoPrefetch);
             match outcome {
                 Ok(Added::Present) | Err(_) => {
                     assert_eq!(

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use everbloom::bloom::prefetch::NoPrefetch;
 use everbloom::bloom::table::{DumpedSegment, EntryKind, POSITIONS, Table, TableCounts};
-use everbloom::bloom::{Added, BlockMover, BlockVisitor, OutOfMemory, Room};
+use everbloom::bloom::{Added, BlockMover, BlockVisitor, GrowthBudget, OutOfMemory};
 
 use super::{KINDS, add, add_kind, any, bytes, counted, has, has_at, of_kind, plain, remove};
 use crate::fuzzed::fuzz::forge::{self, TableForm};
@@ -193,7 +193,7 @@ fn parts_of_other_tables_are_refused() {
         let mut copy = target(&source.table);
         let all: Vec<_> = parts(&source.table).into_iter().map(|(part, _)| part).collect();
         let limit = source.table.size_bytes() - 1;
-        assert!(copy.add_segments(all, u64::MAX, &Room::new(&limit)).is_err());
+        assert!(copy.add_segments(all, u64::MAX, &GrowthBudget::new(&limit)).is_err());
         assert_eq!(copy.used_slots(), 0);
     }
 }
@@ -311,7 +311,7 @@ fn parts_of_a_growing_table_of_counted_entries_are_loaded_in_any_order() {
         position = end;
         source.add(if source.next < 1_500_000 { 40_000 } else { 0 });
     }
-    assert!(source.table.leftovers().void_entries > 100, "{:?}", source.table.leftovers());
+    assert!(source.table.match_all().void_entries > 100, "{:?}", source.table.match_all());
     let mut random = Random(2);
     let mut cards = Vec::new();
     for order in 0..6 {

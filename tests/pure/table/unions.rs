@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use std::collections::HashMap;
 
-use everbloom::bloom::Room;
+use everbloom::bloom::GrowthBudget;
 use everbloom::bloom::prefetch::NoPrefetch;
 use everbloom::bloom::table::{EntryKind, Table, UnionError};
 use everbloom::bloom::work;
@@ -172,7 +172,8 @@ fn a_refused_union_costs_little() {
         let limit = one.size_bytes() + one.size_bytes() / 4;
         let whole = union_of(&one, &[&other]);
         _ = work::take();
-        let refused = one.union_with(&[&other], NOW, &Room::new(&limit), |_| Ok::<(), UnionError>(()));
+        let refused =
+            one.union_with(&[&other], NOW, &GrowthBudget::new(&limit), |_| Ok::<(), UnionError>(()));
         assert!(matches!(refused, Err(UnionError::NoRoom(_))), "{kind:?}");
         let work = work::take();
         assert!(work.slots < whole.used_slots() / 2, "{kind:?}: {work:?}");

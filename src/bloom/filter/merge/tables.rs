@@ -6,10 +6,10 @@ use crate::bloom::filter::kind::Format;
 use crate::bloom::filter::policy::{Growth, Promise, Window};
 use crate::bloom::filter::size::Footprint;
 use crate::bloom::filter::{Filter, FilterSpec};
+use crate::bloom::growth_budget::GrowthBudget;
 use crate::bloom::hash::Hash;
 use crate::bloom::limits::CAPACITY_MAX_ITEMS;
 use crate::bloom::outcome::ByteLimit;
-use crate::bloom::room::Room;
 use crate::bloom::table::Table;
 
 /// Largest error rate of a new filter that has the entries of several.
@@ -82,7 +82,7 @@ impl Filter {
         let tables: Vec<&Table> = sources.iter().filter_map(|source| source.table()).collect();
         let newest = sources.iter().map(|source| source.newest_generation());
         let now = newest.fold(self.newest_generation(), u64::max);
-        let room = Room::new(limit);
+        let room = GrowthBudget::new(limit);
         room.set_other_bytes(layers.with_table(0).needed_bytes());
         let next = if self.table().is_none() { Some(self.next_table().0) } else { None };
         let Some(table) = self.table().or(next.as_ref()) else { return Ok(None) };

@@ -66,7 +66,7 @@ impl Policy {
     /// that a merge adds.
     #[must_use]
     pub fn table(&self) -> TableSpec {
-        let (error_rate, growth) = self.asked();
+        let (error_rate, growth) = self.requested();
         let (error_rate, kind, items) = match self {
             Self::Counting(_) => (error_rate, EntryKind::Counted, 0),
             Self::Window(window) => (error_rate, EntryKind::Timed, window.promise.capacity_items),

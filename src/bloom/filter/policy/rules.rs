@@ -6,7 +6,7 @@ use super::redisbloom::{self, RedisBloom};
 use super::valkeybloom::ValkeyBloom;
 use super::window::Window;
 use crate::bloom::bits::Layer;
-use crate::bloom::generation::Moment;
+use crate::bloom::generation::AddTime;
 use crate::bloom::limits::{CAPACITY_MAX_ITEMS, EXPANSION_MAX};
 use crate::bloom::memory::{BlockMover, BlockVisitor};
 
@@ -54,7 +54,7 @@ impl Policy {
     #[must_use]
     pub fn promise_with(&self, layers: &[Layer]) -> Promise {
         self.promise().copied().unwrap_or_else(|| Promise {
-            error_rate: self.asked().0.min(ERROR_RATE_MAX),
+            error_rate: self.requested().0.min(ERROR_RATE_MAX),
             capacity_items: layers.first().map_or(1, Layer::capacity_items).clamp(1, CAPACITY_MAX_ITEMS),
             growth: Growth::from_expansion(self.growth().expansion().min(EXPANSION_MAX)),
         })
@@ -62,7 +62,7 @@ impl Policy {
 
     /// Returns the error rate that a command requests to create the filter, and the growth.
     #[inline(always)]
-    pub(in crate::bloom::filter) fn asked(&self) -> (f64, Growth) {
+    pub(in crate::bloom::filter) fn requested(&self) -> (f64, Growth) {
         match self {
             Self::Everbloom(promise) => (promise.error_rate, promise.growth),
             Self::Merged(promise) | Self::Union(promise) | Self::Counting(promise) => {
@@ -79,7 +79,7 @@ impl Policy {
     #[must_use]
     #[inline(always)]
     pub fn growth(&self) -> Growth {
-        self.asked().1
+        self.requested().1
     }
 
     /// Returns the parameters of a sliding window.
@@ -97,8 +97,8 @@ impl Policy {
 
     /// Returns the time of the filter; generation 0 for all but sliding windows.
     #[inline(always)]
-    pub(in crate::bloom::filter) fn moment(&self) -> Moment {
-        self.window().map_or_else(Moment::default, Window::moment)
+    pub(in crate::bloom::filter) fn moment(&self) -> AddTime {
+        self.window().map_or_else(AddTime::default, Window::moment)
     }
 
     /// Returns the parameters of RedisBloom's format.

@@ -1,7 +1,7 @@
 //! The policy of sliding windows: an item is live for a window of time after its last add.
 
 use super::promise::{Growth, Promise};
-use crate::bloom::generation::{Generation, Moment, Span, is_live};
+use crate::bloom::generation::{AddTime, Generation, WindowLength, is_live};
 use crate::bloom::limits::{WINDOW_MAX_MS, WINDOW_MIN_MS};
 
 /// The parameters of a sliding-window filter, and its current time.
@@ -10,11 +10,11 @@ pub struct Window {
     /// Error rate, items per window and growth.
     pub promise: Promise,
     /// How long an item is live.
-    pub span: Span,
+    pub span: WindowLength,
     /// Whether an item is live from its first add, instead of its last.
     pub no_refresh: bool,
     /// The current time in generations. It is not saved.
-    moment: Moment,
+    moment: AddTime,
     /// The current time, or the time of the items that are added next, in milliseconds of UNIX time.
     now_ms: u64,
 }
@@ -31,8 +31,8 @@ pub enum MomentError {
 impl Window {
     /// Returns a policy with these parameters, which must be valid.
     #[must_use]
-    pub fn new(promise: Promise, span: Span, no_refresh: bool) -> Self {
-        Self { promise, span, no_refresh, moment: Moment::default(), now_ms: 0 }
+    pub fn new(promise: Promise, span: WindowLength, no_refresh: bool) -> Self {
+        Self { promise, span, no_refresh, moment: AddTime::default(), now_ms: 0 }
     }
 
     /// Checks the parameters.
@@ -52,7 +52,7 @@ impl Window {
     /// Returns the current time.
     #[must_use]
     #[inline(always)]
-    pub const fn moment(&self) -> Moment {
+    pub const fn moment(&self) -> AddTime {
         self.moment
     }
 
@@ -68,7 +68,7 @@ impl Window {
     pub(in crate::bloom::filter) fn set_now(&mut self, now_ms: u64, newest: Generation) {
         let by_clock = self.span.generation_at(now_ms);
         let now = by_clock.max(newest);
-        self.moment = Moment { added: now, now };
+        self.moment = AddTime { added: now, now };
         // The start of a generation takes a long division, which most calls do not need.
         self.now_ms = if now == by_clock { now_ms } else { self.span.start_of(now) };
     }
@@ -76,7 +76,7 @@ impl Window {
     /// Sets the time of the items that are added next, which may be before that of other items. O(1).
     pub(in crate::bloom::filter) fn set_moment(&mut self, moment_ms: u64, newest: Generation) {
         let added = self.span.generation_at(moment_ms);
-        self.moment = Moment { added, now: added.max(newest) };
+        self.moment = AddTime { added, now: added.max(newest) };
         self.now_ms = moment_ms;
     }
 

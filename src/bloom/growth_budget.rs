@@ -12,7 +12,7 @@ const VAIN_MAX: u32 = 16;
 /// The limit is queried once. After one refusal nothing grows any more, because the limit and the time of the filter
 /// stay the same during a command. So each further refused item costs no more than a lookup, except for a few tries to
 /// free expired entries.
-pub struct Room<'l> {
+pub struct GrowthBudget<'l> {
     limit: &'l dyn ByteLimit,
     asked: Cell<Option<Limit>>,
     /// Bytes of the filter besides the part that grows.
@@ -22,7 +22,7 @@ pub struct Room<'l> {
     vain: Cell<u32>,
 }
 
-impl<'l> Room<'l> {
+impl<'l> GrowthBudget<'l> {
     /// Returns the room of a command that has added no item yet.
     #[must_use]
     #[inline(always)]
@@ -65,7 +65,7 @@ impl<'l> Room<'l> {
     }
 }
 
-impl ByteLimit for Room<'_> {
+impl ByteLimit for GrowthBudget<'_> {
     fn limit(&self) -> Limit {
         let limit = self.asked.get().unwrap_or_else(|| self.limit.limit());
         self.asked.set(Some(limit));
