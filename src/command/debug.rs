@@ -96,8 +96,8 @@ fn table_line(filter: &Filter, table: &Table) -> String {
         stats.segments,
         table.used_slots(),
         stats.items,
-        stats.match_all.void_entries,
-        stats.match_all.saturated_buckets,
+        stats.match_all_counts.void_entries,
+        stats.match_all_counts.saturated_buckets,
         six_digits(stats.error_rate),
     )
 }

@@ -44,7 +44,7 @@ pub(super) struct Pieces {
     segment_bytes: u64,
     /// Bytes of this struct and the pieces.
     own_bytes: u64,
-    match_all: MatchAllCounts,
+    match_all_counts: MatchAllCounts,
 }
 
 impl Default for Directory {
@@ -163,14 +163,14 @@ impl Directory {
     }
 
     /// Returns the numbers of void entries and saturated buckets, which are stored only for several segments.
-    pub(super) fn match_all(&self) -> Option<MatchAllCounts> {
-        if let Self::Many(many) = self { Some(many.match_all) } else { None }
+    pub(super) fn match_all_counts(&self) -> Option<MatchAllCounts> {
+        if let Self::Many(many) = self { Some(many.match_all_counts) } else { None }
     }
 
     /// Adds a change to the numbers of void entries and saturated buckets.
-    pub(super) fn count_leftovers(&mut self, change: MatchAllCounts) {
+    pub(super) fn add_match_all_counts(&mut self, change: MatchAllCounts) {
         if let Self::Many(many) = self {
-            many.match_all.add(change);
+            many.match_all_counts.add(change);
         }
     }
 
@@ -180,20 +180,21 @@ impl Directory {
         Self::bytes_of(segments).saturating_sub(before)
     }
 
-    /// Stores the only segment of a table in a list, so that the table can have more. `match_all` are those of this
+    /// Stores the only segment of a table in a list, so that the table can have more. `match_all_counts` are those of this
     /// segment.
     ///
     /// # Errors
     /// [`OutOfMemory`]. Nothing has changed.
     pub(super) fn try_extend(
         &mut self,
-        match_all: impl FnOnce() -> MatchAllCounts,
+        match_all_counts: impl FnOnce() -> MatchAllCounts,
     ) -> Result<(), OutOfMemory> {
         let Self::One(first) = self else { return Ok(()) };
         let (pieces, few, blank) = (Vec::new(), Vec::new(), Segment::blank(BLOCKS_LOG_MAX));
         let (used, segment_bytes) = (first.used() as u64, first.shape().bytes());
-        let (own_bytes, match_all) = (size_of::<Pieces>() as u64, match_all());
-        let mut many = Pieces { pieces, few, segments: 1, blank, used, segment_bytes, own_bytes, match_all };
+        let (own_bytes, match_all_counts) = (size_of::<Pieces>() as u64, match_all_counts());
+        let mut many =
+            Pieces { pieces, few, segments: 1, blank, used, segment_bytes, own_bytes, match_all_counts };
         if !first.words().is_empty() {
             many.try_reserve(0)?;
             many.place(0).into_iter().for_each(|place| *place = std::mem::take(first));

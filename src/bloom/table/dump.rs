@@ -81,7 +81,7 @@ impl CheckedSegment {
     }
 
     fn load(&self) -> u64 {
-        load_of(self.segment.used() as u64, self.sums.match_all.void_slots)
+        load_of(self.segment.used() as u64, self.sums.match_all_counts.void_slots)
     }
 
     const fn placed(&self) -> Placed<'_> {

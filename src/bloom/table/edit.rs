@@ -183,7 +183,10 @@ impl Table {
                 Edit::Replace(before)
             }
             Some(_) => return self.edit(kind, addition, room, select),
-            None if slots as usize + 1 >= RUN_MAX || self.needs_room(segment, 1) => {
+            None if slots as usize + 1 >= RUN_MAX
+                || self.needs_room(segment, 1)
+                || self.must_spread(segment, 1, false) =>
+            {
                 return self.edit_apart(kind, addition, room);
             }
             None => {
@@ -256,7 +259,8 @@ impl Table {
                 let fills_bucket = more > 0 && after >= RUN_MAX;
                 let demand = SlotDemand { hash, slots: more, fills_bucket, now };
                 if kind == EntryKind::Timed && Self::is_stale(segment, now)
-                    || more > 0 && (self.needs_room(segment, more) || self.must_spread(segment, &demand))
+                    || more > 0
+                        && (self.needs_room(segment, more) || self.must_spread(segment, more, fills_bucket))
                 {
                     self.make_room(demand, room).map_err(|error| match error {
                         ReserveError::TooLong if kind == EntryKind::Counted => AddError::TooOften,
@@ -607,5 +611,59 @@ impl<F: FnMut(Result<bool, OutOfMemory>) -> bool> SelectTask for RemoveEach<'_, 
     fn run(self, select: impl Select) -> bool {
         let Self { table, hashes, wanted, reply } = self;
         members(hashes, wanted).all(|(_, hash)| reply(table.remove(hash, select)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::state::TableSpec;
+    use super::*;
+
+    /// The paths of an add change a table and reply alike, for honest items and for items that are crafted to fill a
+    /// bucket, a block or a segment.
+    #[test]
+    fn the_paths_of_an_add_do_the_same() {
+        let mut state = 1u64;
+        let mut random = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 16).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+        };
+        // The first bits of `h1` that are equal, the buckets of a block, the different items, and the adds.
+        let cases = [
+            (0, 64, u64::MAX, 20_000),
+            (0, 64, 500, 5_000),
+            (12, 2, u64::MAX, 2_000),
+            (12, 64, u64::MAX, 8_000),
+            (6, 64, u64::MAX, 20_000),
+            (5, 64, 9_000, 20_000),
+        ];
+        for (kind, (equal_bits, buckets, items, adds)) in
+            [EntryKind::Plain, EntryKind::Counted, EntryKind::Timed]
+                .into_iter()
+                .flat_map(|kind| cases.map(|case| (kind, case)))
+        {
+            let spec = TableSpec { error_rate: 0.001, kind, items: 3_000 };
+            let (mut table, mut apart) = (Table::new(spec), Table::new(spec));
+            let room = GrowthBudget::new(&u64::MAX);
+            for step in 0..adds {
+                let item = random() % items;
+                let (h1, h2) =
+                    (item.wrapping_mul(0xD6E8_FEB8_6659_FD93), item.wrapping_mul(0xA076_1D64_78BD_642F));
+                let hash = ItemHash { h1: h1 << equal_bits, h2: ((h2 >> 32) % buckets) << 58 | h2 >> 6 };
+                let now = 20 + step / 900;
+                let addition = Addition {
+                    hash,
+                    generation: now - random() % 3 / 2,
+                    now,
+                    keeps_generation: random() % 4 == 0,
+                    most_items: 19_900,
+                };
+                let added = table.add_item(addition, &room, PortableSelect);
+                assert_eq!(added, apart.edit_apart(kind, addition, &room), "{kind:?}, {equal_bits}, {step}");
+                if step % 512 == 0 || step == adds - 1 {
+                    assert!(format!("{table:?}") == format!("{apart:?}"), "{kind:?}, {equal_bits}, {step}");
+                }
+            }
+        }
     }
 }

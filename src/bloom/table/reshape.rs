@@ -100,7 +100,10 @@ impl Table {
     /// Returns the load if `used` slots are in use: see [`load_of`]. A table of one segment counts all of its slots.
     #[cold]
     pub(super) fn load(&self, used: u64) -> u64 {
-        load_of(used, self.directory.match_all().map_or(0, |match_all| match_all.void_slots))
+        load_of(
+            used,
+            self.directory.match_all_counts().map_or(0, |match_all_counts| match_all_counts.void_slots),
+        )
     }
 
     /// Returns whether room must be made before `slots` more slots of a segment can be used: the segment is full, or
@@ -110,17 +113,17 @@ impl Table {
         segment.used().wrapping_add(slots) > segment.used_max() || self.must_grow(slots)
     }
 
-    /// Returns whether crafted items fill a bucket or the segment of a table that is small for it. The table then grows,
-    /// so that the bucket or segment is a small part of it.
+    /// Returns whether crafted items fill a bucket or the segment of a table that is small for it, if `slots` more slots
+    /// are used. The table then grows, so that the bucket or segment is a small part of it.
     #[inline(always)]
-    pub(super) fn must_spread(&self, segment: &Segment, demand: &SlotDemand) -> bool {
-        let is_tight = segment.used().saturating_add(demand.slots) > USED_MAX - TIGHT_SLOTS;
-        (demand.fills_bucket || is_tight) && self.is_small_for(demand.fills_bucket)
+    pub(super) fn must_spread(&self, segment: &Segment, slots: usize, fills_bucket: bool) -> bool {
+        let is_tight = segment.used().wrapping_add(slots) > USED_MAX - TIGHT_SLOTS;
+        (fills_bucket || is_tight) && self.is_small_for(fills_bucket)
     }
 
     #[cold]
     fn is_small_for(&self, fills_bucket: bool) -> bool {
-        let saturated = self.match_all().saturated_buckets;
+        let saturated = self.match_all_counts().saturated_buckets;
         let full = match self.kind() {
             _ if !fills_bucket => return self.size().buckets() < SPREAD_SEGMENTS * SEGMENT_BUCKETS,
             // Full buckets are not counted. If each had twice its slots, all slots would be in this many.
@@ -185,7 +188,9 @@ impl Table {
             make(self, self.plan_compaction(address.segment, demand.slots, demand.now, before)?)?;
         }
         let (_, segment) = self.locate(demand.hash);
-        if demand.slots > 0 && (self.must_grow(demand.slots) || self.must_spread(segment, &demand)) {
+        if demand.slots > 0
+            && (self.must_grow(demand.slots) || self.must_spread(segment, demand.slots, demand.fills_bucket))
+        {
             make(self, Some(self.plan_growth(demand, room)?))?;
         }
         make(self, self.plan_enlargement(demand, room)?)?;
@@ -201,8 +206,8 @@ impl Table {
     pub(super) fn apply(&mut self, mut changes: Changes) -> Result<Changes, OutOfMemory> {
         let before = self.directory.len();
         if changes.segments > 1 && before == 1 {
-            let match_all = self.match_all();
-            self.directory.try_extend(|| match_all)?;
+            let match_all_counts = self.match_all_counts();
+            self.directory.try_extend(|| match_all_counts)?;
         }
         let with_memory = changes.replaced.iter().filter(|(_, segment)| !segment.words().is_empty());
         self.directory.try_reserve_all(with_memory.map(|(number, _)| *number))?;
@@ -342,7 +347,10 @@ impl Table {
         let used = self.used_slots().saturating_sub(freed as u64);
         (used < due || self.load(used) < due) && !self.is_loading() && {
             // A table that has grown for saturated buckets keeps its size.
-            let saturated = self.directory.match_all().map_or(0, |match_all| match_all.saturated_buckets);
+            let saturated = self
+                .directory
+                .match_all_counts()
+                .map_or(0, |match_all_counts| match_all_counts.saturated_buckets);
             smaller.buckets() >= saturated.saturating_mul(SPREAD_BUCKETS)
         }
     }

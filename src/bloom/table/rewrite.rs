@@ -135,7 +135,7 @@ impl EntryVisitor for Gathering<'_> {
     #[inline(always)]
     fn visit(&mut self, bucket: u32, read: Entry) {
         if read.value <= 1 && self.is_first_read {
-            self.change.match_all.uncount(self.kind, read);
+            self.change.match_all_counts.uncount(self.kind, read);
         }
         self.add(bucket, read);
     }
@@ -204,7 +204,7 @@ pub(super) struct RewriteSums {
 impl RewriteSums {
     /// Returns the sums of the entries that were written, less the sums of those that were read.
     pub(super) fn change(&self) -> EntrySums {
-        self.change.plus(EntrySums { weight: Weight::default(), match_all: self.written })
+        self.change.plus(EntrySums { weight: Weight::default(), match_all_counts: self.written })
     }
 }
 
@@ -367,7 +367,10 @@ impl Rewriter {
         for block in 0..lower_blocks {
             let address = target.address_of(block);
             let from = (address.value >> depth) as usize & segment.block_mask();
-            let before = self.sums;
+            let (before, slots) = (self.sums, usize::from(segment.length(from)));
+            // The blocks before may have taken more slots than they had.
+            self.list.try_reserve(slots)?;
+            self.upper.try_reserve(if further > 0 { slots } else { 0 })?;
             if is_base {
                 if self.sift(segment, block, address.bits) {
                     continue;
@@ -419,7 +422,7 @@ impl Rewriter {
                 }
                 if entry <= 1 && *kind == EntryKind::Plain {
                     let void = Entry { value: entry, copies: 0, number: 1 };
-                    change.match_all.uncount(*kind, void);
+                    change.match_all_counts.uncount(*kind, void);
                     written.count(*kind, void);
                     if further > 0 {
                         written.count(*kind, void);
@@ -467,7 +470,7 @@ impl Rewriter {
                 longest |= divided.value;
                 return put(if further > 0 && entry.value & 1 == 1 { upper } else { list }, divided);
             }
-            change.match_all.uncount(*kind, entry);
+            change.match_all_counts.uncount(*kind, entry);
             let copy = Entry { copies: entry.copies.wrapping_add(further), ..entry };
             put(list, copy);
             if further > 0 {
@@ -549,7 +552,7 @@ impl Rewriter {
                 entries.try_reserve(segment.length(block).into()).map_err(|_| OutOfMemory)?;
                 visit_entries(*kind, segment, block, |bucket, entry| {
                     if entry.value <= 1 && is_first_read {
-                        sums.change.match_all.uncount(*kind, entry);
+                        sums.change.match_all_counts.uncount(*kind, entry);
                     }
                     // The bits of the new address that the entry knows.
                     let known = remainder_bits(entry.value).min(bits.wrapping_sub(from.bits));
@@ -943,6 +946,7 @@ mod tests {
         for block in 0..1 << blocks_log {
             for (_, bucket, entry) in sorted.iter().filter(|one| one.0 == block) {
                 let entry_bits = width - kind.generation_bits();
+                list.try_reserve(kind.slots_max()).unwrap();
                 entry.write(kind, entry_bits, |slot| list.push((*bucket).into(), slot));
             }
             list.end_block();
@@ -1092,6 +1096,18 @@ mod tests {
         }
     }
 
+    /// The copies of counted void entries take more slots than the entries, and blocks without void entries follow.
+    #[test]
+    fn memory_is_reserved_for_blocks_after_void_entries() {
+        let kind = EntryKind::Counted;
+        let void = (0..10).map(|bucket| (0, bucket, Entry { value: 1, copies: 0, number: 1 }));
+        let blocks = (1..4).flat_map(|block| (0..40).map(move |bucket| (block, bucket)));
+        let longer = blocks.map(|(block, bucket)| (block, bucket, Entry { value: 4, copies: 0, number: 1 }));
+        let set: Vec<_> = void.chain(longer).collect();
+        let split = rewritten(kind, Rule::Keep, &[&segment_of(kind, 2, &set)], 3);
+        assert_eq!(split.len(), 2 * 10 + 3 * 40);
+    }
+
     fn table_of(kind: EntryKind, segment: Segment) -> Table {
         let mut table = Table::of_counts(kind, TableCounts::initial(SCHEDULE));
         let mut tally = Tally::default();
@@ -1100,7 +1116,7 @@ mod tests {
         let is_empty = segment.is_empty();
         table.directory =
             Directory::One(if is_empty { Segment::blank(segment.blocks_log()) } else { segment });
-        table.add_sums(EntrySums { match_all: MatchAllCounts::default(), ..sums });
+        table.add_sums(EntrySums { match_all_counts: MatchAllCounts::default(), ..sums });
         table.counts.advance(if kind == EntryKind::Timed { NOW } else { 0 });
         table.counts.recount(&tally);
         table

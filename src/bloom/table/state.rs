@@ -55,7 +55,7 @@ pub struct TableStats {
     /// The number of segments.
     pub segments: u64,
     /// The numbers of void entries and saturated buckets.
-    pub match_all: MatchAllCounts,
+    pub match_all_counts: MatchAllCounts,
     /// Expired entries that still take memory.
     pub expired_entries: u64,
     /// An upper bound of the current error rate.
@@ -198,12 +198,12 @@ impl Table {
     /// Returns the numbers of void entries and saturated buckets. O(1): a table of one segment counts them in its
     /// slots, and larger tables store the numbers.
     #[must_use]
-    pub fn match_all(&self) -> MatchAllCounts {
+    pub fn match_all_counts(&self) -> MatchAllCounts {
         let of_only = || {
             let size = self.size();
-            EntrySums::of_segment(self.kind(), size.address_bits(0), self.directory.get(0)).match_all
+            EntrySums::of_segment(self.kind(), size.address_bits(0), self.directory.get(0)).match_all_counts
         };
-        self.directory.match_all().unwrap_or_else(of_only)
+        self.directory.match_all_counts().unwrap_or_else(of_only)
     }
 
     /// Returns whether the table is as [`emptied`](Self::emptied) makes it: it has no entries, its segments have no
@@ -277,7 +277,7 @@ impl Table {
 
     /// Returns the sums over all entries. O(1), but O(slots) for a table of one segment.
     pub(super) fn sums(&self) -> EntrySums {
-        EntrySums { weight: self.weight, match_all: self.match_all() }
+        EntrySums { weight: self.weight, match_all_counts: self.match_all_counts() }
     }
 
     /// Adds a change to the sum of the weights of all entries. The change wraps around.
@@ -289,7 +289,7 @@ impl Table {
     /// Adds a change to the sums over all entries.
     pub(super) fn add_sums(&mut self, change: EntrySums) {
         self.add_weight(change.weight.get());
-        self.directory.count_leftovers(change.match_all);
+        self.directory.add_match_all_counts(change.match_all_counts);
     }
 
     /// Returns the state of the table without its segments.
@@ -334,8 +334,8 @@ impl Table {
     pub fn try_clone(&self) -> Result<Self, OutOfMemory> {
         let size = self.size();
         let mut directory = Directory::One(Segment::blank(size.blocks_log));
-        if let Some(match_all) = self.directory.match_all() {
-            directory.try_extend(|| match_all)?;
+        if let Some(match_all_counts) = self.directory.match_all_counts() {
+            directory.try_extend(|| match_all_counts)?;
             directory.set_len(size.segments);
         }
         for (number, segment) in self.directory.stored() {
@@ -379,7 +379,7 @@ impl Table {
             distinct_items: self.distinct_items(now),
             size_bytes: self.size_bytes(),
             segments: self.segment_count() as u64,
-            match_all: self.match_all(),
+            match_all_counts: self.match_all_counts(),
             expired_entries: if is_timed { self.used_slots().saturating_sub(items) } else { 0 },
             error_rate: self.error_rate(now),
         }

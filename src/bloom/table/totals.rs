@@ -46,7 +46,7 @@ impl Weight {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct EntrySums {
     pub(super) weight: Weight,
-    pub(super) match_all: MatchAllCounts,
+    pub(super) match_all_counts: MatchAllCounts,
 }
 
 impl MatchAllCounts {
@@ -102,13 +102,13 @@ impl EntrySums {
     #[inline(always)]
     pub(super) fn add(&mut self, kind: EntryKind, address_bits: u32, entry: Entry) {
         self.add_weight(address_bits, entry.value);
-        self.match_all.count(kind, entry);
+        self.match_all_counts.count(kind, entry);
     }
 
     /// Does the opposite of [`add`](Self::add).
     pub(super) fn remove(&mut self, kind: EntryKind, address_bits: u32, entry: Entry) {
         self.remove_weight(address_bits, entry.value);
-        self.match_all.uncount(kind, entry);
+        self.match_all_counts.uncount(kind, entry);
     }
 
     /// Adds the weight of an entry.
@@ -126,7 +126,7 @@ impl EntrySums {
     #[must_use]
     pub(super) fn plus(mut self, other: Self) -> Self {
         self.weight.add(other.weight.get());
-        self.match_all.add(other.match_all);
+        self.match_all_counts.add(other.match_all_counts);
         self
     }
 
@@ -134,7 +134,7 @@ impl EntrySums {
     #[must_use]
     pub(super) fn minus(mut self, other: Self) -> Self {
         self.weight.add(other.weight.get().wrapping_neg());
-        self.match_all.subtract(other.match_all);
+        self.match_all_counts.subtract(other.match_all_counts);
         self
     }
 

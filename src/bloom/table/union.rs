@@ -266,7 +266,7 @@ impl Union {
 }
 
 fn load(table: &Table) -> u64 {
-    load_of(table.used_slots(), table.match_all().void_slots)
+    load_of(table.used_slots(), table.match_all_counts().void_slots)
 }
 
 /// Returns the size of a table; if that is far too large for its entries, a size that is large enough.

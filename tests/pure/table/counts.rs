@@ -69,7 +69,12 @@ fn a_table_that_was_large_takes_new_items() {
         }
         assert_eq!(table.internal_validate(), Ok(()));
         assert!(table.items(0) == 1 && has(&table, 0), "{round}");
-        assert!(table.size_bytes() < 1 << 16, "{} bytes of {:?}", table.size_bytes(), table.match_all());
+        assert!(
+            table.size_bytes() < 1 << 16,
+            "{} bytes of {:?}",
+            table.size_bytes(),
+            table.match_all_counts()
+        );
         let new = first | 1 << 31..(first | 1 << 31) + 1000;
         new.clone().for_each(|item| _ = add(&mut table, item).unwrap());
         new.for_each(|item| assert_eq!(remove(&mut table, item, NoPrefetch), Ok(true), "{item}"));

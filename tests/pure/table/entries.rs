@@ -41,10 +41,13 @@ fn leftovers_of_removed_items_are_few_and_are_shown() {
     for error_rate in [0.5, 0.01] {
         let (mut table, items) = (counted(error_rate), 1_000_000u64);
         (0..items).for_each(|item| _ = add(&mut table, item).unwrap());
-        let void = table.match_all().void_entries;
+        let void = table.match_all_counts().void_entries;
         assert!(void <= items / 100, "{error_rate}: {void} void entries of {items}");
         let stats = table.stats(0);
-        assert_eq!((stats.match_all, stats.match_all.saturated_buckets), (table.match_all(), 0));
+        assert_eq!(
+            (stats.match_all_counts, stats.match_all_counts.saturated_buckets),
+            (table.match_all_counts(), 0)
+        );
         (1..items).for_each(|item| assert!(remove(&mut table, item)));
         // All but one item are gone.
         let left = table.used_slots() - table.distinct_items(0);

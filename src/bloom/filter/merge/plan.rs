@@ -55,6 +55,25 @@ pub(super) struct MergePlan<'s> {
     pub(super) last: LastLayer,
 }
 
+/// The layers of one shape.
+#[derive(Debug)]
+struct ShapeGroup<'f> {
+    shape: &'f Layer,
+    /// The set bits and the number of each layer, in ascending order.
+    layers: Vec<(u64, usize)>,
+}
+
+impl ShapeGroup<'_> {
+    /// Moves a layer to its place by its new set bits. `before` are those it had; `None` if it is new.
+    fn place(&mut self, number: usize, before: Option<u64>, set_bits: u64) {
+        if let Some(Ok(place)) = before.map(|before| self.layers.binary_search(&(before, number))) {
+            self.layers.remove(place);
+        }
+        let place = self.layers.partition_point(|layer| *layer < (set_bits, number));
+        self.layers.insert(place, (set_bits, number));
+    }
+}
+
 /// A plan under construction.
 #[derive(Debug)]
 pub(super) struct Planner<'f, 's: 'f> {
@@ -63,21 +82,36 @@ pub(super) struct Planner<'f, 's: 'f> {
     is_forced: bool,
     /// The contents of the destination's layers after the planned unions, then those of the added layers.
     layers: Vec<Contents<'f>>,
+    /// The same layers, by shape.
+    groups: Vec<ShapeGroup<'f>>,
     /// The footprint of all parts, except a last layer that can be replaced.
     footprint: Footprint,
     plan: MergePlan<'s>,
 }
 
 impl<'f, 's: 'f> Planner<'f, 's> {
-    /// Returns a plan without sources. O(layers).
+    /// Returns a plan without sources. O(layers * shapes).
     pub(super) fn new(filter: &'f Filter, appends: Appends, is_forced: bool) -> Self {
-        let layers = filter.layers().iter().map(Contents::of).collect();
-        let (footprint, plan) = (Footprint::default(), MergePlan::default());
-        let mut planner = Self { filter, appends, is_forced, layers, footprint, plan };
+        let (groups, footprint, plan) = (Vec::new(), Footprint::default(), MergePlan::default());
+        let mut planner = Self { filter, appends, is_forced, layers: Vec::new(), groups, footprint, plan };
+        filter.layers().iter().map(Contents::of).for_each(|layer| planner.push(layer));
         let staying = filter.layer_count().saturating_sub(usize::from(planner.is_last_replaceable()));
         let footprint = Footprint::of(filter.layers().get(..staying).unwrap_or_default());
         planner.footprint = footprint.with_table(filter.table().map_or(0, Table::size_bytes));
         planner
+    }
+
+    /// Appends a layer to those of the destination.
+    fn push(&mut self, layer: Contents<'f>) {
+        let index = self.groups.iter().position(|group| group.shape.has_shape_of(layer.shape));
+        let index = index.unwrap_or_else(|| {
+            self.groups.push(ShapeGroup { shape: layer.shape, layers: Vec::new() });
+            self.groups.len() - 1
+        });
+        if let Some(group) = self.groups.get_mut(index) {
+            group.place(self.layers.len(), None, layer.set_bits);
+        }
+        self.layers.push(layer);
     }
 
     /// Returns the current number of layers of the destination.
@@ -111,7 +145,8 @@ impl<'f, 's: 'f> Planner<'f, 's> {
     }
 
     /// Adds each layer of a source to the plan, with copies of those that are appended. O(layers of the source * layers,
-    /// and the bytes that are compared or copied). With thousands of layers of one shape, two words of each are compared.
+    /// and the bytes that are compared or copied). With thousands of layers of one shape, two words of those with more
+    /// set bits are compared.
     ///
     /// # Errors
     /// [`MergeError`].
@@ -124,10 +159,12 @@ impl<'f, 's: 'f> Planner<'f, 's> {
         let layers = source.layers().iter().enumerate();
         for (number, from) in layers.filter(|(_, from)| from.counts().set_bits > 0) {
             let contents = Contents::of(from);
-            if self.is_covered(&contents) {
+            let group = self.groups.iter().find(|group| group.shape.has_shape_of(from));
+            let alike = group.map_or(&[][..], |group| &group.layers);
+            if self.is_covered(&contents, alike) {
                 continue;
             }
-            match self.target_of(&contents, number)? {
+            match self.target_of(&contents, number, alike)? {
                 Some((target, set_bits)) => self.unite(target, set_bits, &contents, memory),
                 None => self.append(&contents, limit, memory)?,
             }
@@ -137,12 +174,18 @@ impl<'f, 's: 'f> Planner<'f, 's> {
 
     /// Returns the number of the layer that a source's layer is merged into, and its set bits after that; `None` if the
     /// source's layer is appended. The target is the layer with the same number if it fits, because equal filters grow
-    /// alike; otherwise the layer with the fewest set bits. If neither fits, it is one with many common items.
-    fn target_of(&self, from: &Contents<'f>, number: usize) -> Result<Option<(usize, u64)>, MergeError> {
+    /// alike; otherwise the layer with the fewest set bits. If neither fits, it is one with many common items. `alike`
+    /// are the layers of the same shape, those with the fewest set bits first.
+    fn target_of(
+        &self,
+        from: &Contents<'f>,
+        number: usize,
+        alike: &[(u64, usize)],
+    ) -> Result<Option<(usize, u64)>, MergeError> {
         let same_number = self.filter.layers().get(number).filter(|layer| layer.has_shape_of(from.shape));
         let searched = (SEARCHED_WORDS / from.shape.bits().words().len().max(1)).max(2);
-        let emptiest = self.emptiest(from, searched);
-        let numbers = || same_number.map(|_| number).into_iter().chain(emptiest.iter().copied());
+        let emptiest = || alike.iter().take(searched).map(|(_, number)| *number);
+        let numbers = || same_number.map(|_| number).into_iter().chain(emptiest());
         let layers = || numbers().filter_map(|number| Some((number, self.layers.get(number)?)));
         if let Some((number, layer)) = layers().take(2).find(|(_, layer)| layer.fits_with(from)) {
             let is_compared = from.shape.bits().size_bits() <= COMPARED_MAX_BITS;
@@ -171,32 +214,22 @@ impl<'f, 's: 'f> Planner<'f, 's> {
         }
     }
 
-    /// Returns the numbers of the layers of the same shape.
-    fn alike(&self, from: &Contents<'f>) -> impl Iterator<Item = (usize, &Contents<'f>)> {
-        self.layers.iter().enumerate().filter(|(_, layer)| layer.shape.has_shape_of(from.shape))
-    }
-
-    /// Returns the numbers of up to `most` layers of the same shape, those with the fewest set bits first. O(layers).
-    fn emptiest(&self, from: &Contents<'f>, most: usize) -> Vec<usize> {
-        let mut alike: Vec<_> = self.alike(from).map(|(number, layer)| (layer.set_bits, number)).collect();
-        if alike.len() > most {
-            alike.select_nth_unstable(most);
-            alike.truncate(most);
-        }
-        alike.sort_unstable();
-        alike.into_iter().map(|(_, number)| number).collect()
-    }
-
-    /// Returns whether a layer of the same shape has all bits of this one. O(bytes), but two words rule out most layers.
-    fn is_covered(&self, from: &Contents<'f>) -> bool {
+    /// Returns whether one of the layers of the same shape has all bits of this one. O(bytes), but two words rule out most
+    /// layers.
+    fn is_covered(&self, from: &Contents<'f>, alike: &[(u64, usize)]) -> bool {
         let bits = from.shape.bits();
         let place = bits.words().iter().position(|word| *word != 0).unwrap_or(0);
         let has_words = |layer: &BitArray| {
             let words = |place: usize| bits.words().get(place).zip(layer.words().get(place));
             [0, place].into_iter().filter_map(words).all(|(word, of_layer)| word & !of_layer == 0)
         };
-        let mut alike = self.alike(from).filter_map(|(number, _)| self.bits(number));
-        alike.any(|layer| has_words(layer) && layer.covers(bits))
+        // A plan only adds set bits.
+        let fewer = alike.partition_point(|(set_bits, _)| *set_bits < from.set_bits);
+        let alike = alike.get(fewer..).unwrap_or_default();
+        alike
+            .iter()
+            .filter_map(|(_, number)| self.bits(*number))
+            .any(|layer| has_words(layer) && layer.covers(bits))
     }
 
     /// Returns the set bits of a layer after a merge with `from`: exact for the first source, an upper bound for
@@ -225,7 +258,9 @@ impl<'f, 's: 'f> Planner<'f, 's> {
                 Contents::of(added).of_shape(from.shape)
             }
         };
-        *layer = then;
+        let before = std::mem::replace(layer, then).set_bits;
+        let group = self.groups.iter_mut().find(|group| group.shape.has_shape_of(from.shape));
+        group.expect("the group of the layer").place(number, Some(before), set_bits);
     }
 
     /// Appends a copy of a source's layer.
@@ -241,16 +276,16 @@ impl<'f, 's: 'f> Planner<'f, 's> {
         let counted = if from.shape.shape().is_some() { 0 } else { from.shape.counts().items };
         let most = from.shape.capacity_items().min(layer.bits().size_bits()).max(counted);
         layer.set_items(from.items.min(most));
-        self.layers.push(Contents::of(&layer).of_shape(from.shape));
+        self.push(Contents::of(&layer).of_shape(from.shape));
         self.plan.added.push(layer);
         Ok(())
     }
 
-    /// Sets the footprint, which includes another layer. Checks its limits, and reserves memory in the lists of layers.
+    /// Sets the footprint, which includes another layer. Checks its limits, and reserves memory in the list of layers.
     fn extend(&mut self, footprint: Footprint, limit: &dyn ByteLimit) -> Result<(), ReserveError> {
         self.footprint = footprint;
         footprint.check(limit)?;
-        let reserved = self.plan.added.try_reserve(1).and_then(|()| self.layers.try_reserve(1));
+        let reserved = self.plan.added.try_reserve(1);
         reserved.map_err(|_| ReserveError::OutOfMemory)
     }
 

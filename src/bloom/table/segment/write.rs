@@ -72,9 +72,11 @@ impl SlotList {
         self.copied != 0
     }
 
-    /// Appends a slot to the current block, the one that is not complete yet.
+    /// Appends a slot to the current block, the one that is not complete yet. Memory for it must have been reserved: a
+    /// failed allocation here would end the server.
     #[inline(always)]
     pub(crate) fn push(&mut self, bucket: u32, value: u64) {
+        debug_assert!(self.slots.len() < self.slots.capacity(), "memory is reserved");
         self.slots.push((bucket as u8, value));
     }
 
