@@ -14,7 +14,7 @@ pub struct OutOfMemory;
 pub trait Memory: Copy {
     /// Calls `visit` with the ranges of `words` that may have set bits, in order. The ranges are a hint: to check it,
     /// callers count the set bits in these ranges. O(pages).
-    fn written_parts(self, words: &[u64], visit: &mut dyn FnMut(Range<usize>));
+    fn written_ranges(self, words: &[u64], visit: &mut dyn FnMut(Range<usize>));
 }
 
 /// No information: any part may have been written to.
@@ -22,7 +22,7 @@ pub trait Memory: Copy {
 pub struct UnknownMemory;
 
 impl Memory for UnknownMemory {
-    fn written_parts(self, words: &[u64], visit: &mut dyn FnMut(Range<usize>)) {
+    fn written_ranges(self, words: &[u64], visit: &mut dyn FnMut(Range<usize>)) {
         visit(0..words.len());
     }
 }

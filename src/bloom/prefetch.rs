@@ -47,9 +47,9 @@ impl Prefetch for NoPrefetch {
     }
 }
 
-/// A part of an item's probes or lines.
+/// A range of an item's probes or lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum ProbeRange {
     /// The first two probes or lines.
     First,
     /// The third and the fourth.
@@ -60,13 +60,13 @@ pub enum Part {
     All,
 }
 
-impl Part {
-    /// The number of probes or lines in [`Part::First`]. They rule out most absent items.
+impl ProbeRange {
+    /// The number of probes or lines in [`ProbeRange::First`]. They rule out most absent items.
     pub(super) const FIRST: u32 = 2;
-    /// The number of probes or lines in [`Part::First`] and [`Part::Next`].
+    /// The number of probes or lines in [`ProbeRange::First`] and [`ProbeRange::Next`].
     pub(super) const NEXT: u32 = 4;
 
-    /// Returns the indices of this part of `count` probes or lines.
+    /// Returns the indices of this range of `count` probes or lines.
     pub(super) fn of(self, count: u32) -> Range<u32> {
         let (first, next) = (count.min(Self::FIRST), count.min(Self::NEXT));
         match self {

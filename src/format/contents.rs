@@ -4,8 +4,6 @@
 //! A dump has the bytes of all layers, the oldest first, then the [positions](POSITIONS) of the table. A chunk never
 //! spans two layers, or a layer and the table.
 
-use serde::{Deserialize, Serialize};
-
 use super::stream::{DecodeError, append, read};
 use crate::bloom::bits::is_clear;
 use crate::bloom::table::{DumpedSegment, POSITIONS, Table};
@@ -64,19 +62,12 @@ pub(super) fn read_words(bytes: &[u8]) -> Result<Box<[u64]>, DecodeError> {
     Ok(words)
 }
 
-/// The fields before the words of a segment in a chunk. Unused fields are 0.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct PartHead {
-    number: u32,
-    words: u32,
-    depth: u8,
-    blocks_log: u8,
-    reserved: [u8; 6],
-    stamp: u64,
-}
+/// The fields before the words of a segment in a chunk: the number of the segment, the number of words, the depth, the
+/// logarithm of the blocks, zeros, and the stamp.
+type SegmentFields = (u32, u32, u8, u8, [u8; 6], u64);
 
-/// Bytes of a [`PartHead`].
-const PART_HEAD_BYTES: usize = 24;
+/// Bytes of [`SegmentFields`].
+const SEGMENT_FIELDS_BYTES: usize = 24;
 
 /// The least bytes that a segment counts towards [`CHUNK_BYTES`], so that the time for a chunk of many empty segments
 /// is bounded.
@@ -90,24 +81,26 @@ const COUNTED_MIN_BYTES: usize = 64;
 pub(super) fn append_segments(table: &Table, position: u64, bytes: &mut Vec<u8>) -> Result<u64, OutOfMemory> {
     let (mut position, mut counted_bytes) = (position, 0usize);
     while counted_bytes < CHUNK_BYTES {
-        let Some((part, end)) = table.segment_at(position)? else { break };
+        let Some((segment, end)) = table.segment_at(position)? else { break };
         position = end;
-        let words: &[u8] = bytemuck::cast_slice(&part.words);
-        let part_bytes = PART_HEAD_BYTES.saturating_add(words.len());
-        counted_bytes = counted_bytes.saturating_add(part_bytes.max(COUNTED_MIN_BYTES));
-        if words.is_empty() && part.stamp == 0 {
+        let words: &[u8] = bytemuck::cast_slice(&segment.words);
+        let segment_bytes = SEGMENT_FIELDS_BYTES.saturating_add(words.len());
+        counted_bytes = counted_bytes.saturating_add(segment_bytes.max(COUNTED_MIN_BYTES));
+        if words.is_empty() && segment.stamp == 0 {
             continue;
         }
-        bytes.try_reserve(part_bytes).map_err(|_| OutOfMemory)?;
-        let head = PartHead {
-            number: u32::try_from(part.number).unwrap_or(u32::MAX),
-            words: u32::try_from(part.words.len()).unwrap_or(u32::MAX),
-            depth: u8::try_from(part.depth).unwrap_or(u8::MAX),
-            blocks_log: u8::try_from(part.blocks_log).unwrap_or(u8::MAX),
-            stamp: part.stamp,
-            ..PartHead::default()
-        };
-        append(bytes, &head);
+        bytes.try_reserve(segment_bytes).map_err(|_| OutOfMemory)?;
+        let (number, length) = (u32::try_from(segment.number), u32::try_from(segment.words.len()));
+        let (depth, blocks_log) = (u8::try_from(segment.depth), u8::try_from(segment.blocks_log));
+        let fields: SegmentFields = (
+            number.unwrap_or(u32::MAX),
+            length.unwrap_or(u32::MAX),
+            depth.unwrap_or(u8::MAX),
+            blocks_log.unwrap_or(u8::MAX),
+            [0; 6],
+            segment.stamp,
+        );
+        append(bytes, &fields);
         bytes.extend_from_slice(words);
     }
     Ok(position)
@@ -121,20 +114,20 @@ pub(super) fn read_segments(mut bytes: &[u8], end: u64) -> Result<Vec<DumpedSegm
     if end > POSITIONS {
         return Err(DecodeError::Invalid("position"));
     }
-    let mut parts = Vec::new();
+    let mut segments = Vec::new();
     while !bytes.is_empty() {
-        let PartHead { number, words, depth, blocks_log, reserved, stamp } = read(&mut bytes)?;
+        let (number, words, depth, blocks_log, reserved, stamp): SegmentFields = read(&mut bytes)?;
         let length = (words as usize).checked_mul(8).ok_or(DecodeError::Truncated)?;
         let (words, rest) = bytes.split_at_checked(length).ok_or(DecodeError::Truncated)?;
         bytes = rest;
         let first = u64::from(number.reverse_bits());
         if reserved != [0; 6] || first >= end {
-            return Err(DecodeError::Invalid("part"));
+            return Err(DecodeError::Invalid("segment"));
         }
         let words = read_words(words)?;
-        parts.try_reserve(1).map_err(|_| DecodeError::OutOfMemory)?;
+        segments.try_reserve(1).map_err(|_| DecodeError::OutOfMemory)?;
         let number = number as usize;
-        parts.push(DumpedSegment {
+        segments.push(DumpedSegment {
             number,
             depth: depth.into(),
             blocks_log: blocks_log.into(),
@@ -142,5 +135,5 @@ pub(super) fn read_segments(mut bytes: &[u8], end: u64) -> Result<Vec<DumpedSegm
             words,
         });
     }
-    Ok(parts)
+    Ok(segments)
 }

@@ -12,7 +12,7 @@ use super::args::Argv;
 use super::datatype;
 use super::log;
 use super::server;
-use super::stored::{self, Stored};
+use super::stored_filter::{self, StoredFilter};
 use crate::bloom::{Filter, FilterCounts};
 use crate::command::table::KeyAccess;
 use crate::command::{CommandError, KeyValue, OpenKey};
@@ -77,7 +77,7 @@ pub(super) struct Key<'k> {
     may_have_changed: Option<&'k Cell<bool>>,
     /// The filter of the key, after it was looked up. If the key is open for writing, `counts` is the result of
     /// [`Filter::counts_since`] at the lookup.
-    stored: Option<NonNull<Stored>>,
+    stored: Option<NonNull<StoredFilter>>,
     counts: FilterCounts,
     context: Context,
     access: KeyAccess,
@@ -123,7 +123,7 @@ impl<'k> Key<'k> {
     }
 
     #[inline(always)]
-    fn value(&self) -> KeyValue<NonNull<Stored>> {
+    fn value(&self) -> KeyValue<NonNull<StoredFilter>> {
         let Some(key) = self.key else {
             return if self.may_have_changed.is_some() { KeyValue::Vacant } else { KeyValue::WrongType };
         };
@@ -185,8 +185,8 @@ impl<'k> Key<'k> {
 
     /// Returns the filter that was found under the key.
     #[inline(always)]
-    fn stored(&mut self) -> Option<&mut Stored> {
-        // SAFETY: the value of a key of our type is a `Stored` (see `datatype`). It must be alive and not be used
+    fn stored(&mut self) -> Option<&mut StoredFilter> {
+        // SAFETY: the value of a key of our type is a `StoredFilter` (see `datatype`). It must be alive and not be used
         // elsewhere during the borrow. This key is borrowed exclusively, and it is the only open key of its name.
         // Commands run one at a time on the server's main thread. Other modules can write to this key only when they
         // are notified. They are notified when a key expires while it is opened, but all keys of the command were
@@ -245,21 +245,21 @@ impl OpenKey for Key<'_> {
         };
         self.stored = None;
         self.note_change();
-        let value = Stored::into_value(*filter);
-        // SAFETY: the key is open, and the value is a boxed `Stored`, as the callbacks of our type expect. If the
+        let value = StoredFilter::into_value(*filter);
+        // SAFETY: the key is open, and the value is a boxed `StoredFilter`, as the callbacks of our type expect. If the
         // server takes the value, it owns it until it calls `datatype::free`.
         let status = unsafe { set_value(key.as_ptr(), data_type.as_ptr(), value) };
         if succeeded(status) {
             return Ok(());
         }
-        // SAFETY: the pointer is the box of a `Stored`, which the server did not take.
-        drop(unsafe { Box::from_raw(value.cast::<Stored>()) });
+        // SAFETY: the pointer is the box of a `StoredFilter`, which the server did not take.
+        drop(unsafe { Box::from_raw(value.cast::<StoredFilter>()) });
         Err(not_published())
     }
 
     fn replace(&mut self, filter: Filter) {
         if let Some(stored) = self.stored() {
-            stored::free(std::mem::replace(stored, Stored::new(filter)));
+            stored_filter::free(std::mem::replace(stored, StoredFilter::new(filter)));
         }
     }
 

@@ -22,7 +22,7 @@ const SWAPPED: u64 = 1 << 62;
 pub(super) struct ProcessMemory;
 
 impl Memory for ProcessMemory {
-    fn written_parts(self, words: &[u64], visit: &mut dyn FnMut(Range<usize>)) {
+    fn written_ranges(self, words: &[u64], visit: &mut dyn FnMut(Range<usize>)) {
         let mut done = 0;
         visit_pages(words, &mut |page, is_written| {
             done = page.end;

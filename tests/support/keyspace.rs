@@ -298,8 +298,8 @@ impl Keyspace for Database<'_> {
 struct StepMemory;
 
 impl Memory for StepMemory {
-    fn written_parts(self, words: &[u64], visit: &mut dyn FnMut(Range<usize>)) {
+    fn written_ranges(self, words: &[u64], visit: &mut dyn FnMut(Range<usize>)) {
         step();
-        UnknownMemory.written_parts(words, visit);
+        UnknownMemory.written_ranges(words, visit);
     }
 }

@@ -2,11 +2,11 @@
 //! that is compiled for the layout.
 
 use super::Layer;
-use super::engine::{AddOutcome, AddRequest, Engine};
+use super::engine::{AddRequest, Engine, LayerAdds};
 use super::layout::{Layout, with_per_line};
 use crate::bloom::group::{ItemSet, in_steps};
 use crate::bloom::hash::{Digest, Digests};
-use crate::bloom::prefetch::{Part, Prefetch};
+use crate::bloom::prefetch::{Prefetch, ProbeRange};
 
 /// The number of probes for which scattered layers have specialized code: the one for an error rate of 1 %.
 const SCATTERED_PROBES: u32 = 7;
@@ -124,9 +124,14 @@ impl Layer {
 impl Layer {
     /// Does [`Engine::contains_each`].
     #[inline(never)]
-    pub(in crate::bloom) fn contains_each(&self, items: Digests<'_>, wanted: ItemSet, part: Part) -> ItemSet {
+    pub(in crate::bloom) fn contains_each(
+        &self,
+        items: Digests<'_>,
+        wanted: ItemSet,
+        range: ProbeRange,
+    ) -> ItemSet {
         with_layout!(
-            self, items, (layout, items) => layout.contains_each(self.words(), items, wanted, part), 0
+            self, items, (layout, items) => layout.contains_each(self.words(), items, wanted, range), 0
         )
     }
 
@@ -137,16 +142,16 @@ impl Layer {
         &self,
         items: Digests<'_>,
         wanted: ItemSet,
-        part: Part,
+        range: ProbeRange,
         items_per_step: usize,
         prefetch: impl Prefetch,
     ) -> ItemSet {
         let (words, mut found) = (self.words(), 0);
         with_layout!(
             self, items, (layout, items) => {
-                let ask = |(): &mut (), step| layout.prefetch_each(words, items, step, part, prefetch);
+                let ask = |(): &mut (), step| layout.prefetch_each(words, items, step, range, prefetch);
                 in_steps(&mut (), wanted, items_per_step, ask, |(), step| {
-                    found |= layout.contains_each(words, items, step, part);
+                    found |= layout.contains_each(words, items, step, range);
                     true
                 });
                 found
@@ -157,10 +162,10 @@ impl Layer {
 
     /// Adds items in order, up to the first one that the full layer refuses. O(items * probes).
     #[inline(never)]
-    pub(in crate::bloom) fn insert_each(&mut self, items: Digests<'_>, request: AddRequest) -> AddOutcome {
+    pub(in crate::bloom) fn insert_each(&mut self, items: Digests<'_>, request: AddRequest) -> LayerAdds {
         let outcome = with_layout!(
             self, items, (layout, items) => layout.insert_each(self.words_mut(), items, request),
-            AddOutcome::default()
+            LayerAdds::default()
         );
         self.bits_mut().count_set(outcome.new_bits);
         outcome
@@ -172,12 +177,12 @@ impl Layer {
         &self,
         items: Digests<'_>,
         wanted: ItemSet,
-        part: Part,
+        range: ProbeRange,
         prefetch: impl Prefetch,
     ) {
         with_layout!(
             self, items,
-            (layout, items) => layout.prefetch_each(self.words(), items, wanted, part, prefetch), ()
+            (layout, items) => layout.prefetch_each(self.words(), items, wanted, range, prefetch), ()
         );
     }
 

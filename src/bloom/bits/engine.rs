@@ -3,7 +3,7 @@
 
 use super::layout::{Line, Probing};
 use crate::bloom::group::{ItemSet, dense_subset, members, subset};
-use crate::bloom::prefetch::{NoPrefetch, Part, Prefetch};
+use crate::bloom::prefetch::{NoPrefetch, Prefetch, ProbeRange};
 
 /// Items to add to a layer.
 #[derive(Clone, Copy, Debug)]
@@ -16,7 +16,7 @@ pub(in crate::bloom) struct AddRequest {
 
 /// The result of adding items to a layer.
 #[derive(Clone, Copy, Debug, Default)]
-pub(in crate::bloom) struct AddOutcome {
+pub(in crate::bloom) struct LayerAdds {
     /// Items that were not there before.
     pub(in crate::bloom) new: ItemSet,
     /// The index of the first item that the layer refused because it is full. The items after it were not tested.
@@ -61,39 +61,45 @@ pub(super) trait Engine<D: Copy>: Probing<D> {
         prefetch_lines(page, self.first_lines(item, positions(words), count), prefetch);
     }
 
-    /// Returns those of the `wanted` items whose lines in `part` are all set. This is for memory that is cached or
+    /// Returns those of the `wanted` items whose lines in `range` are all set. This is for memory that is cached or
     /// prefetched: it reads more and branches less than [`contains`](Self::contains), unless an item has very many
     /// lines.
     #[inline(always)]
-    fn contains_each(self, words: &[u64], items: &[D], wanted: ItemSet, part: Part) -> ItemSet {
-        match part {
-            Part::First => dense_subset(items, wanted, |item| self.has_few(words, item, 0, Part::FIRST)),
-            Part::Next => subset(items, wanted, |item| self.has_few(words, item, Part::FIRST, Part::NEXT)),
-            Part::Rest | Part::All if self.line_count() > BRANCHLESS_LINES_MAX => {
+    fn contains_each(self, words: &[u64], items: &[D], wanted: ItemSet, range: ProbeRange) -> ItemSet {
+        match range {
+            ProbeRange::First => {
+                dense_subset(items, wanted, |item| self.has_few(words, item, 0, ProbeRange::FIRST))
+            }
+            ProbeRange::Next => {
+                subset(items, wanted, |item| self.has_few(words, item, ProbeRange::FIRST, ProbeRange::NEXT))
+            }
+            ProbeRange::Rest | ProbeRange::All if self.line_count() > BRANCHLESS_LINES_MAX => {
                 subset(items, wanted, |item| self.contains(words, item, NoPrefetch))
             }
-            Part::Rest => {
-                subset(items, wanted, |item| self.has_part(words, item, Part::FIRST, self.line_count()))
+            ProbeRange::Rest => subset(items, wanted, |item| {
+                self.has_range(words, item, ProbeRange::FIRST, self.line_count())
+            }),
+            ProbeRange::All => {
+                subset(items, wanted, |item| self.has_range(words, item, 0, self.line_count()))
             }
-            Part::All => subset(items, wanted, |item| self.has_part(words, item, 0, self.line_count())),
         }
     }
 
-    /// Does [`has_part`](Self::has_part), with `end` limited to the number of lines of an item. `start` and `end` are
+    /// Does [`has_range`](Self::has_range), with `end` limited to the number of lines of an item. `start` and `end` are
     /// constants, so the compiler needs no loop if an item has that many lines.
     #[inline(always)]
     fn has_few(self, words: &[u64], item: D, start: u32, end: u32) -> bool {
         let lines = self.line_count();
         if lines >= end {
-            self.has_part(words, item, start, end)
+            self.has_range(words, item, start, end)
         } else {
-            self.has_part(words, item, start, lines)
+            self.has_range(words, item, start, lines)
         }
     }
 
     /// Returns whether the item's lines from `start` to before `end` are set. Reads all of them.
     #[inline(always)]
-    fn has_part(self, words: &[u64], item: D, start: u32, end: u32) -> bool {
+    fn has_range(self, words: &[u64], item: D, start: u32, end: u32) -> bool {
         let page = self.page(item, words);
         let mut lines = self.first_lines(item, positions(words), end);
         skip(&mut lines, start);
@@ -132,13 +138,13 @@ pub(super) trait Engine<D: Copy>: Probing<D> {
 
     /// Does [`insert`](Self::insert) for the `wanted` items in order, up to the first one that the full layer refuses.
     #[inline(always)]
-    fn insert_each(self, words: &mut [u64], items: &[D], request: AddRequest) -> AddOutcome {
+    fn insert_each(self, words: &mut [u64], items: &[D], request: AddRequest) -> LayerAdds {
         let AddRequest { wanted, room_items } = request;
-        let (mut outcome, mut room_items) = (AddOutcome::default(), room_items);
+        let (mut outcome, mut room_items) = (LayerAdds::default(), room_items);
         let all_fit = u64::from(wanted.count_ones()) <= room_items;
         for (index, item) in members(items, wanted) {
             if !all_fit && room_items == 0 {
-                if self.has_part(words, item, 0, self.line_count()) {
+                if self.has_range(words, item, 0, self.line_count()) {
                     continue;
                 }
                 outcome.first_refused = Some(index);
@@ -152,12 +158,19 @@ pub(super) trait Engine<D: Copy>: Probing<D> {
         outcome
     }
 
-    /// Prefetches the memory of the lines in `part` of each of the `wanted` items.
+    /// Prefetches the memory of the lines in `range` of each of the `wanted` items.
     #[inline(always)]
-    fn prefetch_each(self, words: &[u64], items: &[D], wanted: ItemSet, part: Part, prefetch: impl Prefetch) {
+    fn prefetch_each(
+        self,
+        words: &[u64],
+        items: &[D],
+        wanted: ItemSet,
+        range: ProbeRange,
+        prefetch: impl Prefetch,
+    ) {
         for (_, item) in members(items, wanted) {
             let page = self.page(item, words);
-            let range = part.of(self.line_count());
+            let range = range.of(self.line_count());
             let mut lines = self.first_lines(item, positions(words), range.end);
             skip(&mut lines, range.start);
             prefetch_lines(page, lines, prefetch);

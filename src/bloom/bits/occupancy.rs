@@ -69,12 +69,12 @@ fn occupied_blocks(words: &[u64], set_bits: u64, memory: impl Memory) -> Option<
         return Some(blocks);
     }
     let mut written_words = 0;
-    memory.written_parts(words, &mut |part| written_words += part.len());
+    memory.written_ranges(words, &mut |part| written_words += part.len());
     if written_words / 100 > words.len() / 100 * (100 - UNTOUCHED_MIN_PERCENT) / 100 {
         return None;
     }
     let mut found_bits = 0;
-    memory.written_parts(words, &mut |part| {
+    memory.written_ranges(words, &mut |part| {
         // Goes block by block, because a part may begin and end anywhere.
         let mut start = part.start;
         while start < part.end {
@@ -105,10 +105,10 @@ mod tests {
 
     /// A memory of which only these parts were written to.
     #[derive(Clone, Copy)]
-    struct Parts<'p>(&'p [Range<usize>]);
+    struct WrittenRanges<'p>(&'p [Range<usize>]);
 
-    impl Memory for Parts<'_> {
-        fn written_parts(self, _: &[u64], visit: &mut dyn FnMut(Range<usize>)) {
+    impl Memory for WrittenRanges<'_> {
+        fn written_ranges(self, _: &[u64], visit: &mut dyn FnMut(Range<usize>)) {
             self.0.iter().cloned().for_each(visit);
         }
     }
@@ -127,7 +127,7 @@ mod tests {
     fn blocks_without_set_bits_are_clear_if_the_system_reports_written_memory() {
         let (words, set_bits) = layer(&[0, 3 * BLOCK_WORDS + 7, WORDS - 1]);
         let parts = [0..512, 2 * BLOCK_WORDS..4 * BLOCK_WORDS, WORDS - 512..WORDS];
-        let occupancy = Occupancy::of(&words, set_bits, Parts(&parts));
+        let occupancy = Occupancy::of(&words, set_bits, WrittenRanges(&parts));
         let block_bytes = BLOCK_WORDS * 8;
         let clear: Vec<usize> = (0..80)
             .filter(|block| occupancy.is_clear(block * block_bytes..(block + 1) * block_bytes))
@@ -143,13 +143,13 @@ mod tests {
     fn an_incomplete_report_of_the_system_is_ignored() {
         let (words, set_bits) = layer(&[0, 3 * BLOCK_WORDS + 7]);
         let first_page = 0..512;
-        let occupancy = Occupancy::of(&words, set_bits, Parts(&[first_page]));
+        let occupancy = Occupancy::of(&words, set_bits, WrittenRanges(&[first_page]));
         assert!(!occupancy.is_clear(BLOCK_WORDS * 8..2 * BLOCK_WORDS * 8));
     }
 
     #[test]
     fn only_an_empty_layer_is_clear_if_written_memory_is_unknown() {
-        assert!(!Occupancy::of(&[0; SMALL_MAX_WORDS], 0, Parts(&[])).is_clear(0..1));
+        assert!(!Occupancy::of(&[0; SMALL_MAX_WORDS], 0, WrittenRanges(&[])).is_clear(0..1));
         let (words, set_bits) = layer(&[9]);
         assert!(!Occupancy::of(&words, set_bits, UnknownMemory).is_clear(1 << 20..2 << 20));
         let (words, set_bits) = layer(&[]);

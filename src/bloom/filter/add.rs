@@ -2,7 +2,7 @@
 //! counting filter.
 
 use super::Filter;
-use super::hashed::{GroupHashes, HashedGroup, HashedItems, PARTS_IN_CHAIN, is_cached};
+use super::hashed::{GroupHashes, HashedGroup, HashedItems, RANGES_IN_CHAIN, is_cached};
 use super::lookup::ItemSource;
 use super::parts::Parts;
 use super::policy::Growth;
@@ -15,7 +15,7 @@ use crate::bloom::hash::{Digest, Hash, ItemHash, murmur3};
 use crate::bloom::memory::OutOfMemory;
 use crate::bloom::outcome::{AddError, AddOutcomes, Added, ByteLimit};
 use crate::bloom::prefetch::{NoPrefetch, Prefetch};
-use crate::bloom::table::{Addition, EntryKind, GroupOutcomes};
+use crate::bloom::table::{Addition, EntryKind, TableAdds};
 
 impl Filter {
     /// Adds an item. An item that a full layer has is not added again; counting filters and windows have no layers.
@@ -76,7 +76,7 @@ impl Filter {
             return self.add_one(&mut hash, room, prefetch);
         }
         let (items, mut digests) = ([item], GroupHashes::default());
-        self.add_one(&mut HashedGroup::new(&items, &mut digests, false, PARTS_IN_CHAIN), room, prefetch)
+        self.add_one(&mut HashedGroup::new(&items, &mut digests, false, RANGES_IN_CHAIN), room, prefetch)
     }
 
     /// Adds one item.
@@ -108,7 +108,7 @@ impl Filter {
         let (mut digests, room) = (GroupHashes::default(), GrowthBudget::new(limit));
         let has_one_hash = !self.policy.has_several_hashes();
         loop {
-            let mut group = HashedGroup::new(items.next_few(), &mut digests, has_one_hash, PARTS_IN_CHAIN);
+            let mut group = HashedGroup::new(items.next_few(), &mut digests, has_one_hash, RANGES_IN_CHAIN);
             if group.len() == 0 || !self.add_hashed(&mut group, &room, prefetch, reply) {
                 return;
             }
@@ -261,8 +261,7 @@ impl Filter {
             return AddOutcomes { end, ..AddOutcomes::default() };
         };
         let table = self.parts.table_mut().expect("a table");
-        let GroupOutcomes { new, again, refused } =
-            items.add_to_table(table, wanted, addition, room, prefetch);
+        let TableAdds { new, again, refused } = items.add_to_table(table, wanted, addition, room, prefetch);
         if new | again != 0 {
             self.note_change();
         }
@@ -333,7 +332,7 @@ impl Filter {
     ) {
         let mut digests = GroupHashes::default();
         for items in items.chunks(GROUP_ITEMS) {
-            let mut group = HashedGroup::new(items, &mut digests, true, PARTS_IN_CHAIN);
+            let mut group = HashedGroup::new(items, &mut digests, true, RANGES_IN_CHAIN);
             let (mut is_changed, mut goes_on) = (false, true);
             let mut note = |removed| {
                 is_changed |= removed == Ok(true);

@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use crate::bloom::bits::Layer;
-use crate::bloom::bits::engine::{AddOutcome, AddRequest};
+use crate::bloom::bits::engine::{AddRequest, LayerAdds};
 use crate::bloom::generation::Generation;
 use crate::bloom::group::{self, GROUP_ITEMS, ItemSet, in_steps};
 use crate::bloom::growth_budget::GrowthBudget;
@@ -11,26 +11,26 @@ use crate::bloom::hash::scheme_hash::SchemeHash;
 use crate::bloom::hash::{Digest, Digests, Hash, ItemHash};
 use crate::bloom::limits::{CACHED_MAX_WORDS, NEAR_MAX_WORDS};
 use crate::bloom::outcome::Added;
-use crate::bloom::prefetch::{NoPrefetch, Part, Prefetch};
-use crate::bloom::table::{Addition, GroupOutcomes, Table};
+use crate::bloom::prefetch::{NoPrefetch, Prefetch, ProbeRange};
+use crate::bloom::table::{Addition, Table, TableAdds};
 
 /// Largest group for which the memory of all layers is prefetched at once, because one layer alone would not keep
 /// memory busy.
 const SMALL_GROUP_ITEMS: usize = 3;
 /// Lines that are prefetched in one step. Together with the step before, up to twice as many are outstanding.
 const STEP_LINES: usize = 16;
-/// Least number of lines per item with which an item is tested in parts: the first two lines rule out most absent
+/// Least number of lines per item with which an item is tested in ranges: the first two lines rule out most absent
 /// items, so their other lines need not be fetched.
-const IN_PARTS_LINES: u32 = 4;
-/// The parts of an item's probes that a lookup in the only layer tests in turn, if most items of the group before were
+const IN_RANGES_LINES: u32 = 4;
+/// the ranges of an item's probes that a lookup in the only layer tests in turn, if most items of the group before were
 /// found.
-pub(super) const PARTS_OF_PRESENT: &[Part] = &[Part::All];
-/// The parts of an item's probes that a lookup in the only layer tests in turn, if most items of the group before were
+pub(super) const RANGES_OF_PRESENT: &[ProbeRange] = &[ProbeRange::All];
+/// the ranges of an item's probes that a lookup in the only layer tests in turn, if most items of the group before were
 /// absent.
-pub(super) const PARTS_IN_ONE: &[Part] = &[Part::First, Part::Rest];
-/// The parts of an item's probes that a lookup in one of several parts of a filter tests in turn: most items are in
+pub(super) const RANGES_IN_ONE: &[ProbeRange] = &[ProbeRange::First, ProbeRange::Rest];
+/// the ranges of an item's probes that a lookup in one of several parts of a filter tests in turn: most items are in
 /// another part.
-pub(super) const PARTS_IN_CHAIN: &[Part] = &[Part::First, Part::Next, Part::Rest];
+pub(super) const RANGES_IN_CHAIN: &[ProbeRange] = &[ProbeRange::First, ProbeRange::Next, ProbeRange::Rest];
 
 /// Items that are looked up in, and added to, one part of a filter after another. There are two forms: one item, and
 /// a [group](HashedGroup). They differ in how memory is prefetched and in what is inlined, not in what is done.
@@ -52,8 +52,7 @@ pub(super) trait HashedItems {
         prefetch: impl Prefetch,
     ) -> ItemSet;
     /// Adds items to a layer in order, as long as it takes them. O(probes).
-    fn add_to_layer(&mut self, layer: &mut Layer, request: AddRequest, prefetch: impl Prefetch)
-    -> AddOutcome;
+    fn add_to_layer(&mut self, layer: &mut Layer, request: AddRequest, prefetch: impl Prefetch) -> LayerAdds;
     /// Adds the `wanted` items to a table, whose items have this hash, until one is refused. O(1).
     fn add_to_table(
         &mut self,
@@ -62,7 +61,7 @@ pub(super) trait HashedItems {
         addition: Addition,
         room: &GrowthBudget<'_>,
         prefetch: impl Prefetch,
-    ) -> GroupOutcomes;
+    ) -> TableAdds;
 }
 
 /// One item of a filter whose parts all have the same hash.
@@ -100,20 +99,15 @@ impl HashedItems for ItemHash {
     }
 
     #[inline(always)]
-    fn add_to_layer(
-        &mut self,
-        layer: &mut Layer,
-        request: AddRequest,
-        prefetch: impl Prefetch,
-    ) -> AddOutcome {
+    fn add_to_layer(&mut self, layer: &mut Layer, request: AddRequest, prefetch: impl Prefetch) -> LayerAdds {
         if request.room_items > 0 {
-            return AddOutcome {
+            return LayerAdds {
                 new: layer.insert(Digest::Pair(*self), prefetch).into(),
-                ..AddOutcome::default()
+                ..LayerAdds::default()
             };
         }
         let is_present = layer.contains(Digest::Pair(*self), prefetch);
-        AddOutcome { first_refused: (!is_present).then_some(0), ..AddOutcome::default() }
+        LayerAdds { first_refused: (!is_present).then_some(0), ..LayerAdds::default() }
     }
 
     #[inline(always)]
@@ -124,9 +118,9 @@ impl HashedItems for ItemHash {
         addition: Addition,
         room: &GrowthBudget<'_>,
         prefetch: impl Prefetch,
-    ) -> GroupOutcomes {
+    ) -> TableAdds {
         let added = table.add(Addition { hash: *self, ..addition }, room, prefetch);
-        GroupOutcomes {
+        TableAdds {
             new: (added == Ok(Added::New)).into(),
             again: (added == Ok(Added::Again)).into(),
             refused: added.err().map(|error| (0, error)),
@@ -153,20 +147,20 @@ pub(super) struct HashedGroup<'g, 'i> {
     has_one_hash: bool,
     /// Items that `hash` could hash.
     hashed: ItemSet,
-    /// The parts of the probes that are tested in turn.
-    parts: &'static [Part],
+    /// The ranges of the probes that are tested in turn.
+    ranges: &'static [ProbeRange],
 }
 
 impl<'g, 'i> HashedGroup<'g, 'i> {
-    /// Returns the group of these items, at most [`GROUP_ITEMS`]. The given parts of their probes are tested in turn.
+    /// Returns the group of these items, at most [`GROUP_ITEMS`]. The given ranges of their probes are tested in turn.
     #[inline(always)]
     pub(super) fn new(
         items: &'g [&'i [u8]],
         digests: &'g mut GroupHashes,
         has_one_hash: bool,
-        parts: &'static [Part],
+        ranges: &'static [ProbeRange],
     ) -> Self {
-        Self { items, digests, hash: None, has_one_hash, hashed: 0, parts }
+        Self { items, digests, hash: None, has_one_hash, hashed: 0, ranges }
     }
 
     #[inline(always)]
@@ -216,11 +210,11 @@ impl<'g, 'i> HashedGroup<'g, 'i> {
         }
     }
 
-    /// Returns those of the `wanted` items whose probes in `part` are all set in a layer.
+    /// Returns those of the `wanted` items whose probes in `range` are all set in a layer.
     #[inline(always)]
-    pub(super) fn contains_each(&mut self, layer: &Layer, wanted: ItemSet, part: Part) -> ItemSet {
+    pub(super) fn contains_each(&mut self, layer: &Layer, wanted: ItemSet, range: ProbeRange) -> ItemSet {
         let wanted = wanted & self.hashable(layer.hash());
-        layer.contains_each(self.digests(layer), wanted, part)
+        layer.contains_each(self.digests(layer), wanted, range)
     }
 
     /// Does [`contains_each`](Self::contains_each) in steps. Each is prefetched while the one before it is looked up.
@@ -229,17 +223,17 @@ impl<'g, 'i> HashedGroup<'g, 'i> {
         &mut self,
         layer: &Layer,
         wanted: ItemSet,
-        part: Part,
+        range: ProbeRange,
         items_per_step: usize,
         prefetch: impl Prefetch,
     ) -> ItemSet {
         let wanted = wanted & self.hashable(layer.hash());
-        layer.contains_in_steps(self.digests(layer), wanted, part, items_per_step, prefetch)
+        layer.contains_in_steps(self.digests(layer), wanted, range, items_per_step, prefetch)
     }
 
     /// Adds the wanted items to a layer, up to the first one that the full layer refuses.
     #[inline(always)]
-    fn insert_each(&mut self, layer: &mut Layer, request: AddRequest) -> AddOutcome {
+    fn insert_each(&mut self, layer: &mut Layer, request: AddRequest) -> LayerAdds {
         let wanted = request.wanted & self.hashable(layer.hash());
         layer.insert_each(self.digests(layer), AddRequest { wanted, ..request })
     }
@@ -248,7 +242,7 @@ impl<'g, 'i> HashedGroup<'g, 'i> {
     #[inline(always)]
     fn prefetch_each(&mut self, layer: &Layer, wanted: ItemSet, prefetch: impl Prefetch) {
         let wanted = wanted & self.hashable(layer.hash());
-        layer.prefetch_each(self.digests(layer), wanted, Part::All, prefetch);
+        layer.prefetch_each(self.digests(layer), wanted, ProbeRange::All, prefetch);
     }
 }
 
@@ -280,7 +274,7 @@ impl HashedItems for HashedGroup<'_, '_> {
             if found == wanted {
                 break;
             }
-            found |= contained_in(layer, self, wanted & !found, self.parts, prefetch);
+            found |= contained_in(layer, self, wanted & !found, self.ranges, prefetch);
         }
         found
     }
@@ -298,17 +292,12 @@ impl HashedItems for HashedGroup<'_, '_> {
     }
 
     #[inline(always)]
-    fn add_to_layer(
-        &mut self,
-        layer: &mut Layer,
-        request: AddRequest,
-        prefetch: impl Prefetch,
-    ) -> AddOutcome {
+    fn add_to_layer(&mut self, layer: &mut Layer, request: AddRequest, prefetch: impl Prefetch) -> LayerAdds {
         if is_cached(layer) {
             return self.insert_each(layer, request);
         }
-        let (mut outcome, mut room_items) = (AddOutcome::default(), request.room_items);
-        let items_per_step = items_per_step(layer, Part::All);
+        let (mut outcome, mut room_items) = (LayerAdds::default(), request.room_items);
+        let items_per_step = items_per_step(layer, ProbeRange::All);
         in_steps(
             &mut (self, layer),
             request.wanted,
@@ -333,33 +322,33 @@ impl HashedItems for HashedGroup<'_, '_> {
         addition: Addition,
         room: &GrowthBudget<'_>,
         prefetch: impl Prefetch,
-    ) -> GroupOutcomes {
+    ) -> TableAdds {
         table.add_each(self.pairs(hash), wanted, addition, room, prefetch)
     }
 }
 
-/// Returns the `wanted` items that a layer contains. Tests the parts of their probes in turn.
+/// Returns the `wanted` items that a layer contains. Tests the ranges of their probes in turn.
 fn contained_in(
     layer: &Layer,
     group: &mut HashedGroup<'_, '_>,
     wanted: ItemSet,
-    parts: &[Part],
+    ranges: &[ProbeRange],
     prefetch: impl Prefetch,
 ) -> ItemSet {
     let is_near = is_cached(layer) || group.len() <= SMALL_GROUP_ITEMS;
-    let mut look = |wanted, part| {
+    let mut look = |wanted, range| {
         if is_near {
-            return group.contains_each(layer, wanted, part);
+            return group.contains_each(layer, wanted, range);
         }
-        group.contains_in_steps(layer, wanted, part, items_per_step(layer, part), prefetch)
+        group.contains_in_steps(layer, wanted, range, items_per_step(layer, range), prefetch)
     };
-    let parts = if layer.layout().lines() < IN_PARTS_LINES { PARTS_OF_PRESENT } else { parts };
-    parts.iter().fold(wanted, |left, part| if left == 0 { 0 } else { look(left, *part) })
+    let ranges = if layer.layout().lines() < IN_RANGES_LINES { RANGES_OF_PRESENT } else { ranges };
+    ranges.iter().fold(wanted, |left, range| if left == 0 { 0 } else { look(left, *range) })
 }
 
 /// Returns how many items are prefetched in one step.
-fn items_per_step(layer: &Layer, part: Part) -> usize {
-    let lines = part.of(layer.layout().lines()).len();
+fn items_per_step(layer: &Layer, range: ProbeRange) -> usize {
+    let lines = range.of(layer.layout().lines()).len();
     (STEP_LINES / lines.max(1)).max(1)
 }
 

@@ -7,7 +7,7 @@
 
 use super::Filter;
 use super::hashed::{
-    GroupHashes, HashedGroup, HashedItems, PARTS_IN_CHAIN, PARTS_IN_ONE, PARTS_OF_PRESENT, is_cached,
+    GroupHashes, HashedGroup, HashedItems, RANGES_IN_CHAIN, RANGES_IN_ONE, RANGES_OF_PRESENT, is_cached,
 };
 use super::parts::Parts;
 use crate::bloom::generation::Generation;
@@ -78,7 +78,7 @@ impl Filter {
             return self.contains_hashed(&mut hash, now, prefetch) != 0;
         }
         let (items, mut digests) = ([item], GroupHashes::default());
-        let mut group = HashedGroup::new(&items, &mut digests, false, PARTS_IN_CHAIN);
+        let mut group = HashedGroup::new(&items, &mut digests, false, RANGES_IN_CHAIN);
         self.contains_hashed(&mut group, now, prefetch) != 0
     }
 
@@ -94,9 +94,9 @@ impl Filter {
         let has_one_hash = !self.policy.has_several_hashes();
         loop {
             let parts = match (self.layers(), self.table()) {
-                ([_], None) if hits_expected => PARTS_OF_PRESENT,
-                ([_], None) => PARTS_IN_ONE,
-                _ => PARTS_IN_CHAIN,
+                ([_], None) if hits_expected => RANGES_OF_PRESENT,
+                ([_], None) => RANGES_IN_ONE,
+                _ => RANGES_IN_CHAIN,
             };
             let mut group = HashedGroup::new(items.next_few(), &mut digests, has_one_hash, parts);
             if group.len() == 0 {

@@ -49,7 +49,7 @@ pub struct Addition {
 
 /// The outcomes of adding the items of a group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct GroupOutcomes {
+pub struct TableAdds {
     /// Items that are [`Added::New`].
     pub new: ItemSet,
     /// Items that are [`Added::Again`].
@@ -92,8 +92,8 @@ impl Table {
         addition: Addition,
         room: &GrowthBudget<'_>,
         prefetch: impl Prefetch,
-    ) -> GroupOutcomes {
-        let mut outcomes = GroupOutcomes::default();
+    ) -> TableAdds {
+        let mut outcomes = TableAdds::default();
         self.change_in_steps(hashes, wanted, prefetch, |table, step| {
             prefetch.with_fast_select(AddEach {
                 table,
@@ -299,13 +299,13 @@ impl Table {
                 *items = items.saturating_add(1);
                 *entries = entries.saturating_add(matches!(edit, Edit::Insert).into());
             }
-            ItemCounts::Timed { history, stored, .. } => {
+            ItemCounts::Timed { history, adds, .. } => {
                 history.advance(addition.now);
                 if let Edit::Replace(moved_from) = edit {
                     history.remove_one(*moved_from);
                 }
                 history.add(addition.generation, 1);
-                *stored = stored.wrapping_add(1);
+                *adds = adds.wrapping_add(1);
             }
         }
     }
@@ -572,7 +572,7 @@ struct AddEach<'t, 'l> {
     wanted: ItemSet,
     addition: Addition,
     room: &'t GrowthBudget<'l>,
-    outcomes: &'t mut GroupOutcomes,
+    outcomes: &'t mut TableAdds,
 }
 
 impl SelectTask for AddEach<'_, '_> {

@@ -46,7 +46,7 @@ mod union;
 mod validate;
 
 pub use dump::{DumpedSegment, POSITIONS};
-pub use edit::{Addition, GroupOutcomes};
+pub use edit::{Addition, TableAdds};
 pub use entry::{COUNT_MAX, EntryKind};
 pub use schedule::Schedule;
 pub use state::{Table, TableSpec, TableStats};

@@ -470,7 +470,7 @@ impl Table {
     /// Returns whether the add that was just counted sweeps.
     #[inline(always)]
     pub(super) fn is_sweep_due(&self) -> bool {
-        matches!(self.counts, ItemCounts::Timed { stored, .. } if stored.is_multiple_of(SWEEP_ENTRIES))
+        matches!(self.counts, ItemCounts::Timed { adds, .. } if adds.is_multiple_of(SWEEP_ENTRIES))
     }
 
     /// Frees the memory of expired entries in segments to which no items are added: joins two segments, or compacts the
@@ -493,8 +493,8 @@ impl Table {
         {
             return Ok(Some(joined));
         }
-        let ItemCounts::Timed { stored, .. } = self.counts else { return Ok(None) };
-        let number = (stored / SWEEP_ENTRIES % self.directory.len() as u64) as usize;
+        let ItemCounts::Timed { adds, .. } = self.counts else { return Ok(None) };
+        let number = (adds / SWEEP_ENTRIES % self.directory.len() as u64) as usize;
         self.plan_compaction(number, 0, now, now.saturating_sub(1))
     }
 

@@ -298,7 +298,7 @@ impl Table {
         let (items, entries, history) = match &self.counts {
             ItemCounts::Plain { items, .. } => (*items, 0, History::default()),
             ItemCounts::Counted { items, entries, .. } => (*items, *entries, History::default()),
-            ItemCounts::Timed { history, stored, .. } => (0, *stored, **history),
+            ItemCounts::Timed { history, adds, .. } => (0, *adds, **history),
         };
         let (schedule, loading) = (self.schedule, self.counts.loading());
         let TableSize { blocks_log, segments } = self.size();

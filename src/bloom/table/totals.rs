@@ -217,7 +217,7 @@ pub(super) enum ItemCounts {
     Timed {
         history: Box<History>,
         /// The number of adds that have stored an entry. It decides which segment is swept, and when.
-        stored: u64,
+        adds: u64,
         loading: Loading,
     },
 }
@@ -228,7 +228,7 @@ impl ItemCounts {
         match kind {
             EntryKind::Plain => Self::Plain { items, loading },
             EntryKind::Counted => Self::Counted { items, entries, loading },
-            EntryKind::Timed => Self::Timed { history: Box::new(history), stored: entries, loading },
+            EntryKind::Timed => Self::Timed { history: Box::new(history), adds: entries, loading },
         }
     }
 

@@ -254,9 +254,9 @@ impl Union {
             (ItemCounts::Counted { items: count, loading, .. }, Some(first)) => {
                 (*count, *loading) = (items, first.loading());
             }
-            (ItemCounts::Timed { stored, loading, .. }, Some(first)) => {
-                if let ItemCounts::Timed { stored: of_first, .. } = first {
-                    (*stored, *loading) = (*of_first, first.loading());
+            (ItemCounts::Timed { adds, loading, .. }, Some(first)) => {
+                if let ItemCounts::Timed { adds: of_first, .. } = first {
+                    (*adds, *loading) = (*of_first, first.loading());
                 }
             }
             (_, None) => {}

@@ -42,7 +42,7 @@ const SCHEME: u8 = 5;
 
 /// The part of fixed size. Unused fields are 0.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-pub(super) struct LayerPart {
+pub(super) struct LayerFields {
     hash: u8,
     layout: u8,
     /// Paged layout: the lines of an item. RedisBloom's: the binary logarithm of the modulus, or 0. A client's: the
@@ -58,18 +58,12 @@ pub(super) struct LayerPart {
     set_bits: u64,
 }
 
-/// The fields of a layer with RedisBloom's layout. They follow the key of the hash, if it has one.
-#[derive(Serialize, Deserialize)]
-struct ModuloPart {
-    /// The value that RedisBloom saves as the bits of the layer; see docs/formats.md.
-    written_bits: u64,
-    /// The bits of the double, so that a negative zero stays one.
-    error_rate: u64,
-    /// The bits of the double.
-    bits_per_item: u64,
-}
+/// The fields of a layer with RedisBloom's layout, which follow the key of the hash, if it has one: the value that
+/// RedisBloom saves as the bits of the layer, and the bits of two doubles, the error rate and the bits per item. So a
+/// negative zero stays one. See docs/formats.md.
+type ModuloFields = (u64, u64, u64);
 
-impl LayerPart {
+impl LayerFields {
     /// Appends the part for a layer with `set_bits` set bits.
     pub(super) fn append(layer: &Layer, set_bits: u64, bytes: &mut Vec<u8>) {
         let (bits, layout, capacity_items) = (layer.bits(), layer.layout(), layer.capacity_items());
@@ -99,9 +93,9 @@ impl LayerPart {
         match &layout {
             Layout::Modulo(modulo) => {
                 let written = LayerParameters::of(modulo, bits.size_bits(), capacity_items);
-                let (error_rate, bits_per_item) =
-                    (written.error_rate.to_bits(), written.bits_per_item.to_bits());
-                append(bytes, &ModuloPart { written_bits: written.size_bits, error_rate, bits_per_item });
+                let LayerParameters { size_bits, error_rate, bits_per_item, .. } = written;
+                let fields: ModuloFields = (size_bits, error_rate.to_bits(), bits_per_item.to_bits());
+                append(bytes, &fields);
             }
             Layout::Scheme(scheme) => append(bytes, &scheme.parameters().size_bits),
             Layout::Scattered(_) | Layout::Paged(_) | Layout::Prime(_) => {}
@@ -141,13 +135,13 @@ impl LayerPart {
     }
 
     fn modulo(&self, rest: &mut &[u8]) -> Result<Layout, DecodeError> {
-        let part: ModuloPart = read(rest)?;
+        let (written_bits, error_rate, bits_per_item): ModuloFields = read(rest)?;
         let parameters = LayerParameters {
             capacity_items: self.capacity_items,
-            error_rate: f64::from_bits(part.error_rate),
+            error_rate: f64::from_bits(error_rate),
             probes: self.probes.into(),
-            bits_per_item: f64::from_bits(part.bits_per_item),
-            size_bits: part.written_bits,
+            bits_per_item: f64::from_bits(bits_per_item),
+            size_bits: written_bits,
             exponent: self.detail.into(),
         };
         if !self.size_bits.is_multiple_of(8) {

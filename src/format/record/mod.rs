@@ -7,9 +7,9 @@ mod layer;
 mod policy;
 mod table;
 
-use layer::{LayerPart, PlannedLayer};
-use policy::PolicyPart;
-use table::{PlannedTable, TableRecord};
+use layer::{LayerFields, PlannedLayer};
+use policy::PolicyFields;
+use table::{PlannedTable, TableFields};
 
 use super::client::GuavaHeader;
 use super::stream::{DecodeError, append, checked_layers};
@@ -30,11 +30,11 @@ pub fn encode(filter: &Filter) -> Vec<u8> {
 /// Returns the record of a filter with the given numbers of set bits and used slots.
 fn encode_with(filter: &Filter, set_bits: impl Fn(usize, &Layer) -> u64, used_slots: u64) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(POLICY_BYTES + LAYER_BYTES * filter.layer_count() + TABLE_BYTES);
-    append(&mut bytes, &PolicyPart::of(filter));
+    append(&mut bytes, &PolicyFields::of(filter));
     for (index, layer) in filter.layers().iter().enumerate() {
-        LayerPart::append(layer, set_bits(index, layer), &mut bytes);
+        LayerFields::append(layer, set_bits(index, layer), &mut bytes);
     }
-    TableRecord::append(filter, used_slots, &mut bytes);
+    TableFields::append(filter, used_slots, &mut bytes);
     bytes
 }
 
@@ -56,18 +56,18 @@ pub struct Record {
 /// The first wrong field, or [`DecodeError::TooLarge`] if the filter exceeds the limit.
 pub fn decode(bytes: &[u8], limit: &dyn ByteLimit) -> Result<Record, DecodeError> {
     let mut rest = bytes;
-    let part = PolicyPart::read(&mut rest)?;
+    let part = PolicyFields::read(&mut rest)?;
     let layer_count = checked_layers(part.layer_count.into(), if part.has_table() { 0 } else { 1 })?;
     let (mut planned, mut footprint) = (Vec::with_capacity(layer_count), Footprint::default());
     for _ in 0..layer_count {
-        let layer = LayerPart::read(&mut rest, part.has_heads())?;
+        let layer = LayerFields::read(&mut rest, part.has_heads())?;
         footprint = footprint.with_layer_spec(&layer.spec);
         footprint.check(limit)?;
         planned.push(layer);
     }
     let policy = part.policy()?;
     let table =
-        if part.has_table() { Some(TableRecord::read(&mut rest, policy.table().kind)?) } else { None };
+        if part.has_table() { Some(TableFields::read(&mut rest, policy.table().kind)?) } else { None };
     if !rest.is_empty() {
         return Err(DecodeError::Invalid("header length"));
     }

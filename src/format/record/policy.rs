@@ -35,7 +35,7 @@ const TABLE: u8 = 8;
 
 /// The part for the filter. Unused fields are 0.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-pub(super) struct PolicyPart {
+pub(super) struct PolicyFields {
     magic: [u8; 4],
     version: u16,
     policy: u8,
@@ -54,7 +54,7 @@ pub(super) struct PolicyPart {
     detail: u64,
 }
 
-impl PolicyPart {
+impl PolicyFields {
     pub(super) fn of(filter: &Filter) -> Self {
         let growth = filter.growth();
         let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };

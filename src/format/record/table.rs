@@ -17,7 +17,7 @@ const LEVEL: u8 = 2;
 
 /// The part of fixed size. Unused fields are 0.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-pub(super) struct TableRecord {
+pub(super) struct TableFields {
     hash: u8,
     schedule: u8,
     /// Bits of a remainder: of a growing schedule at first, of a level one at the size that it is for.
@@ -36,13 +36,6 @@ pub(super) struct TableRecord {
     entries: u64,
 }
 
-/// The items of each generation, at the end of the part. Only for entries that expire.
-#[derive(Serialize, Deserialize)]
-struct HistoryPart {
-    newest: u64,
-    items: [u64; GENERATIONS],
-}
-
 /// A table that was read and not built yet.
 #[derive(Debug)]
 pub(super) struct PlannedTable {
@@ -51,7 +44,7 @@ pub(super) struct PlannedTable {
     pub(super) used_slots: u64,
 }
 
-impl TableRecord {
+impl TableFields {
     /// Appends the part for the table of a filter, if there is one, with `used_slots` slots in use.
     pub(super) fn append(filter: &Filter, used_slots: u64, bytes: &mut Vec<u8>) {
         let (Some(table), Some(hash)) = (filter.table(), filter.table_hash()) else { return };
@@ -66,18 +59,17 @@ impl TableRecord {
             base_bits,
             size_log,
             blocks_log: u8::try_from(blocks_log).unwrap_or(u8::MAX),
-            reserved: [0; 7],
             loading: loading.number(),
             segments: segments as u64,
             used_slots,
             items,
             entries,
+            ..Self::default()
         };
         append(bytes, &part);
         bytes.extend_from_slice(key_of(hash));
         if table.kind() == EntryKind::Timed {
-            let History { newest, items } = history;
-            append(bytes, &HistoryPart { newest, items });
+            append(bytes, &(history.newest, history.items));
         }
     }
 
@@ -92,7 +84,7 @@ impl TableRecord {
             got => return Err(DecodeError::unsupported("schedule", got)),
         };
         let history = if kind == EntryKind::Timed {
-            let HistoryPart { newest, items } = read(rest)?;
+            let (newest, items): (u64, [u64; GENERATIONS]) = read(rest)?;
             History { newest, items }
         } else {
             History::default()

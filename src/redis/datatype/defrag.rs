@@ -22,7 +22,7 @@ use crate::bloom::BlockMover;
 use crate::redis::allocator::ALIGN_MAX_BYTES;
 use crate::redis::api::succeeded;
 use crate::redis::stats;
-use crate::redis::stored::Stored;
+use crate::redis::stored_filter::StoredFilter;
 
 /// The server need not call again for the value.
 const DONE: c_int = 0;
@@ -78,8 +78,8 @@ impl DefragStep {
         }
         // SAFETY: the place holds a value of the type, moved or not, by the contract of `new`.
         let value = unsafe { *self.value };
-        // SAFETY: a value of the type is a boxed `Stored`, and nothing else uses it by the contract of `new`.
-        let Stored { filter, .. } = unsafe { &mut *value.cast::<Stored>() };
+        // SAFETY: a value of the type is a boxed `StoredFilter`, and nothing else uses it by the contract of `new`.
+        let StoredFilter { filter, .. } = unsafe { &mut *value.cast::<StoredFilter>() };
         if first == 0 {
             filter.move_structs(self);
         }
@@ -102,7 +102,7 @@ impl DefragStep {
     fn move_filter(&mut self) {
         // SAFETY: the place holds a value of the type by the contract of `new`.
         let old = unsafe { *self.value };
-        if let Some(new) = self.move_block(old.cast::<Stored>(), 1) {
+        if let Some(new) = self.move_block(old.cast::<StoredFilter>(), 1) {
             // SAFETY: the server has passed the place so that the new address is written to it.
             unsafe { self.value.write(new.as_ptr().cast()) };
         }

@@ -1,6 +1,6 @@
 //! The data types: their registration, and the callbacks of the server other than commands.
 //!
-//! A value of a type is always a boxed [`Stored`], which the server holds as a bare pointer.
+//! A value of a type is always a boxed [`StoredFilter`], which the server holds as a bare pointer.
 //! [`Key`](super::key::Key), [`snapshot::load`] and [`copy`] create values; [`free`] drops them. There is one type
 //! for each format. Only the callback that loads a value differs between types. A key keeps the type with which it was
 //! loaded, so that RedisBloom or valkey-bloom can load a value of its format again.
@@ -20,7 +20,7 @@ use super::api::Context;
 use super::log;
 use super::memory::is_short;
 use super::pagemap::ProcessMemory;
-use super::stored::{Stored, effort};
+use super::stored_filter::{StoredFilter, effort};
 use crate::bloom::{Filter, Format, Table};
 use crate::format::{self, DataType};
 
@@ -100,7 +100,7 @@ pub(super) unsafe fn register(context: Context) -> bool {
 unsafe extern "C" fn free(value: *mut c_void) {
     or_abort("freeing a filter", || {
         // SAFETY: every value of the type comes from `Box::into_raw`, and the server does not use this one again.
-        drop(unsafe { Box::from_raw(value.cast::<Stored>()) });
+        drop(unsafe { Box::from_raw(value.cast::<StoredFilter>()) });
     });
 }
 
@@ -109,8 +109,8 @@ unsafe extern "C" fn free(value: *mut c_void) {
 /// # Safety
 /// Called by the server only, with a value of the type.
 unsafe extern "C" fn memory_usage(value: *const c_void) -> usize {
-    // SAFETY: every value of the type is a boxed `Stored`, and nothing changes this one during the callback.
-    let stored = unsafe { &*value.cast::<Stored>() };
+    // SAFETY: every value of the type is a boxed `StoredFilter`, and nothing changes this one during the callback.
+    let stored = unsafe { &*value.cast::<StoredFilter>() };
     or_abort("measuring a filter", || stored.allocated_bytes())
 }
 
@@ -154,7 +154,7 @@ unsafe extern "C" fn copy(
     // SAFETY: the value is one of the type, which nothing changes during the callback.
     let filter = unsafe { filter_at(value) };
     match catch_unwind(AssertUnwindSafe(|| filter.try_clone(ProcessMemory))) {
-        Ok(Ok(copy)) => Stored::into_value(copy),
+        Ok(Ok(copy)) => StoredFilter::into_value(copy),
         Ok(Err(_)) | Err(_) => {
             log::throttled(&log::COPYING, ptr::null_mut(), "out of memory");
             ptr::null_mut()
@@ -189,8 +189,8 @@ unsafe extern "C" fn digest(digest: *mut RedisModuleDigest, value: *mut c_void) 
 /// # Safety
 /// `value` must be a value of the type that is alive and not being changed for `'a`.
 unsafe fn filter_at<'a>(value: *const c_void) -> &'a Filter {
-    // SAFETY: every value of the type is a boxed `Stored`, which is alive and does not change by the caller's contract.
-    let stored = unsafe { &*value.cast::<Stored>() };
+    // SAFETY: every value of the type is a boxed `StoredFilter`, which is alive and does not change by the caller's contract.
+    let stored = unsafe { &*value.cast::<StoredFilter>() };
     &stored.filter
 }
 

@@ -18,7 +18,7 @@ use crate::redis::config::settings;
 use crate::redis::memory::LoadLimit;
 use crate::redis::pagemap::ProcessMemory;
 use crate::redis::server::{exit_at_once, now_ms, random_number};
-use crate::redis::stored::Stored;
+use crate::redis::stored_filter::StoredFilter;
 use crate::redis::{log, stats};
 
 /// Returns the format at a position among all formats.
@@ -62,7 +62,7 @@ unsafe fn load_as(format: Format, encoding_version: c_int, io: *mut RedisModuleI
     };
     let outcome = catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| Err("internal error".to_owned()));
     match outcome {
-        Ok(filter) => Stored::into_value(filter),
+        Ok(filter) => StoredFilter::into_value(filter),
         Err(error) => {
             stats::LOAD_ERRORS.add(1);
             // SAFETY: `io` is the server's, within this callback.
@@ -78,7 +78,7 @@ unsafe fn load_as(format: Format, encoding_version: c_int, io: *mut RedisModuleI
 /// Called by the server only, with a value of the type.
 pub(super) unsafe extern "C" fn save(io: *mut RedisModuleIO, value: *mut c_void) {
     // SAFETY: the value is one of the type, which nothing else reads or changes during the callback.
-    let Stored { filter, .. } = unsafe { &mut *value.cast::<Stored>() };
+    let StoredFilter { filter, .. } = unsafe { &mut *value.cast::<StoredFilter>() };
     // SAFETY: `io` is the server's, and is not used after this callback.
     let mut sink = unsafe { SnapshotIo::new(io) };
     or_abort("saving a filter", || format::filter::save(filter, &mut sink, ProcessMemory));

@@ -91,7 +91,7 @@ impl CopyArguments {
 }
 
 /// The results of one filter.
-struct CopyOutcome<'k> {
+struct CopyResult<'k> {
     key: &'k [u8],
     copied: Result<Copied, Failure>,
     /// Whether the copy was compared with the original. An error says what differs.
@@ -128,7 +128,7 @@ pub(crate) fn run(arguments: CopyArguments, printer: &Printer) -> Result<(), Fai
                 Ok(false)
             };
             // Sending fails only if the receiver was dropped.
-            let _ = results.send(CopyOutcome { key, copied, verified });
+            let _ = results.send(CopyResult { key, copied, verified });
         }
         Ok(())
     };
@@ -163,14 +163,14 @@ pub(crate) fn run(arguments: CopyArguments, printer: &Printer) -> Result<(), Fai
 
 /// Prints the results. Prints only the failures if `ended` has the error that ended the whole copy early.
 fn report(
-    outcomes: &[CopyOutcome<'_>],
+    outcomes: &[CopyResult<'_>],
     filters: usize,
     seconds: f64,
     ended: Result<(), Failure>,
     printer: &Printer,
 ) -> Result<(), Failure> {
     let (mut failures, mut listed) = (0, Vec::new());
-    for CopyOutcome { key, copied, verified } in outcomes {
+    for CopyResult { key, copied, verified } in outcomes {
         for failure in copied.as_ref().err().into_iter().chain(verified.as_ref().err()) {
             printer.note(&format!("{}: {failure}", shown(key)));
             listed.push(json!({"key": shown(key), "error": failure.to_string()}));

@@ -9,7 +9,7 @@ use super::stats::CountedFilter;
 use crate::bloom::{BlockVisitor, Filter, FilterCounts};
 
 /// A value of one of the data types. The server holds it as the bare pointer of a box.
-pub(super) struct Stored {
+pub(super) struct StoredFilter {
     /// The filter.
     pub(super) filter: Filter,
     /// The state of the filter's huge pages.
@@ -19,9 +19,9 @@ pub(super) struct Stored {
 }
 
 // 128 is a size class of the allocators. A server may have millions of small filters.
-const _: () = assert!(size_of::<Stored>() == 128);
+const _: () = assert!(size_of::<StoredFilter>() == 128);
 
-impl Stored {
+impl StoredFilter {
     /// Returns a new value, and counts its filter.
     pub(super) fn new(filter: Filter) -> Self {
         let counted = CountedFilter::count(&filter);
@@ -36,7 +36,7 @@ impl Stored {
 
     /// Returns the bytes that the allocator set aside, for structs, bits and table. O(layers + segments).
     pub(super) fn allocated_bytes(&self) -> usize {
-        // SAFETY: every `Stored` that the server passes is in a box, which this module has allocated.
+        // SAFETY: every `StoredFilter` that the server passes is in a box, which this module has allocated.
         let mut sum = AllocatedBytes(unsafe { block_bytes(std::ptr::from_ref(self), size_of::<Self>()) });
         self.filter.visit_blocks(&mut sum);
         sum.0
@@ -96,7 +96,7 @@ impl BlockVisitor for AllocatedBytes {
     }
 }
 
-impl Drop for Stored {
+impl Drop for StoredFilter {
     fn drop(&mut self) {
         self.counted.uncount(self.filter.counted_items(), self.filter.counted_capacity_items());
     }
@@ -126,7 +126,7 @@ pub(super) fn effort(filter: &Filter) -> usize {
 }
 
 /// Frees the former value of a key, in the background if the server would do the same.
-pub(super) fn free(stored: Stored) {
+pub(super) fn free(stored: StoredFilter) {
     if effort(&stored.filter) > AT_ONCE_MAX_UNITS {
         // If no thread can be started, `spawn` drops the value here.
         let _ = spawn("bf-free", move || drop(stored));
