@@ -121,7 +121,7 @@ impl World {
         // For an item that is added late, the current generation is that of the newest entry.
         let now = added.max(self.newest());
         let added = if is_live(added, now) { added } else { now };
-        Addition { hash, generation: added, now, keeps_generation: flags & 1 == 1, most_items: u64::MAX }
+        Addition { hash, generation: added, now, only_absent: flags & 1 == 1, most_items: u64::MAX }
     }
 
     fn add(&mut self, hash: ItemHash, limit: u64, flags: u8) {
@@ -138,7 +138,7 @@ impl World {
                     && (self.table.kind() != EntryKind::Timed || is_live(known.added, self.now));
                 assert!(added != Added::New || !is_known);
                 known.count += 1;
-                if added != Added::Present || !addition.keeps_generation {
+                if added != Added::Present || !addition.only_absent {
                     known.added = known.added.max(addition.generation);
                 } else if !is_known {
                     // A false positive, whose generation stays.

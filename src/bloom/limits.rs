@@ -11,6 +11,10 @@ pub const LAYER_ERROR_RATE_MIN: f64 = 1.0 / (1u64 << 50) as f64;
 pub const CAPACITY_DEFAULT_ITEMS: u64 = 100;
 /// Smallest capacity, in items.
 pub const CAPACITY_MIN_ITEMS: u64 = 1;
+/// Smallest capacity that CF.INSERT accepts, as RedisBloom's with buckets of two.
+pub const CUCKOO_CAPACITY_MIN_ITEMS: u64 = 4;
+/// Largest capacity that CF.RESERVE and CF.INSERT accept, as in RedisBloom.
+pub const CUCKOO_CAPACITY_MAX_ITEMS: u64 = 1 << 30;
 /// Largest capacity of one layer, in items: 2^40, far above what the byte limits permit.
 pub const CAPACITY_MAX_ITEMS: u64 = 1 << 40;
 

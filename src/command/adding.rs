@@ -15,8 +15,6 @@ use crate::bloom::{AddError, Filter, ItemSource, Prefetch};
 
 /// The items of a command. Each is an argument, or all are packed in one argument.
 pub(super) trait Adds<'a> {
-    /// Whether the command ends at the first item that a full filter refuses, as commands of RedisBloom do.
-    const ENDS_WHEN_FULL: bool;
     /// Memory for the replicated commands.
     type Buffer;
 
@@ -43,6 +41,15 @@ pub(super) trait Adds<'a> {
     ) -> Vec<ReplicatedCommand<'a>>;
 }
 
+/// The rules by which a command adds its items.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AddRules {
+    /// Whether the command ends at the first item that a full filter refuses, as RedisBloom's BF.MADD and BF.INSERT do.
+    pub(super) ends_when_full: bool,
+    /// Whether an item that is present is not counted again.
+    pub(super) only_absent: bool,
+}
+
 /// Memory is preallocated only for commands with more arguments than this.
 const FEW_ARGUMENTS: usize = 1024;
 
@@ -60,7 +67,6 @@ pub(super) fn argument_buffer<'a>(items: usize) -> Result<ArgumentList<'a>, Comm
 }
 
 impl<'a> Adds<'a> for &[&'a [u8]] {
-    const ENDS_WHEN_FULL: bool = true;
     type Buffer = ArgumentList<'a>;
 
     fn count(&self) -> usize {
@@ -103,6 +109,7 @@ pub(super) fn add_items<'a, A: Adds<'a>>(
     key: &'a [u8],
     adds: &A,
     options: &CreationOptions,
+    rules: AddRules,
     slot: KeyValue<&mut Filter>,
     host: &dyn Host,
     prefetch: impl Prefetch,
@@ -112,7 +119,7 @@ pub(super) fn add_items<'a, A: Adds<'a>>(
         KeyValue::Present(filter) => {
             let buffer = adds.buffer()?;
             let timing = Timing::of(filter, options.at_ms, host)?;
-            let outcomes = add_to(filter, adds, host, prefetch)?;
+            let outcomes = add_to(filter, adds, rules, host, prefetch)?;
             let at_ms = timing.replicated_ms(filter);
             // Refused items are not replicated: a replica with another memory limit could accept them.
             let is_complete = outcomes.items_refused == 0 && !options.has_foreign_words();
@@ -134,7 +141,7 @@ pub(super) fn add_items<'a, A: Adds<'a>>(
             let mut filter = Filter::reserve(spec, host).map_err(CommandError::Reserve)?;
             let creation = Creation::of(&filter);
             let timing = Timing::of_new(&mut filter, options.at_ms, host)?;
-            let outcomes = add_to(&mut filter, adds, host, prefetch)?;
+            let outcomes = add_to(&mut filter, adds, rules, host, prefetch)?;
             let at_ms = timing.replicated_ms(&filter).filter(|_| outcomes.items_added > 0);
             let commands = adds.replicated(key, Some(creation), at_ms, &outcomes, buffer);
             let effects = Effects {
@@ -156,13 +163,14 @@ pub(super) fn add_items<'a, A: Adds<'a>>(
 fn add_to<'a, A: Adds<'a>>(
     filter: &mut Filter,
     adds: &A,
+    rules: AddRules,
     host: &dyn Host,
     prefetch: impl Prefetch,
 ) -> Result<ItemOutcomes, CommandError> {
     let mut outcomes = ItemOutcomes::with_capacity(adds.count())?;
-    filter.add_items(&mut adds.items(), host, prefetch, &mut |run| {
+    filter.add_items(&mut adds.items(), rules.only_absent, host, prefetch, &mut |run| {
         outcomes.extend(run);
-        !(A::ENDS_WHEN_FULL && run.error == Some(AddError::Full))
+        !(rules.ends_when_full && run.error == Some(AddError::Full))
     });
     outcomes.check(host)?;
     Ok(outcomes)

@@ -63,6 +63,12 @@ impl<'a> Arguments<'a> {
         if self.rest.is_empty() { Err(self.wrong_arity()) } else { Ok(self.rest) }
     }
 
+    /// Returns all remaining arguments, without reading them.
+    #[must_use]
+    pub const fn rest(&self) -> &'a [&'a [u8]] {
+        self.rest
+    }
+
     /// Returns the command.
     #[must_use]
     pub const fn command(&self) -> Command {

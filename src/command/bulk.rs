@@ -5,7 +5,7 @@ use std::iter;
 
 use memchr::{memchr, memchr_iter};
 
-use super::adding::{Adds, add_items, check_auto_create};
+use super::adding::{AddRules, Adds, add_items, check_auto_create};
 use super::arguments::Arguments;
 use super::effects::{Effects, publish};
 use super::error::CommandError;
@@ -25,6 +25,9 @@ const YES: u8 = b'1';
 const NO: u8 = b'0';
 /// The character of an item that was refused.
 const REFUSED: u8 = b'!';
+
+/// The rules of BF.BULKADD. Its reply has a character for every item.
+const RULES: AddRules = AddRules { ends_when_full: false, only_absent: false };
 
 /// BF.BULKADD: `key [NOCREATE] [COUNT] LINES data | FIXED bytes data | PREFIXED data`. O(bytes + items * layers *
 /// probes).
@@ -58,7 +61,8 @@ pub(super) fn add<'a>(
         }
     }
     let options = CreationOptions::default();
-    let (outcomes, change) = add_items(key.bytes, &batch, &options, slot, keyspace, keyspace.prefetch())?;
+    let (outcomes, change) =
+        add_items(key.bytes, &batch, &options, RULES, slot, keyspace, keyspace.prefetch())?;
     let effects = publish(&mut open, key, change)?;
     request.write(&outcomes.into_characters(REFUSED), spare, reply);
     Ok(effects)
@@ -322,7 +326,6 @@ impl BatchGroups<'_> {
 impl<'a> Adds<'a> for Batch<'a> {
     /// Items after a refused one are still processed. A full filter refuses only new items. An item that it has already
     /// is not refused: its outcome is 0.
-    const ENDS_WHEN_FULL: bool = false;
     /// Memory for the items that are replicated if some are refused, and for the server's copy of them.
     type Buffer = (Vec<u8>, Spare);
 

@@ -9,7 +9,7 @@ use super::spare::Spare;
 use super::table::KeyAccess;
 use crate::bloom::{Filter, ReserveError};
 use crate::format::DecodeError;
-use crate::format::chunks::{ChunkError, DumpError, Trust};
+use crate::format::chunks::{Chunk, ChunkError, DumpError, Trust};
 use crate::format::filter;
 
 /// BF.SCANDUMP: `key iterator`. Replies the chunk of the filter at the iterator, and the next iterator. Changes only
@@ -26,21 +26,45 @@ pub(super) fn scan_dump<'a>(
     let mut key = keyspace.open(key, KeyAccess::ReadOnly);
     let filter = key.slot().required()?;
     let iterator = parse_integer(iterator).ok_or(CommandError::ScanDumpIterator)?;
-    if iterator == 0 {
-        filter.begin_dump(keyspace.random_number());
-    }
     // A negative iterator becomes `u64::MAX`, which no chunk has.
-    let iterator = u64::try_from(iterator).unwrap_or(u64::MAX);
+    let chunk = chunk_at(filter, u64::try_from(iterator).unwrap_or(u64::MAX), keyspace)?;
+    match &chunk {
+        Some(chunk) => write_chunk(chunk, reply),
+        None => {
+            reply.array(2);
+            reply.integer(0);
+            reply.bulk(b"");
+        }
+    }
+    Ok(Effects::default())
+}
+
+/// Returns the chunk of a filter that `iterator` requests; `None` at the end of the dump. Iterator 0 begins a dump.
+/// O(bytes of the chunk).
+///
+/// # Errors
+/// The iterator is not one of the last dump, or there is no memory for the chunk and its reply.
+pub(super) fn chunk_at<'f>(
+    filter: &'f mut Filter,
+    iterator: u64,
+    host: &dyn Host,
+) -> Result<Option<Chunk<'f>>, CommandError> {
+    if iterator == 0 {
+        filter.begin_dump(host.random_number());
+    }
     let chunk = filter::chunk(filter, iterator).map_err(|error| match error {
         DumpError::Ended => CommandError::DumpEnded,
         DumpError::OutOfMemory => CommandError::OutOfMemory,
     })?;
-    let (iterator, data) = chunk.as_ref().map_or((0, &b""[..]), |chunk| (chunk.next_iterator, &chunk.data));
-    Spare::for_copy(data.len())?.free();
+    Spare::for_copy(chunk.as_ref().map_or(0, |chunk| chunk.data.len()))?.free();
+    Ok(chunk)
+}
+
+/// Replies a chunk and the iterator of the next one.
+pub(super) fn write_chunk(chunk: &Chunk<'_>, reply: &mut impl Reply) {
     reply.array(2);
-    reply.integer(iterator);
-    reply.bulk(data);
-    Ok(Effects::default())
+    reply.integer(chunk.next_iterator);
+    reply.bulk(&chunk.data);
 }
 
 /// BF.LOADCHUNK: `key iterator data`, with the iterator and data of a reply of BF.SCANDUMP. Creates an empty filter
@@ -64,9 +88,7 @@ pub(super) fn load_chunk<'a>(
         KeyValue::Vacant if filter::is_header(iterator, data) => Some(empty_filter(data, keyspace)?),
         KeyValue::Vacant => return Err(CommandError::NotFound),
         KeyValue::Present(filter) => {
-            let client = Trust::Client { now_ms: keyspace.now_ms() };
-            let trust = if keyspace.is_replicated() { Trust::Sender } else { client };
-            filter::load_chunk(filter, iterator, data, trust, keyspace).map_err(chunk_error)?;
+            add_chunk(filter, iterator, data, keyspace)?;
             None
         }
     };
@@ -75,8 +97,23 @@ pub(super) fn load_chunk<'a>(
     Ok(effects)
 }
 
+/// Adds the bits or entries of a chunk to a filter.
+///
+/// # Errors
+/// The chunk is refused. The filter is unchanged.
+pub(super) fn add_chunk(
+    filter: &mut Filter,
+    iterator: u64,
+    data: &[u8],
+    host: &dyn Host,
+) -> Result<(), CommandError> {
+    let client = Trust::Client { now_ms: host.now_ms() };
+    let trust = if host.is_replicated() { Trust::Sender } else { client };
+    filter::load_chunk(filter, iterator, data, trust, host).map_err(chunk_error)
+}
+
 /// Returns the empty filter that a header describes.
-fn empty_filter(data: &[u8], host: &dyn Host) -> Result<Box<Filter>, CommandError> {
+pub(super) fn empty_filter(data: &[u8], host: &dyn Host) -> Result<Box<Filter>, CommandError> {
     let mut filter = filter::from_header(data, host).map_err(header_error)?;
     if !host.is_replicated() && filter.is_ahead_of(host.now_ms()) {
         return Err(CommandError::ItemsAhead);

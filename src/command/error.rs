@@ -10,7 +10,9 @@ use super::words::Word;
 use crate::bloom::encoding::NotEncodable;
 use crate::bloom::filter::merge::MergeError;
 use crate::bloom::hash::scheme::{Scheme, SchemeError};
-use crate::bloom::limits::{CAPACITY_MIN_ITEMS, EXPANSION_MAX, WINDOW_MAX_MS, WINDOW_MIN_MS};
+use crate::bloom::limits::{
+    CAPACITY_MIN_ITEMS, CUCKOO_CAPACITY_MAX_ITEMS, EXPANSION_MAX, WINDOW_MAX_MS, WINDOW_MIN_MS,
+};
 use crate::bloom::table::COUNT_MAX;
 use crate::bloom::{AddError, ReserveError, ScaleError};
 use crate::format::client::{ExportError, GuavaError, StringError};
@@ -256,6 +258,60 @@ pub enum CommandError {
     /// BF.IMPORT or BF.EXPORT. Only everbloom has these commands.
     #[error("ERR {0}")]
     Import(#[from] ImportError),
+    /// A CF.* command.
+    #[error("{0}")]
+    Cuckoo(#[from] CuckooError),
+}
+
+/// Why a CF.* command is refused, where its text differs from that of the BF.* command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum CuckooError {
+    /// CF.DEL: no such key, or the key has no counting filter.
+    #[error("Not found")]
+    NotFound,
+    /// CF.COMPACT: no such key, or the key has no counting filter.
+    #[error("Cuckoo filter was not found")]
+    NothingToCompact,
+    /// The capacity is not an integer.
+    #[error("Bad capacity")]
+    BadCapacity,
+    /// CF.RESERVE: the capacity is out of range.
+    #[error("Capacity must be in the range [2 * BUCKETSIZE, {}]", CUCKOO_CAPACITY_MAX_ITEMS)]
+    ReserveCapacityRange,
+    /// CF.INSERT: the capacity is out of range.
+    #[error("Capacity must be in the range [cf-bucket-size * 2, {}]", CUCKOO_CAPACITY_MAX_ITEMS)]
+    InsertCapacityRange,
+    /// CF.RESERVE: the value of an option is not an integer. Holds the option.
+    #[error("Couldn't parse {0}")]
+    BadValue(&'static str),
+    /// CF.RESERVE: an option is the last argument. RedisBloom crashes. Holds the option.
+    #[error("ERR Couldn't parse {0}")]
+    NoValue(&'static str),
+    /// CF.RESERVE: the value of an option is out of range.
+    #[error("{option}: value must be in the range [{min}, {max}]")]
+    Range {
+        /// The option.
+        option: &'static str,
+        /// Its smallest value.
+        min: u32,
+        /// Its largest value.
+        max: u32,
+    },
+    /// CF.ADD or CF.ADDNX: the item was refused.
+    #[error("{}", cuckoo_add_text(*.0))]
+    Add(AddError),
+    /// CF.SCANDUMP or CF.LOADCHUNK: the iterator is not a number that a dump can have.
+    #[error("Invalid position")]
+    Position,
+    /// CF.LOADCHUNK: the header is damaged, or not one of a counting filter.
+    #[error("Invalid header")]
+    Header,
+    /// CF.LOADCHUNK: the filter of a header cannot be created.
+    #[error("Couldn't create filter!")]
+    Create,
+    /// CF.LOADCHUNK: the chunk is damaged, or belongs to another filter or position.
+    #[error("Couldn't load chunk!")]
+    Chunk,
 }
 
 /// Why BF.IMPORT or BF.EXPORT is refused.
@@ -358,6 +414,15 @@ fn add_text(error: AddError) -> Cow<'static, str> {
         AddError::NotEncodable(encoding) => {
             Cow::Owned(format!("{}, as encoding {} requires", NotEncodable(encoding), encoding.word()))
         }
+    }
+}
+
+/// Returns the text for an item that CF.ADD or CF.ADDNX refused. RedisBloom has the first two.
+fn cuckoo_add_text(error: AddError) -> Cow<'static, str> {
+    match error {
+        AddError::Full => "Filter is full".into(),
+        AddError::CannotGrow(_) => "ERR Insufficient memory".into(),
+        error => format!("ERR {}", add_text(error)).into(),
     }
 }
 

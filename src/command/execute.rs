@@ -2,11 +2,11 @@
 
 use super::arguments::Arguments;
 use super::effects::Effects;
-use super::error::{CommandError, INTERNAL_ERROR};
+use super::error::{CommandError, CuckooError, INTERNAL_ERROR};
 use super::keyspace::{Keyspace, Reply};
 use super::outcomes::loses_item;
 use super::table::Command;
-use super::{bulk, chunks, debug, import, info, items, merge, reserve};
+use super::{bulk, chunks, cuckoo, debug, import, info, items, merge, reserve};
 
 /// Runs a command, whose arguments after the name are `argv`, and replies. Returns what the host must do afterwards,
 /// which is nothing after a refusal. O(arguments), plus the command's own complexity.
@@ -55,6 +55,18 @@ fn run<'a>(
         Command::Import => import::import(arguments, keyspace, reply),
         Command::Export => import::export(arguments, keyspace, reply),
         Command::Merge => merge::merge(arguments, keyspace, reply),
+        Command::CfReserve => cuckoo::reserve(arguments, keyspace, reply),
+        Command::CfAdd | Command::CfAddNx => cuckoo::add(arguments, keyspace, reply),
+        Command::CfInsert | Command::CfInsertNx => cuckoo::insert(arguments, keyspace, reply),
+        Command::CfExists => cuckoo::exists(arguments, keyspace, reply),
+        Command::CfMExists => cuckoo::mexists(arguments, keyspace, reply),
+        Command::CfCount => cuckoo::count(arguments, keyspace, reply),
+        Command::CfDel => cuckoo::del(arguments, keyspace, reply),
+        Command::CfInfo => cuckoo::info(arguments, keyspace, reply),
+        Command::CfDebug => cuckoo::debug(arguments, keyspace, reply),
+        Command::CfCompact => cuckoo::compact(arguments, keyspace, reply),
+        Command::CfScanDump => cuckoo::scan_dump(arguments, keyspace, reply),
+        Command::CfLoadChunk => cuckoo::load_chunk(arguments, keyspace, reply),
     }
 }
 
@@ -100,7 +112,10 @@ fn is_loss(command: Command, error: &CommandError) -> bool {
         | CommandError::SourceNotFound(_)
         | CommandError::Merge(_) => true,
         CommandError::Add(error) => loses_item(*error),
-        CommandError::NotFound => command == Command::LoadChunk,
+        CommandError::Cuckoo(error) => {
+            matches!(error, CuckooError::Header | CuckooError::Create | CuckooError::Chunk)
+        }
+        CommandError::NotFound => matches!(command, Command::LoadChunk | Command::CfLoadChunk),
         _ => false,
     }
 }

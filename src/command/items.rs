@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::adding::{add_items, argument_buffer, check_auto_create};
+use super::adding::{AddRules, add_items, argument_buffer, check_auto_create};
 use super::arguments::Arguments;
 use super::effects::{Effects, KeyChange, Replication, publish};
 use super::error::CommandError;
@@ -13,6 +13,9 @@ use super::replicated::ReplicatedCommand;
 use super::table::KeyAccess;
 use super::timing::Timing;
 use crate::bloom::{Added, Filter, Format, Kind, Prefetch};
+
+/// The rules of BF.ADD, BF.MADD and BF.INSERT.
+const RULES: AddRules = AddRules { ends_when_full: true, only_absent: false };
 
 /// BF.ADD: `key item`. O(layers * probes).
 ///
@@ -89,7 +92,7 @@ fn add_without_options<'a>(
     prefetch: impl Prefetch,
 ) -> Result<(ItemOutcomes, KeyChange<'a>), CommandError> {
     check_auto_create(&slot, host)?;
-    add_items(key, &items, &CreationOptions::default(), slot, host, prefetch)
+    add_items(key, &items, &CreationOptions::default(), RULES, slot, host, prefetch)
 }
 
 /// BF.MADD: `key item [item ...]`. O(items * layers * probes).
@@ -137,7 +140,7 @@ pub(super) fn insert<'a>(
         return Err(CommandError::NotFound);
     }
     let (outcomes, change) =
-        add_items(key.bytes, &items, &options.creation, slot, keyspace, keyspace.prefetch())?;
+        add_items(key.bytes, &items, &options.creation, RULES, slot, keyspace, keyspace.prefetch())?;
     let effects = publish(&mut open, key, change)?;
     outcomes.write(reply);
     Ok(effects)
@@ -265,7 +268,14 @@ pub(super) fn del<'a>(
 }
 
 /// Deletes the items in order, until there is no memory. Returns for each processed item whether it was present.
-fn delete(filter: &mut Filter, items: &[&[u8]], prefetch: impl Prefetch) -> Result<Vec<bool>, CommandError> {
+///
+/// # Errors
+/// The filter does not count, or there is no memory for the results.
+pub(super) fn delete(
+    filter: &mut Filter,
+    items: &[&[u8]],
+    prefetch: impl Prefetch,
+) -> Result<Vec<bool>, CommandError> {
     if filter.kind() != Kind::Counting {
         return Err(CommandError::NotCounting);
     }

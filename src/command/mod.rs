@@ -1,8 +1,8 @@
-//! The `BF.*` commands: arguments in, replies and effects out. The way of a command through the files:
+//! The `BF.*` and `CF.*` commands: arguments in, replies and effects out. The way of a command through the files:
 //!
 //! 1. The server or a test calls [`execute()`] with a [`Command`]. Its row in `table` lists the arguments and the key.
 //! 2. `execute` checks the number of arguments and calls the function of the command in `items`, `bulk`, `reserve`,
-//!    `info`, `debug`, `chunks`, `import` or `merge`.
+//!    `info`, `debug`, `chunks`, `import`, `merge` or `cuckoo`.
 //! 3. That function reads all arguments: `arguments`, `options`, `number` and `words`. `creation` says which filter the
 //!    options describe.
 //! 4. It opens its keys through a [`Keyspace`], where a key is vacant, a filter, or of another type.
@@ -17,6 +17,7 @@ pub mod arguments;
 mod bulk;
 mod chunks;
 mod creation;
+mod cuckoo;
 mod debug;
 pub mod effects;
 pub mod error;

@@ -1,10 +1,10 @@
-//! The options of BF.RESERVE, BF.INSERT and BF.IMPORT: one grammar for the three commands.
+//! The options of the commands that create filters: one grammar for all.
 //!
-//! The table of commands lists the options of each command. This file reads their values into a struct. `creation` and
-//! `import` interpret the values together.
+//! The table of commands lists the options of each command. This file reads their values into a struct. `creation`,
+//! `import` and `cuckoo` interpret the values together.
 
 use super::arguments::Arguments;
-use super::error::{CommandError, ImportError, quotable};
+use super::error::{CommandError, CuckooError, ImportError, quotable};
 use super::keyspace::Host;
 use super::number::{is_ratio, parse_double, parse_integer};
 use super::table::{ArgumentKind, ArgumentSpec, Command, Presence};
@@ -14,7 +14,10 @@ use crate::bloom::encoding::ItemEncoding;
 use crate::bloom::filter::policy::BitOrder;
 use crate::bloom::hash::scheme::Scheme;
 use crate::bloom::hash::siphash::{KEY_BYTES, SEED_BYTES};
-use crate::bloom::limits::{CAPACITY_MAX_ITEMS, EXPANSION_MAX, WINDOW_MAX_MS, WINDOW_MIN_MS};
+use crate::bloom::limits::{
+    CAPACITY_MAX_ITEMS, CUCKOO_CAPACITY_MAX_ITEMS, CUCKOO_CAPACITY_MIN_ITEMS, EXPANSION_MAX, WINDOW_MAX_MS,
+    WINDOW_MIN_MS,
+};
 
 /// The options of a command. Each value is in its own range. Whether they can be combined is checked elsewhere. A
 /// repeated option replaces the one before it.
@@ -24,6 +27,8 @@ pub struct CommandOptions {
     pub(super) creation: CreationOptions,
     /// The options of a client's string.
     pub(super) import: ImportOptions,
+    /// The options of CF.RESERVE that it checks in another order than they are given.
+    pub(super) cuckoo: CuckooOptions,
     /// EXPANSION of BF.RESERVE, which checks its range last.
     pub(super) expansion: Option<i64>,
     /// NOCREATE: it is an error if the filter does not exist.
@@ -92,6 +97,18 @@ pub struct ImportOptions {
     pub(super) encoding: Option<ItemEncoding>,
 }
 
+/// The options of CF.RESERVE, as integers; `Some(None)` for a value that is no integer. A repeated option is ignored, as in
+/// RedisBloom.
+#[derive(Debug, Default)]
+pub(super) struct CuckooOptions {
+    /// BUCKETSIZE.
+    pub(super) bucket_size: Option<Option<i64>>,
+    /// MAXITERATIONS.
+    pub(super) max_iterations: Option<Option<i64>>,
+    /// EXPANSION.
+    pub(super) expansion: Option<Option<i64>>,
+}
+
 /// The value of SCHEME, and the word before the bytes, for a string that Guava's `writeTo` wrote.
 pub(super) const GUAVA: &[u8] = b"guava";
 
@@ -112,17 +129,31 @@ impl CommandOptions {
         end: Option<&str>,
         host: &dyn Host,
     ) -> Result<bool, CommandError> {
-        let options = arguments.command().spec().syntax;
         while let Some(word) = arguments.optional() {
             if end.is_some_and(|end| is_named(end, word)) {
                 return Ok(true);
             }
-            match find(options, word) {
-                Some(token) => self.read_one(&mut OptionValue { token, arguments }, host)?,
-                None => self.read_unknown(word, arguments.command(), host)?,
+            if !self.read_option(word, arguments, host)? {
+                self.read_unknown(word, arguments.command(), host)?;
             }
         }
         Ok(false)
+    }
+
+    /// Reads the option that `word` names, and its value from the next arguments. Returns false if there is no such option.
+    ///
+    /// # Errors
+    /// The value is bad or missing.
+    pub(super) fn read_option(
+        &mut self,
+        word: &[u8],
+        arguments: &mut Arguments<'_>,
+        host: &dyn Host,
+    ) -> Result<bool, CommandError> {
+        let token = find(arguments.command().spec().syntax, word);
+        token.map_or(Ok(false), |token| {
+            self.read_one(&mut OptionValue { token, arguments }, host).map(|()| true)
+        })
     }
 
     /// Reads a word that is no option. Clients of RedisBloom send two such words that it accepts. They are accepted if
@@ -146,15 +177,25 @@ impl CommandOptions {
             Command::Reserve | Command::Insert if is_named("NOSCALING", word) => {
                 Err(CommandError::MisspeltNonscaling)
             }
-            Command::Insert => Err(CommandError::InsertUnknownArgument),
+            Command::Insert | Command::CfInsert | Command::CfInsertNx => {
+                Err(CommandError::InsertUnknownArgument)
+            }
             _ => Err(CommandError::UnknownArgument(quotable(word))),
         }
     }
 
     /// Reads the value of an option, if it has one, and sets its field.
     fn read_one(&mut self, value: &mut OptionValue<'_, '_>, host: &dyn Host) -> Result<(), CommandError> {
-        let Self { creation, import, .. } = self;
+        let Self { creation, import, cuckoo, .. } = self;
         match value.token {
+            "CAPACITY" if value.arguments.command().spec().is_of_cuckoo() => {
+                creation.capacity_items = Some(value.cuckoo_capacity()?);
+            }
+            "BUCKETSIZE" => value.first_integer(&mut cuckoo.bucket_size)?,
+            "MAXITERATIONS" => value.first_integer(&mut cuckoo.max_iterations)?,
+            "EXPANSION" if value.arguments.command() == Command::CfReserve => {
+                value.first_integer(&mut cuckoo.expansion)?;
+            }
             "CAPACITY" => creation.capacity_items = Some(value.number(1, CAPACITY_MAX_ITEMS)?),
             "ERROR" => creation.error_rate = Some(value.ratio()?),
             "EXPANSION" if value.arguments.command() == Command::Reserve => {
@@ -231,6 +272,7 @@ impl<'a> OptionValue<'_, 'a> {
         self.arguments.optional().ok_or_else(|| match self.token {
             "EXPANSION" if is_reserve => CommandError::ReserveNoExpansion,
             "FORMAT" if is_reserve => CommandError::UnknownFormat,
+            token if self.arguments.command() == Command::CfReserve => CuckooError::NoValue(token).into(),
             _ => self.arguments.wrong_arity(),
         })
     }
@@ -238,6 +280,22 @@ impl<'a> OptionValue<'_, 'a> {
     /// Returns the value as an integer; `None` if it is not one, or negative.
     fn unsigned(&mut self) -> Result<Option<u64>, CommandError> {
         Ok(parse_integer(self.bytes()?).and_then(|value| u64::try_from(value).ok()))
+    }
+
+    /// Sets `field` to the value, unless it is set; to `Some(None)` if the value is no integer.
+    fn first_integer(&mut self, field: &mut Option<Option<i64>>) -> Result<(), CommandError> {
+        let value = parse_integer(self.bytes()?);
+        field.get_or_insert(value);
+        Ok(())
+    }
+
+    /// Returns the value of CAPACITY of CF.INSERT.
+    fn cuckoo_capacity(&mut self) -> Result<u64, CommandError> {
+        let capacity = parse_integer(self.bytes()?).ok_or(CuckooError::BadCapacity)?;
+        let capacity_items = u64::try_from(capacity).ok();
+        let range = CUCKOO_CAPACITY_MIN_ITEMS..=CUCKOO_CAPACITY_MAX_ITEMS;
+        let capacity_items = capacity_items.filter(|items| range.contains(items));
+        Ok(capacity_items.ok_or(CuckooError::InsertCapacityRange)?)
     }
 
     /// Returns the value as an array of bytes. `error` is the error for another length.

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use super::effects::{Effects, count_of};
 use super::error::CommandError;
-use super::keyspace::{Host, Reply};
+use super::keyspace::{Host, Protocol, Reply};
 use crate::bloom::{AddError, AddOutcomes, ItemSet, ReserveError};
 
 /// The code of an item that was new.
@@ -102,6 +102,32 @@ impl ItemOutcomes {
                 Some(text) => reply.error(text),
                 None => reply.boolean(*code == NEW),
             }
+        }
+    }
+
+    /// Replies an array of the outcomes as CF.INSERT does: whether each item was added, with -1 for a refused item in RESP2.
+    /// If only absent items were added, replies integers in both protocols, as CF.INSERTNX does.
+    pub(super) fn write_occurrences(&self, only_absent: bool, reply: &mut impl Reply) {
+        let has_integers = only_absent || reply.protocol() == Protocol::Resp2;
+        reply.array(self.codes.len());
+        for code in &self.codes {
+            match *code {
+                PRESENT | NEW | AGAIN if only_absent => reply.integer((*code != PRESENT).into()),
+                PRESENT | NEW | AGAIN => reply.boolean(*code != PRESENT),
+                _ if has_integers => reply.minus_one(),
+                _ => reply.boolean(false),
+            }
+        }
+    }
+
+    /// Returns the outcome of a command with one item: whether it was added.
+    ///
+    /// # Errors
+    /// Why it was refused.
+    pub(super) fn only(&self) -> Result<bool, AddError> {
+        match self.errors.first() {
+            Some(error) => Err(*error),
+            None => Ok(self.items_added > 0),
         }
     }
 

@@ -4,7 +4,7 @@ use super::arguments::Arguments;
 use super::creation::spec;
 use super::effects::{Effects, KeyChange, Replication, publish};
 use super::error::CommandError;
-use super::keyspace::{Host, KeyValue, Keyspace, OpenKey, Reply};
+use super::keyspace::{Host, KeyName, KeyValue, Keyspace, OpenKey, Reply};
 use super::number::{is_ratio, parse_double, parse_integer};
 use super::options::{CommandOptions, CreationOptions};
 use super::replicated::Creation;
@@ -36,16 +36,27 @@ pub(super) fn reserve<'a>(
         }
         KeyValue::Present(_) => return Err(CommandError::ItemExists),
     }
-    let filter = Filter::reserve(spec(&options, keyspace)?, keyspace).map_err(CommandError::Reserve)?;
-    let commands = Creation::of(&filter).commands(key.bytes, std::iter::empty(), Vec::new());
-    let change = KeyChange::created(Box::new(filter), commands, options.expires_at_ms);
-    let effects = publish(&mut open, key, change)?;
+    let effects = publish(&mut open, key, creation(key, &options, keyspace)?)?;
     if if_not_exists {
         reply.integer(1)
     } else {
         reply.simple("OK")
     }
     Ok(effects)
+}
+
+/// Returns the change that creates an empty filter with these options.
+///
+/// # Errors
+/// The filter cannot be created.
+pub(super) fn creation<'a>(
+    key: KeyName<'a>,
+    options: &CreationOptions,
+    host: &dyn Host,
+) -> Result<KeyChange<'a>, CommandError> {
+    let filter = Filter::reserve(spec(options, host)?, host).map_err(CommandError::Reserve)?;
+    let commands = Creation::of(&filter).commands(key.bytes, std::iter::empty(), Vec::new());
+    Ok(KeyChange::created(Box::new(filter), commands, options.expires_at_ms))
 }
 
 /// Reads the arguments after the key. Returns the options, and whether the filter may exist already.

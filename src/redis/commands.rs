@@ -13,6 +13,8 @@ use crate::command::table::{ArgumentKind, ArgumentSpec, CommandSpec, KeyAccess, 
 
 /// ACL category of all commands, on servers where modules can have one.
 const CATEGORY: &str = "bloom";
+/// ACL category of CF.*, besides the other one.
+const CUCKOO_CATEGORY: &str = "cuckoo";
 /// Position of the key among the arguments, with the command's name at 0.
 const KEY_POSITION: i32 = 1;
 
@@ -22,7 +24,8 @@ const KEY_POSITION: i32 = 1;
 /// `context` must be that of the running `RedisModule_OnLoad`.
 pub(super) unsafe fn register(context: Context) -> bool {
     // SAFETY: the context is OnLoad's by the caller's contract.
-    let has_category = unsafe { add_category(context) };
+    let add = |category: &&str| unsafe { add_category(context, category) };
+    let has_category = [CATEGORY, CUCKOO_CATEGORY].iter().all(add);
     COMMANDS.iter().zip(HANDLERS).all(|(command, handler)| {
         let spec = command.spec();
         // SAFETY: the context is OnLoad's by the caller's contract. The handler is a function of `dispatch`, so it
@@ -35,13 +38,13 @@ pub(super) unsafe fn register(context: Context) -> bool {
     })
 }
 
-/// Adds the ACL category of the commands. Returns false if modules cannot have one on this server.
+/// Adds an ACL category. Returns false if modules cannot have one on this server.
 ///
 /// # Safety
 /// As [`register`].
-unsafe fn add_category(context: Context) -> bool {
+unsafe fn add_category(context: Context, category: &str) -> bool {
     let Some(add_category) = api!(RedisModule_AddACLCategory) else { return false };
-    let name = log::c_text(CATEGORY);
+    let name = log::c_text(category);
     // SAFETY: the context is OnLoad's by the caller's contract. The name is copied.
     succeeded(unsafe { add_category(context, name.as_ptr()) })
 }
@@ -89,8 +92,10 @@ unsafe fn set_categories(
     has_category: bool,
 ) -> bool {
     let Some(set_categories) = api!(RedisModule_SetCommandACLCategories) else { return true };
-    let own = if has_category { CATEGORY } else { "" };
-    let categories = log::c_text(format!("{} {own}", spec.categories).trim_end());
+    let mut categories = vec![spec.categories];
+    categories.extend(has_category.then_some(CATEGORY));
+    categories.extend((has_category && spec.is_of_cuckoo()).then_some(CUCKOO_CATEGORY));
+    let categories = log::c_text(&categories.join(" "));
     // SAFETY: the command is valid by the caller's contract. The server reads the text before it returns.
     succeeded(unsafe { set_categories(command, categories.as_ptr()) })
 }

@@ -31,6 +31,14 @@ impl ServerReply {
         self.outstanding = self.outstanding.saturating_sub(1);
     }
 
+    /// Writes an integer.
+    fn signed(&mut self, number: c_longlong) {
+        self.written();
+        let Some(reply) = api!(RedisModule_ReplyWithLongLong) else { return };
+        // SAFETY: the context is that of the running command.
+        unsafe { reply(self.context, number) };
+    }
+
     /// Counts an aggregate that is written, and the replies that it announces.
     fn announced(&mut self, replies: usize) {
         self.outstanding = self.outstanding.saturating_sub(1).saturating_add(replies);
@@ -63,11 +71,11 @@ impl Reply for ServerReply {
     }
 
     fn integer(&mut self, number: u64) {
-        self.written();
-        let Some(reply) = api!(RedisModule_ReplyWithLongLong) else { return };
-        let number = c_longlong::try_from(number).unwrap_or(c_longlong::MAX);
-        // SAFETY: the context is that of the running command.
-        unsafe { reply(self.context, number) };
+        self.signed(c_longlong::try_from(number).unwrap_or(c_longlong::MAX));
+    }
+
+    fn minus_one(&mut self) {
+        self.signed(-1);
     }
 
     fn boolean(&mut self, value: bool) {

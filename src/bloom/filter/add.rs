@@ -49,7 +49,7 @@ impl Filter {
         }
         let room = GrowthBudget::new(limit);
         if matches!(self.parts, Parts::Table(_))
-            && let Some(addition) = self.addition(&room)
+            && let Some(addition) = self.addition(&room, false)
             && let Parts::Table(table) = &mut self.parts
         {
             let added = table.add(Addition { hash: murmur3::hash128(item), ..addition }, &room, prefetch);
@@ -88,7 +88,7 @@ impl Filter {
         prefetch: impl Prefetch,
     ) -> Result<Added, AddError> {
         let mut added = Ok(Added::Present);
-        self.add_hashed(item, room, prefetch, &mut |outcomes: AddOutcomes| {
+        self.add_hashed(item, false, room, prefetch, &mut |outcomes: AddOutcomes| {
             added = outcomes.first();
             true
         });
@@ -96,11 +96,13 @@ impl Filter {
     }
 
     /// Adds the items in order, with the same outcome as one [`add`](Self::add) after another, except that the filter
-    /// does not grow any more after its growth was refused once. Passes the outcomes to `reply`; `reply` returns
-    /// whether to continue. O(items * layers * probes).
+    /// does not grow any more after its growth was refused once. If `only_absent`, an item that is, or seems to be, present
+    /// is not counted again. Passes the outcomes to `reply`; `reply` returns whether to continue.
+    /// O(items * layers * probes).
     pub fn add_items(
         &mut self,
         items: &mut dyn ItemSource<'_>,
+        only_absent: bool,
         limit: &dyn ByteLimit,
         prefetch: impl Prefetch,
         reply: &mut dyn FnMut(AddOutcomes) -> bool,
@@ -109,7 +111,7 @@ impl Filter {
         let has_one_hash = !self.policy.has_several_hashes();
         loop {
             let mut group = HashedGroup::new(items.next_few(), &mut digests, has_one_hash, RANGES_IN_CHAIN);
-            if group.len() == 0 || !self.add_hashed(&mut group, &room, prefetch, reply) {
+            if group.len() == 0 || !self.add_hashed(&mut group, only_absent, &room, prefetch, reply) {
                 return;
             }
         }
@@ -125,7 +127,7 @@ impl Filter {
         prefetch: impl Prefetch,
         mut reply: impl FnMut(Result<Added, AddError>) -> bool,
     ) {
-        self.add_items(&mut items, limit, prefetch, &mut |outcomes| outcomes.each().all(&mut reply));
+        self.add_items(&mut items, false, limit, prefetch, &mut |outcomes| outcomes.each().all(&mut reply));
     }
 
     /// Adds items in order. Refuses an item that the encoding of an imported filter cannot express. Does not add an
@@ -139,6 +141,7 @@ impl Filter {
     fn add_hashed(
         &mut self,
         items: &mut impl HashedItems,
+        only_absent: bool,
         room: &GrowthBudget<'_>,
         prefetch: impl Prefetch,
         reply: &mut (impl FnMut(AddOutcomes) -> bool + ?Sized),
@@ -153,7 +156,7 @@ impl Filter {
             let mut outcomes = if wanted == 0 {
                 AddOutcomes { end: GROUP_ITEMS, ..AddOutcomes::default() }
             } else if self.table().is_some() {
-                self.add_to_table(items, wanted, room, prefetch)
+                self.add_to_table(items, wanted, only_absent, room, prefetch)
             } else {
                 self.add_to_last_layer(items, wanted, prefetch)
             };
@@ -253,11 +256,12 @@ impl Filter {
         &mut self,
         items: &mut impl HashedItems,
         wanted: ItemSet,
+        only_absent: bool,
         room: &GrowthBudget<'_>,
         prefetch: impl Prefetch,
     ) -> AddOutcomes {
         let end = GROUP_ITEMS;
-        let Some(addition) = self.addition(room) else {
+        let Some(addition) = self.addition(room, only_absent) else {
             return AddOutcomes { end, ..AddOutcomes::default() };
         };
         let table = self.parts.table_mut().expect("a table");
@@ -281,16 +285,16 @@ impl Filter {
     /// Returns the parameters of an add to the table, which are the same for all items of a command but for the hash;
     /// `None` if the items would have expired already.
     #[inline(always)]
-    fn addition(&self, room: &GrowthBudget<'_>) -> Option<Addition> {
+    fn addition(&self, room: &GrowthBudget<'_>, only_absent: bool) -> Option<Addition> {
         room.set_other_bytes(self.bytes_besides_table());
         let most_items = match self.policy.promise() {
             Some(promise) if promise.growth.is_fixed_size() => promise.capacity_items,
             _ => u64::MAX,
         };
         let AddTime { added, now } = self.policy.moment();
-        let keeps_generation = self.window().is_some_and(|window| window.no_refresh);
+        let only_absent = only_absent || self.window().is_some_and(|window| window.no_refresh);
         let addition =
-            Addition { hash: ItemHash::default(), generation: added, now, keeps_generation, most_items };
+            Addition { hash: ItemHash::default(), generation: added, now, only_absent, most_items };
         is_live(added, now).then_some(addition)
     }
 

@@ -14,6 +14,9 @@ use crate::bloom::generation::Generation;
 use crate::bloom::group::{self, GROUP_ITEMS, ItemSet};
 use crate::bloom::hash::{Digest, murmur3};
 use crate::bloom::prefetch::{NoPrefetch, Prefetch};
+use crate::bloom::table::EntryKind;
+#[cfg(doc)]
+use crate::bloom::table::Table;
 
 /// A source of items in order, a few at a time. A list of all items could take more memory than their packed batch.
 pub trait ItemSource<'i> {
@@ -123,6 +126,18 @@ impl Filter {
             (0..items).for_each(|index| reply(found >> index & 1 == 1));
         });
         items_found
+    }
+
+    /// Returns how often an item was added to a counting filter and not deleted since, or more with the probability of the
+    /// error rate: see [`Table::occurrences`]. Returns 0 for other filters. O(1).
+    #[must_use]
+    pub fn occurrences(&self, item: &[u8]) -> u64 {
+        match self.parts.table() {
+            Some((table, hash)) if table.kind() == EntryKind::Counted => {
+                hash.pair(item).map_or(0, |hash| table.occurrences(hash))
+            }
+            _ => 0,
+        }
     }
 
     /// Returns the items that may be in the filter. Searches the newest part first, and each part only for the items

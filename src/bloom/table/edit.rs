@@ -41,8 +41,9 @@ pub struct Addition {
     pub generation: Generation,
     /// The current generation, if entries are timed.
     pub now: Generation,
-    /// Whether a live entry of the item keeps its generation instead of getting a newer one.
-    pub keeps_generation: bool,
+    /// Whether an item that is present is left as it is, instead of being counted or getting a newer generation. Plain
+    /// entries ignore it.
+    pub only_absent: bool,
     /// The largest value that [`Table::distinct_items`] may reach. Plain entries ignore it.
     pub most_items: u64,
 }
@@ -235,7 +236,7 @@ impl Table {
             let before = slots.len();
             let (edit, is_found) = match kind {
                 EntryKind::Plain => plain_edit(&slots, &address),
-                EntryKind::Counted => counted_edit(&mut slots, &address)?,
+                EntryKind::Counted => counted_edit(&mut slots, &address, addition.only_absent)?,
                 EntryKind::Timed => timed_edit(&mut slots, &address, segment, &addition),
             };
             if let Edit::Nothing = edit {
@@ -386,14 +387,21 @@ fn plain_edit(slots: &RunSlots, address: &BucketAddress) -> (Edit, bool) {
     (if is_found { Edit::Nothing } else { Edit::Insert }, is_found)
 }
 
-/// Counts an item on the longest entry that matches, unless it is void. Returns what the add does, and whether the item
-/// is present.
+/// Counts an item on the longest entry that matches, unless it is void. Changes nothing if only an absent item is added
+/// and one matches. Returns what the add does, and whether the item is present.
 ///
 /// # Errors
 /// [`AddError::TooOften`].
 #[inline(always)]
-fn counted_edit(slots: &mut RunSlots, address: &BucketAddress) -> Result<(Edit, bool), AddError> {
+fn counted_edit(
+    slots: &mut RunSlots,
+    address: &BucketAddress,
+    only_absent: bool,
+) -> Result<(Edit, bool), AddError> {
     let longest = longest_match(slots, address);
+    if only_absent && longest.is_some() {
+        return Ok((Edit::Nothing, true));
+    }
     match longest.filter(|longest| longest.entry.value > 1) {
         None => Ok((Edit::Insert, longest.is_some())),
         Some(found) if found.entry.number >= COUNT_MAX => Err(AddError::TooOften),
@@ -433,7 +441,7 @@ fn timed_edit(
         }
     }
     let edit = match own {
-        _ if is_found && addition.keeps_generation => Edit::Nothing,
+        _ if is_found && addition.only_absent => Edit::Nothing,
         Some((_, entry)) if entry.number >= addition.generation => Edit::Nothing,
         // A compaction is due, which removes the entry.
         Some((_, entry))
@@ -459,7 +467,7 @@ fn refreshed(slot: u64, segment: &Segment, addition: &Addition) -> Option<(u64, 
     let entry_bits = EntryKind::Timed.entry_bits(segment);
     let entry = Entry::of_slot(EntryKind::Timed, entry_bits, segment.stamp, slot);
     let is_own = remainder_bits(entry.value).wrapping_add(1) == entry_bits;
-    let is_older = entry.number < addition.generation && !addition.keeps_generation;
+    let is_older = entry.number < addition.generation && !addition.only_absent;
     (is_own && is_older && is_live(entry.number, addition.now)).then(|| {
         let mut newer = 0;
         let refreshed = Entry { number: addition.generation, ..entry };
@@ -655,7 +663,7 @@ mod tests {
                     hash,
                     generation: now - random() % 3 / 2,
                     now,
-                    keeps_generation: random() % 4 == 0,
+                    only_absent: random() % 4 == 0,
                     most_items: 19_900,
                 };
                 let added = table.add_item(addition, &room, PortableSelect);

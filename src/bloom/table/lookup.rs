@@ -1,6 +1,6 @@
 //! Looking up items, one or a group.
 
-use super::entry::{CountReader, EntryKind, RunSlots, generation, matches};
+use super::entry::{CountReader, CountedEntry, EntryKind, RunSlots, generation, matches};
 use super::segment::{BucketRun, Segment};
 use super::state::Table;
 use crate::bloom::generation::{Generation, is_live};
@@ -8,7 +8,7 @@ use crate::bloom::group::{ItemSet, in_steps, members};
 use crate::bloom::hash::ItemHash;
 use crate::bloom::limits::CACHED_MAX_WORDS;
 use crate::bloom::prefetch::{Prefetch, SelectTask};
-use crate::bloom::words::{Select, low_bits};
+use crate::bloom::words::{PortableSelect, Select, low_bits};
 
 /// The number of items whose memory is prefetched while as many items before them are looked up.
 pub(super) const STEP_ITEMS: usize = 8;
@@ -46,6 +46,17 @@ impl Table {
             },
         );
         found
+    }
+
+    /// Returns how often an item was added to a table of counted entries and not removed since: the sum of all entries
+    /// that match it, so never less. It is more with the probability that [`contains`](Self::contains) is wrong. O(1).
+    #[must_use]
+    pub fn occurrences(&self, hash: ItemHash) -> u64 {
+        let (address, segment) = self.locate(hash);
+        let run = segment.run(address.block, address.bucket, PortableSelect);
+        let slots = segment.slots_of(run);
+        let matching = CountedEntry::all(&slots).filter(|found| matches(found.entry.value, address.key));
+        matching.fold(0, |sum, found| sum.saturating_add(found.entry.number))
     }
 
     /// Returns whether the table is small enough for the processor's caches, so that a prefetch would take as long as a

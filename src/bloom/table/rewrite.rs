@@ -1133,7 +1133,7 @@ mod tests {
     }
 
     fn add(table: &mut Table, hash: ItemHash, now: Generation) -> Added {
-        let addition = Addition { hash, generation: now, now, keeps_generation: false, most_items: u64::MAX };
+        let addition = Addition { hash, generation: now, now, only_absent: false, most_items: u64::MAX };
         table.add(addition, &GrowthBudget::new(&u64::MAX), NoPrefetch).unwrap()
     }
 

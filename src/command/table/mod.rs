@@ -28,6 +28,20 @@ macro_rules! for_each_command {
             Import => IMPORT,
             Export => EXPORT,
             Merge => MERGE,
+            CfReserve => CF_RESERVE,
+            CfAdd => CF_ADD,
+            CfAddNx => CF_ADDNX,
+            CfInsert => CF_INSERT,
+            CfInsertNx => CF_INSERTNX,
+            CfExists => CF_EXISTS,
+            CfMExists => CF_MEXISTS,
+            CfCount => CF_COUNT,
+            CfDel => CF_DEL,
+            CfInfo => CF_INFO,
+            CfDebug => CF_DEBUG,
+            CfCompact => CF_COMPACT,
+            CfScanDump => CF_SCANDUMP,
+            CfLoadChunk => CF_LOADCHUNK,
         }
     };
 }
@@ -39,7 +53,7 @@ macro_rules! commands {
         /// A command of the module.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Command {
-            $(#[doc = concat!("BF.", stringify!($spec), ".")] $command,)*
+            $(#[doc = concat!("The command of the row ", stringify!($spec), ".")] $command,)*
         }
 
         /// Every command.
@@ -80,7 +94,7 @@ pub struct CommandSpec {
     pub arguments: RangeInclusive<usize>,
     /// Flags of the command, as the module API names them.
     pub flags: &'static str,
-    /// ACL categories besides `bloom`.
+    /// ACL categories of the server, besides `bloom` and, for CF.*, `cuckoo`.
     pub categories: &'static str,
     /// The access to the key.
     pub key_access: KeyAccess,
@@ -97,6 +111,12 @@ pub struct CommandSpec {
 }
 
 impl CommandSpec {
+    /// Returns whether this is a CF.* command.
+    #[must_use]
+    pub fn is_of_cuckoo(&self) -> bool {
+        self.name.starts_with("cf.")
+    }
+
     /// Returns the arity as Redis counts it: with the name, negative if it is a minimum.
     #[must_use]
     pub fn arity(&self) -> i32 {
@@ -176,6 +196,20 @@ mod tests {
             ("bf.import", -4),
             ("bf.export", 2),
             ("bf.merge", -3),
+            ("cf.reserve", -3),
+            ("cf.add", 3),
+            ("cf.addnx", 3),
+            ("cf.insert", -4),
+            ("cf.insertnx", -4),
+            ("cf.exists", 3),
+            ("cf.mexists", -3),
+            ("cf.count", 3),
+            ("cf.del", 3),
+            ("cf.info", 2),
+            ("cf.debug", 2),
+            ("cf.compact", -1),
+            ("cf.scandump", 3),
+            ("cf.loadchunk", 4),
         ];
         assert_eq!(arities, expected);
     }

@@ -101,7 +101,7 @@ const EXPIRY: ArgumentSpec = one_of(
 // The maximum of a row with options is enough for every option once, with a margin for future options. A command with
 // more arguments is a mistake.
 
-pub(super) static RESERVE: CommandSpec = CommandSpec {
+pub(super) const RESERVE: CommandSpec = CommandSpec {
     name: "bf.reserve",
     arguments: 3..=20,
     categories: "write fast",
@@ -125,7 +125,7 @@ pub(super) static RESERVE: CommandSpec = CommandSpec {
     ..CHANGES
 };
 
-pub(super) static ADD: CommandSpec = CommandSpec {
+pub(super) const ADD: CommandSpec = CommandSpec {
     name: "bf.add",
     arguments: 2..=2,
     complexity: "O(k * n) for k probes and n layers",
@@ -134,7 +134,7 @@ pub(super) static ADD: CommandSpec = CommandSpec {
     ..CHANGES
 };
 
-pub(super) static MADD: CommandSpec = CommandSpec {
+pub(super) const MADD: CommandSpec = CommandSpec {
     name: "bf.madd",
     arguments: 2..=MANY,
     complexity: "O(m * k * n) for m items, k probes and n layers",
@@ -143,7 +143,7 @@ pub(super) static MADD: CommandSpec = CommandSpec {
     ..CHANGES
 };
 
-pub(super) static INSERT: CommandSpec = CommandSpec {
+pub(super) const INSERT: CommandSpec = CommandSpec {
     name: "bf.insert",
     arguments: 3..=MANY,
     complexity: "O(m * k * n) for m items, k probes and n layers",
@@ -174,7 +174,7 @@ pub(super) static INSERT: CommandSpec = CommandSpec {
     ..CHANGES
 };
 
-pub(super) static CLEAR: CommandSpec = CommandSpec {
+pub(super) const CLEAR: CommandSpec = CommandSpec {
     name: "bf.clear",
     arguments: 1..=1,
     // BF.CLEAR frees memory, so it is allowed above `maxmemory`.
@@ -186,7 +186,7 @@ pub(super) static CLEAR: CommandSpec = CommandSpec {
     ..CHANGES
 };
 
-pub(super) static DEL: CommandSpec = CommandSpec {
+pub(super) const DEL: CommandSpec = CommandSpec {
     name: "bf.del",
     arguments: 2..=MANY,
     flags: "write",
@@ -196,7 +196,7 @@ pub(super) static DEL: CommandSpec = CommandSpec {
     ..CHANGES
 };
 
-pub(super) static EXISTS: CommandSpec = CommandSpec {
+pub(super) const EXISTS: CommandSpec = CommandSpec {
     name: "bf.exists",
     arguments: 2..=2,
     complexity: "O(k * n) for k probes and n layers",
@@ -205,7 +205,7 @@ pub(super) static EXISTS: CommandSpec = CommandSpec {
     ..READS
 };
 
-pub(super) static MEXISTS: CommandSpec = CommandSpec {
+pub(super) const MEXISTS: CommandSpec = CommandSpec {
     name: "bf.mexists",
     arguments: 2..=MANY,
     complexity: "O(m * k * n) for m items, k probes and n layers",
@@ -214,7 +214,7 @@ pub(super) static MEXISTS: CommandSpec = CommandSpec {
     ..READS
 };
 
-pub(super) static BULKADD: CommandSpec = CommandSpec {
+pub(super) const BULKADD: CommandSpec = CommandSpec {
     name: "bf.bulkadd",
     arguments: 3..=10,
     complexity: "O(b + m * k * n) for b bytes, m items, k probes and n layers",
@@ -223,7 +223,7 @@ pub(super) static BULKADD: CommandSpec = CommandSpec {
     ..CHANGES
 };
 
-pub(super) static BULKEXISTS: CommandSpec = CommandSpec {
+pub(super) const BULKEXISTS: CommandSpec = CommandSpec {
     name: "bf.bulkexists",
     arguments: 3..=10,
     flags: "readonly",
@@ -233,7 +233,7 @@ pub(super) static BULKEXISTS: CommandSpec = CommandSpec {
     ..READS
 };
 
-pub(super) static INFO: CommandSpec = CommandSpec {
+pub(super) const INFO: CommandSpec = CommandSpec {
     name: "bf.info",
     arguments: 1..=2,
     categories: "read fast",
@@ -256,7 +256,7 @@ pub(super) static INFO: CommandSpec = CommandSpec {
     ..READS
 };
 
-pub(super) static STATS: CommandSpec = CommandSpec {
+pub(super) const STATS: CommandSpec = CommandSpec {
     name: "bf.stats",
     arguments: 1..=1,
     categories: "read fast",
@@ -267,7 +267,7 @@ pub(super) static STATS: CommandSpec = CommandSpec {
     ..READS
 };
 
-pub(super) static CARD: CommandSpec = CommandSpec {
+pub(super) const CARD: CommandSpec = CommandSpec {
     name: "bf.card",
     arguments: 1..=1,
     categories: "read fast",
@@ -277,7 +277,7 @@ pub(super) static CARD: CommandSpec = CommandSpec {
     ..READS
 };
 
-pub(super) static DEBUG: CommandSpec = CommandSpec {
+pub(super) const DEBUG: CommandSpec = CommandSpec {
     name: "bf.debug",
     arguments: 1..=1,
     tips: DONT_CACHE,
@@ -287,7 +287,7 @@ pub(super) static DEBUG: CommandSpec = CommandSpec {
     ..READS
 };
 
-pub(super) static SCANDUMP: CommandSpec = CommandSpec {
+pub(super) const SCANDUMP: CommandSpec = CommandSpec {
     name: "bf.scandump",
     arguments: 2..=2,
     tips: DONT_CACHE,
@@ -298,7 +298,7 @@ pub(super) static SCANDUMP: CommandSpec = CommandSpec {
     ..READS
 };
 
-pub(super) static LOADCHUNK: CommandSpec = CommandSpec {
+pub(super) const LOADCHUNK: CommandSpec = CommandSpec {
     name: "bf.loadchunk",
     arguments: 3..=3,
     complexity: "O(n) for a chunk of n bytes",
@@ -307,7 +307,7 @@ pub(super) static LOADCHUNK: CommandSpec = CommandSpec {
     ..CHANGES
 };
 
-pub(super) static LOAD: CommandSpec = CommandSpec {
+pub(super) const LOAD: CommandSpec = CommandSpec {
     name: "bf.load",
     arguments: 2..=2,
     complexity: "O(n) for a blob of n bytes",
@@ -316,7 +316,7 @@ pub(super) static LOAD: CommandSpec = CommandSpec {
     ..CHANGES
 };
 
-pub(super) static IMPORT: CommandSpec = CommandSpec {
+pub(super) const IMPORT: CommandSpec = CommandSpec {
     name: "bf.import",
     arguments: 3..=23,
     complexity: "O(n) for a filter of n bytes",
@@ -347,7 +347,7 @@ pub(super) static IMPORT: CommandSpec = CommandSpec {
     ..CHANGES
 };
 
-pub(super) static EXPORT: CommandSpec = CommandSpec {
+pub(super) const EXPORT: CommandSpec = CommandSpec {
     name: "bf.export",
     arguments: 1..=1,
     flags: "readonly",
@@ -357,11 +357,140 @@ pub(super) static EXPORT: CommandSpec = CommandSpec {
     ..READS
 };
 
-pub(super) static MERGE: CommandSpec = CommandSpec {
+pub(super) const MERGE: CommandSpec = CommandSpec {
     name: "bf.merge",
     arguments: 2..=MANY,
     complexity: "O(n) for n bytes of all filters",
     summary: "Adds all items of the source filters to a destination filter",
     syntax: &[argument("dest", Key), repeated("source"), flag("force", "FORCE")],
     ..CHANGES
+};
+
+// The rows of CF.*, whose keys are counting filters. Flags, categories and arities are those of RedisBloom.
+
+/// The item of CF.INSERT and CF.INSERTNX, with the options before it.
+const CF_INSERT_SYNTAX: &[ArgumentSpec] = &[
+    KEY,
+    CAPACITY,
+    ERROR,
+    KEYED,
+    flag("nocreate", "NOCREATE"),
+    EXPIRY,
+    word("items", "ITEMS", PureToken),
+    ITEMS,
+];
+
+pub(super) const CF_RESERVE: CommandSpec = CommandSpec {
+    name: "cf.reserve",
+    arguments: 2..=16,
+    categories: "write fast",
+    complexity: "O(1)",
+    summary: "Creates an empty counting filter",
+    syntax: &[
+        KEY,
+        argument("capacity", Integer),
+        option("bucketsize", "BUCKETSIZE", Integer),
+        option("maxiterations", "MAXITERATIONS", Integer),
+        EXPANSION,
+        ERROR,
+        KEYED,
+        EXPIRY,
+    ],
+    ..CHANGES
+};
+
+pub(super) const CF_ADD: CommandSpec = CommandSpec {
+    name: "cf.add",
+    complexity: "O(1)",
+    summary: "Counts one occurrence of an item and creates the counting filter if it does not exist",
+    ..ADD
+};
+
+pub(super) const CF_ADDNX: CommandSpec = CommandSpec {
+    name: "cf.addnx",
+    summary: "Adds an item that is absent and creates the counting filter if it does not exist",
+    ..CF_ADD
+};
+
+pub(super) const CF_INSERT: CommandSpec = CommandSpec {
+    name: "cf.insert",
+    arguments: 3..=MANY,
+    complexity: "O(m) for m items",
+    summary: "Counts one occurrence of each item and creates the counting filter if it does not exist",
+    syntax: CF_INSERT_SYNTAX,
+    ..CHANGES
+};
+
+pub(super) const CF_INSERTNX: CommandSpec = CommandSpec {
+    name: "cf.insertnx",
+    summary: "Adds the items that are absent and creates the counting filter if it does not exist",
+    ..CF_INSERT
+};
+
+pub(super) const CF_EXISTS: CommandSpec = CommandSpec {
+    name: "cf.exists",
+    complexity: "O(1)",
+    summary: "Returns whether an item may be in a counting filter",
+    ..EXISTS
+};
+
+pub(super) const CF_MEXISTS: CommandSpec = CommandSpec {
+    name: "cf.mexists",
+    complexity: "O(m) for m items",
+    summary: "Returns for each item whether it may be in a counting filter",
+    ..MEXISTS
+};
+
+pub(super) const CF_COUNT: CommandSpec = CommandSpec {
+    name: "cf.count",
+    summary: "Returns how often an item was added to a counting filter and not deleted",
+    ..CF_EXISTS
+};
+
+pub(super) const CF_DEL: CommandSpec = CommandSpec {
+    name: "cf.del",
+    arguments: 2..=2,
+    flags: "write fast",
+    complexity: "O(1)",
+    summary: "Deletes one occurrence of an item from a counting filter",
+    syntax: &[KEY, ITEM],
+    ..CHANGES
+};
+
+pub(super) const CF_INFO: CommandSpec = CommandSpec {
+    name: "cf.info",
+    arguments: 1..=1,
+    complexity: "O(1)",
+    summary: "Returns the size and the number of items of a counting filter",
+    syntax: &[KEY],
+    ..INFO
+};
+
+pub(super) const CF_DEBUG: CommandSpec = CommandSpec {
+    name: "cf.debug",
+    categories: "read",
+    summary: "Returns a line of text about a counting filter",
+    ..CF_INFO
+};
+
+pub(super) const CF_COMPACT: CommandSpec = CommandSpec {
+    name: "cf.compact",
+    // RedisBloom reports an arity of -1. One key is required.
+    arguments: 0..=1,
+    complexity: "O(1)",
+    summary: "Does nothing, because a counting filter frees the memory of deleted items at once",
+    syntax: &[KEY],
+    ..READS
+};
+
+pub(super) const CF_SCANDUMP: CommandSpec = CommandSpec {
+    name: "cf.scandump",
+    summary: "Returns one chunk of a counting filter for CF.LOADCHUNK",
+    ..SCANDUMP
+};
+
+pub(super) const CF_LOADCHUNK: CommandSpec = CommandSpec {
+    name: "cf.loadchunk",
+    summary: "Restores a counting filter from the chunks of CF.SCANDUMP",
+    ..LOADCHUNK
 };

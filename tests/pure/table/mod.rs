@@ -26,13 +26,7 @@ fn any() -> GrowthBudget<'static> {
 
 /// Returns an addition without a hash, in generation `now`.
 fn addition(now: u64) -> Addition {
-    Addition {
-        hash: ItemHash::default(),
-        generation: now,
-        now,
-        keeps_generation: false,
-        most_items: u64::MAX,
-    }
+    Addition { hash: ItemHash::default(), generation: now, now, only_absent: false, most_items: u64::MAX }
 }
 
 /// Returns an empty table of plain entries.
