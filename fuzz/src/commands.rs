@@ -55,7 +55,11 @@ impl World {
     fn step(&mut self, input: &mut Input<'_>) {
         let choice = input.byte();
         let key = *input.choose(&KEYS);
-        match choice % 22 {
+        match choice % 28 {
+            22 => self.make(key, vec![b"100".to_vec(), b"ERROR".to_vec(), b"0.001".to_vec()], b"CF.RESERVE"),
+            23..=25 => self.add_occurrences(key, input),
+            26 => self.delete_occurrence(key, input),
+            27 => self.count(key, &input.item()),
             0 | 1 => self.make(key, creation(input, false), b"BF.RESERVE"),
             2..=5 => self.add(key, &[b"BF.MADD", key], &input.items(40)),
             6 => self.add(key, &[b"BF.ADD", key], &[input.item()]),
@@ -179,6 +183,64 @@ impl World {
                 (None, _) => continue,
             }
             known.cardinality = known.cardinality.map(|cardinality| cardinality - 1);
+        }
+    }
+
+    /// Adds items with CF.ADD, CF.ADDNX, CF.INSERT or CF.INSERTNX.
+    fn add_occurrences(&mut self, key: &[u8], input: &mut Input<'_>) {
+        let choice = input.byte();
+        let (only_absent, is_single) = (choice & 1 == 1, choice & 2 == 2);
+        let items = input.items(if is_single { 1 } else { 20 });
+        let front: &[&[u8]] = match (is_single, only_absent) {
+            (true, false) => &[b"CF.ADD", key],
+            (true, true) => &[b"CF.ADDNX", key],
+            (false, false) => &[b"CF.INSERT", key, b"ITEMS"],
+            (false, true) => &[b"CF.INSERTNX", key, b"ITEMS"],
+        };
+        self.pair.call_with(front, &items);
+        let replies = self.pair.item_replies();
+        if self.pair.filter(key).is_none() || replies.is_empty() {
+            return;
+        }
+        assert_eq!(replies.len(), items.len());
+        let fresh = || Known { cardinality: Some(0), ..Known::default() };
+        let known = self.known.entry(key.to_vec()).or_insert_with(fresh);
+        for (item, reply) in items.iter().zip(replies) {
+            match reply.as_str() {
+                "#t" | ":1" => {
+                    assert!(!only_absent || !known.items.contains_key(item), "{}", item.escape_ascii());
+                    *known.items.entry(item.clone()).or_default() += 1;
+                    known.cardinality = known.cardinality.map(|cardinality| cardinality + 1);
+                }
+                // Refused, or present.
+                "#f" | ":0" | ":-1" => {}
+                other => panic!("{other}"),
+            }
+        }
+    }
+
+    fn delete_occurrence(&mut self, key: &[u8], input: &mut Input<'_>) {
+        let Some(known) = self.known.get_mut(key) else { return };
+        let Some(item) = known.items.keys().min().cloned().filter(|_| input.flag()) else { return };
+        let is_counting = self.pair.filter(key).is_some_and(|filter| filter.kind() == Kind::Counting);
+        let reply = self.pair.call(&[b"CF.DEL", key, &item]);
+        assert_eq!(reply, if is_counting { "#t" } else { "-Not found" });
+        if is_counting {
+            let count = known.items.get_mut(&item).unwrap();
+            *count -= 1;
+            if *count == 0 {
+                known.items.remove(&item);
+            }
+            known.cardinality = known.cardinality.map(|cardinality| cardinality - 1);
+        }
+    }
+
+    fn count(&mut self, key: &[u8], item: &[u8]) {
+        let reply = self.pair.call(&[b"CF.COUNT", key, item]);
+        let count: u64 = reply[1..].parse().unwrap();
+        let is_counting = self.pair.filter(key).is_some_and(|filter| filter.kind() == Kind::Counting);
+        if let (Some(known), true) = (self.known.get(key), is_counting) {
+            assert!(count >= known.items.get(item).copied().unwrap_or(0), "{}: {count}", item.escape_ascii());
         }
     }
 

@@ -93,11 +93,23 @@ impl Pair {
         self.primary.replicated_calls.clear();
         let reply = self.primary.call(argv);
         // An add asks for the limit at most once more than the filter gains layers, even if many items are refused.
-        let is_add = [&b"BF.ADD"[..], b"BF.MADD", b"BF.INSERT", b"BF.BULKADD"].contains(&argv[0]);
+        let adds: [&[u8]; 8] = [
+            b"BF.ADD",
+            b"BF.MADD",
+            b"BF.INSERT",
+            b"BF.BULKADD",
+            b"CF.ADD",
+            b"CF.ADDNX",
+            b"CF.INSERT",
+            b"CF.INSERTNX",
+        ];
+        let is_add = adds.contains(&argv[0]);
         let (asked, gained) = (self.primary.limit_asked, self.primary.layers_gained);
         assert!(!is_add || asked <= gained + 1, "asked for {asked} layers, got {gained}: {:?}", shown());
         let sent = std::mem::take(&mut self.primary.replicated_calls);
-        for line in sent.iter().filter(|line| line[0].to_ascii_uppercase().starts_with(b"BF.")) {
+        for line in
+            sent.iter().filter(|line| line[0].get(1..3).is_some_and(|word| word.eq_ignore_ascii_case(b"F.")))
+        {
             let reply = self.replica.call(&slices(line));
             assert!(!reply.starts_with('-'), "the replica: {reply} to {line:?}, sent for {:?}", shown());
         }

@@ -134,10 +134,16 @@ impl World {
         let known = self.known.entry((hash.h1, hash.h2)).or_default();
         match result {
             Ok(added) => {
+                assert!(
+                    added != Added::Present
+                        || addition.only_absent
+                        || self.table.kind() != EntryKind::Counted
+                );
                 let is_known = known.count > 0
                     && (self.table.kind() != EntryKind::Timed || is_live(known.added, self.now));
                 assert!(added != Added::New || !is_known);
-                known.count += 1;
+                let is_counted = self.table.kind() != EntryKind::Counted || added != Added::Present;
+                known.count += u64::from(is_counted);
                 if added != Added::Present || !addition.only_absent {
                     known.added = known.added.max(addition.generation);
                 } else if !is_known {

@@ -16,7 +16,7 @@ const WORDS: [&str; 72] = [
     "ESTIMATED", "murmur3-salted", "go-zero", "fnv32a-salted", "guava", "guava-mitz32", "guava-mitz64",
     "murmur3-x86-128-mitz64", "csharp-netfx-mitz64", "php-bkdr-js-sdbm", "redisson", "raw", "utf16le",
     "int32le", "int64le", "int32be", "kryo5-string", "json-string", "CHUNKS", "LINES", "FIXED", "PREFIXED",
-    "BITSET", "expansion", "Nonscaling", "iTEMS", "bits", "error_rate", "window", "GENERATIONS", "ROTATE",
+    "BITSET", "expansion", "Nonscaling", "iTEMS", "bits", "error_rate", "window", "BUCKETSIZE", "MAXITERATIONS",
     "EVERY", "LEFT",
 ];
 

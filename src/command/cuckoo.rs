@@ -39,9 +39,12 @@ fn counting(slot: KeyValue<&mut Filter>) -> KeyValue<&mut Filter> {
     }
 }
 
-/// Returns the options of a filter that is created without any.
-fn defaults() -> CreationOptions {
-    CreationOptions { is_counting: true, expansion: Some(EXPANSION), ..CreationOptions::default() }
+/// Returns the options with which the filter is created if the slot is vacant. An existing filter ignores them.
+fn creation_options(slot: &KeyValue<&mut Filter>, given: CreationOptions) -> CreationOptions {
+    match slot {
+        KeyValue::Vacant => CreationOptions { is_counting: true, expansion: Some(EXPANSION), ..given },
+        KeyValue::Present(_) | KeyValue::WrongType => CreationOptions::default(),
+    }
 }
 
 /// CF.RESERVE: `key capacity [BUCKETSIZE b] [MAXITERATIONS m] [EXPANSION e] [ERROR rate] [KEYED] [EX s | PX ms | EXAT s |
@@ -95,7 +98,7 @@ fn parse_reserve(mut arguments: Arguments<'_>, host: &dyn Host) -> Result<Creati
     if host.settings().expansion_factor == 0 && expansion.is_some_and(|expansion| expansion > 0) {
         return Err(CommandError::ReserveFixedExpansion);
     }
-    let expansion = expansion.map(rounded_expansion).or(defaults().expansion);
+    let expansion = Some(expansion.map_or(EXPANSION, rounded_expansion));
     Ok(CreationOptions { capacity_items: Some(capacity_items), expansion, is_counting: true, ..creation })
 }
 
@@ -137,9 +140,10 @@ pub(super) fn add<'a>(
     let mut open = keyspace.open(key, KeyAccess::ReadWrite);
     let slot = counting(open.slot());
     check_auto_create(&slot, keyspace)?;
+    let options = creation_options(&slot, CreationOptions::default());
     let items: &[&'a [u8]] = &[item];
     let (outcomes, change) =
-        add_items(key.bytes, &items, &defaults(), rules, slot, keyspace, keyspace.prefetch())?;
+        add_items(key.bytes, &items, &options, rules, slot, keyspace, keyspace.prefetch())?;
     let effects = publish(&mut open, key, change)?;
     match outcomes.only() {
         Ok(is_added) => reply.boolean(is_added),
@@ -163,12 +167,12 @@ pub(super) fn insert<'a>(
     let mut given = CommandOptions::default();
     given.read(&mut arguments, Some("ITEMS"), keyspace)?;
     let items = arguments.items()?;
-    let options = CreationOptions { is_counting: true, expansion: Some(EXPANSION), ..given.creation };
     let mut open = keyspace.open(key, KeyAccess::ReadWrite);
     let slot = counting(open.slot());
     if given.no_create && matches!(slot, KeyValue::Vacant) {
         return Err(CommandError::NotFound);
     }
+    let options = creation_options(&slot, given.creation);
     let (outcomes, change) =
         add_items(key.bytes, &items, &options, rules, slot, keyspace, keyspace.prefetch())?;
     let effects = publish(&mut open, key, change)?;

@@ -18,7 +18,7 @@ fn unwrapped(text: &str) -> String {
 
 #[test]
 fn every_command_has_its_section_written_from_the_table() {
-    let text = read("docs/commands.md");
+    let text = ["docs/commands.md", "docs/cuckoo-commands.md"].map(read).join("\n");
     let sections: Vec<&str> = text.split("\n### ").skip(1).collect();
     let section_of = |name: &str| {
         let heading = format!("{name}\n");
@@ -29,9 +29,10 @@ fn every_command_has_its_section_written_from_the_table() {
         let section =
             section_of(&spec.name.to_uppercase()).unwrap_or_else(|| panic!("no section: {}", spec.name));
         let (section, head) = (unwrapped(&section), unwrapped(&section_head(spec)));
-        assert!(section.starts_with(&head), "docs/commands.md lacks, white space aside:\n{head}");
+        assert!(section.starts_with(&head), "the reference lacks, white space aside:\n{head}");
+        let own = if spec.is_of_cuckoo() { "bloom cuckoo" } else { "bloom" };
         let facts = format!(
-            "Complexity: {}. Since {}. ACL categories: `{} bloom`.",
+            "Complexity: {}. Since {}. ACL categories: `{} {own}`.",
             spec.complexity, spec.since, spec.categories
         );
         assert!(section.contains(&facts), "{}: {facts}", spec.name);
@@ -39,7 +40,8 @@ fn every_command_has_its_section_written_from_the_table() {
             assert!(section.contains(part), "{}: {part}", spec.name);
         }
     }
-    assert_eq!(text.matches("\n### BF.").count(), COMMANDS.len(), "a section without a command");
+    let count = ["\n### BF.", "\n### CF."].map(|heading| text.matches(heading).count()).iter().sum::<usize>();
+    assert_eq!(count, COMMANDS.len(), "a section without a command");
 }
 
 /// Returns the start of a command's section.
@@ -110,7 +112,7 @@ fn every_error_in_the_reference_is_a_text_of_the_code() {
     let code = unwrapped(&ERROR_TEXTS.map(read).join("\n").replace("\\\n", " "));
     let texts: Vec<&str> = code.split('"').collect();
     let mut checked = 0;
-    for page in ["docs/commands.md", "docs/command-details.md"].map(read) {
+    for page in ["docs/commands.md", "docs/cuckoo-commands.md", "docs/command-details.md"].map(read) {
         let tables = page.split("| Error | Cause |\n").skip(1);
         for row in tables.flat_map(|table| table.lines().take_while(|line| line.starts_with('|')).skip(1)) {
             for error in row.split('|').nth(1).unwrap().split('`').skip(1).step_by(2) {

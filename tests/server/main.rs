@@ -20,6 +20,7 @@ mod cluster;
 mod config;
 #[cfg(unix)]
 mod container;
+mod cuckoo;
 mod dialogues;
 mod drills;
 mod dump;
@@ -90,6 +91,7 @@ const SUBJECTS: &[(&str, &[Test])] = &[
     ("local", local::TESTS),
     ("memory", memory::TESTS),
     ("config", config::TESTS),
+    ("cuckoo", cuckoo::TESTS),
     #[cfg(unix)]
     ("container", container::TESTS),
     ("load-arguments", load_arguments::TESTS),

@@ -17,7 +17,7 @@ pub(crate) const TESTS: &[Test] = tests![
 ];
 
 /// Name, arity, required flags, categories besides `bloom`.
-const COMMANDS: [(&str, i64, &[&str], &[&str]); 20] = [
+const COMMANDS: [(&str, i64, &[&str], &[&str]); 34] = [
     ("bf.reserve", -4, &["write", "denyoom"], &["write", "fast"]),
     ("bf.add", 3, &["write", "denyoom"], &["write"]),
     ("bf.madd", -3, &["write", "denyoom"], &["write"]),
@@ -38,6 +38,20 @@ const COMMANDS: [(&str, i64, &[&str], &[&str]); 20] = [
     ("bf.import", -4, &["write", "denyoom"], &["write"]),
     ("bf.export", 2, &["readonly"], &["read"]),
     ("bf.merge", -3, &["write", "denyoom"], &["write"]),
+    ("cf.reserve", -3, &["write", "denyoom"], &["write", "fast", "cuckoo"]),
+    ("cf.add", 3, &["write", "denyoom"], &["write", "cuckoo"]),
+    ("cf.addnx", 3, &["write", "denyoom"], &["write", "cuckoo"]),
+    ("cf.insert", -4, &["write", "denyoom"], &["write", "cuckoo"]),
+    ("cf.insertnx", -4, &["write", "denyoom"], &["write", "cuckoo"]),
+    ("cf.exists", 3, &["readonly", "fast"], &["read", "cuckoo"]),
+    ("cf.mexists", -3, &["readonly", "fast"], &["read", "cuckoo"]),
+    ("cf.count", 3, &["readonly", "fast"], &["read", "cuckoo"]),
+    ("cf.del", 3, &["write", "fast"], &["write", "cuckoo"]),
+    ("cf.info", 2, &["readonly", "fast"], &["read", "fast", "cuckoo"]),
+    ("cf.debug", 2, &["readonly", "fast"], &["read", "cuckoo"]),
+    ("cf.compact", -1, &["readonly", "fast"], &["read", "cuckoo"]),
+    ("cf.scandump", 3, &["readonly", "fast"], &["read", "cuckoo"]),
+    ("cf.loadchunk", 4, &["write", "denyoom"], &["write", "cuckoo"]),
 ];
 
 /// Returns whether a module can create access categories: Redis from 7.4, Valkey from 8.0.
@@ -102,7 +116,7 @@ fn commands_have_flags_arity_keys_and_categories(site: &Site) {
             assert!(!shown.contains(&"bloom".to_owned()), "{name}: {shown:?}");
         }
         let (tips, specs) = (show(&info[7]), show(&info[8]));
-        let volatile = ["bf.info", "bf.stats", "bf.debug", "bf.scandump"].contains(&name);
+        let volatile = ["info", "stats", "debug", "scandump"].contains(&&name[3..]);
         assert_eq!(tips.contains("dont_cache"), volatile, "{name}: {tips}");
         let access = if flags.contains(&"write") { "RW" } else { "RO" };
         assert!(specs.contains(access) && elements(&info[8]).len() == 1, "{name}: {specs}");
@@ -171,7 +185,7 @@ fn commands_are_documented_as_in_their_table(site: &Site) {
 }
 
 /// Calls of commands on the key `k`. BF.MERGE, BF.IMPORT and BF.EXPORT are not among them.
-const CALLS: [&str; 17] = [
+const CALLS: [&str; 21] = [
     "BF.RESERVE k 0.01 100 EXPANSION 2",
     "BF.CLEAR k",
     "BF.ADD k a",
@@ -189,6 +203,10 @@ const CALLS: [&str; 17] = [
     "BF.SCANDUMP k 0",
     "BF.LOADCHUNK k 1 data",
     "BF.LOAD k blob",
+    "CF.RESERVE k 100",
+    "CF.INSERT k ITEMS a b",
+    "CF.DEL k a",
+    "CF.INFO k",
 ];
 
 fn the_server_finds_the_first_key_of_every_command(site: &Site) {

@@ -22,7 +22,23 @@ const MAKERS: [&str; 9] = [
 ];
 
 /// Every command: with the existing filter `k`, with the existing filter `other` and with the vacant key `new`.
-const LINES: [&str; 36] = [
+const LINES: [&str; 52] = [
+    "CF.RESERVE new 100 EX 100",
+    "CF.ADD k 7",
+    "CF.ADD new a",
+    "CF.ADDNX k new-1",
+    "CF.INSERT k ITEMS 7 7 new-1",
+    "CF.INSERT new CAPACITY 9 ITEMS a b c",
+    "CF.INSERTNX k ITEMS 7 new-1",
+    "CF.EXISTS k 7",
+    "CF.MEXISTS k 7 x",
+    "CF.COUNT k 7",
+    "CF.DEL k 7",
+    "CF.INFO k",
+    "CF.DEBUG k",
+    "CF.COMPACT k",
+    "CF.SCANDUMP k 0",
+    "CF.LOADCHUNK k 9 data",
     "BF.RESERVE new 0.01 100",
     "BF.RESERVE k 0.01 100",
     "BF.RESERVE new 0.01 100 EX 100",
@@ -123,7 +139,18 @@ fn after_a_panic_the_keys_are_unchanged_or_the_server_ends() {
         let [ended, replied] = all[name.as_str()];
         assert!(replied > 0, "{name}: {ended} {replied}");
     }
-    for name in ["BF.ADD", "BF.MADD", "BF.INSERT", "BF.BULKADD", "BF.CLEAR", "BF.MERGE", "BF.DEL"] {
+    for name in [
+        "BF.ADD",
+        "BF.MADD",
+        "BF.INSERT",
+        "BF.BULKADD",
+        "BF.CLEAR",
+        "BF.MERGE",
+        "BF.DEL",
+        "CF.ADD",
+        "CF.INSERT",
+        "CF.DEL",
+    ] {
         assert!(all[name][0] > 0, "{name} never ended the server");
     }
 }

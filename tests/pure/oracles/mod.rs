@@ -7,6 +7,7 @@
 mod counting;
 mod plain;
 mod window;
+mod words;
 
 use everbloom::bloom::prefetch::NoPrefetch;
 

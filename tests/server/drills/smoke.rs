@@ -72,6 +72,21 @@ fn commands(client: &mut Client) {
         "BF.MERGE u c",
         "BF.CLEAR v",
         "BF.EXISTS users x",
+        "CF.RESERVE cf 4 EXPANSION 0",
+        "CF.ADD cf x",
+        "CF.ADDNX cf x",
+        "CF.INSERT cf ITEMS x y x z w v",
+        "CF.INSERTNX cf ITEMS x y",
+        "CF.EXISTS cf x",
+        "CF.MEXISTS cf x y",
+        "CF.COUNT cf x",
+        "CF.DEL cf x",
+        "CF.INFO cf",
+        "CF.DEBUG cf",
+        "CF.COMPACT cf",
+        "CF.SCANDUMP cf 0",
+        "CF.LOADCHUNK cf 9 bad",
+        "CF.ADD users x",
     ];
     let mut run = BTreeSet::new();
     for line in lines {

@@ -361,6 +361,30 @@ pub(crate) const FILTER_ERRORS: Dialogue = &[
 const WRONG_ARITY: &[(&str, &[&str])] = &[
     ("bf.reserve", &["", "k", "k 0.01", "k 0.01 100 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18"]),
     ("bf.add", &["", "k", "k a b"]),
+    (
+        "cf.reserve",
+        &[
+            "",
+            "k",
+            "k 100 BUCKETSIZE",
+            "k 100 x",
+            "k 100 KEYED ERROR",
+            "k 100 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16",
+        ],
+    ),
+    ("cf.add", &["", "k", "k a b"]),
+    ("cf.addnx", &["", "k", "k a b"]),
+    ("cf.insert", &["", "k", "k ITEMS", "k CAPACITY 100", "k NOCREATE CAPACITY", "k CAPACITY 100 ITEMS"]),
+    ("cf.insertnx", &["", "k", "k ITEMS"]),
+    ("cf.exists", &["", "k", "k a b"]),
+    ("cf.mexists", &["", "k"]),
+    ("cf.count", &["", "k", "k a b"]),
+    ("cf.del", &["", "k", "k a b"]),
+    ("cf.info", &["", "k Size"]),
+    ("cf.debug", &["", "k x"]),
+    ("cf.compact", &["", "k x"]),
+    ("cf.scandump", &["", "k", "k 0 x"]),
+    ("cf.loadchunk", &["", "k", "k 1", "k 1 x y"]),
     ("bf.madd", &["", "k"]),
     (
         "bf.insert",
@@ -401,6 +425,40 @@ pub(crate) fn wrong_arity() -> impl Iterator<Item = String> {
     };
     WRONG_ARITY.iter().flat_map(lines)
 }
+
+/// CF.* on keys without a counting filter, and bad arguments.
+pub(crate) const CUCKOO_ERRORS: Dialogue = &[
+    ("BF.ADD plain a", "#t"),
+    ("CF.ADD plain a", WRONG_TYPE),
+    ("CF.ADDNX plain a", WRONG_TYPE),
+    ("CF.INSERT plain ITEMS a", WRONG_TYPE),
+    ("CF.INSERTNX plain ITEMS a", WRONG_TYPE),
+    ("CF.RESERVE plain 10", "-ERR item exists"),
+    ("CF.RESERVE string 10", WRONG_TYPE),
+    ("CF.EXISTS plain a", "#f"),
+    ("CF.MEXISTS plain a b", "*2 #f #f"),
+    ("CF.COUNT plain a", ":0"),
+    ("CF.DEL plain a", "-Not found"),
+    ("CF.INFO plain", WRONG_TYPE),
+    ("CF.DEBUG plain", WRONG_TYPE),
+    ("CF.COMPACT plain", "-Cuckoo filter was not found"),
+    ("CF.SCANDUMP plain 0", WRONG_TYPE),
+    ("CF.SCANDUMP plain -1", "-Invalid position"),
+    ("CF.LOADCHUNK plain 1 x", WRONG_TYPE),
+    ("CF.LOADCHUNK plain 0 x", "-Invalid position"),
+    ("CF.LOADCHUNK none -1 x", "-ERR not found"),
+    ("CF.LOADCHUNK none 1 x", "-Invalid header"),
+    ("CF.RESERVE k 100 BUCKETSIZE 2 BUCKETSIZE x KEYED", "+OK"),
+    ("CF.LOADCHUNK k 2 x", "-Couldn't load chunk!"),
+    ("CF.RESERVE k2 100 FORMAT redisbloom", "-ERR unknown argument 'FORMAT'"),
+    ("CF.RESERVE k2 100 WINDOW 60", "-ERR unknown argument 'WINDOW'"),
+    ("CF.RESERVE k2 100 ERROR 1", "-Bad error rate"),
+    ("CF.RESERVE k2 100 EX 0", "-ERR invalid expire time in 'cf.reserve' command"),
+    ("CF.RESERVE k2 100 EXPANSION 32769 x y", "-EXPANSION: value must be in the range [0, 32768]"),
+    ("CF.INSERT k2 ERROR x ITEMS a", "-Bad error rate"),
+    ("CF.INSERT k2 BUCKETSIZE 2 ITEMS a", "-Unknown argument received"),
+    ("CF.INSERT k KEYED ITEMS a", "*1 #t"),
+];
 
 /// Errors of packed batches.
 pub(crate) const BATCH_ERRORS: Dialogue = &[

@@ -38,6 +38,8 @@ pub(crate) const DIALOGUES: &[(&str, Dialogue)] = &[
     ("united counts", replies::UNITED_COUNTS),
     ("cleared import", replies::CLEARED_IMPORT),
     ("FORCE as a key", replies::FORCE_IS_A_KEY),
+    ("CF.*", replies::CUCKOO),
+    ("CF.* on other filters", errors::CUCKOO_ERRORS),
 ];
 
 /// Returns the error of a command with too few or too many arguments.
@@ -99,6 +101,49 @@ pub(crate) const REPLICATED: &[(&str, &str)] = &[
     ("BF.DEL n a", "BF.DEL n a"),
     ("BF.DEL n a x b a", "BF.DEL n a b a"),
     ("BF.DEL n a a a", "BF.DEL n a a"),
+    // CF.*: as for BF.*.
+    (
+        "CF.RESERVE cn 2 BUCKETSIZE 1 EXPANSION 0",
+        "BF.INSERT cn CAPACITY 2 ERROR 0.01 NONSCALING FORMAT everbloom COUNTING",
+    ),
+    ("CF.INSERT cn ITEMS a b c", "BF.MADD cn a b"),
+    ("CF.ADD cn c", ""),
+    ("CF.ADD cn b", "CF.ADD cn b"),
+    ("CF.INSERT cn CAPACITY 9 ITEMS b a", "CF.INSERT cn CAPACITY 9 ITEMS b a"),
+    ("CF.DEL cn x", ""),
+    ("CF.DEL cn a", "CF.DEL cn a"),
+    ("CF.DEL cn a", "CF.DEL cn a"),
+    ("CF.ADDNX cn a", "CF.ADDNX cn a"),
+    ("CF.ADDNX cn a", ""),
+    ("CF.DEL cn a", "CF.DEL cn a"),
+    ("CF.INSERTNX cn ITEMS a b a", "CF.INSERTNX cn ITEMS a b a"),
+    ("CF.INSERTNX cn ITEMS a b c", ""),
+    ("CF.RESERVE cf 9", "BF.INSERT cf CAPACITY 9 ERROR 0.01 EXPANSION 1 FORMAT everbloom COUNTING"),
+    (
+        "cf.reserve cf2 9 expansion 3 error 0.5 bucketsize 4 maxiterations 7",
+        "BF.INSERT cf2 CAPACITY 9 ERROR 0.5 EXPANSION 4 FORMAT everbloom COUNTING",
+    ),
+    (
+        "CF.RESERVE cf3 4 EXPANSION 0",
+        "BF.INSERT cf3 CAPACITY 4 ERROR 0.01 NONSCALING FORMAT everbloom COUNTING",
+    ),
+    ("CF.ADD cf4 x", "BF.INSERT cf4 ERROR 0.01 EXPANSION 1 UNRESERVED FORMAT everbloom COUNTING ITEMS x"),
+    (
+        "CF.INSERTNX cf5 CAPACITY 9 ITEMS x x",
+        "BF.INSERT cf5 CAPACITY 9 ERROR 0.01 EXPANSION 1 FORMAT everbloom COUNTING ITEMS x",
+    ),
+    ("CF.COMPACT cf", ""),
+    ("CF.EXISTS cf4 x", ""),
+    ("CF.MEXISTS cf4 x y", ""),
+    ("CF.COUNT cf4 x", ""),
+    ("CF.INFO cf4", ""),
+    ("CF.DEBUG cf4", ""),
+    ("CF.SCANDUMP cf4 0", ""),
+    ("CF.RESERVE cf 9", ""),
+    ("CF.LOADCHUNK cf 9 rubbish", ""),
+    ("CF.LOADCHUNK none 1 rubbish", ""),
+    ("CF.ADD string x", ""),
+    ("CF.INSERT none NOCREATE ITEMS x", ""),
     // This add makes the filter full again. Tests run the commands that change nothing a second time after all others,
     // and they must change nothing then either.
     ("BF.ADD n a", "BF.ADD n a"),
