@@ -24,7 +24,7 @@
 //!
 //! * `bloom`, the filters: hashing, bits, the expandable table, sizes, growth. No I/O, no server.
 //! * `format`, serialization: how a filter is written and read.
-//! * `command`, the `BF.*` commands: arguments in, replies and effects out.
+//! * `command`, the `BF.*` and `CF.*` commands: arguments in, replies and effects out.
 //! * `redis`, the adapter to the server (feature `server`): the only code that uses the module API, and the only
 //!   unsafe code besides the processor's instructions in `prefetch`.
 //!

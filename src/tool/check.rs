@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use everbloom::Format;
 use redis::{Value, from_redis_value_ref};
 use serde::Serialize;
 use serde_json::json;
@@ -9,7 +10,7 @@ use serde_json::json;
 use super::failure::{Failure, check_interruption};
 use super::output::{Printer, bytes, counted, shown, table};
 use super::partitions;
-use super::server::{CallError, ConnectionArguments, Router, Site, field, integer, scan, text};
+use super::server::{CallError, ConnectionArguments, Router, Site, field, format_of, integer, scan, text};
 
 /// Filters with at least this number of layers get advice. They have grown at least four times.
 const MANY_LAYERS: u64 = 5;
@@ -182,6 +183,13 @@ fn report(
     let total = filters.iter().filter_map(|filter| filter.bytes).fold(0u64, u64::saturating_add);
     let mut text = if filters.is_empty() { String::new() } else { table(&rows) };
     text.push_str(&format!("{}, {}\n", counted(filters.len() as u64, "filter"), bytes(total)));
+    let own = filters.iter().filter(|filter| format_of(&filter.data_type) == Some(Format::Everbloom)).count();
+    if own > 0 {
+        text.push_str(&format!(
+            "{} of the type everbloom, which RedisBloom cannot load\n",
+            counted(own as u64, "filter")
+        ));
+    }
     let partitioned = partitioned(filters);
     for CheckedPartitions { name, partitions, items, capacity, bytes: size } in &partitioned {
         text.push_str(&format!(

@@ -251,6 +251,8 @@ fn pages_list_the_examples_that_are_tested() {
         ("clients.md", "node/use_node_redis.js"),
         ("clients.md", "node/use_ioredis.js"),
         ("clients.md", "rust/use_redis_rs.rs"),
+        ("deleting-items.md", "python/delete_items.py"),
+        ("deleting-items.md", "node/delete_items.js"),
         ("bulk-loading.md", "python/bulk.py"),
         ("bulk-loading.md", "node/bulk.js"),
         ("clusters.md", "python/partitions.py"),

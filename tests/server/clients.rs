@@ -17,6 +17,8 @@ mod use_redis_rs;
 pub(crate) const TESTS: &[Test] = tests![
     redis_py_is_used_as_its_page_says,
     valkey_glide_is_used_as_its_page_says,
+    redis_py_deletes_items_with_its_methods_for_cuckoo_filters,
+    node_redis_deletes_items_with_its_methods_for_cuckoo_filters,
     node_redis_is_used_as_its_page_says,
     ioredis_is_used_as_its_page_says,
     redis_rs_is_used_as_its_page_says,
@@ -130,6 +132,14 @@ fn valkey_glide_is_used_as_its_page_says(site: &Site) {
 
 fn node_redis_is_used_as_its_page_says(site: &Site) {
     is_done(site, "node/use_node_redis.js", "redis");
+}
+
+fn redis_py_deletes_items_with_its_methods_for_cuckoo_filters(site: &Site) {
+    is_done(site, "python/delete_items.py", "redis");
+}
+
+fn node_redis_deletes_items_with_its_methods_for_cuckoo_filters(site: &Site) {
+    is_done(site, "node/delete_items.js", "redis");
 }
 
 fn ioredis_is_used_as_its_page_says(site: &Site) {

@@ -57,7 +57,12 @@ fn every_filter_is_shown_with_its_statistics(site: &Site) {
         let filters = json(&["check", &url(&server), "--match", "s*"]);
         assert_eq!(filters["filters"].as_array().unwrap().len(), 1);
     }
-    pass("\n5 filters, ", &["check", &url(&server)]);
+    let ended = pass("\n5 filters, ", &["check", &url(&server)]);
+    assert!(
+        ended.out.contains("\n3 filters of the type everbloom, which RedisBloom cannot load\n"),
+        "{}",
+        ended.out
+    );
 }
 
 fn keys_that_only_redisbloom_can_load_are_listed(_: &Site) {
