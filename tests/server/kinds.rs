@@ -26,6 +26,12 @@ pub(crate) const KINDS: &[(&str, &[&str])] = &[
         &["BF.INSERT $ COUNTING ITEMS a b", "BF.MADD $ a a a a a a a a a a a a a a a a a a a a a a a"],
     ),
     ("keyed-counting", &["BF.INSERT $ CAPACITY # KEYED COUNTING ITEMS a a b", "BF.DEL $ b"]),
+    (
+        "cuckoo-created",
+        &["CF.ADD $ first", "CF.INSERT $ ITEMS twice twice gone gone", "CF.DEL $ gone", "CF.DEL $ gone"],
+    ),
+    ("cuckoo", &["CF.RESERVE $ # EXPANSION 4 KEYED", "CF.INSERTNX $ ITEMS a a b"]),
+    ("cuckoo-fixed", &["CF.RESERVE $ # EXPANSION 0", "CF.ADDNX $ a"]),
     ("window", &["BF.RESERVE $ 0.01 # WINDOW 10000"]),
     ("window-fixed", &["BF.RESERVE $ 0.01 # WINDOW 10000 NONSCALING NOREFRESH"]),
     ("keyed-window", &["BF.RESERVE $ 0.01 # WINDOW 10000 KEYED"]),
