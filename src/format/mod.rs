@@ -5,6 +5,7 @@
 //! valkey-bloom's format and the strings of clients have a folder each.
 #![forbid(unsafe_code)]
 
+pub mod carried;
 pub mod chunks;
 pub mod client;
 pub mod contents;

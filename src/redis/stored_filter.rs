@@ -121,8 +121,13 @@ const AT_ONCE_MAX_UNITS: usize = 64;
 
 /// Returns the effort of freeing a filter, in the server's units. O(layers).
 pub(super) fn effort(filter: &Filter) -> usize {
+    units_of(filter.size_bytes())
+}
+
+/// Returns the effort of freeing a value of this size, in the server's units.
+pub(super) fn units_of(size_bytes: u64) -> usize {
     let unit_bytes = if is_short() { URGENT_FREE_UNIT_BYTES } else { FREE_UNIT_BYTES };
-    1 + usize::try_from(filter.size_bytes()).unwrap_or(usize::MAX) / unit_bytes
+    1 + usize::try_from(size_bytes).unwrap_or(usize::MAX) / unit_bytes
 }
 
 /// Frees the former value of a key, in the background if the server would do the same.

@@ -21,6 +21,7 @@
 mod accuracy;
 mod allocations;
 mod batch;
+mod carried;
 mod cgroup;
 mod chunks;
 mod commands;

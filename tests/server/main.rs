@@ -15,6 +15,7 @@
     reason = "tests fail by panicking"
 )]
 
+mod carried;
 mod clients;
 mod cluster;
 mod config;
@@ -91,6 +92,7 @@ const SUBJECTS: &[(&str, &[Test])] = &[
     ("local", local::TESTS),
     ("memory", memory::TESTS),
     ("config", config::TESTS),
+    ("carried", carried::TESTS),
     ("cuckoo", cuckoo::TESTS),
     #[cfg(unix)]
     ("container", container::TESTS),

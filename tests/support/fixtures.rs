@@ -105,3 +105,24 @@ fn items(json: &Value) -> Vec<Vec<u8>> {
             .collect(),
     }
 }
+
+/// A recorded value of one of RedisBloom's types that are only carried.
+pub struct CarriedCase {
+    /// Producer and name: the key of the value in server tests.
+    pub key: String,
+    pub type_name: String,
+    /// The reply of DUMP.
+    pub payload: Vec<u8>,
+}
+
+/// Returns every recorded value of a carried type.
+pub fn carried_cases() -> Vec<CarriedCase> {
+    let file = read("redisbloom-carried");
+    let text = |case: &Value, field: &str| case[field].as_str().unwrap().to_owned();
+    let cases = file["cases"].as_array().unwrap().iter().map(|case| CarriedCase {
+        key: format!("{}:{}", text(case, "producer"), text(case, "case")),
+        type_name: text(case, "type"),
+        payload: decoded(&case["dump_b64"]),
+    });
+    cases.collect()
+}

@@ -8,6 +8,7 @@ mod settings;
 
 pub(super) use self::registration::register;
 pub(super) use settings::apply_arguments;
+pub(super) use settings::carries_other_types;
 pub(super) use settings::huge_pages_wanted;
 pub(super) use settings::reset;
 pub(super) use settings::settings;

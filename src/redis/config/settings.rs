@@ -98,8 +98,17 @@ pub(in crate::redis) fn huge_pages_wanted() -> bool {
     HUGE_PAGES.is_on()
 }
 
+/// Whether values of RedisBloom's other types are carried: the load argument `CARRY`.
+static CARRIES_OTHER_TYPES: AtomicBool = AtomicBool::new(true);
+
+/// Returns whether values of RedisBloom's other types are carried.
+pub(in crate::redis) fn carries_other_types() -> bool {
+    CARRIES_OTHER_TYPES.load(Relaxed)
+}
+
 /// Resets the value and the default of every setting.
 pub(in crate::redis) fn reset() {
+    CARRIES_OTHER_TYPES.store(true, Relaxed);
     for setting in SETTINGS {
         setting.default.store(setting.built_in, Relaxed);
         setting.value.store(setting.built_in, Relaxed);
@@ -110,7 +119,7 @@ pub(in crate::redis) fn reset() {
 
 /// Sets the defaults of settings from the arguments of MODULE LOAD, pairs of a name and a value. A name is
 /// RedisBloom's old word (`ERROR_RATE`) or that of the setting, with `bf.`, with `bf-` or without a prefix, in any
-/// case. RedisBloom's settings of cuckoo filters are ignored. Returns warnings for the log.
+/// case. RedisBloom's settings of cuckoo filters are ignored. `CARRY` is no setting. Returns warnings for the log.
 ///
 /// # Errors
 /// A line for the log. It begins with RedisBloom's text if it has one for this error. The module must not load.
@@ -129,6 +138,14 @@ pub(in crate::redis) fn apply_arguments(arguments: &[&[u8]]) -> Result<Vec<Strin
         // RedisBloom's settings of cuckoo filters, such as `CF_MAX_EXPANSIONS` or `cf-bucket-size`.
         if has_prefix(word, "cf-") || has_prefix(word, "cf_") {
             warnings.push(format!("'{name}' is ignored: this module has no cuckoo filters"));
+            continue;
+        }
+        if word.eq_ignore_ascii_case(b"CARRY") {
+            let is_wanted = ["no", "yes"].iter().position(|word| word.as_bytes().eq_ignore_ascii_case(value));
+            let is_wanted = is_wanted.ok_or_else(|| {
+                format!("Invalid argument for '{name}': '{}' is not yes or no", quotable(value))
+            })?;
+            CARRIES_OTHER_TYPES.store(is_wanted == 1, Relaxed);
             continue;
         }
         let setting = named(word).ok_or_else(|| format!("Unrecognized option '{name}'"))?;

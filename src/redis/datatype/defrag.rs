@@ -55,7 +55,7 @@ pub(super) unsafe extern "C" fn defrag(
 const MOVABLE_MAX_BYTES: usize = 256 << 10;
 
 /// One call by the server to defragment a value.
-struct DefragStep {
+pub(super) struct DefragStep {
     context: *mut RedisModuleDefragCtx,
     value: *mut *mut c_void,
 }
@@ -66,7 +66,7 @@ impl DefragStep {
     /// # Safety
     /// The context must be alive, and the place hold a value of the type that nothing else uses, while this
     /// lives.
-    unsafe fn new(context: *mut RedisModuleDefragCtx, value: *mut *mut c_void) -> Self {
+    pub(super) unsafe fn new(context: *mut RedisModuleDefragCtx, value: *mut *mut c_void) -> Self {
         Self { context, value }
     }
 
@@ -74,7 +74,7 @@ impl DefragStep {
         let cursor = self.cursor();
         let first = cursor.unwrap_or(0);
         if first == 0 {
-            self.move_filter();
+            self.move_value::<StoredFilter>();
         }
         // SAFETY: the place holds a value of the type, moved or not, by the contract of `new`.
         let value = unsafe { *self.value };
@@ -99,10 +99,11 @@ impl DefragStep {
         DONE
     }
 
-    fn move_filter(&mut self) {
+    /// Moves the value itself, a boxed `T`.
+    pub(super) fn move_value<T>(&self) {
         // SAFETY: the place holds a value of the type by the contract of `new`.
         let old = unsafe { *self.value };
-        if let Some(new) = self.move_block(old.cast::<StoredFilter>(), 1) {
+        if let Some(new) = self.move_block(old.cast::<T>(), 1) {
             // SAFETY: the server has passed the place so that the new address is written to it.
             unsafe { self.value.write(new.as_ptr().cast()) };
         }

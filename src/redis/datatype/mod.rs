@@ -5,6 +5,7 @@
 //! for each format. Only the callback that loads a value differs between types. A key keeps the type with which it was
 //! loaded, so that RedisBloom or valkey-bloom can load a value of its format again.
 
+mod carried;
 mod defrag;
 mod snapshot;
 
@@ -63,12 +64,12 @@ pub(super) fn is_ours(data_type: *mut RedisModuleType) -> bool {
 /// # Safety
 /// `context` must be that of the running `RedisModule_OnLoad`.
 pub(super) unsafe fn register(context: Context) -> bool {
-    let Some(create) = api!(RedisModule_CreateDataType) else { return false };
     // SAFETY: this is a C struct of numbers and optional functions, for all of which 0 is a valid value.
     let no_methods: raw::RedisModuleTypeMethods = unsafe { mem::zeroed() };
-    TYPES.iter().all(|data_type| {
+    let no_methods =
+        raw::RedisModuleTypeMethods { version: raw::REDISMODULE_TYPE_METHOD_VERSION.into(), ..no_methods };
+    let registered = TYPES.iter().all(|data_type| {
         let mut methods = raw::RedisModuleTypeMethods {
-            version: raw::REDISMODULE_TYPE_METHOD_VERSION.into(),
             rdb_load: Some(data_type.load),
             rdb_save: Some(snapshot::save),
             aof_rewrite: Some(snapshot::rewrite),
@@ -81,16 +82,36 @@ pub(super) unsafe fn register(context: Context) -> bool {
             ..no_methods
         };
         let DataType { name, encoding_version } = DataType::of(data_type.format);
-        let c_name = log::c_text(name);
-        // SAFETY: the context is OnLoad's by the caller's contract. The server copies name and methods, and the
-        // functions live as long as the module.
-        let handle = unsafe { create(context, c_name.as_ptr(), encoding_version, &raw mut methods) };
+        // SAFETY: the context is OnLoad's by the caller's contract.
+        let handle = unsafe { create_type(context, name, encoding_version, &mut methods) };
         data_type.handle.store(handle, Relaxed);
         if handle.is_null() {
             log::warning(context, &format!("the server refused the data type {name}"));
         }
         !handle.is_null()
-    })
+    });
+    if registered {
+        // SAFETY: the context is OnLoad's by the caller's contract.
+        unsafe { carried::register(context, no_methods) };
+    }
+    registered
+}
+
+/// Registers a type. Returns null if the server refuses it.
+///
+/// # Safety
+/// `context` must be that of the running `RedisModule_OnLoad`, and the methods functions for values of the type.
+unsafe fn create_type(
+    context: Context,
+    name: &str,
+    encoding_version: c_int,
+    methods: &mut raw::RedisModuleTypeMethods,
+) -> *mut RedisModuleType {
+    let Some(create) = api!(RedisModule_CreateDataType) else { return ptr::null_mut() };
+    let name = log::c_text(name);
+    // SAFETY: the context is OnLoad's by the caller's contract. The server copies name and methods, and the functions
+    // live as long as the module.
+    unsafe { create(context, name.as_ptr(), encoding_version, ptr::from_mut(methods)) }
 }
 
 /// Frees a value.
@@ -167,15 +188,24 @@ unsafe extern "C" fn copy(
 /// # Safety
 /// Called by the server only, with a value of the type.
 unsafe extern "C" fn digest(digest: *mut RedisModuleDigest, value: *mut c_void) {
+    // SAFETY: the value is one of the type, which nothing changes during the callback.
+    let filter = unsafe { filter_at(value) };
+    // SAFETY: the digest is the server's, within this callback.
+    unsafe { add_to_digest(digest, |add| format::filter::digest(filter, add)) };
+}
+
+/// Adds the strings of bytes of a value to a digest. `strings` passes each to its argument.
+///
+/// # Safety
+/// `digest` must be the server's, within the running callback.
+unsafe fn add_to_digest(digest: *mut RedisModuleDigest, strings: impl FnOnce(&mut dyn FnMut(&[u8]))) {
     let (Some(add), Some(end)) =
         (api!(RedisModule_DigestAddStringBuffer), api!(RedisModule_DigestEndSequence))
     else {
         return;
     };
-    // SAFETY: the value is one of the type, which nothing changes during the callback.
-    let filter = unsafe { filter_at(value) };
-    or_abort("digesting a filter", || {
-        format::filter::digest(filter, &mut |bytes| {
+    or_abort("digesting a value", || {
+        strings(&mut |bytes| {
             // SAFETY: the digest is the server's. The server reads the bytes before it returns.
             unsafe { add(digest, bytes.as_ptr().cast(), bytes.len()) };
         });

@@ -124,12 +124,12 @@ pub(super) unsafe extern "C" fn rewrite(
 }
 
 /// Reads or writes the fields of one value in a snapshot.
-struct SnapshotIo(*mut RedisModuleIO);
+pub(super) struct SnapshotIo(*mut RedisModuleIO);
 
 impl SnapshotIo {
     /// # Safety
     /// `io` must be the server's, and the value must not outlive the callback that `io` was given to.
-    unsafe fn new(io: *mut RedisModuleIO) -> Self {
+    pub(super) unsafe fn new(io: *mut RedisModuleIO) -> Self {
         Self(io)
     }
 }
@@ -200,7 +200,7 @@ impl SnapshotIo {
 }
 
 /// Bytes that the server allocated and that this module frees.
-struct ServerBuffer {
+pub(super) struct ServerBuffer {
     start: NonNull<u8>,
     size_bytes: usize,
 }

@@ -206,10 +206,12 @@ fn certificates(arguments: &ConnectionArguments) -> Result<Option<TlsCertificate
 
 /// The number of slots of a cluster.
 const SLOTS: u16 = 16_384;
+/// The checksum of a key that chooses its slot.
+const CRC16: crc::Crc<u16> = crc::Crc::<u16>::new(&crc::CRC_16_XMODEM);
 
 /// Returns the slot of a key.
 pub(super) fn slot_of(key: &[u8]) -> u16 {
-    crc16::State::<crc16::XMODEM>::calculate(tag_of(key).unwrap_or(key)) % SLOTS
+    CRC16.checksum(tag_of(key).unwrap_or(key)) % SLOTS
 }
 
 /// Returns the hash tag of a key: the part between the first `{` and the next `}`, if it is not empty.
@@ -242,7 +244,7 @@ mod tests {
     fn slots_are_those_of_the_specification() {
         assert_eq!(slot_of(b"123456789"), 0x31C3);
         assert_eq!(slot_of(b"{user1000}.following"), slot_of(b"user1000"));
-        assert_eq!(slot_of(b"foo{}{bar}"), crc16::State::<crc16::XMODEM>::calculate(b"foo{}{bar}") % SLOTS);
+        assert_eq!(slot_of(b"foo{}{bar}"), CRC16.checksum(b"foo{}{bar}") % SLOTS);
         assert_eq!(slot_of(b"foo{{bar}}zap"), slot_of(b"{bar"));
     }
 
