@@ -10,7 +10,7 @@ pub struct Processor;
 
 impl Prefetch for Processor {
     #[inline]
-    fn prefetch(self, word: &u64) {
+    fn prefetch<T>(self, word: &T) {
         prefetch(word);
     }
 
@@ -100,7 +100,7 @@ mod bits {
 }
 
 #[cfg(target_arch = "x86_64")]
-fn prefetch(word: &u64) {
+fn prefetch<T>(word: &T) {
     use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
     // SAFETY: every x86-64 processor has the instruction. It is a hint that reads and writes nothing and faults on no
     // address.
@@ -108,17 +108,17 @@ fn prefetch(word: &u64) {
 }
 
 #[cfg(target_arch = "aarch64")]
-fn prefetch(word: &u64) {
+fn prefetch<T>(word: &T) {
     // SAFETY: every AArch64 processor has the instruction. It is a hint that changes no register, reads and writes
     // nothing and faults on no address.
     unsafe {
-        std::arch::asm!("prfm pldl1keep, [{word}]", word = in(reg) word,
+        std::arch::asm!("prfm pldl1keep, [{word}]", word = in(reg) std::ptr::from_ref(word),
                         options(nostack, preserves_flags, readonly));
     }
 }
 
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-fn prefetch(_word: &u64) {}
+fn prefetch<T>(_word: &T) {}
 
 #[cfg(test)]
 mod tests {

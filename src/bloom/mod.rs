@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bits;
+pub mod cuckoo;
 pub mod encoding;
 pub mod filter;
 pub mod generation;

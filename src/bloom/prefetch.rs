@@ -24,8 +24,8 @@ pub trait Prefetch: Copy {
         task.run(PortableSelect)
     }
 
-    /// Prefetches the line that contains `word`.
-    fn prefetch(self, word: &u64);
+    /// Prefetches the line that contains the start of `word`.
+    fn prefetch<T>(self, word: &T);
 
     /// Returns whether a prefetch has any effect.
     #[inline(always)]
@@ -39,7 +39,7 @@ pub trait Prefetch: Copy {
 pub struct NoPrefetch;
 
 impl Prefetch for NoPrefetch {
-    fn prefetch(self, _: &u64) {}
+    fn prefetch<T>(self, _: &T) {}
 
     #[inline(always)]
     fn is_needed(self) -> bool {

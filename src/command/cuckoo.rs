@@ -1,48 +1,155 @@
-//! The CF.* commands, which clients know from RedisBloom's cuckoo filters. Here their keys are counting filters, so BF.*
-//! works on the same keys. A key of another kind of filter is of the wrong type.
+//! The CF.* commands, which clients know from RedisBloom's cuckoo filters. They work on counting filters, with which BF.*
+//! works too, and on cuckoo filters of RedisBloom. A key of another kind of filter is of the wrong type.
 //!
-//! Replies and errors are those of RedisBloom 8.10. What it shows of a cuckoo filter's structure is shown for a filter of
-//! the same capacity.
+//! Replies and errors are those of RedisBloom 8.10. What it shows of a cuckoo filter's structure is shown for a counting
+//! filter of the same capacity. With `bf.format redisbloom` new filters are cuckoo filters.
+
+use std::borrow::Cow;
 
 use super::adding::{AddRules, add_items, check_auto_create};
 use super::arguments::Arguments;
 use super::chunks::{add_chunk, chunk_at, empty_filter, write_chunk};
-use super::effects::{Effects, KeyChange, Replication, publish};
+use super::effects::{CuckooChange, Effects, KeyChange, Replication, count_of, publish, publish_cuckoo};
 use super::error::{CommandError, CuckooError, quotable};
 use super::items::delete;
-use super::keyspace::{Host, KeyValue, Keyspace, OpenKey, Reply};
+use super::keyspace::{Host, KeyName, KeyValue, Keyspace, OpenKey, Reply};
 use super::number::parse_integer;
 use super::options::{CommandOptions, CreationOptions, is_named};
+use super::outcomes::ItemOutcomes;
+use super::replicated::{ReplicatedCommand, number, word};
 use super::reserve::creation;
+use super::spare::Spare;
 use super::table::{Command, KeyAccess};
+use crate::bloom::cuckoo::filter::{CuckooFilter, CuckooParameters};
 use crate::bloom::limits::{CUCKOO_CAPACITY_MAX_ITEMS, EXPANSION_MAX};
-use crate::bloom::{Filter, Kind};
+use crate::bloom::{Filter, Format, Kind, Prefetch};
+use crate::format::DecodeError;
 use crate::format::filter::is_header;
+use crate::format::redisbloom::cuckoo as format;
 
 /// RedisBloom's default of BUCKETSIZE, in slots. Counting filters have no such buckets.
-const BUCKET_SIZE_SLOTS: u64 = 2;
+const BUCKET_SIZE_SLOTS: u8 = 2;
 /// Largest BUCKETSIZE.
 const BUCKET_SIZE_MAX_SLOTS: u32 = u8::MAX as u32;
 /// RedisBloom's default of MAXITERATIONS. Counting filters move no items.
-const MAX_ITERATIONS: u64 = 20;
+const MAX_ITERATIONS: u16 = 20;
 /// Largest MAXITERATIONS.
 const MAX_ITERATIONS_MAX: u32 = u16::MAX as u32;
 /// The expansion of a filter that is created without one, as in RedisBloom. Counting filters only report it.
-const EXPANSION: u32 = 1;
+const EXPANSION: u16 = 1;
 
-/// Returns a value whose filter does not count as one of the wrong type.
-#[inline(always)]
-fn counting(slot: KeyValue<&mut Filter>) -> KeyValue<&mut Filter> {
-    match slot {
-        KeyValue::Present(filter) if filter.kind() != Kind::Counting => KeyValue::WrongType,
-        slot => slot,
+/// RedisBloom's default of the arrays that a filter may have before it refuses adds.
+const ARRAYS_MAX: usize = 32;
+/// RedisBloom's default of the capacity of a filter that is created without one.
+const CAPACITY_ITEMS: u64 = 1024;
+
+/// A filter that counts.
+enum Counted<'f> {
+    /// A counting filter.
+    Counting(&'f mut Filter),
+    /// A cuckoo filter of RedisBloom.
+    Cuckoo(&'f mut CuckooFilter),
+}
+
+impl<'f> Counted<'f> {
+    /// Returns the value of a key. A filter that does not count is of the wrong type.
+    #[inline(always)]
+    fn of(key: &'f mut impl OpenKey) -> KeyValue<Self> {
+        if key.cuckoo().is_some() {
+            return key
+                .cuckoo()
+                .map_or(KeyValue::WrongType, |filter| KeyValue::Present(Self::Cuckoo(filter)));
+        }
+        match key.slot() {
+            KeyValue::Vacant => KeyValue::Vacant,
+            KeyValue::Present(filter) if filter.kind() == Kind::Counting => {
+                KeyValue::Present(Self::Counting(filter))
+            }
+            KeyValue::Present(_) | KeyValue::WrongType => KeyValue::WrongType,
+        }
     }
+
+    /// Calls `reply` with whether each item may be in the filter. Returns how many may be.
+    #[inline(always)]
+    fn contains_many(
+        &mut self,
+        items: &[&[u8]],
+        prefetch: impl Prefetch,
+        mut reply: impl FnMut(bool),
+    ) -> u32 {
+        match self {
+            Self::Counting(filter) => filter.contains_many(items, prefetch, reply),
+            Self::Cuckoo(filter) => {
+                let mut items_found = 0u32;
+                filter.for_each_hash(items, prefetch, |filter, hash| {
+                    let found = filter.contains_hash(hash);
+                    items_found = items_found.saturating_add(found.into());
+                    reply(found);
+                });
+                items_found
+            }
+        }
+    }
+
+    fn occurrences(&self, item: &[u8]) -> u64 {
+        match self {
+            Self::Counting(filter) => filter.occurrences(item),
+            Self::Cuckoo(filter) => filter.count(item),
+        }
+    }
+
+    /// Returns what CF.INFO and CF.DEBUG show: the name in CF.INFO and the value.
+    fn numbers(&self) -> [(&'static str, u64); 8] {
+        let [size, buckets, filters, items, deletes, bucket_size, expansion, iterations] = match self {
+            Self::Counting(filter) => {
+                let buckets = filter.capacity_items() / u64::from(BUCKET_SIZE_SLOTS);
+                [
+                    filter.size_bytes(),
+                    buckets.checked_next_power_of_two().unwrap_or(buckets),
+                    1,
+                    filter.items(),
+                    0,
+                    BUCKET_SIZE_SLOTS.into(),
+                    rounded_expansion(filter.growth().expansion()).into(),
+                    MAX_ITERATIONS.into(),
+                ]
+            }
+            Self::Cuckoo(filter) => {
+                let parameters = filter.parameters();
+                [
+                    filter.reported_size_bytes(),
+                    parameters.buckets,
+                    filter.arrays().len() as u64,
+                    filter.items(),
+                    filter.deletes(),
+                    parameters.bucket_size.into(),
+                    parameters.expansion.into(),
+                    parameters.max_iterations.into(),
+                ]
+            }
+        };
+        [
+            ("Size", size),
+            ("Number of buckets", buckets),
+            ("Number of filters", filters),
+            ("Number of items inserted", items),
+            ("Number of items deleted", deletes),
+            ("Bucket size", bucket_size),
+            ("Expansion rate", expansion),
+            ("Max iterations", iterations),
+        ]
+    }
+}
+
+/// Returns whether a new filter is a cuckoo filter of RedisBloom.
+fn makes_cuckoo(host: &dyn Host) -> bool {
+    host.settings().format == Format::RedisBloom
 }
 
 /// Returns the options with which the filter is created if the slot is vacant. An existing filter ignores them.
 fn creation_options(slot: &KeyValue<&mut Filter>, given: CreationOptions) -> CreationOptions {
     match slot {
-        KeyValue::Vacant => CreationOptions { is_counting: true, expansion: Some(EXPANSION), ..given },
+        KeyValue::Vacant => CreationOptions { is_counting: true, expansion: Some(EXPANSION.into()), ..given },
         KeyValue::Present(_) | KeyValue::WrongType => CreationOptions::default(),
     }
 }
@@ -60,14 +167,83 @@ pub(super) fn reserve<'a>(
     let key = arguments.key()?;
     let options = parse_reserve(arguments, keyspace)?;
     let mut open = keyspace.open(key, KeyAccess::ReadWrite);
-    open.slot().vacant(CommandError::ItemExists)?;
-    let effects = publish(&mut open, key, creation(key, &options, keyspace)?)?;
+    match Counted::of(&mut open) {
+        KeyValue::Vacant => {}
+        KeyValue::Present(Counted::Cuckoo(_)) => return Err(CommandError::ItemExists),
+        _ => open.slot().vacant(CommandError::ItemExists)?,
+    }
+    // An everbloom primary replicates the creation of a counting filter as BF.INSERT.
+    let effects = if makes_cuckoo(keyspace) || keyspace.is_replicated() {
+        let (filter, commands) =
+            new_cuckoo(key, &options.creation, options.capacity_items, options.parameters(), keyspace)?;
+        let effects = Effects { replication: Replication::Rewritten(commands), ..Effects::default() };
+        publish_cuckoo(&mut open, CuckooChange { publish: Some(filter), effects })?
+    } else {
+        publish(&mut open, key, creation(key, &options.creation, keyspace)?)?
+    };
     reply.simple("OK");
     Ok(effects)
 }
 
+/// The options of CF.RESERVE.
+struct ReserveOptions {
+    creation: CreationOptions,
+    capacity_items: u64,
+    bucket_size: Option<u32>,
+    max_iterations: Option<u32>,
+    expansion: u32,
+}
+
+impl ReserveOptions {
+    /// Returns the parameters of a cuckoo filter with these options.
+    fn parameters(&self) -> CuckooParameters {
+        let bucket_size = self.bucket_size.and_then(|size| u8::try_from(size).ok());
+        let max_iterations = self.max_iterations.and_then(|most| u16::try_from(most).ok());
+        CuckooParameters::reserved(
+            self.capacity_items,
+            bucket_size.unwrap_or(BUCKET_SIZE_SLOTS),
+            max_iterations.unwrap_or(MAX_ITERATIONS),
+            u16::try_from(self.expansion).unwrap_or(u16::MAX),
+        )
+    }
+}
+
+/// Creates a cuckoo filter. Returns it with the commands that create it on replicas, with every parameter.
+///
+/// # Errors
+/// An option of everbloom's own filters was given, or the filter cannot be created.
+fn new_cuckoo<'a>(
+    key: KeyName<'a>,
+    options: &CreationOptions,
+    capacity_items: u64,
+    parameters: CuckooParameters,
+    host: &dyn Host,
+) -> Result<(Box<CuckooFilter>, Vec<ReplicatedCommand<'a>>), CommandError> {
+    let own = [
+        (options.error_rate.is_some(), "ERROR"),
+        (options.is_keyed, "KEYED"),
+        (options.expires_at_ms.is_some(), "EX"),
+    ];
+    if let Some((_, word)) = own.iter().find(|(is_given, _)| *is_given) {
+        return Err(CommandError::NeedsEverbloom(word));
+    }
+    let filter = CuckooFilter::reserve(parameters, host).map_err(CommandError::Reserve)?;
+    let CuckooParameters { bucket_size, max_iterations, expansion, .. } = parameters;
+    let arguments = vec![
+        Cow::Borrowed(key.bytes),
+        number(capacity_items),
+        word("BUCKETSIZE"),
+        number(bucket_size),
+        word("MAXITERATIONS"),
+        number(max_iterations),
+        word("EXPANSION"),
+        number(expansion),
+    ];
+    Ok((Box::new(filter), vec![ReplicatedCommand { command: "CF.RESERVE", arguments }]))
+}
+
 /// Reads the arguments of CF.RESERVE after the key.
-fn parse_reserve(mut arguments: Arguments<'_>, host: &dyn Host) -> Result<CreationOptions, CommandError> {
+fn parse_reserve(mut arguments: Arguments<'_>, host: &dyn Host) -> Result<ReserveOptions, CommandError> {
     let capacity = arguments.required()?;
     let words = arguments.rest();
     // All options but KEYED have a value. RedisBloom counts the arguments first.
@@ -83,10 +259,10 @@ fn parse_reserve(mut arguments: Arguments<'_>, host: &dyn Host) -> Result<Creati
         }
     }
     let CommandOptions { creation, cuckoo, .. } = given;
-    checked("MAXITERATIONS", cuckoo.max_iterations, 1, MAX_ITERATIONS_MAX)?;
+    let max_iterations = checked("MAXITERATIONS", cuckoo.max_iterations, 1, MAX_ITERATIONS_MAX)?;
     let bucket_size = checked("BUCKETSIZE", cuckoo.bucket_size, 1, BUCKET_SIZE_MAX_SLOTS)?;
     let expansion = checked("EXPANSION", cuckoo.expansion, 0, EXPANSION_MAX)?;
-    let least_items = bucket_size.map_or(BUCKET_SIZE_SLOTS, u64::from).saturating_mul(2);
+    let least_items = bucket_size.map_or(BUCKET_SIZE_SLOTS.into(), u64::from).saturating_mul(2);
     let capacity_items = u64::try_from(capacity).ok();
     let capacity_items =
         capacity_items.filter(|items| (least_items..=CUCKOO_CAPACITY_MAX_ITEMS).contains(items));
@@ -98,8 +274,14 @@ fn parse_reserve(mut arguments: Arguments<'_>, host: &dyn Host) -> Result<Creati
     if host.settings().expansion_factor == 0 && expansion.is_some_and(|expansion| expansion > 0) {
         return Err(CommandError::ReserveFixedExpansion);
     }
-    let expansion = Some(expansion.map_or(EXPANSION, rounded_expansion));
-    Ok(CreationOptions { capacity_items: Some(capacity_items), expansion, is_counting: true, ..creation })
+    let expansion = expansion.map_or(EXPANSION.into(), rounded_expansion);
+    let creation = CreationOptions {
+        capacity_items: Some(capacity_items),
+        expansion: Some(expansion),
+        is_counting: true,
+        ..creation
+    };
+    Ok(ReserveOptions { creation, capacity_items, bucket_size, max_iterations, expansion })
 }
 
 /// Checks the value of an option of CF.RESERVE. Returns it, if it was given.
@@ -138,18 +320,101 @@ pub(super) fn add<'a>(
     let rules = rules(arguments.command());
     let (key, item) = (arguments.key()?, arguments.required()?);
     let mut open = keyspace.open(key, KeyAccess::ReadWrite);
-    let slot = counting(open.slot());
-    check_auto_create(&slot, keyspace)?;
-    let options = creation_options(&slot, CreationOptions::default());
+    check_auto_create(&open.slot(), keyspace)?;
     let items: &[&'a [u8]] = &[item];
-    let (outcomes, change) =
-        add_items(key.bytes, &items, &options, rules, slot, keyspace, keyspace.prefetch())?;
-    let effects = publish(&mut open, key, change)?;
+    let (outcomes, effects) =
+        add_occurrences(key, items, CreationOptions::default(), rules, &mut open, keyspace)?;
     match outcomes.only() {
         Ok(is_added) => reply.boolean(is_added),
         Err(error) => reply.error(&CuckooError::Add(error).to_string()),
     }
     Ok(effects)
+}
+
+/// Adds items to the filter of a key, or to a new filter with the given options. O(items).
+///
+/// # Errors
+/// The command is refused. Nothing has changed.
+#[inline(always)]
+fn add_occurrences<'a>(
+    key: KeyName<'a>,
+    items: &[&'a [u8]],
+    given: CreationOptions,
+    rules: AddRules,
+    open: &mut impl OpenKey,
+    host: &impl Keyspace,
+) -> Result<(ItemOutcomes, Effects<'a>), CommandError> {
+    match Counted::of(open) {
+        KeyValue::WrongType => Err(CommandError::WrongType),
+        KeyValue::Present(Counted::Cuckoo(filter)) => {
+            let (outcomes, effects) = add_to_cuckoo(key, items, rules, filter, host)?;
+            Ok((outcomes, publish_cuckoo(open, CuckooChange { publish: None, effects })?))
+        }
+        KeyValue::Vacant if makes_cuckoo(host) => {
+            let capacity_items = given.capacity_items.unwrap_or(CAPACITY_ITEMS);
+            let parameters =
+                CuckooParameters::reserved(capacity_items, BUCKET_SIZE_SLOTS, MAX_ITERATIONS, EXPANSION);
+            let (mut filter, mut commands) = new_cuckoo(key, &given, capacity_items, parameters, host)?;
+            let (outcomes, mut effects) = add_to_cuckoo(key, items, rules, &mut filter, host)?;
+            match effects.replication {
+                Replication::None => {}
+                Replication::Verbatim => commands.push(insertion(key, items.iter().copied())),
+                Replication::Rewritten(insertions) => commands.extend(insertions),
+            }
+            effects.replication = Replication::Rewritten(commands);
+            Ok((outcomes, publish_cuckoo(open, CuckooChange { publish: Some(filter), effects })?))
+        }
+        slot => {
+            let slot = match slot {
+                KeyValue::Present(Counted::Counting(filter)) => KeyValue::Present(filter),
+                _ => KeyValue::Vacant,
+            };
+            let options = creation_options(&slot, given);
+            let (outcomes, change) =
+                add_items(key.bytes, &items, &options, rules, slot, host, host.prefetch())?;
+            Ok((outcomes, publish(open, key, change)?))
+        }
+    }
+}
+
+/// Adds items to a cuckoo filter.
+///
+/// # Errors
+/// The filter has as many arrays as it may have, or there is no memory for the outcomes. Nothing has changed.
+fn add_to_cuckoo<'a>(
+    key: KeyName<'a>,
+    items: &[&'a [u8]],
+    rules: AddRules,
+    filter: &mut CuckooFilter,
+    host: &impl Keyspace,
+) -> Result<(ItemOutcomes, Effects<'a>), CommandError> {
+    // Replicas and loads have what their source has.
+    if filter.arrays().len() >= ARRAYS_MAX && !host.is_replicated() {
+        return Err(CuckooError::MaximumExpansions.into());
+    }
+    let mut outcomes = ItemOutcomes::with_capacity(items.len())?;
+    let arrays = filter.arrays().len();
+    filter.for_each_hash(items, host.prefetch(), |filter, hash| {
+        let is_present = rules.only_absent && filter.contains_hash(hash);
+        outcomes.push(if is_present { Ok(false) } else { filter.add(hash, host).map(|()| true) });
+    });
+    outcomes.check(host)?;
+    let replication = if outcomes.items_added == 0 {
+        Replication::None
+    } else if outcomes.items_added == items.len() as u64 {
+        Replication::Verbatim
+    } else {
+        Replication::Rewritten(vec![insertion(key, outcomes.added(items.iter().copied()))])
+    };
+    let layers_added = count_of(filter.arrays().len().saturating_sub(arrays));
+    let effects = Effects { replication, layers_added, ..outcomes.effects(items.len()) };
+    Ok((outcomes, effects))
+}
+
+/// Returns the command that adds items to the existing cuckoo filter under a key.
+fn insertion<'a>(key: KeyName<'a>, items: impl Iterator<Item = &'a [u8]>) -> ReplicatedCommand<'a> {
+    let head = [Cow::Borrowed(key.bytes), word("NOCREATE"), word("ITEMS")];
+    ReplicatedCommand::of_items("CF.INSERT", head, items.map(Cow::Borrowed), Vec::new())
 }
 
 /// CF.INSERT and CF.INSERTNX: `key [CAPACITY c] [NOCREATE] [ERROR rate] [KEYED] [EX s | PX ms | EXAT s | PXAT ms] ITEMS item
@@ -168,14 +433,10 @@ pub(super) fn insert<'a>(
     given.read(&mut arguments, Some("ITEMS"), keyspace)?;
     let items = arguments.items()?;
     let mut open = keyspace.open(key, KeyAccess::ReadWrite);
-    let slot = counting(open.slot());
-    if given.no_create && matches!(slot, KeyValue::Vacant) {
+    if given.no_create && matches!(open.slot(), KeyValue::Vacant) {
         return Err(CommandError::NotFound);
     }
-    let options = creation_options(&slot, given.creation);
-    let (outcomes, change) =
-        add_items(key.bytes, &items, &options, rules, slot, keyspace, keyspace.prefetch())?;
-    let effects = publish(&mut open, key, change)?;
+    let (outcomes, effects) = add_occurrences(key, items, given.creation, rules, &mut open, keyspace)?;
     outcomes.write_occurrences(rules.only_absent, reply);
     Ok(effects)
 }
@@ -191,8 +452,9 @@ pub(super) fn exists<'a>(
 ) -> Result<Effects<'a>, CommandError> {
     let (key, item) = (arguments.key()?, arguments.required()?);
     let mut key = keyspace.open(key, KeyAccess::ReadOnly);
-    let found = match counting(key.slot()) {
-        KeyValue::Present(filter) => filter.contains(item, keyspace.prefetch()),
+    let found = match Counted::of(&mut key) {
+        KeyValue::Present(Counted::Counting(filter)) => filter.contains(item, keyspace.prefetch()),
+        KeyValue::Present(Counted::Cuckoo(filter)) => filter.contains(item, keyspace.prefetch()),
         KeyValue::Vacant | KeyValue::WrongType => false,
     };
     reply.boolean(found);
@@ -211,8 +473,8 @@ pub(super) fn mexists<'a>(
     let (key, items) = (arguments.key()?, arguments.items()?);
     let mut key = keyspace.open(key, KeyAccess::ReadOnly);
     reply.array(items.len());
-    let items_found = match counting(key.slot()) {
-        KeyValue::Present(filter) => {
+    let items_found = match Counted::of(&mut key) {
+        KeyValue::Present(mut filter) => {
             filter.contains_many(items, keyspace.prefetch(), |found| reply.boolean(found))
         }
         KeyValue::Vacant | KeyValue::WrongType => {
@@ -234,7 +496,7 @@ pub(super) fn count<'a>(
 ) -> Result<Effects<'a>, CommandError> {
     let (key, item) = (arguments.key()?, arguments.required()?);
     let mut key = keyspace.open(key, KeyAccess::ReadOnly);
-    let occurrences = match counting(key.slot()) {
+    let occurrences = match Counted::of(&mut key) {
         KeyValue::Present(filter) => filter.occurrences(item),
         KeyValue::Vacant | KeyValue::WrongType => 0,
     };
@@ -253,30 +515,24 @@ pub(super) fn del<'a>(
 ) -> Result<Effects<'a>, CommandError> {
     let (key, item) = (arguments.key()?, arguments.required()?);
     let mut open = keyspace.open(key, KeyAccess::ReadWrite);
-    let KeyValue::Present(filter) = counting(open.slot()) else { return Err(CuckooError::NotFound.into()) };
-    let results = delete(filter, &[item], keyspace.prefetch())?;
-    let is_deleted = *results.first().ok_or(CommandError::OutOfMemory)?;
+    let (is_deleted, is_cuckoo) = match Counted::of(&mut open) {
+        KeyValue::Present(Counted::Counting(filter)) => {
+            let results = delete(filter, &[item], keyspace.prefetch())?;
+            (*results.first().ok_or(CommandError::OutOfMemory)?, false)
+        }
+        KeyValue::Present(Counted::Cuckoo(filter)) => (filter.delete(item), true),
+        KeyValue::Vacant | KeyValue::WrongType => return Err(CuckooError::NotFound.into()),
+    };
     reply.boolean(is_deleted);
     if !is_deleted {
         return Ok(Effects::default());
     }
-    open.changed(0);
+    if is_cuckoo {
+        open.cuckoo_changed();
+    } else {
+        open.changed(0);
+    }
     Ok(Effects { replication: Replication::Verbatim, items_deleted: 1, ..Effects::default() })
-}
-
-/// What CF.INFO and CF.DEBUG show of a filter: the name in CF.INFO and the value.
-fn numbers(filter: &Filter) -> [(&'static str, u64); 8] {
-    let buckets = filter.capacity_items() / BUCKET_SIZE_SLOTS;
-    [
-        ("Size", filter.size_bytes()),
-        ("Number of buckets", buckets.checked_next_power_of_two().unwrap_or(buckets)),
-        ("Number of filters", 1),
-        ("Number of items inserted", filter.items()),
-        ("Number of items deleted", 0),
-        ("Bucket size", BUCKET_SIZE_SLOTS),
-        ("Expansion rate", rounded_expansion(filter.growth().expansion()).into()),
-        ("Max iterations", MAX_ITERATIONS),
-    ]
 }
 
 /// CF.INFO: `key`. O(1).
@@ -289,7 +545,7 @@ pub(super) fn info<'a>(
     reply: &mut impl Reply,
 ) -> Result<Effects<'a>, CommandError> {
     let mut key = keyspace.open(arguments.key()?, KeyAccess::ReadOnly);
-    let numbers = numbers(counting(key.slot()).required()?);
+    let numbers = Counted::of(&mut key).required()?.numbers();
     reply.map(numbers.len());
     for (name, number) in numbers {
         reply.simple(name);
@@ -308,7 +564,7 @@ pub(super) fn debug<'a>(
     reply: &mut impl Reply,
 ) -> Result<Effects<'a>, CommandError> {
     let mut key = keyspace.open(arguments.key()?, KeyAccess::ReadOnly);
-    let numbers = numbers(counting(key.slot()).required()?).map(|(_, number)| number);
+    let numbers = Counted::of(&mut key).required()?.numbers().map(|(_, number)| number);
     let [_, buckets, filters, items, deletes, bucket_size, expansion, iterations] = numbers;
     let line = format!(
         "bktsize:{bucket_size} buckets:{buckets} items:{items} deletes:{deletes} filters:{filters} \
@@ -318,21 +574,28 @@ pub(super) fn debug<'a>(
     Ok(Effects::default())
 }
 
-/// CF.COMPACT: `key`. Does nothing: a counting filter frees the memory of deleted items at once. O(1).
+/// CF.COMPACT: `key`. Moves the items of a cuckoo filter to fewer arrays. A counting filter frees the memory of deleted
+/// items at once. O(bytes * arrays) for a cuckoo filter.
 ///
 /// # Errors
-/// There is no counting filter.
+/// There is no filter that counts.
 pub(super) fn compact<'a>(
     mut arguments: Arguments<'a>,
     keyspace: &impl Keyspace,
     reply: &mut impl Reply,
 ) -> Result<Effects<'a>, CommandError> {
-    let mut key = keyspace.open(arguments.key()?, KeyAccess::ReadOnly);
-    match counting(key.slot()) {
-        KeyValue::Present(_) => reply.simple("OK"),
+    let mut key = keyspace.open(arguments.key()?, KeyAccess::ReadWrite);
+    let has_changed = match Counted::of(&mut key) {
+        KeyValue::Present(Counted::Counting(_)) => false,
+        KeyValue::Present(Counted::Cuckoo(filter)) => filter.compact(true),
         KeyValue::Vacant | KeyValue::WrongType => return Err(CuckooError::NothingToCompact.into()),
+    };
+    reply.simple("OK");
+    if !has_changed {
+        return Ok(Effects::default());
     }
-    Ok(Effects::default())
+    key.cuckoo_changed();
+    Ok(Effects { replication: Replication::Verbatim, ..Effects::default() })
 }
 
 /// CF.SCANDUMP: `key iterator`. As BF.SCANDUMP, but the dump ends with a null, and an empty filter has no chunks.
@@ -349,8 +612,15 @@ pub(super) fn scan_dump<'a>(
     let iterator = parse_integer(iterator).and_then(|iterator| u64::try_from(iterator).ok());
     let iterator = iterator.ok_or(CuckooError::Position)?;
     let mut key = keyspace.open(key, KeyAccess::ReadOnly);
-    let filter = counting(key.slot()).required()?;
-    let chunk = if filter.items() == 0 { None } else { chunk_at(filter, iterator, keyspace)? };
+    let filter = Counted::of(&mut key).required()?;
+    let chunk = match filter {
+        Counted::Counting(filter) if filter.items() > 0 => chunk_at(filter, iterator, keyspace)?,
+        Counted::Cuckoo(filter) if filter.items() > 0 => format::chunk(filter, iterator),
+        Counted::Counting(_) | Counted::Cuckoo(_) => None,
+    };
+    if let Some(chunk) = &chunk {
+        Spare::for_copy(chunk.data.len())?.free();
+    }
     match &chunk {
         Some(chunk) => write_chunk(chunk, reply),
         None => {
@@ -362,7 +632,8 @@ pub(super) fn scan_dump<'a>(
     Ok(Effects::default())
 }
 
-/// CF.LOADCHUNK: `key iterator data`. As BF.LOADCHUNK, for counting filters. O(bytes).
+/// CF.LOADCHUNK: `key iterator data`. As BF.LOADCHUNK, for counting filters; or the header or a chunk of a cuckoo filter.
+/// O(bytes).
 ///
 /// # Errors
 /// The chunk is refused. The key is unchanged.
@@ -376,12 +647,29 @@ pub(super) fn load_chunk<'a>(
     // A negative iterator becomes 0, which no chunk has.
     let iterator = u64::try_from(iterator).unwrap_or(0);
     let mut open = keyspace.open(key, KeyAccess::ReadWrite);
-    let created = match counting(open.slot()) {
+    let effects = Effects { replication: Replication::Verbatim, ..Effects::default() };
+    let created = match Counted::of(&mut open) {
         KeyValue::WrongType => return Err(CommandError::WrongType),
+        KeyValue::Vacant if iterator == format::HEADER_ITERATOR => {
+            let filter = format::from_header(data, keyspace).map_err(|error| match error {
+                DecodeError::Truncated => CuckooError::Header,
+                _ => CuckooError::Create,
+            })?;
+            let effects =
+                publish_cuckoo(&mut open, CuckooChange { publish: Some(Box::new(filter)), effects })?;
+            reply.simple("OK");
+            return Ok(effects);
+        }
         KeyValue::Vacant if is_header(iterator, data) => Some(created(data, keyspace)?),
         KeyValue::Vacant => return Err(CommandError::NotFound),
         KeyValue::Present(_) if is_header(iterator, data) => return Err(CommandError::ItemExists),
-        KeyValue::Present(filter) => {
+        KeyValue::Present(Counted::Cuckoo(filter)) => {
+            format::load_chunk(filter, iterator, data).map_err(|_| CuckooError::Chunk)?;
+            let effects = publish_cuckoo(&mut open, CuckooChange { publish: None, effects })?;
+            reply.simple("OK");
+            return Ok(effects);
+        }
+        KeyValue::Present(Counted::Counting(filter)) => {
             add_chunk(filter, iterator, data, keyspace).map_err(|error| match error {
                 CommandError::BadData => CuckooError::Chunk.into(),
                 error => error,

@@ -3,6 +3,7 @@
 use super::error::CommandError;
 use super::keyspace::{KeyName, OpenKey};
 use super::replicated::ReplicatedCommand;
+use crate::bloom::cuckoo::filter::CuckooFilter;
 use crate::bloom::{AddError, Filter};
 
 /// What is replicated, to replicas and to the append-only file.
@@ -63,6 +64,35 @@ impl Effects<'_> {
 /// Returns a number of arguments as a `u32`. Servers limit it to less than 2^31.
 pub(super) fn count_of(arguments: usize) -> u32 {
     u32::try_from(arguments).unwrap_or(u32::MAX)
+}
+
+/// The change of a key by a command on cuckoo filters, before a new filter is published.
+#[derive(Debug)]
+pub(super) struct CuckooChange<'a> {
+    /// A complete filter to put under the key.
+    pub(super) publish: Option<Box<CuckooFilter>>,
+    /// What the host does.
+    pub(super) effects: Effects<'a>,
+}
+
+/// Publishes a change of a cuckoo filter, as [`publish`] does for other filters.
+///
+/// # Errors
+/// [`CommandError::Internal`]. The key is unchanged.
+pub(super) fn publish_cuckoo<'a>(
+    key: &mut impl OpenKey,
+    change: CuckooChange<'a>,
+) -> Result<Effects<'a>, CommandError> {
+    let CuckooChange { publish, mut effects } = change;
+    match publish {
+        Some(filter) => {
+            key.publish_cuckoo(filter)?;
+            effects.created = true;
+        }
+        None if effects.replication == Replication::None => {}
+        None => key.cuckoo_changed(),
+    }
+    Ok(effects)
 }
 
 /// The change of a key by a command, before a new filter is published.

@@ -300,6 +300,9 @@ pub enum CuckooError {
     /// CF.ADD or CF.ADDNX: the item was refused.
     #[error("{}", cuckoo_add_text(*.0))]
     Add(AddError),
+    /// An add to a cuckoo filter that has as many arrays as it may have.
+    #[error("Maximum expansions reached")]
+    MaximumExpansions,
     /// CF.SCANDUMP or CF.LOADCHUNK: the iterator is not a number that a dump can have.
     #[error("Invalid position")]
     Position,

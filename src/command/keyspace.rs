@@ -3,6 +3,7 @@
 
 use super::error::CommandError;
 use super::table::{Command, KeyAccess};
+use crate::bloom::cuckoo::filter::CuckooFilter;
 use crate::bloom::hash::siphash::SEED_BYTES;
 use crate::bloom::limits::{
     CAPACITY_DEFAULT_ITEMS, ERROR_RATE_DEFAULT, EXPANSION_DEFAULT, FILTER_DEFAULT_MAX_BYTES,
@@ -180,6 +181,19 @@ pub trait OpenKey {
     /// the command, or to the newest generation if the command is replicated and may write. If the key is open for
     /// reading, the caller may change only parts of the filter that are never saved.
     fn slot(&mut self) -> KeyValue<&mut Filter>;
+
+    /// Returns the cuckoo filter of RedisBloom under the key, if there is one. For such a key [`slot`](Self::slot) returns
+    /// [`KeyValue::WrongType`].
+    fn cuckoo(&mut self) -> Option<&mut CuckooFilter>;
+
+    /// Updates the statistics after a change of the cuckoo filter.
+    fn cuckoo_changed(&mut self);
+
+    /// Puts a cuckoo filter under the key, in place of its value.
+    ///
+    /// # Errors
+    /// [`CommandError::Internal`] if the server refuses it. The key is unchanged.
+    fn publish_cuckoo(&mut self, filter: Box<CuckooFilter>) -> Result<(), CommandError>;
 
     /// Returns the bytes that the allocator has set aside for the filter that [`slot`](Self::slot) returned. O(layers).
     fn allocated_bytes(&mut self) -> u64;

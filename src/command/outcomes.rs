@@ -68,6 +68,22 @@ impl ItemOutcomes {
         }));
     }
 
+    /// Appends the outcome of one item: whether it was added.
+    pub(super) fn push(&mut self, outcome: Result<bool, AddError>) {
+        let code = match outcome {
+            Ok(true) => {
+                self.items_added = self.items_added.saturating_add(1);
+                NEW
+            }
+            Ok(false) => PRESENT,
+            Err(error) => {
+                self.items_refused = self.items_refused.saturating_add(1);
+                self.code_of(error)
+            }
+        };
+        self.codes.push(code);
+    }
+
     /// Returns the code of an error. Adds the error to the list if no error of its kind is there.
     fn code_of(&mut self, error: AddError) -> u8 {
         let mut known = self.errors.iter();

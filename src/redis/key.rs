@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
+use std::ffi::c_void;
 use std::ptr::{self, NonNull};
 use std::slice;
 
@@ -9,10 +10,11 @@ use redis_module::raw;
 
 use super::api::{Context, succeeded};
 use super::args::Argv;
-use super::datatype;
+use super::datatype::{self, other};
 use super::log;
 use super::server;
 use super::stored_filter::{self, StoredFilter};
+use crate::bloom::cuckoo::filter::CuckooFilter;
 use crate::bloom::{Filter, FilterCounts};
 use crate::command::table::KeyAccess;
 use crate::command::{CommandError, KeyValue, OpenKey};
@@ -142,6 +144,19 @@ impl<'k> Key<'k> {
         NonNull::new(value.cast()).map_or(KeyValue::WrongType, KeyValue::Present)
     }
 
+    /// Returns the value of a cuckoo filter.
+    fn cuckoo_value(&self) -> Option<NonNull<c_void>> {
+        let (key, data_type) = (self.key?, other::cuckoo_type()?);
+        let (get_type, get_value) =
+            (api!(RedisModule_ModuleTypeGetType)?, api!(RedisModule_ModuleTypeGetValue)?);
+        // SAFETY: the key is open.
+        if unsafe { get_type(key.as_ptr()) } != data_type.as_ptr() {
+            return None;
+        }
+        // SAFETY: the key is open and holds a value of a module's type.
+        NonNull::new(unsafe { get_value(key.as_ptr()) })
+    }
+
     /// Returns the type of the key; `None` if it does not exist.
     fn key_type(&self) -> Option<isize> {
         let (key, key_type) = (self.key?, api!(RedisModule_KeyType)?);
@@ -218,6 +233,43 @@ impl OpenKey for Key<'_> {
                 self.stored().map_or(KeyValue::WrongType, |stored| KeyValue::Present(&mut stored.filter))
             }
         }
+    }
+
+    fn cuckoo(&mut self) -> Option<&mut CuckooFilter> {
+        let value = self.cuckoo_value()?;
+        if self.access == KeyAccess::ReadWrite {
+            self.note_change();
+        }
+        // SAFETY: the value is one of the type of cuckoo filters. It is alive and not used elsewhere during the borrow, for
+        // the reasons that `stored` gives.
+        Some(unsafe { other::cuckoo_at(value.as_ptr()) })
+    }
+
+    fn cuckoo_changed(&mut self) {
+        if let Some(value) = self.cuckoo_value() {
+            // SAFETY: as in `cuckoo`.
+            unsafe { other::recount_cuckoo(value.as_ptr()) };
+        }
+    }
+
+    fn publish_cuckoo(&mut self, filter: Box<CuckooFilter>) -> Result<(), CommandError> {
+        let (Some(key), Some(set_value), Some(data_type)) =
+            (self.key, api!(RedisModule_ModuleTypeSetValue), other::cuckoo_type())
+        else {
+            return Err(not_published());
+        };
+        self.stored = None;
+        self.note_change();
+        let value = other::cuckoo_value(*filter);
+        // SAFETY: the key is open, and the value is one of the type, as its callbacks expect. If the server takes the
+        // value, it owns it until it frees it.
+        let status = unsafe { set_value(key.as_ptr(), data_type.as_ptr(), value) };
+        if succeeded(status) {
+            return Ok(());
+        }
+        // SAFETY: the server did not take the value.
+        unsafe { other::free_cuckoo(value) };
+        Err(not_published())
     }
 
     fn allocated_bytes(&mut self) -> u64 {

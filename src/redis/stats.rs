@@ -13,7 +13,6 @@ use crate::bloom::limits::LAYERS_MAX;
 use crate::bloom::{Filter, FilterCounts};
 use crate::command::table::KeyAccess;
 use crate::command::{Command, Effects};
-use crate::format::carried::CarriedType;
 
 /// A count that wraps, so that adding a wrapped negative difference lowers it.
 pub(super) struct Count(AtomicU64);
@@ -71,19 +70,17 @@ const TOTAL_NAMES: KindTotals<&str> = ["_filters", "_bytes", "_layers", "_items"
 /// The totals, in the order of [`KINDS`].
 static TOTALS: [KindTotals<Count>; KIND_COUNT] = [const { [const { Count::new() }; 5] }; KIND_COUNT];
 
-/// The number and the bytes of the values of each carried type, in the order of [`CarriedType::ALL`].
-static CARRIED: [[Count; 2]; CarriedType::ALL.len()] = [const { [Count::new(), Count::new()] }; 3];
+/// The names in INFO of RedisBloom's types besides Bloom filters: cuckoo filters, and the carried types in their order.
+pub(super) const OTHER_NAMES: [&str; 4] = ["cuckoo", "cms", "topk", "tdigest"];
 
-/// Adds a carried value of `bytes` bytes to the totals, or removes it.
-#[expect(clippy::indexing_slicing, reason = "the number of a type")]
-pub(super) fn count_carried(carried_type: CarriedType, bytes: u64, is_new: bool) {
-    let [values, size_bytes] = &CARRIED[carried_type as usize];
-    if is_new {
-        values.add(1);
-        size_bytes.add(bytes);
-    } else {
-        values.subtract(1);
-        size_bytes.subtract(bytes);
+/// The number and the bytes of the values of each of these types.
+static OTHERS: [[Count; 2]; OTHER_NAMES.len()] = [const { [Count::new(), Count::new()] }; OTHER_NAMES.len()];
+
+/// Adds values and bytes, both perhaps wrapped negative numbers, to the totals of a type.
+pub(super) fn count_other(number: usize, values: u64, bytes: u64) {
+    if let Some([total_values, total_bytes]) = OTHERS.get(number) {
+        total_values.add(values);
+        total_bytes.add(bytes);
     }
 }
 
@@ -252,11 +249,10 @@ unsafe extern "C" fn write_info(info: *mut raw::RedisModuleInfoCtx, _for_crash_r
             }
         }
     }
-    // Values of RedisBloom's other types.
-    if begin(c"carried") {
-        for (name, [values, size_bytes]) in ["cms", "topk", "tdigest"].into_iter().zip(&CARRIED) {
-            write(InfoName::of(["carried_", name, "_values"]).text(), values.get());
-            write(InfoName::of(["carried_", name, "_bytes"]).text(), size_bytes.get());
+    if begin(c"other_types") {
+        for (name, [values, size_bytes]) in OTHER_NAMES.into_iter().zip(&OTHERS) {
+            write(InfoName::of([name, "_values"]).text(), values.get());
+            write(InfoName::of([name, "_bytes"]).text(), size_bytes.get());
         }
     }
     // valkey-bloom's names, which exporters use.
@@ -285,7 +281,7 @@ impl InfoName {
     /// Largest length of a name in bytes, with its NUL.
     const MAX_BYTES: usize = 64;
 
-    fn of<const N: usize>(parts: [&str; N]) -> Self {
+    fn of(parts: [&str; 2]) -> Self {
         let mut name = [0; Self::MAX_BYTES];
         let bytes = parts.iter().flat_map(|part| part.bytes()).take(Self::MAX_BYTES - 1);
         name.iter_mut().zip(bytes).for_each(|(to, from)| *to = from);

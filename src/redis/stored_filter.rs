@@ -86,11 +86,23 @@ impl StoredFilter {
 }
 
 /// The sum of the sizes of the allocator's blocks.
-struct AllocatedBytes(usize);
+pub(super) struct AllocatedBytes(usize);
+
+impl AllocatedBytes {
+    /// Returns a sum that begins with `bytes`.
+    pub(super) const fn from_bytes(bytes: usize) -> Self {
+        Self(bytes)
+    }
+
+    /// Returns the sum.
+    pub(super) const fn bytes(&self) -> usize {
+        self.0
+    }
+}
 
 impl BlockVisitor for AllocatedBytes {
     fn visit<T>(&mut self, block: &[T]) {
-        // SAFETY: `Filter::visit_blocks`, the only caller, passes blocks of a filter that this module has allocated.
+        // SAFETY: the callers, `visit_blocks` of filters and other values, pass blocks that this module has allocated.
         let block_bytes = unsafe { block_bytes(block.as_ptr(), size_of_val(block)) };
         self.0 = self.0.saturating_add(block_bytes);
     }

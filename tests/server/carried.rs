@@ -25,10 +25,8 @@ fn assert_kept(client: &mut Client, cases: &[CarriedCase], way: &str) {
         let dumped = client.bytes(&["DUMP", key]);
         assert_eq!(Payload::read(&dumped), Payload::read(payload), "{key} by {way}");
     }
-    let info: u64 = ["cms", "topk", "tdigest"]
-        .iter()
-        .map(|name| client.info_number(&format!("bf_carried_{name}_values")))
-        .sum();
+    let info: u64 =
+        ["cms", "topk", "tdigest"].iter().map(|name| client.info_number(&format!("bf_{name}_values"))).sum();
     assert_eq!(info, cases.len() as u64, "{way}");
 }
 
@@ -48,7 +46,7 @@ fn values_are_kept_by_snapshots_files_copies_and_replicas(site: &Site) {
     let replica = server.replica(site.launch());
     assert_kept(&mut replica.client(), &cases, "a full synchronisation");
     assert_eq!((client.say("DEBUG DIGEST"), replica.client().say("DEBUG DIGEST")), (digest.clone(), digest));
-    let bytes = client.info_number("bf_carried_cms_bytes");
+    let bytes = client.info_number("bf_cms_bytes");
     for CarriedCase { key, payload, .. } in &cases {
         assert_eq!(client.ask(&["COPY", key, "copy"]), "1", "{key}");
         assert_eq!(client.ask(&["RENAME", "copy", "renamed"]), "+OK", "{key}");
@@ -59,9 +57,9 @@ fn values_are_kept_by_snapshots_files_copies_and_replicas(site: &Site) {
         assert_eq!(client.int("UNLINK renamed"), 1, "{key}");
         client.say("SELECT 0");
     }
-    assert_eq!(client.info_number("bf_carried_cms_bytes"), bytes);
+    assert_eq!(client.info_number("bf_cms_bytes"), bytes);
     client.say("FLUSHALL");
-    assert_eq!(client.info_number("bf_carried_cms_bytes"), 0);
+    assert_eq!(client.info_number("bf_cms_bytes"), 0);
 }
 
 fn no_command_works_on_them(site: &Site) {

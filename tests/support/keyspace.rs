@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use everbloom::bloom::cuckoo::filter::CuckooFilter;
 use everbloom::bloom::prefetch::NoPrefetch;
 use everbloom::bloom::{ByteLimit, Filter, Limit, Memory, Prefetch, UnknownMemory};
 use everbloom::command::table::KeyAccess;
@@ -113,6 +114,7 @@ pub(super) struct Database<'s> {
     pub(super) drawn: Cell<u64>,
     pub(super) limit_asked: Cell<usize>,
     pub(super) filters: RefCell<BTreeMap<Vec<u8>, Filter>>,
+    pub(super) cuckoos: RefCell<BTreeMap<Vec<u8>, CuckooFilter>>,
     pub(super) strings: &'s BTreeMap<Vec<u8>, Vec<u8>>,
     /// Whether a filter was open for writing, or was published.
     pub(super) may_have_changed: Cell<bool>,
@@ -157,6 +159,7 @@ pub(super) struct TestKey<'k> {
     database: &'k Database<'k>,
     name: Vec<u8>,
     filter: Option<Filter>,
+    cuckoo: Option<CuckooFilter>,
     parts: usize,
     access: KeyAccess,
 }
@@ -182,10 +185,29 @@ impl OpenKey for TestKey<'_> {
         }
         match &mut self.filter {
             // `string` has another type.
-            _ if self.name == b"string" => KeyValue::WrongType,
+            _ if self.name == b"string" || self.cuckoo.is_some() => KeyValue::WrongType,
             Some(filter) => KeyValue::Present(filter),
             None => KeyValue::Vacant,
         }
+    }
+
+    fn cuckoo(&mut self) -> Option<&mut CuckooFilter> {
+        let is_writable = self.access == KeyAccess::ReadWrite && self.cuckoo.is_some();
+        self.database.may_have_changed.set(self.database.may_have_changed.get() || is_writable);
+        self.cuckoo.as_mut()
+    }
+
+    fn cuckoo_changed(&mut self) {
+        step();
+        assert!(self.access == KeyAccess::ReadWrite && self.cuckoo.is_some());
+    }
+
+    fn publish_cuckoo(&mut self, filter: Box<CuckooFilter>) -> Result<(), CommandError> {
+        step();
+        assert_eq!(self.access, KeyAccess::ReadWrite);
+        self.database.may_have_changed.set(true);
+        self.cuckoo = Some(*filter);
+        Ok(())
     }
 
     fn allocated_bytes(&mut self) -> u64 {
@@ -223,7 +245,10 @@ impl OpenKey for TestKey<'_> {
 impl Drop for TestKey<'_> {
     fn drop(&mut self) {
         if let Some(filter) = self.filter.take() {
-            self.database.filters.borrow_mut().insert(std::mem::take(&mut self.name), filter);
+            self.database.filters.borrow_mut().insert(self.name.clone(), filter);
+        }
+        if let Some(cuckoo) = self.cuckoo.take() {
+            self.database.cuckoos.borrow_mut().insert(std::mem::take(&mut self.name), cuckoo);
         }
     }
 }
@@ -240,7 +265,8 @@ impl Keyspace for Database<'_> {
         // before.
         assert!(!self.has_looked_up.get(), "a key is opened after the value of another one was looked up");
         let filter = self.filters.borrow_mut().remove(name.bytes);
-        TestKey { database: self, name: name.bytes.to_vec(), filter, parts: 0, access }
+        let cuckoo = self.cuckoos.borrow_mut().remove(name.bytes);
+        TestKey { database: self, name: name.bytes.to_vec(), filter, cuckoo, parts: 0, access }
     }
 
     /// Returns an error for the key `secret`, which no client may read.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
+use everbloom::bloom::cuckoo::filter::CuckooFilter;
 use everbloom::bloom::{Filter, ItemHash, UnknownMemory, Validation};
 use everbloom::command::{
     COMMANDS, Command, Effects, Protocol, Refusals, ReplicatedCommand, Replication, Settings,
@@ -35,6 +36,8 @@ pub(crate) struct Server {
     /// The number of layers and tables that the last command added to its filter, or that its new filter has.
     pub(crate) layers_gained: usize,
     pub(crate) keys: BTreeMap<Vec<u8>, Filter>,
+    /// The cuckoo filters of RedisBloom, by their keys.
+    pub(crate) cuckoos: BTreeMap<Vec<u8>, CuckooFilter>,
     /// The string values that BF.IMPORT can read, by key.
     pub(crate) strings: BTreeMap<Vec<u8>, Vec<u8>>,
     /// The replicated commands, one line each.
@@ -72,6 +75,7 @@ impl Server {
             limit_asked: 0,
             layers_gained: 0,
             keys: BTreeMap::new(),
+            cuckoos: BTreeMap::new(),
             strings: BTreeMap::new(),
             replicated: Vec::new(),
             replicated_calls: Vec::new(),
@@ -180,6 +184,7 @@ impl Server {
             drawn: Cell::new(self.drawn),
             limit_asked: Cell::new(0),
             filters: RefCell::new(std::mem::take(&mut self.keys)),
+            cuckoos: RefCell::new(std::mem::take(&mut self.cuckoos)),
             strings: &self.strings,
             may_have_changed: Cell::new(false),
             has_ended: Cell::new(false),
@@ -214,6 +219,7 @@ impl Server {
         self.drawn = keyspace.drawn.get();
         self.limit_asked = keyspace.limit_asked.get();
         self.keys = keyspace.filters.into_inner();
+        self.cuckoos = keyspace.cuckoos.into_inner();
         for (key, filter) in argv.iter().filter_map(|key| Some((key, self.keys.get(*key)?))) {
             let is_small = filter.size_bytes() <= VALIDATED_MAX_BYTES;
             let depth = if is_small { Validation::Contents } else { Validation::Parts };
@@ -269,7 +275,7 @@ impl Server {
         if layers_added > 0 {
             self.events.push("bloom.grow");
             let key = argv[1];
-            self.log.extend(growth_line(key, &self.keys[key], layers_added));
+            self.log.extend(self.keys.get(key).and_then(|filter| growth_line(key, filter, layers_added)));
         }
         if created && named(argv[0]) == Command::Import {
             self.log.extend(import_line(argv[1], &self.keys[argv[1]]));

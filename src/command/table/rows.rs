@@ -477,10 +477,12 @@ pub(super) const CF_COMPACT: CommandSpec = CommandSpec {
     name: "cf.compact",
     // RedisBloom reports an arity of -1. One key is required.
     arguments: 0..=1,
-    complexity: "O(1)",
-    summary: "Does nothing, because a counting filter frees the memory of deleted items at once",
+    // RedisBloom flags the command as reading, and so changes read-only replicas.
+    flags: "write fast",
+    complexity: "O(n) for n bytes of a cuckoo filter of RedisBloom, O(1) for a counting filter",
+    summary: "Moves the items of a cuckoo filter of RedisBloom to fewer arrays and does nothing for a counting filter",
     syntax: &[KEY],
-    ..READS
+    ..CHANGES
 };
 
 pub(super) const CF_SCANDUMP: CommandSpec = CommandSpec {

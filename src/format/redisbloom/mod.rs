@@ -5,6 +5,7 @@
 //! of [`chunks`](super::chunks) without dump ids and checksums: iterators are positions plus 1, and the position of a
 //! chunk of bits follows from its iterator and its length.
 
+pub mod cuckoo;
 pub mod header;
 pub mod rdb;
 

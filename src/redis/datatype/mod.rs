@@ -5,8 +5,8 @@
 //! for each format. Only the callback that loads a value differs between types. A key keeps the type with which it was
 //! loaded, so that RedisBloom or valkey-bloom can load a value of its format again.
 
-mod carried;
 mod defrag;
+pub(super) mod other;
 mod snapshot;
 
 use std::ffi::{c_int, c_void};
@@ -21,7 +21,7 @@ use super::api::Context;
 use super::log;
 use super::memory::is_short;
 use super::pagemap::ProcessMemory;
-use super::stored_filter::{StoredFilter, effort};
+use super::stored_filter::{AllocatedBytes, StoredFilter, effort};
 use crate::bloom::{Filter, Format, Table};
 use crate::format::{self, DataType};
 
@@ -90,11 +90,8 @@ pub(super) unsafe fn register(context: Context) -> bool {
         }
         !handle.is_null()
     });
-    if registered {
-        // SAFETY: the context is OnLoad's by the caller's contract.
-        unsafe { carried::register(context, no_methods) };
-    }
-    registered
+    // SAFETY: the context is OnLoad's by the caller's contract.
+    registered && unsafe { other::register(context, no_methods) }
 }
 
 /// Registers a type. Returns null if the server refuses it.

@@ -2,6 +2,7 @@
 //! bytes.
 
 mod bounds;
+mod cuckoo;
 mod hostile;
 mod oracle;
 mod releases;

@@ -25,7 +25,7 @@ impl Select for Slow {
 struct SlowProcessor;
 
 impl Prefetch for SlowProcessor {
-    fn prefetch(self, _: &u64) {}
+    fn prefetch<T>(self, _: &T) {}
 
     fn with_fast_select<T: SelectTask>(self, task: T) -> T::Output {
         task.run(Slow)

@@ -1,0 +1,184 @@
+//! RedisBloom's cuckoo filters in snapshots and in chunks: its type `MBbloomCF`, encoding version 4, and the header and
+//! chunks of CF.SCANDUMP.
+
+use crate::bloom::cuckoo::array::BucketArray;
+use crate::bloom::cuckoo::filter::{ARRAYS_MAX, BUCKETS_MAX, CuckooFilter, CuckooParameters, EXPANSION_MAX};
+use crate::bloom::{ByteLimit, OutOfMemory};
+use crate::format::chunks::{Chunk, ChunkError};
+use crate::format::contents::CHUNK_BYTES;
+use crate::format::stream::{DecodeError, Sink, Source, append, read};
+
+/// The name of the type in a server.
+pub const TYPE_NAME: &str = "MBbloomCF";
+/// The encoding version that is written, and the only one that is read.
+pub const ENCODING_VERSION: i32 = 4;
+/// The iterator of a header.
+pub const HEADER_ITERATOR: u64 = 1;
+/// Bytes of a header.
+pub const HEADER_BYTES: usize = 38;
+/// Bytes of a header of RedisBloom 2.2.0 to 2.2.10, which ends with an address.
+const LONG_HEADER_BYTES: usize = 46;
+
+/// The fields of a header: items, buckets, deletions, arrays, slots of a bucket, iterations, expansion.
+type HeaderFields = (u64, u64, u64, u64, u16, u16, u16);
+
+/// Writes a filter. O(bytes).
+pub fn save(filter: &CuckooFilter, sink: &mut impl Sink) {
+    let CuckooParameters { buckets, bucket_size, max_iterations, expansion } = *filter.parameters();
+    let numbers = [filter.arrays().len() as u64, buckets, filter.items(), filter.deletes()];
+    numbers.into_iter().for_each(|number| sink.unsigned(number));
+    let numbers = [u16::from(bucket_size), max_iterations, expansion];
+    numbers.into_iter().for_each(|number| sink.unsigned(number.into()));
+    for array in filter.arrays() {
+        sink.unsigned(array.buckets());
+        sink.bytes(array.bytes());
+    }
+}
+
+/// Reads a filter. O(bytes); takes the memory of the filter and of its largest array.
+///
+/// # Errors
+/// The first wrong field, or [`DecodeError::TooLarge`] if the filter exceeds the limit.
+pub fn load(
+    encoding_version: i32,
+    source: &mut impl Source,
+    limit: &dyn ByteLimit,
+) -> Result<CuckooFilter, DecodeError> {
+    if encoding_version != ENCODING_VERSION {
+        return Err(DecodeError::unsupported("encoding version", encoding_version.unsigned_abs()));
+    }
+    let (count, buckets) = (source.unsigned()?, source.unsigned()?);
+    let (items, deletes) = (source.unsigned()?, source.unsigned()?);
+    let (bucket_size, max_iterations) = (source.unsigned()?, source.unsigned()?);
+    let expansion = source.unsigned()?;
+    let bucket_size = u8::try_from(bucket_size).map_err(|_| DecodeError::Invalid("bucket size"))?;
+    let max_iterations =
+        u16::try_from(max_iterations).map_err(|_| DecodeError::Invalid("maximum of iterations"))?;
+    let expansion = u16::try_from(expansion).map_err(|_| DecodeError::Invalid("expansion"))?;
+    if count == 0 || count > ARRAYS_MAX as u64 {
+        return Err(DecodeError::Invalid("filters"));
+    }
+    let parameters = CuckooParameters { buckets, bucket_size, max_iterations, expansion };
+    let (mut arrays, mut needed_bytes) = (Vec::new(), 0u64);
+    for _ in 0..count {
+        let buckets = source.unsigned()?;
+        let read = source.bytes()?;
+        needed_bytes = needed_bytes.saturating_add(read.len() as u64);
+        limit.permits(needed_bytes).map_err(|limit| DecodeError::TooLarge { needed_bytes, limit })?;
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(read.len()).map_err(|_| DecodeError::OutOfMemory)?;
+        bytes.extend_from_slice(&read);
+        let array = BucketArray::of_bytes(buckets, bucket_size, bytes);
+        arrays.try_reserve(1).map_err(|_| DecodeError::OutOfMemory)?;
+        arrays.push(array.ok_or(DecodeError::Invalid("array length"))?);
+    }
+    CuckooFilter::from_parts(parameters, items, deletes, arrays).map_err(DecodeError::Invalid)
+}
+
+/// Returns the header of a filter.
+#[must_use]
+pub fn header(filter: &CuckooFilter) -> Vec<u8> {
+    let CuckooParameters { buckets, bucket_size, max_iterations, expansion } = *filter.parameters();
+    let fields: HeaderFields = (
+        filter.items(),
+        buckets,
+        filter.deletes(),
+        filter.arrays().len() as u64,
+        bucket_size.into(),
+        max_iterations,
+        expansion,
+    );
+    let mut bytes = Vec::with_capacity(HEADER_BYTES);
+    append(&mut bytes, &fields);
+    bytes
+}
+
+/// Returns the filter that a header describes, with free slots. O(arrays).
+///
+/// # Errors
+/// [`DecodeError::Truncated`] for another length, and any other error for a filter that is refused.
+pub fn from_header(data: &[u8], limit: &dyn ByteLimit) -> Result<CuckooFilter, DecodeError> {
+    if ![HEADER_BYTES, LONG_HEADER_BYTES].contains(&data.len()) {
+        return Err(DecodeError::Truncated);
+    }
+    let mut rest = data;
+    let fields: HeaderFields = read(&mut rest)?;
+    let (items, buckets, deletes, count, bucket_size, max_iterations, expansion) = fields;
+    let bucket_size = u8::try_from(bucket_size).ok().filter(|size| *size > 0);
+    let bucket_size = bucket_size.ok_or(DecodeError::Invalid("bucket size"))?;
+    // RedisBloom reads the low 16 bits.
+    let count = usize::try_from(count & u64::from(u16::MAX)).unwrap_or(0);
+    if max_iterations == 0 || expansion > EXPANSION_MAX || expansion == 0 && count > 1 {
+        return Err(DecodeError::Invalid("expansion"));
+    }
+    if !buckets.is_power_of_two() || buckets > BUCKETS_MAX {
+        return Err(DecodeError::Invalid("buckets"));
+    }
+    let parameters = CuckooParameters { buckets, bucket_size, max_iterations, expansion };
+    Ok(CuckooFilter::of_header(parameters, items, deletes, count, limit)?)
+}
+
+/// Returns the chunk that `iterator` requests; `None` at the end. Iterator 0 requests the header. O(bytes of the chunk).
+#[must_use]
+pub fn chunk(filter: &CuckooFilter, iterator: u64) -> Option<Chunk<'_>> {
+    if iterator == 0 {
+        return Some(Chunk { next_iterator: HEADER_ITERATOR, data: header(filter).into() });
+    }
+    let position = iterator.saturating_sub(1);
+    let mut offset = position;
+    for array in filter.arrays() {
+        let length = array.bytes().len() as u64;
+        let Some(rest) = length.checked_sub(offset).filter(|rest| *rest > 0) else {
+            offset = offset.saturating_sub(length);
+            continue;
+        };
+        // An array of one chunk is sent whole, whatever position in it is requested.
+        let (start, most) = if length <= CHUNK_BYTES as u64 { (0, length) } else { (offset, rest) };
+        let start = usize::try_from(start).ok()?;
+        let bytes = array.bytes().get(start..)?;
+        let data = bytes.get(..bytes.len().min(usize::try_from(most).ok()?).min(CHUNK_BYTES))?;
+        let next_iterator = iterator.saturating_add(data.len() as u64);
+        return Some(Chunk { next_iterator, data: data.into() });
+    }
+    None
+}
+
+/// Writes the bytes of a chunk. `iterator` is the one that CF.SCANDUMP replied with it. O(bytes).
+///
+/// # Errors
+/// [`ChunkError::BadData`]; the filter is then unchanged.
+pub fn load_chunk(filter: &mut CuckooFilter, iterator: u64, data: &[u8]) -> Result<(), ChunkError> {
+    let position = iterator.checked_sub(1).and_then(|end| end.checked_sub(data.len() as u64));
+    let mut offset = position.filter(|_| !data.is_empty()).ok_or(ChunkError::BadData)?;
+    let last = filter.arrays().len().saturating_sub(1);
+    for (index, array) in filter.arrays_mut().iter_mut().enumerate() {
+        let length = array.bytes().len() as u64;
+        // As in RedisBloom, a position after the end is one of the last array, counted from that end.
+        if offset >= length && index < last {
+            offset = offset.saturating_sub(length);
+            continue;
+        }
+        if offset >= length {
+            offset = offset.saturating_sub(length);
+        }
+        let range =
+            usize::try_from(offset).ok().and_then(|start| Some(start..start.checked_add(data.len())?));
+        let place = range.and_then(|range| array.block_mut().get_mut(range));
+        place.ok_or(ChunkError::BadData)?.copy_from_slice(data);
+        return Ok(());
+    }
+    Err(ChunkError::BadData)
+}
+
+/// Calls `emit` with the iterator and the bytes of each chunk that recreates the filter. O(bytes).
+///
+/// # Errors
+/// [`OutOfMemory`] if a header cannot be allocated.
+pub fn rewrite(filter: &CuckooFilter, emit: &mut dyn FnMut(u64, &[u8])) -> Result<(), OutOfMemory> {
+    let mut iterator = 0;
+    while let Some(chunk) = chunk(filter, iterator) {
+        iterator = chunk.next_iterator;
+        emit(iterator, &chunk.data);
+    }
+    Ok(())
+}

@@ -1,0 +1,458 @@
+//! RedisBloom's cuckoo filters: the recorded commands give the same replies and the same bytes.
+
+use data_encoding::BASE64;
+use everbloom::bloom::Format;
+use everbloom::bloom::cuckoo::filter::CuckooFilter;
+use everbloom::command::Settings;
+use everbloom::format::redisbloom::cuckoo::{chunk, from_header, load, load_chunk, save};
+use serde_json::{Value, json};
+
+use crate::support::rdb::{Field, Payload, Record};
+use crate::support::server::Server;
+use crate::support::{Random, slices};
+
+/// Returns the recorded cases.
+fn cases() -> Vec<Value> {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/redisbloom-cuckoo.json");
+    let file: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    file["cases"].as_array().unwrap().clone()
+}
+
+fn server() -> Server {
+    let mut server = Server::new();
+    server.settings = Settings { format: Format::RedisBloom, ..Settings::DEFAULT };
+    server
+}
+
+fn saved(filter: &CuckooFilter) -> Record {
+    let mut record = Record::default();
+    save(filter, &mut record);
+    record
+}
+
+/// Returns the reply of the last command as the recordings write it.
+fn reply_of(server: &Server, words: &mut impl Iterator<Item = String>) -> Value {
+    let word = words.next().unwrap();
+    let (mark, rest) = word.split_at(1);
+    match (mark, rest) {
+        ("#", "t") => json!(1),
+        ("#", _) => json!(0),
+        (":", number) => json!(number.parse::<i64>().unwrap()),
+        ("+", text) => json!(text),
+        ("-", text) => json!({ "error": text }),
+        ("_", _) => Value::Null,
+        ("*", count) => (0..count.parse().unwrap()).map(|_| reply_of(server, words)).collect(),
+        ("%", count) => (0..2 * count.parse::<usize>().unwrap()).map(|_| reply_of(server, words)).collect(),
+        ("$", _) => json!({ "base64": BASE64.encode(&server.bulk) }),
+        _ => panic!("{word}"),
+    }
+}
+
+fn call(server: &mut Server, words: &[Vec<u8>]) -> Value {
+    server.call(&slices(words));
+    let mut words = server.reply.clone().into_iter();
+    reply_of(server, &mut words)
+}
+
+fn bytes_of(word: &Value) -> Vec<u8> {
+    match word {
+        Value::String(text) => text.as_bytes().to_vec(),
+        Value::Number(number) => number.to_string().into_bytes(),
+        other => BASE64.decode(other["base64"].as_str().unwrap().as_bytes()).unwrap(),
+    }
+}
+
+/// Returns whether a reply is the recorded one. Of long strings only the length is recorded here.
+fn is_as_recorded(got: &Value, recorded: &Value) -> bool {
+    match (got, recorded) {
+        (Value::Array(got), Value::Array(recorded)) => {
+            got.len() == recorded.len()
+                && got.iter().zip(recorded).all(|(got, recorded)| is_as_recorded(got, recorded))
+        }
+        (got, recorded) if recorded["len"].is_number() => bytes_of(got).len() as u64 == recorded["len"],
+        (got, recorded) => got == recorded,
+    }
+}
+
+/// Returns the letter with which the recordings write a reply to one item.
+fn letter(reply: &Value) -> char {
+    match reply {
+        Value::Number(number) if number.as_i64() == Some(-1) => '-',
+        Value::Number(number) if number.as_i64() == Some(0) => '0',
+        Value::Number(_) => '1',
+        reply if reply["error"] == "Filter is full" => 'F',
+        reply if reply["error"] == "Maximum expansions reached" => 'M',
+        _ => 'E',
+    }
+}
+
+/// Returns the items of a step.
+fn items(step: &Value) -> Vec<Vec<u8>> {
+    if let Some(items) = step["base64"].as_array() {
+        return items.iter().map(|item| BASE64.decode(item.as_str().unwrap().as_bytes()).unwrap()).collect();
+    }
+    let number = |field: &str, default| step[field].as_u64().unwrap_or(default);
+    let (from, count, step_size) = (number("from", 0), number("count", 0), number("step", 1));
+    let format = step["format"].as_str().unwrap();
+    let item = |index: u64| format.replace("%d", &(from + index * step_size).to_string()).into_bytes();
+    (0..count).map(item).collect()
+}
+
+/// Runs a step. Returns its reply as the recordings write it.
+fn run(server: &mut Server, key: &[u8], step: &Value) -> Value {
+    if let Some(words) = step.as_array() {
+        let mut words: Vec<Vec<u8>> = words.iter().map(bytes_of).collect();
+        words.insert(1, key.to_vec());
+        return call(server, &words);
+    }
+    if let Some(chunk) = step["chunk"].as_array() {
+        let data = BASE64.decode(chunk[1].as_str().unwrap().as_bytes()).unwrap();
+        return call(server, &[b"CF.LOADCHUNK".to_vec(), key.to_vec(), bytes_of(&chunk[0]), data]);
+    }
+    let items = items(step);
+    let letters: String = if let Some(name) = step["each"].as_str() {
+        let one =
+            |item: &Vec<u8>| letter(&call(server, &[name.as_bytes().to_vec(), key.to_vec(), item.clone()]));
+        items.iter().map(one).collect()
+    } else {
+        let name = step["batch"].as_str().unwrap().as_bytes().to_vec();
+        let batches = items.chunks(step["size"].as_u64().unwrap() as usize).map(|items| {
+            let mut words = vec![name.clone(), key.to_vec(), b"ITEMS".to_vec()];
+            words.extend(items.iter().cloned());
+            match call(server, &words) {
+                Value::Array(replies) => replies.iter().map(letter).collect::<String>(),
+                reply => letter(&reply).to_string(),
+            }
+        });
+        batches.collect()
+    };
+    json!(letters)
+}
+
+fn assert_state(server: &mut Server, name: &str, recorded: &Value) {
+    let key = name.as_bytes().to_vec();
+    if let Some(payload) = recorded["dump_b64"].as_str() {
+        let payload = Payload::read(&BASE64.decode(payload.as_bytes()).unwrap());
+        let filter = &server.cuckoos[&key];
+        assert_eq!((payload.type_name.as_str(), payload.encoding_version), ("MBbloomCF", 4));
+        assert!(saved(filter) == payload.record, "{name}: other bytes");
+        let loaded = load(4, &mut payload.record.reader(), &u64::MAX).unwrap();
+        assert!(saved(&loaded) == payload.record, "{name}: other bytes after a load");
+    }
+    assert_eq!(call(server, &[b"CF.INFO".to_vec(), key.clone()]), recorded["info"], "{name}");
+    call(server, &[b"CF.DEBUG".to_vec(), key]);
+    assert_eq!(server.bulk, recorded["debug"].as_str().unwrap().as_bytes(), "{name}");
+}
+
+#[test]
+fn recorded_commands_give_the_recorded_replies_and_bytes() {
+    let cases = cases();
+    assert_eq!(cases.len(), 31);
+    for case in cases {
+        let name = case["case"].as_str().unwrap();
+        let (mut server, key) = (server(), name.as_bytes().to_vec());
+        let steps = case["steps"].as_array().unwrap().iter().zip(case["step_replies"].as_array().unwrap());
+        for (step, reply) in steps {
+            assert_eq!(
+                run(&mut server, &key, step),
+                *reply,
+                "{name}: {}",
+                step.to_string().chars().take(200).collect::<String>()
+            );
+        }
+        assert_state(&mut server, name, &case);
+        for count in case["counts"].as_array().unwrap() {
+            let words = [b"CF.COUNT".to_vec(), key.clone(), bytes_of(&count[0])];
+            assert_eq!(call(&mut server, &words), count[1], "{name}: {count}");
+        }
+        let probes = items(&case["probes"]);
+        let answers: String = probes
+            .iter()
+            .map(|item| letter(&call(&mut server, &[b"CF.EXISTS".to_vec(), key.clone(), item.clone()])))
+            .collect();
+        assert_eq!(answers, case["probe_answers"].as_str().unwrap(), "{name}");
+        let mut iterator = b"0".to_vec();
+        for chunk in case["scandump"].as_array().unwrap() {
+            let reply = call(&mut server, &[b"CF.SCANDUMP".to_vec(), key.clone(), iterator]);
+            let expected =
+                if chunk[1].is_string() { json!({ "base64": chunk[1] }) } else { chunk[1].clone() };
+            assert!(reply[0] == chunk[0] && is_as_recorded(&reply[1], &expected), "{name}");
+            iterator = bytes_of(&chunk[0]);
+        }
+        let continuation = &case["continuation"];
+        let commands = continuation["commands"].as_array().unwrap().iter();
+        for (words, reply) in commands.zip(continuation["replies"].as_array().unwrap()) {
+            let command: Vec<Vec<u8>> = words.as_array().unwrap().iter().map(bytes_of).collect();
+            let got = call(&mut server, &command);
+            assert!(is_as_recorded(&got, reply), "{name}: {words}: {got}, {reply}");
+        }
+        assert_state(&mut server, name, continuation);
+    }
+}
+
+/// A second filter, written from the rules of docs/formats.md in the plainest way.
+struct Plain {
+    bucket_size: usize,
+    iterations: usize,
+    expansion: u64,
+    buckets: u64,
+    items: u64,
+    deletes: u64,
+    /// The number of buckets of each array, and its slots.
+    arrays: Vec<(u64, Vec<u8>)>,
+}
+
+impl Plain {
+    fn places(&self, array: usize, number: u64) -> std::ops::Range<usize> {
+        let start = (number % self.arrays[array].0) as usize * self.bucket_size;
+        start..start + self.bucket_size
+    }
+
+    fn find(&self, array: usize, hash: (u8, u64, u64), value: u8) -> Option<usize> {
+        let both = [hash.1, hash.2].into_iter().flat_map(|number| self.places(array, number));
+        both.into_iter().find(|place| self.arrays[array].1[*place] == value)
+    }
+
+    fn other(fingerprint: u8, number: u64) -> u64 {
+        number ^ u64::from(fingerprint) * 0x5bd1_e995
+    }
+
+    fn hash(item: &[u8]) -> (u8, u64, u64) {
+        let h = everbloom::bloom::hash::murmur2::murmur64a(item, 0);
+        let fingerprint = (h % 255 + 1) as u8;
+        (fingerprint, h, Self::other(fingerprint, h))
+    }
+
+    fn add(&mut self, item: &[u8]) -> bool {
+        let hash = Self::hash(item);
+        loop {
+            for array in (0..self.arrays.len()).rev() {
+                if let Some(place) = self.find(array, hash, 0) {
+                    self.arrays[array].1[place] = hash.0;
+                    self.items += 1;
+                    return true;
+                }
+            }
+            let newest = self.arrays.len() - 1;
+            let before = self.arrays[newest].1.clone();
+            let (mut carry, mut bucket, mut slot) = (hash.0, hash.1 % self.arrays[newest].0, 0);
+            for _ in 0..self.iterations {
+                let place = self.places(newest, bucket).start + slot;
+                std::mem::swap(&mut carry, &mut self.arrays[newest].1[place]);
+                bucket = Self::other(carry, bucket) % self.arrays[newest].0;
+                let free = self.places(newest, bucket).find(|place| self.arrays[newest].1[*place] == 0);
+                if let Some(place) = free {
+                    self.arrays[newest].1[place] = carry;
+                    self.items += 1;
+                    return true;
+                }
+                slot = (slot + 1) % self.bucket_size;
+            }
+            self.arrays[newest].1 = before;
+            if self.expansion == 0 {
+                return false;
+            }
+            let buckets = self.buckets * self.expansion.pow(self.arrays.len() as u32);
+            self.arrays.push((buckets, vec![0; buckets as usize * self.bucket_size]));
+        }
+    }
+
+    fn delete(&mut self, item: &[u8]) -> bool {
+        let hash = Self::hash(item);
+        for array in (0..self.arrays.len()).rev() {
+            if let Some(place) = self.find(array, hash, hash.0) {
+                self.arrays[array].1[place] = 0;
+                self.items -= 1;
+                self.deletes += 1;
+                if self.arrays.len() > 1 && self.deletes as f64 > self.items as f64 * 0.1 {
+                    self.compact(false);
+                }
+                return true;
+            }
+        }
+        false
+    }
+
+    fn compact(&mut self, goes_on: bool) {
+        for array in (1..self.arrays.len()).rev() {
+            let mut is_emptied = true;
+            for place in 0..self.arrays[array].1.len() {
+                let fingerprint = self.arrays[array].1[place];
+                if fingerprint == 0 {
+                    continue;
+                }
+                let bucket = (place / self.bucket_size) as u64;
+                let hash = (fingerprint, bucket, Self::other(fingerprint, bucket));
+                match (0..array).find_map(|older| Some((older, self.find(older, hash, 0)?))) {
+                    Some((older, free)) => {
+                        self.arrays[older].1[free] = fingerprint;
+                        self.arrays[array].1[place] = 0;
+                    }
+                    None => is_emptied = false,
+                }
+            }
+            if is_emptied && array + 1 == self.arrays.len() {
+                self.arrays.pop();
+            }
+            if !is_emptied && !goes_on {
+                break;
+            }
+        }
+        self.deletes = 0;
+    }
+}
+
+/// Random commands on small filters of all bucket sizes, compared with the second filter byte for byte.
+#[test]
+fn random_commands_give_the_bytes_of_a_second_filter() {
+    let (mut random, mut commands, mut most_arrays) = (Random(5), 0, 0);
+    while commands < 100_000 {
+        let largest = if random.below(4) == 0 { 255 } else { 5 };
+        let bucket_size = 1 + random.below(largest);
+        let iterations = [1, 2, 5, 20, 50][random.below(5)];
+        let expansion = [0, 1, 1, 2, 4][random.below(5)];
+        let capacity = bucket_size * (2 + random.below(40));
+        let mut server = server();
+        let line = format!(
+            "CF.RESERVE k {capacity} BUCKETSIZE {bucket_size} MAXITERATIONS {iterations} EXPANSION {expansion}"
+        );
+        assert_eq!(server.run(&line), "+OK");
+        let buckets = ((capacity / bucket_size) as u64).next_power_of_two();
+        let arrays = vec![(buckets, vec![0; buckets as usize * bucket_size])];
+        let mut plain = Plain { bucket_size, iterations, expansion, buckets, items: 0, deletes: 0, arrays };
+        let universe = 1 + random.below(200);
+        for _ in 0..random.below(600) {
+            commands += 1;
+            let item = format!("item-{}", random.below(universe));
+            match random.below(12) {
+                0..6 if plain.arrays.len() < 20 => {
+                    let is_added = plain.add(item.as_bytes());
+                    let expected = if is_added { "#t" } else { "-Filter is full" };
+                    assert_eq!(server.run(&format!("CF.ADD k {item}")), expected, "{line}");
+                }
+                6..10 => {
+                    let expected = if plain.delete(item.as_bytes()) { "#t" } else { "#f" };
+                    assert_eq!(server.run(&format!("CF.DEL k {item}")), expected, "{line}");
+                }
+                10 => {
+                    plain.compact(true);
+                    assert_eq!(server.run("CF.COMPACT k"), "+OK");
+                }
+                _ => {
+                    let hash = Plain::hash(item.as_bytes());
+                    let is_found =
+                        (0..plain.arrays.len()).any(|array| plain.find(array, hash, hash.0).is_some());
+                    let expected = if is_found { "#t" } else { "#f" };
+                    assert_eq!(server.run(&format!("CF.EXISTS k {item}")), expected, "{line}");
+                }
+            }
+            most_arrays = most_arrays.max(plain.arrays.len());
+        }
+        let filter = &server.cuckoos[&b"k"[..]];
+        assert_eq!((filter.items(), filter.deletes()), (plain.items, plain.deletes), "{line}");
+        let arrays: Vec<_> =
+            filter.arrays().iter().map(|array| (array.buckets(), array.bytes().to_vec())).collect();
+        assert!(arrays == plain.arrays, "{line}");
+    }
+    assert!(most_arrays > 10, "{most_arrays}");
+}
+
+/// Every replicated command makes the same filter on a replica with other settings.
+#[test]
+fn replicas_have_the_same_bytes() {
+    let (mut primary, mut replica, mut random) = (server(), Server::new(), Random(9));
+    replica.is_replicated = true;
+    primary.run("CF.RESERVE fixed 40 BUCKETSIZE 4 MAXITERATIONS 7 EXPANSION 0");
+    for _ in 0..3_000 {
+        let key = ["fixed", "a", "b"][random.below(3)];
+        let items: Vec<String> = (0..1 + random.below(6)).map(|_| random.below(120).to_string()).collect();
+        let (one, all) = (&items[0], items.join(" "));
+        primary.run(&match random.below(7) {
+            0 => format!("CF.ADD {key} {one}"),
+            1 => format!("CF.ADDNX {key} {one}"),
+            2 => format!("CF.INSERT {key} CAPACITY 16 ITEMS {all}"),
+            3 => format!("CF.INSERTNX {key} ITEMS {all}"),
+            4 if random.below(5) == 0 => format!("CF.COMPACT {key}"),
+            _ => format!("CF.DEL {key} {one}"),
+        });
+        for call in std::mem::take(&mut primary.replicated_calls) {
+            let reply = replica.call(&slices(&call));
+            assert!(!reply.contains('-'), "{call:?}: {reply}");
+        }
+        for (key, filter) in &primary.cuckoos {
+            assert!(saved(filter) == saved(&replica.cuckoos[key]), "{}", key.escape_ascii());
+        }
+    }
+    assert_eq!((primary.cuckoos.len(), replica.keys.len()), (3, 0));
+}
+
+/// Bytes that crash RedisBloom, and other wrong fields: an error, or a filter that answers.
+#[test]
+fn hostile_fields_are_refused_or_answer() {
+    let number = Field::Unsigned;
+    let good = vec![
+        number(1),
+        number(2),
+        number(1),
+        number(0),
+        number(2),
+        number(20),
+        number(1),
+        number(2),
+        Field::Bytes(vec![7, 0, 0, 9]),
+    ];
+    let (mut refused, mut accepted) = (0, 0);
+    for place in 0..good.len() {
+        for value in [0, 1, 2, 3, 255, 256, 65_535, 65_536, 1 << 32, 1 << 56, u64::MAX] {
+            for bytes in [None, Some(0), Some(3), Some(5)] {
+                let mut fields = good.clone();
+                if let Some(length) = bytes {
+                    fields[8] = Field::Bytes(vec![1; length]);
+                }
+                if place < 8 {
+                    fields[place] = number(value);
+                }
+                let Ok(mut filter) = load(4, &mut Record(fields).reader(), &u64::MAX) else {
+                    refused += 1;
+                    continue;
+                };
+                accepted += 1;
+                for item in 0..30u64 {
+                    let item = item.to_le_bytes();
+                    let hash = everbloom::bloom::cuckoo::array::CuckooHash::of(&item);
+                    let _ = filter.add(hash, &(1 << 16));
+                    filter.delete(&item);
+                    let _ = filter.count(&item);
+                }
+                filter.compact(true);
+                saved(&filter);
+            }
+        }
+    }
+    assert!(refused > 100 && accepted > 50, "{refused}, {accepted}");
+    // Headers: an expansion that asks for terabytes, and sizes that no memory has.
+    let header = |fields: [u64; 4], slots: [u16; 3]| {
+        let numbers = fields.iter().flat_map(|field| field.to_le_bytes());
+        numbers.chain(slots.iter().flat_map(|field| field.to_le_bytes())).collect::<Vec<u8>>()
+    };
+    let limit = 64u64 << 20;
+    for (fields, slots) in [
+        ([0, 2, 0, 4], [1, 20, 32_768]),
+        ([0, 1 << 55, 0, 1], [255, 20, 1]),
+        ([0, 1 << 40, 0, 1], [2, 20, 1]),
+        ([0, 1 << 20, 0, 65_535], [2, 20, 1]),
+        ([0, 3, 0, 1], [2, 20, 1]),
+        ([0, 4, 0, 0], [2, 20, 1]),
+        ([0, 4, 0, 1], [0, 20, 1]),
+        ([0, 4, 0, 1], [256, 20, 1]),
+        ([0, 4, 0, 1], [2, 0, 1]),
+        ([0, 4, 0, 2], [2, 20, 0]),
+    ] {
+        assert!(from_header(&header(fields, slots), &limit).is_err(), "{fields:?}, {slots:?}");
+    }
+    let mut filter = from_header(&header([5, 4, 0, 2], [2, 20, 2]), &limit).unwrap();
+    for (iterator, length) in [(0, 1), (1, 1), (9, 0), (u64::MAX, 4), (200, 30)] {
+        assert!(load_chunk(&mut filter, iterator, &vec![1; length]).is_err(), "{iterator}, {length}");
+    }
+    assert!(load_chunk(&mut filter, 9, &[1; 8]).is_ok() && chunk(&filter, 99).is_none());
+}
