@@ -10,7 +10,9 @@ use serde_json::json;
 use super::failure::{Failure, check_interruption};
 use super::output::{Printer, bytes, counted, shown, table};
 use super::partitions;
-use super::server::{CallError, ConnectionArguments, Router, Site, field, format_of, integer, scan, text};
+use super::server::{
+    CUCKOO, CallError, ConnectionArguments, Router, Site, field, format_of, integer, scan, text,
+};
 
 /// Filters with at least this number of layers get advice. They have grown at least four times.
 const MANY_LAYERS: u64 = 5;
@@ -19,7 +21,7 @@ const MANY_LAYERS: u64 = 5;
 ///
 /// Shows the kind, layers, items, capacity, fill, current error rate and memory of each filter. A table counts as a
 /// layer, and has no fill. If the server does not have BF.STATS, the fill and the error rate are missing. Also lists
-/// keys of RedisBloom's other types: everbloom cannot load them.
+/// keys of RedisBloom's types that everbloom only keeps: no command works on them.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct CheckArguments {
@@ -37,7 +39,7 @@ const EXAMPLE: &str = "\
 Example:
   everbloom check redis://127.0.0.1:6379
 
-Exit codes: 0 done; 1 failed; 2 wrong arguments; 3 done, but there are keys that everbloom cannot load; 130 interrupted.";
+Exit codes: 0 done; 1 failed; 2 wrong arguments; 3 done, but there are keys that everbloom only keeps; 130 interrupted.";
 
 /// The statistics of a filter. A statistic that the server does not have is `None`.
 #[derive(Default, Serialize)]
@@ -61,24 +63,53 @@ pub(crate) fn run(arguments: CheckArguments, printer: &Printer) -> Result<(), Fa
     let mut router = Router::to_all_keys(&site, "BF.INFO")?;
     printer.note("looking for filters");
     let found = scan(&mut router, arguments.pattern.as_deref())?;
-    let progress = printer.progress("checking", Some(found.filters.len() as u64));
-    let mut filters = Vec::with_capacity(found.filters.len());
-    for ((key, data_type), done) in found.filters.into_iter().zip(0u64..) {
+    let mut keys = found.filters;
+    keys.extend(found.cuckoos);
+    let progress = printer.progress("checking", Some(keys.len() as u64));
+    let mut filters = Vec::with_capacity(keys.len());
+    for ((key, data_type), done) in keys.into_iter().zip(0u64..) {
         check_interruption()?;
         filters.extend(query(&mut router, &key, data_type)?);
         progress.set(done, shown(&key));
     }
     progress.finish();
-    report(&filters, &found.others, printer)
+    let mut kept = Vec::with_capacity(found.only_kept.len());
+    for (key, data_type) in found.only_kept {
+        let bytes = memory_bytes(&mut router, &key);
+        kept.push(KeptKey { key: shown(&key), data_type, bytes });
+    }
+    report(&filters, &kept, printer)
+}
+
+/// A key of a type that everbloom only keeps.
+#[derive(Serialize)]
+struct KeptKey {
+    key: String,
+    #[serde(rename = "type")]
+    data_type: String,
+    bytes: Option<u64>,
+}
+
+/// Returns the memory of a key, if the server tells it.
+fn memory_bytes(router: &mut Router, key: &[u8]) -> Option<u64> {
+    router.call(key, &[b"MEMORY", b"USAGE", key]).ok().as_ref().and_then(integer)
 }
 
 /// Returns the statistics of the filter under a key; `None` if it no longer exists.
 fn query(router: &mut Router, key: &[u8], data_type: String) -> Result<Option<CheckedFilter>, Failure> {
+    let is_cuckoo = data_type == CUCKOO;
     let filter = CheckedFilter { key: shown(key), data_type, ..CheckedFilter::default() };
-    let queried = match router.call(key, &[b"BF.STATS", key]) {
+    let stats = if is_cuckoo { b"CF.INFO" } else { &b"BF.STATS"[..] };
+    let queried = match router.call(key, &[stats, key]) {
+        Ok(info) if is_cuckoo => {
+            let count = |name: &str| field(&info, name).and_then(integer);
+            let (layers, items) = (count("Number of filters"), count("Number of items inserted"));
+            let bytes = memory_bytes(router, key).or_else(|| count("Size"));
+            Ok(CheckedFilter { kind: Some("cuckoo".to_owned()), layers, items, bytes, ..filter })
+        }
         Err(error) if error.lacks_command() => router.call(key, &[b"BF.INFO", key]).map(|info| {
-            let memory = router.call(key, &[b"MEMORY", b"USAGE", key]);
-            of_info(filter, &info, memory.ok().as_ref().and_then(integer))
+            let memory = memory_bytes(router, key);
+            of_info(filter, &info, memory)
         }),
         stats => stats.map(|stats| of_stats(filter, &stats)),
     };
@@ -156,11 +187,7 @@ fn partitioned(filters: &[CheckedFilter]) -> Vec<CheckedPartitions<'_>> {
     sums.collect()
 }
 
-fn report(
-    filters: &[CheckedFilter],
-    others: &BTreeMap<Vec<u8>, String>,
-    printer: &Printer,
-) -> Result<(), Failure> {
+fn report(filters: &[CheckedFilter], kept: &[KeptKey], printer: &Printer) -> Result<(), Failure> {
     let mut rows = vec![
         ["key", "kind", "layers", "items", "capacity", "fill", "error now", "memory", "advice"]
             .map(str::to_owned)
@@ -197,19 +224,18 @@ fn report(
             bytes(*size)
         ));
     }
-    for (key, data_type) in others {
-        text.push_str(&format!("{}: type {data_type}, which only RedisBloom can load\n", shown(key)));
+    for KeptKey { key, data_type, bytes: size } in kept {
+        let size = size.map_or_else(String::new, |size| format!(", {}", bytes(size)));
+        text.push_str(&format!("{key}: type {data_type}{size}, which everbloom only keeps\n"));
     }
-    let foreign: Vec<_> =
-        others.iter().map(|(key, data_type)| json!({"key": shown(key), "type": data_type})).collect();
     let json = json!({
-        "filters": filters, "partitioned": partitioned, "bytes": total, "only_redisbloom": foreign,
+        "filters": filters, "partitioned": partitioned, "bytes": total, "only_kept": kept,
     });
     printer.result(&text, &json)?;
-    match others.len() {
+    match kept.len() {
         0 => Ok(()),
         number => Err(Failure::partly(format!(
-            "only RedisBloom can load {}: move or delete them before you replace RedisBloom",
+            "no command of everbloom works on {}: move or delete them if applications use them",
             counted(number as u64, "key")
         ))),
     }

@@ -22,6 +22,7 @@ mod config;
 #[cfg(unix)]
 mod container;
 mod cuckoo;
+mod cuckoo_data;
 mod dialogues;
 mod drills;
 mod dump;
@@ -94,6 +95,7 @@ const SUBJECTS: &[(&str, &[Test])] = &[
     ("config", config::TESTS),
     ("carried", carried::TESTS),
     ("cuckoo", cuckoo::TESTS),
+    ("cuckoo-data", cuckoo_data::TESTS),
     #[cfg(unix)]
     ("container", container::TESTS),
     ("load-arguments", load_arguments::TESTS),

@@ -49,7 +49,7 @@ const COMMANDS: [(&str, i64, &[&str], &[&str]); 34] = [
     ("cf.del", 3, &["write", "fast"], &["write", "cuckoo"]),
     ("cf.info", 2, &["readonly", "fast"], &["read", "fast", "cuckoo"]),
     ("cf.debug", 2, &["readonly", "fast"], &["read", "cuckoo"]),
-    ("cf.compact", -1, &["readonly", "fast"], &["read", "cuckoo"]),
+    ("cf.compact", -1, &["write", "fast"], &["write", "cuckoo"]),
     ("cf.scandump", 3, &["readonly", "fast"], &["read", "cuckoo"]),
     ("cf.loadchunk", 4, &["write", "denyoom"], &["write", "cuckoo"]),
 ];

@@ -9,7 +9,7 @@ use crate::tool::{fail, json, pass, primaries, url};
 
 pub(crate) const TESTS: &[Test] = tests![
     every_filter_is_shown_with_its_statistics,
-    keys_that_only_redisbloom_can_load_are_listed,
+    keys_that_everbloom_only_keeps_are_listed,
     a_node_of_a_cluster_is_checked_with_all_others_or_not_at_all,
 ];
 
@@ -65,7 +65,7 @@ fn every_filter_is_shown_with_its_statistics(site: &Site) {
     );
 }
 
-fn keys_that_only_redisbloom_can_load_are_listed(_: &Site) {
+fn keys_that_everbloom_only_keeps_are_listed(_: &Site) {
     // RedisBloom is not installed: this server replies as RedisBloom does.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("redis://{}", listener.local_addr().unwrap());
@@ -75,14 +75,16 @@ fn keys_that_only_redisbloom_can_load_are_listed(_: &Site) {
             thread::spawn(move || serve(&stream.unwrap(), &keys));
         }
     });
-    let checked = fail(3, "only RedisBloom can load 4 keys", &["check", &address, "--json"]).json();
-    let types: Vec<&str> = checked["only_redisbloom"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|key| key["type"].as_str().unwrap())
-        .collect();
-    assert_eq!(types, ["CMSk-TYPE", "MBbloomCF", "TDIS-TYPE", "TopK-TYPE"]);
+    let checked = fail(3, "no command of everbloom works on 3 keys", &["check", &address, "--json"]).json();
+    let types: Vec<&str> =
+        checked["only_kept"].as_array().unwrap().iter().map(|key| key["type"].as_str().unwrap()).collect();
+    assert_eq!(types, ["CMSk-TYPE", "TDIS-TYPE", "TopK-TYPE"]);
+    assert_eq!(checked["only_kept"][0]["bytes"], 777);
+    let cuckoo = &checked["filters"][1];
+    assert_eq!(
+        (&cuckoo["kind"], &cuckoo["layers"], &cuckoo["items"]),
+        (&"cuckoo".into(), &6.into(), &9.into())
+    );
     let filter = &checked["filters"][0];
     assert_eq!((&filter["layers"], &filter["items"], &filter["bytes"]), (&6.into(), &9.into(), &777.into()));
     assert!(filter["fill"].is_null() && filter["advice"].as_str().unwrap().contains("6300"), "{filter}");
@@ -117,7 +119,7 @@ fn serve(stream: &TcpStream, keys: &[&str]) {
             }
             "TYPE" => format!("+{}\r\n", word(1)),
             "BF.STATS" => "-ERR unknown command 'BF.STATS', with args beginning with: \r\n".to_owned(),
-            "BF.INFO" => {
+            "BF.INFO" | "CF.INFO" => {
                 let fields = [("Capacity", 6300), ("Size", 800), ("Number of filters", 6)];
                 let more = [("Number of items inserted", 9), ("Expansion rate", 2)];
                 let fields: String = fields

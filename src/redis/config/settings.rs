@@ -137,7 +137,8 @@ pub(in crate::redis) fn apply_arguments(arguments: &[&[u8]]) -> Result<Vec<Strin
         let name = text(word);
         // RedisBloom's settings of cuckoo filters, such as `CF_MAX_EXPANSIONS` or `cf-bucket-size`.
         if has_prefix(word, "cf-") || has_prefix(word, "cf_") {
-            warnings.push(format!("'{name}' is ignored: this module has no cuckoo filters"));
+            warnings
+                .push(format!("'{name}' is ignored: cuckoo filters have RedisBloom's default parameters"));
             continue;
         }
         if word.eq_ignore_ascii_case(b"CARRY") {

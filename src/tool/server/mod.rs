@@ -18,8 +18,10 @@ use super::failure::{Failure, check_interruption};
 /// The data types of filters, with their formats.
 const FILTERS: [(&str, Format); 3] =
     [("everbloom", Format::Everbloom), ("MBbloom--", Format::RedisBloom), ("bloomfltr", Format::ValkeyBloom)];
-/// The other data types of RedisBloom, which everbloom cannot load.
-const OF_REDISBLOOM: [&str; 4] = ["MBbloomCF", "CMSk-TYPE", "TopK-TYPE", "TDIS-TYPE"];
+/// The data type of RedisBloom's cuckoo filters.
+pub(crate) const CUCKOO: &str = "MBbloomCF";
+/// The data types of RedisBloom that everbloom only keeps.
+const ONLY_KEPT: [&str; 3] = ["CMSk-TYPE", "TopK-TYPE", "TDIS-TYPE"];
 
 /// Returns the format of the filters of a data type; `None` if it is another data type.
 pub(crate) fn format_of(data_type: &str) -> Option<Format> {
@@ -30,11 +32,13 @@ pub(crate) fn format_of(data_type: &str) -> Option<Format> {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FoundKeys {
     pub(crate) filters: BTreeMap<Vec<u8>, String>,
-    /// Keys of RedisBloom's other types.
-    pub(crate) others: BTreeMap<Vec<u8>, String>,
+    /// Keys of RedisBloom's cuckoo filters.
+    pub(crate) cuckoos: BTreeMap<Vec<u8>, String>,
+    /// Keys of RedisBloom's types that everbloom only keeps.
+    pub(crate) only_kept: BTreeMap<Vec<u8>, String>,
 }
 
-/// Returns the keys of all nodes that match the pattern and hold filters, or types that only RedisBloom can load.
+/// Returns the keys of all nodes that match the pattern and hold filters, or other types of RedisBloom.
 pub(crate) fn scan(router: &mut Router, pattern: Option<&str>) -> Result<FoundKeys, Failure> {
     let mut found = FoundKeys::default();
     router.each(|connection| {
@@ -52,8 +56,10 @@ pub(crate) fn scan(router: &mut Router, pattern: Option<&str>) -> Result<FoundKe
                 let data_type = text(&connection.receive()?).unwrap_or_default();
                 if format_of(&data_type).is_some() && !is_draft(&key) {
                     found.filters.insert(key, data_type);
-                } else if OF_REDISBLOOM.contains(&data_type.as_str()) {
-                    found.others.insert(key, data_type);
+                } else if data_type == CUCKOO {
+                    found.cuckoos.insert(key, data_type);
+                } else if ONLY_KEPT.contains(&data_type.as_str()) {
+                    found.only_kept.insert(key, data_type);
                 }
             }
             if next == "0" {

@@ -1,0 +1,127 @@
+//! Cuckoo filters of RedisBloom on a server: loaded, kept by everything that servers do with values, written back.
+
+use data_encoding::BASE64;
+use serde_json::Value as Json;
+
+use crate::harness::{Client, Site, Test, tests, wait_until};
+use crate::journeys::{append_only, rewrite};
+use crate::support::rdb::Payload;
+
+pub(crate) const TESTS: &[Test] = tests![
+    filters_are_kept_by_snapshots_files_copies_and_replicas,
+    new_filters_have_the_type_of_the_format,
+    huge_requests_are_refused,
+];
+
+/// Returns the recorded filters with their payloads.
+fn cases() -> Vec<(String, Vec<u8>)> {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/redisbloom-cuckoo.json");
+    let file: Json = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let cases = file["cases"].as_array().unwrap().iter().filter_map(|case| {
+        let payload = BASE64.decode(case["dump_b64"].as_str()?.as_bytes()).unwrap();
+        Some((case["case"].as_str().unwrap().to_owned(), payload))
+    });
+    cases.collect()
+}
+
+fn assert_kept(client: &mut Client, cases: &[(String, Vec<u8>)], way: &str) {
+    for (key, payload) in cases {
+        let dumped = client.bytes(&["DUMP", key]);
+        assert!(Payload::read(&dumped) == Payload::read(payload), "{key} by {way}");
+    }
+    assert_eq!(client.info_number("bf_cuckoo_values"), cases.len() as u64, "{way}");
+}
+
+fn filters_are_kept_by_snapshots_files_copies_and_replicas(site: &Site) {
+    let cases = cases();
+    assert!(cases.len() > 20);
+    let server = append_only(site.launch(), "no").start();
+    let mut client = server.client();
+    for (key, payload) in &cases {
+        assert_eq!(client.ask(&[b"RESTORE", key.as_bytes(), b"0", payload]), "+OK", "{key}");
+        assert_eq!(client.ask(&["TYPE", key]), "+MBbloomCF", "{key}");
+    }
+    assert_kept(&mut client, &cases, "RESTORE");
+    assert_eq!(client.say("DEBUG RELOAD"), "+OK");
+    assert_kept(&mut client, &cases, "a snapshot");
+    // A rewritten file describes the arrays by base and expansion, so it holds those that RedisBloom makes.
+    rewrite(&mut client);
+    let server = server.restart();
+    let mut client = server.client();
+    assert_kept(&mut client, &cases, "a rewritten file of commands");
+    let replica = server.replica(site.launch().with("propagation-error-behavior panic"));
+    assert_kept(&mut replica.client(), &cases, "a full synchronisation");
+    let bytes = client.info_number("bf_cuckoo_bytes");
+    for (key, payload) in &cases {
+        assert_eq!(client.ask(&["COPY", key, "copy"]), "1", "{key}");
+        assert_eq!(client.ask(&["CF.ADD", "copy", "new"]).starts_with('-'), is_at_an_end(key), "{key}");
+        client.ask(&["CF.DEL", "copy", "new"]);
+        assert!(client.int("MEMORY USAGE copy") > 100, "{key}");
+        // The original is unchanged.
+        assert!(Payload::read(&client.bytes(&["DUMP", key])) == Payload::read(payload), "{key}");
+        // A dump by chunks.
+        let mut iterator = "0".to_owned();
+        client.say("DEL loaded");
+        while let [redis::Value::Int(next), redis::Value::BulkString(data)] =
+            &client.array(&["CF.SCANDUMP", key, &iterator])[..]
+        {
+            iterator = next.to_string();
+            let words = [&b"CF.LOADCHUNK"[..], b"loaded", iterator.as_bytes(), data];
+            assert_eq!(client.ask(&words), "+OK", "{key}");
+        }
+        if iterator != "0" {
+            let loaded = Payload::read(&client.bytes(&["DUMP", "loaded"]));
+            assert!(loaded == Payload::read(payload), "{key} by chunks");
+        }
+        assert_eq!(client.say("WAIT 1 60000"), "1");
+        assert_eq!(replica.client().say("DEBUG DIGEST"), client.say("DEBUG DIGEST"), "{key}");
+        client.say("UNLINK copy");
+    }
+    client.say("DEL loaded");
+    // Values may be freed in the background.
+    wait_until("the copies are freed", || client.info_number("bf_cuckoo_bytes") == bytes);
+    client.say("FLUSHALL");
+    wait_until("all filters are freed", || client.info_number("bf_cuckoo_bytes") == 0);
+}
+
+/// Returns whether a recorded filter takes no more items.
+fn is_at_an_end(case: &str) -> bool {
+    ["fixed-full", "fixed-small-full", "max-expansions", "insert-beyond-max"].contains(&case)
+}
+
+fn new_filters_have_the_type_of_the_format(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    for (format, expected) in
+        [("everbloom", "everbloom"), ("redisbloom", "MBbloomCF"), ("valkey-bloom", "everbloom")]
+    {
+        assert_eq!(client.say(&format!("CONFIG SET bf.format {format}")), "+OK");
+        for line in ["CF.ADD k a", "CF.RESERVE k 100", "CF.INSERT k ITEMS a b"] {
+            client.say("DEL k");
+            assert!(!client.say(line).starts_with('-'), "{line}");
+            assert_eq!(client.say("TYPE k"), format!("+{expected}"), "{format}: {line}");
+        }
+    }
+    client.say("CONFIG SET bf.format redisbloom");
+    assert_eq!(client.say("CF.RESERVE new 100 ERROR 0.1"), "-ERR ERROR needs FORMAT everbloom");
+    assert_eq!(client.say("CF.INSERT new KEYED ITEMS a"), "-ERR KEYED needs FORMAT everbloom");
+    client.say("DEL k");
+    client.say("CF.ADD k a");
+    for line in ["BF.ADD k a", "BF.EXISTS k a", "BF.CARD k", "BF.MERGE d k", "BF.STATS k"] {
+        assert!(client.say(line).starts_with("-WRONGTYPE"), "{line}");
+    }
+}
+
+/// Seven adds of one item ask RedisBloom for 70 TB.
+fn huge_requests_are_refused(site: &Site) {
+    let server = site.launch().with("bf.format redisbloom").with("bf.max-filter-bytes 64mb").start();
+    let mut client = server.client();
+    assert_eq!(client.say("CF.RESERVE k 2 BUCKETSIZE 1 EXPANSION 32768"), "+OK");
+    let replies: Vec<String> = (0..9).map(|_| client.say("CF.ADD k same")).collect();
+    assert_eq!(replies.last().unwrap(), "-ERR Insufficient memory", "{replies:?}");
+    assert_eq!(client.say("CF.INSERT k ITEMS same same"), "[-1, -1]");
+    let reply = client.say("CF.RESERVE huge 1073741824 BUCKETSIZE 255");
+    assert!(reply.starts_with("-ERR filter would take"), "{reply}");
+    assert!(client.info_number("used_memory") < 64 << 20);
+    assert!(server.log().contains("a filter refuses items"), "{}", server.log());
+}
