@@ -20,6 +20,7 @@ use super::replicated::{ReplicatedCommand, number, word};
 use super::reserve::creation;
 use super::spare::Spare;
 use super::table::{Command, KeyAccess};
+use crate::bloom::cuckoo::array::CuckooRelease;
 use crate::bloom::cuckoo::filter::{CuckooFilter, CuckooParameters};
 use crate::bloom::limits::{CUCKOO_CAPACITY_MAX_ITEMS, EXPANSION_MAX};
 use crate::bloom::{Filter, Format, Kind, Prefetch};
@@ -388,6 +389,9 @@ fn add_to_cuckoo<'a>(
     filter: &mut CuckooFilter,
     host: &impl Keyspace,
 ) -> Result<(ItemOutcomes, Effects<'a>), CommandError> {
+    if filter.release() == CuckooRelease::Old {
+        return Err(CuckooError::OldRelease.into());
+    }
     // Replicas and loads have what their source has.
     if filter.arrays().len() >= ARRAYS_MAX && !host.is_replicated() {
         return Err(CuckooError::MaximumExpansions.into());
@@ -615,6 +619,9 @@ pub(super) fn scan_dump<'a>(
     let filter = Counted::of(&mut key).required()?;
     let chunk = match filter {
         Counted::Counting(filter) if filter.items() > 0 => chunk_at(filter, iterator, keyspace)?,
+        Counted::Cuckoo(filter) if filter.release() == CuckooRelease::Old => {
+            return Err(CuckooError::OldRelease.into());
+        }
         Counted::Cuckoo(filter) if filter.items() > 0 => format::chunk(filter, iterator),
         Counted::Counting(_) | Counted::Cuckoo(_) => None,
     };

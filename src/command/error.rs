@@ -303,6 +303,11 @@ pub enum CuckooError {
     /// An add to a cuckoo filter that has as many arrays as it may have.
     #[error("Maximum expansions reached")]
     MaximumExpansions,
+    /// An add to a cuckoo filter of RedisBloom before 2.2, or a dump of one by chunks.
+    #[error(
+        "ERR the cuckoo filter is from RedisBloom before 2.2, which hashed items in another way: it can be read, and items can be deleted; add the items again to a new filter"
+    )]
+    OldRelease,
     /// CF.SCANDUMP or CF.LOADCHUNK: the iterator is not a number that a dump can have.
     #[error("Invalid position")]
     Position,

@@ -12,6 +12,7 @@ pub mod contents;
 pub mod filter;
 pub mod record;
 pub mod redisbloom;
+pub mod restore;
 pub mod snapshot;
 mod stream;
 pub mod valkeybloom;

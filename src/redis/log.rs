@@ -33,6 +33,8 @@ pub(super) struct Topic {
 static LOADING: Topic = Topic::new("a filter cannot be loaded");
 /// Lines about a copy of a filter for which there is no memory.
 pub(super) static COPYING: Topic = Topic::new("a filter cannot be copied");
+/// Lines about a cuckoo filter with an old hash.
+pub(super) static OLD_CUCKOO: Topic = Topic::new("a cuckoo filter is from RedisBloom before 2.2");
 /// Lines about a filter that the server refuses.
 pub(super) static PUBLISHING: Topic = Topic::new("the server refused a new filter");
 /// Lines about a command that the server does not replicate.

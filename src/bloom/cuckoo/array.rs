@@ -1,6 +1,6 @@
 //! One array of buckets of a cuckoo filter.
 
-use crate::bloom::hash::murmur2::murmur64a;
+use crate::bloom::hash::murmur2::{murmur2, murmur64a};
 use crate::bloom::memory::OutOfMemory;
 
 /// The hash of an item: its fingerprint, and the two numbers that choose its buckets.
@@ -22,6 +22,34 @@ impl CuckooHash {
         let first = murmur64a(item, 0);
         let fingerprint = (first % 255) as u8 + 1;
         Self { fingerprint, first, second: other(fingerprint, first) }
+    }
+}
+
+/// The hash that a release of RedisBloom gives to items.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CuckooRelease {
+    /// RedisBloom 2.2 and later.
+    #[default]
+    Current,
+    /// RedisBloom 1.1 to 2.0: 32 bits. Its filters can be read, and items can be deleted from them.
+    Old,
+}
+
+impl CuckooRelease {
+    /// Returns the hash of an item. O(length).
+    #[must_use]
+    #[inline]
+    pub fn hash(self, item: &[u8]) -> CuckooHash {
+        match self {
+            Self::Current => CuckooHash::of(item),
+            Self::Old => {
+                let hash = murmur2(item, 0);
+                let [.., high] = hash.to_le_bytes();
+                let fingerprint = if high == 0 { 7 } else { high };
+                let second = hash ^ u32::from(fingerprint).wrapping_mul(0x5bd1_e995);
+                CuckooHash { fingerprint, first: hash.into(), second: second.into() }
+            }
+        }
     }
 }
 
@@ -132,13 +160,15 @@ impl BucketArray {
     }
 
     /// Returns how many slots of the two buckets of an item have its fingerprint. If both are the same bucket, its slots
-    /// count twice, as in RedisBloom.
-    pub(super) fn count(&self, hash: CuckooHash) -> u64 {
+    /// count twice, as in RedisBloom, except before release 2.2.
+    pub(super) fn count(&self, hash: CuckooHash, release: CuckooRelease) -> u64 {
         let count_in = |number| {
             let slots = self.slots_at(self.position(number));
             slots.iter().filter(|slot| **slot == hash.fingerprint).count() as u64
         };
-        count_in(hash.first).saturating_add(count_in(hash.second))
+        let is_counted =
+            release == CuckooRelease::Old && self.position(hash.first) == self.position(hash.second);
+        count_in(hash.first).saturating_add(if is_counted { 0 } else { count_in(hash.second) })
     }
 
     /// Sets a slot.

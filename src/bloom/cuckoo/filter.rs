@@ -1,6 +1,6 @@
 //! The rules of cuckoo filters: adds, growth, lookups, deletions and compaction.
 
-use super::array::{BucketArray, CuckooHash, other};
+use super::array::{BucketArray, CuckooHash, CuckooRelease, other};
 use crate::bloom::memory::{BlockMover, BlockVisitor, OutOfMemory};
 use crate::bloom::outcome::{AddError, ByteLimit, ReserveError};
 use crate::bloom::prefetch::Prefetch;
@@ -58,6 +58,7 @@ impl CuckooParameters {
 #[derive(Debug)]
 pub struct CuckooFilter {
     parameters: CuckooParameters,
+    release: CuckooRelease,
     /// The number of fingerprints, by the filter's own count: a file may have any number.
     items: u64,
     /// Deletions since the last compaction.
@@ -72,7 +73,8 @@ impl CuckooFilter {
     /// # Errors
     /// [`ReserveError`] if it exceeds `limit` or the available memory.
     pub fn reserve(parameters: CuckooParameters, limit: &dyn ByteLimit) -> Result<Self, ReserveError> {
-        let mut filter = Self { parameters, items: 0, deletes: 0, arrays: Vec::new() };
+        let mut filter =
+            Self { parameters, release: CuckooRelease::Current, items: 0, deletes: 0, arrays: Vec::new() };
         filter.grow(limit)?;
         Ok(filter)
     }
@@ -83,6 +85,7 @@ impl CuckooFilter {
     /// The name of what breaks a rule.
     pub fn from_parts(
         parameters: CuckooParameters,
+        release: CuckooRelease,
         items: u64,
         deletes: u64,
         arrays: Vec<BucketArray>,
@@ -94,7 +97,12 @@ impl CuckooFilter {
         if arrays.is_empty() || arrays.len() > ARRAYS_MAX {
             return Err("filters");
         }
-        Ok(Self { parameters, items, deletes, arrays })
+        // The second bucket of an old filter is computed from the first one, which needs powers of two.
+        let has_powers = || arrays.iter().all(|array| array.buckets().is_power_of_two());
+        if release == CuckooRelease::Old && !has_powers() {
+            return Err("buckets");
+        }
+        Ok(Self { parameters, release, items, deletes, arrays })
     }
 
     /// Creates an empty filter with the arrays that a header describes, to be filled by chunks.
@@ -108,7 +116,8 @@ impl CuckooFilter {
         arrays: usize,
         limit: &dyn ByteLimit,
     ) -> Result<Self, ReserveError> {
-        let mut filter = Self { parameters, items, deletes, arrays: Vec::new() };
+        let mut filter =
+            Self { parameters, release: CuckooRelease::Current, items, deletes, arrays: Vec::new() };
         if arrays == 0 || arrays > ARRAYS_MAX {
             return Err(ReserveError::TooLong);
         }
@@ -130,6 +139,12 @@ impl CuckooFilter {
     #[must_use]
     pub const fn parameters(&self) -> &CuckooParameters {
         &self.parameters
+    }
+
+    /// Returns the releases of RedisBloom that hash items as this filter does. An old filter takes no more items.
+    #[must_use]
+    pub const fn release(&self) -> CuckooRelease {
+        self.release
     }
 
     /// Returns the number of fingerprints.
@@ -155,6 +170,14 @@ impl CuckooFilter {
         &mut self.arrays
     }
 
+    /// Returns whether each array has the buckets that follow from the parameters. O(arrays).
+    #[must_use]
+    pub fn has_sizes_of_parameters(&self) -> bool {
+        let mut arrays = self.arrays.iter().enumerate();
+        self.parameters.buckets.is_power_of_two()
+            && arrays.all(|(index, array)| self.parameters.buckets_of(index) == Some(array.buckets()))
+    }
+
     /// Returns the bytes of all arrays. O(arrays).
     #[must_use]
     pub fn slots_bytes(&self) -> u64 {
@@ -171,7 +194,7 @@ impl CuckooFilter {
     /// Returns whether the item may be in the filter. O(arrays).
     #[must_use]
     pub fn contains(&self, item: &[u8], prefetch: impl Prefetch) -> bool {
-        let hash = CuckooHash::of(item);
+        let hash = self.release.hash(item);
         self.prefetch(hash, prefetch);
         self.has(hash)
     }
@@ -199,7 +222,7 @@ impl CuckooFilter {
         for group in items.chunks(GROUP_ITEMS) {
             let hashes = group
                 .iter()
-                .map(|item| CuckooHash::of(item))
+                .map(|item| self.release.hash(item))
                 .collect::<smallvec::SmallVec<[_; GROUP_ITEMS]>>();
             hashes.iter().for_each(|hash| self.prefetch(*hash, prefetch));
             hashes.into_iter().for_each(|hash| visit(self, hash));
@@ -215,8 +238,8 @@ impl CuckooFilter {
     /// Returns how many slots have the fingerprint of the item in one of its buckets. O(arrays).
     #[must_use]
     pub fn count(&self, item: &[u8]) -> u64 {
-        let hash = CuckooHash::of(item);
-        self.arrays.iter().fold(0, |sum, array| sum.saturating_add(array.count(hash)))
+        let hash = self.release.hash(item);
+        self.arrays.iter().fold(0, |sum, array| sum.saturating_add(array.count(hash, self.release)))
     }
 
     /// Adds the fingerprint of an item. O(arrays + iterations).
@@ -286,16 +309,19 @@ impl CuckooFilter {
         Ok(())
     }
 
-    /// Deletes one fingerprint of an item, from the newest array that has one. Returns whether there was one. May compact
-    /// the filter. O(arrays), or O(bytes * arrays) if it compacts.
+    /// Deletes one fingerprint of an item, from the newest array that has one; from the oldest one if the filter is old.
+    /// Returns whether there was one. May compact the filter. O(arrays), or O(bytes * arrays) if it compacts.
     pub fn delete(&mut self, item: &[u8]) -> bool {
-        let hash = CuckooHash::of(item);
-        for array in self.arrays.iter_mut().rev() {
+        let (hash, count) = (self.release.hash(item), self.arrays.len());
+        let is_old = self.release == CuckooRelease::Old;
+        for turn in 0..count {
+            let index = if is_old { turn } else { count.wrapping_sub(1).wrapping_sub(turn) };
+            let Some(array) = self.arrays.get_mut(index) else { return false };
             if let Some(place) = array.find(hash.first, hash.second, hash.fingerprint) {
                 array.set(place, 0);
                 self.items = self.items.wrapping_sub(1);
                 self.deletes = self.deletes.wrapping_add(1);
-                if self.arrays.len() > 1 && self.deletes as f64 > self.items as f64 * DELETED_SHARE_MAX {
+                if !is_old && count > 1 && self.deletes as f64 > self.items as f64 * DELETED_SHARE_MAX {
                     self.compact(false);
                 }
                 return true;
@@ -306,8 +332,11 @@ impl CuckooFilter {
 
     /// Moves fingerprints of newer arrays to free slots of older ones, from the newest array on, and drops the last array
     /// if it is empty then. Stops at the first array that cannot be emptied, unless it `goes_on`. Returns whether the filter
-    /// has changed. O(bytes * arrays).
+    /// has changed. Does nothing to an old filter. O(bytes * arrays).
     pub fn compact(&mut self, goes_on: bool) -> bool {
+        if self.release == CuckooRelease::Old {
+            return false;
+        }
         let mut has_changed = std::mem::take(&mut self.deletes) > 0;
         for index in (1..self.arrays.len()).rev() {
             let is_emptied = self.empty(index, &mut has_changed);

@@ -1,17 +1,29 @@
 //! RedisBloom's cuckoo filters in snapshots and in chunks: its type `MBbloomCF`, encoding version 4, and the header and
 //! chunks of CF.SCANDUMP.
+//!
+//! Filters of RedisBloom before 2.2 (encoding versions 0 to 3) have another hash. Later releases read them and lose their
+//! members. They are saved here with encoding version 4, no arrays, and then fields of our own, so that RedisBloom refuses
+//! them.
 
-use crate::bloom::cuckoo::array::BucketArray;
+use crate::bloom::cuckoo::array::{BucketArray, CuckooRelease};
 use crate::bloom::cuckoo::filter::{ARRAYS_MAX, BUCKETS_MAX, CuckooFilter, CuckooParameters, EXPANSION_MAX};
 use crate::bloom::{ByteLimit, OutOfMemory};
 use crate::format::chunks::{Chunk, ChunkError};
 use crate::format::contents::CHUNK_BYTES;
+use crate::format::restore::EncodedFields;
 use crate::format::stream::{DecodeError, Sink, Source, append, read};
 
 /// The name of the type in a server.
 pub const TYPE_NAME: &str = "MBbloomCF";
-/// The encoding version that is written, and the only one that is read.
+/// The encoding version that is written. Older ones are read too.
 pub const ENCODING_VERSION: i32 = 4;
+/// The encoding versions of filters with the old hash.
+const OLD_VERSIONS: std::ops::Range<i32> = 0..ENCODING_VERSION;
+/// The parameters of filters with the old hash, besides the buckets: RedisBloom did not save them.
+const OLD_PARAMETERS: CuckooParameters =
+    CuckooParameters { buckets: 1, bucket_size: 2, max_iterations: 500, expansion: 1 };
+/// The version of our fields of filters with the old hash.
+const OLD_FIELDS_VERSION: u64 = 1;
 /// The iterator of a header.
 pub const HEADER_ITERATOR: u64 = 1;
 /// Bytes of a header.
@@ -24,6 +36,14 @@ type HeaderFields = (u64, u64, u64, u64, u16, u16, u16);
 
 /// Writes a filter. O(bytes).
 pub fn save(filter: &CuckooFilter, sink: &mut impl Sink) {
+    if filter.release() == CuckooRelease::Old {
+        let count = filter.arrays().len() as u64;
+        let numbers =
+            [0, OLD_FIELDS_VERSION, count, filter.parameters().buckets, filter.items(), filter.deletes()];
+        numbers.into_iter().for_each(|number| sink.unsigned(number));
+        filter.arrays().iter().for_each(|array| sink.bytes(array.bytes()));
+        return;
+    }
     let CuckooParameters { buckets, bucket_size, max_iterations, expansion } = *filter.parameters();
     let numbers = [filter.arrays().len() as u64, buckets, filter.items(), filter.deletes()];
     numbers.into_iter().for_each(|number| sink.unsigned(number));
@@ -44,10 +64,24 @@ pub fn load(
     source: &mut impl Source,
     limit: &dyn ByteLimit,
 ) -> Result<CuckooFilter, DecodeError> {
+    if OLD_VERSIONS.contains(&encoding_version) {
+        let (count, buckets, items) = (source.unsigned()?, source.unsigned()?, source.unsigned()?);
+        return load_old([count, buckets, items, 0], source, limit);
+    }
     if encoding_version != ENCODING_VERSION {
         return Err(DecodeError::unsupported("encoding version", encoding_version.unsigned_abs()));
     }
-    let (count, buckets) = (source.unsigned()?, source.unsigned()?);
+    let count = source.unsigned()?;
+    if count == 0 {
+        let version = source.unsigned()?;
+        if version != OLD_FIELDS_VERSION {
+            return Err(DecodeError::unsupported("filters", version));
+        }
+        let (count, buckets) = (source.unsigned()?, source.unsigned()?);
+        let (items, deletes) = (source.unsigned()?, source.unsigned()?);
+        return load_old([count, buckets, items, deletes], source, limit);
+    }
+    let buckets = source.unsigned()?;
     let (items, deletes) = (source.unsigned()?, source.unsigned()?);
     let (bucket_size, max_iterations) = (source.unsigned()?, source.unsigned()?);
     let expansion = source.unsigned()?;
@@ -55,24 +89,51 @@ pub fn load(
     let max_iterations =
         u16::try_from(max_iterations).map_err(|_| DecodeError::Invalid("maximum of iterations"))?;
     let expansion = u16::try_from(expansion).map_err(|_| DecodeError::Invalid("expansion"))?;
+    let parameters = CuckooParameters { buckets, bucket_size, max_iterations, expansion };
+    let arrays = load_arrays(count, bucket_size, true, source, limit)?;
+    let filter = CuckooFilter::from_parts(parameters, CuckooRelease::Current, items, deletes, arrays);
+    filter.map_err(DecodeError::Invalid)
+}
+
+/// Reads the arrays of a filter with the old hash. `numbers` are its arrays, buckets, items and deletions.
+fn load_old(
+    numbers: [u64; 4],
+    source: &mut impl Source,
+    limit: &dyn ByteLimit,
+) -> Result<CuckooFilter, DecodeError> {
+    let [count, buckets, items, deletes] = numbers;
+    let parameters = CuckooParameters { buckets, ..OLD_PARAMETERS };
+    let arrays = load_arrays(count, parameters.bucket_size, false, source, limit)?;
+    let filter = CuckooFilter::from_parts(parameters, CuckooRelease::Old, items, deletes, arrays);
+    filter.map_err(DecodeError::Invalid)
+}
+
+/// Reads arrays, each after its number of buckets if that `has_buckets`.
+fn load_arrays(
+    count: u64,
+    bucket_size: u8,
+    has_buckets: bool,
+    source: &mut impl Source,
+    limit: &dyn ByteLimit,
+) -> Result<Vec<BucketArray>, DecodeError> {
     if count == 0 || count > ARRAYS_MAX as u64 {
         return Err(DecodeError::Invalid("filters"));
     }
-    let parameters = CuckooParameters { buckets, bucket_size, max_iterations, expansion };
     let (mut arrays, mut needed_bytes) = (Vec::new(), 0u64);
     for _ in 0..count {
-        let buckets = source.unsigned()?;
+        let buckets = if has_buckets { Some(source.unsigned()?) } else { None };
         let read = source.bytes()?;
         needed_bytes = needed_bytes.saturating_add(read.len() as u64);
         limit.permits(needed_bytes).map_err(|limit| DecodeError::TooLarge { needed_bytes, limit })?;
         let mut bytes = Vec::new();
         bytes.try_reserve_exact(read.len()).map_err(|_| DecodeError::OutOfMemory)?;
         bytes.extend_from_slice(&read);
+        let buckets = buckets.unwrap_or(bytes.len() as u64 / u64::from(bucket_size.max(1)));
         let array = BucketArray::of_bytes(buckets, bucket_size, bytes);
         arrays.try_reserve(1).map_err(|_| DecodeError::OutOfMemory)?;
         arrays.push(array.ok_or(DecodeError::Invalid("array length"))?);
     }
-    CuckooFilter::from_parts(parameters, items, deletes, arrays).map_err(DecodeError::Invalid)
+    Ok(arrays)
 }
 
 /// Returns the header of a filter.
@@ -170,15 +231,32 @@ pub fn load_chunk(filter: &mut CuckooFilter, iterator: u64, data: &[u8]) -> Resu
     Err(ChunkError::BadData)
 }
 
-/// Calls `emit` with the iterator and the bytes of each chunk that recreates the filter. O(bytes).
+/// Returns whether chunks of CF.SCANDUMP recreate the filter: its hash is the current one, and its arrays have the sizes
+/// that follow from its parameters.
+#[must_use]
+pub fn has_chunks(filter: &CuckooFilter) -> bool {
+    filter.release() == CuckooRelease::Current && filter.has_sizes_of_parameters()
+}
+
+/// Calls `emit` with the commands that recreate the filter: CF.LOADCHUNK with the iterator and the bytes of each chunk, or
+/// RESTORE with 0 and the payload. O(bytes).
 ///
 /// # Errors
-/// [`OutOfMemory`] if a header cannot be allocated.
-pub fn rewrite(filter: &CuckooFilter, emit: &mut dyn FnMut(u64, &[u8])) -> Result<(), OutOfMemory> {
+/// [`OutOfMemory`] if a payload cannot be allocated.
+pub fn rewrite(
+    filter: &CuckooFilter,
+    emit: &mut dyn FnMut(&std::ffi::CStr, u64, &[u8]),
+) -> Result<(), OutOfMemory> {
+    if !has_chunks(filter) {
+        let mut fields = EncodedFields::default();
+        save(filter, &mut fields);
+        emit(c"RESTORE", 0, &fields.payload(TYPE_NAME, ENCODING_VERSION)?);
+        return Ok(());
+    }
     let mut iterator = 0;
     while let Some(chunk) = chunk(filter, iterator) {
         iterator = chunk.next_iterator;
-        emit(iterator, &chunk.data);
+        emit(c"CF.LOADCHUNK", iterator, &chunk.data);
     }
     Ok(())
 }

@@ -16,6 +16,7 @@ use redis_module::raw::{
 use super::defrag::DefragStep;
 use super::snapshot::SnapshotIo;
 use super::{AllocatedBytes, BLOCKS_AT_ONCE_MAX, add_to_digest, create_type, or_abort};
+use crate::bloom::cuckoo::array::CuckooRelease;
 use crate::bloom::cuckoo::filter::CuckooFilter;
 use crate::bloom::{BlockMover, BlockVisitor, OutOfMemory};
 use crate::format::carried::{Carried, CarriedType};
@@ -91,7 +92,7 @@ impl OtherValue for CuckooFilter {
     }
 
     fn rewrite(&self, emit: &mut dyn FnMut(&std::ffi::CStr, u64, &[u8])) -> Result<(), OutOfMemory> {
-        format::rewrite(self, &mut |iterator, data| emit(c"CF.LOADCHUNK", iterator, data))
+        format::rewrite(self, emit)
     }
 
     fn digest(&self, add: &mut dyn FnMut(&[u8])) {
@@ -264,8 +265,16 @@ unsafe extern "C" fn load_carried<const PLACE: usize>(
 unsafe extern "C" fn load_cuckoo(io: *mut RedisModuleIO, encoding_version: c_int) -> *mut c_void {
     // SAFETY: `io` is the server's, and is not used after this callback.
     let limit = unsafe { LoadLimit::new(io) };
+    let read = |source: &mut SnapshotIo| {
+        let filter = format::load(encoding_version, source, &limit)?;
+        if filter.release() == CuckooRelease::Old {
+            let text = "its items are found, but it takes no more: add them again to a new filter";
+            log::throttled(&log::OLD_CUCKOO, ptr::null_mut(), text);
+        }
+        Ok(filter)
+    };
     // SAFETY: `io` is the server's, and is not used after this callback.
-    unsafe { load(io, format::TYPE_NAME, |source| format::load(encoding_version, source, &limit)) }
+    unsafe { load(io, format::TYPE_NAME, read) }
 }
 
 /// Reads a value of the type `name`. Returns null, with a line in the log, if it cannot be read.
