@@ -11,10 +11,16 @@ pub const LAYER_ERROR_RATE_MIN: f64 = 1.0 / (1u64 << 50) as f64;
 pub const CAPACITY_DEFAULT_ITEMS: u64 = 100;
 /// Smallest capacity, in items.
 pub const CAPACITY_MIN_ITEMS: u64 = 1;
-/// Smallest capacity that CF.INSERT accepts, as RedisBloom's with buckets of two.
+/// Smallest `bf.cuckoo-initial-size`, as in RedisBloom.
 pub const CUCKOO_CAPACITY_MIN_ITEMS: u64 = 4;
 /// Largest capacity that CF.RESERVE and CF.INSERT accept, as in RedisBloom.
 pub const CUCKOO_CAPACITY_MAX_ITEMS: u64 = 1 << 30;
+/// Most slots of a bucket of a cuckoo filter, as in RedisBloom.
+pub const CUCKOO_BUCKET_MAX_SLOTS: u32 = 255;
+/// Most fingerprints that an add to a cuckoo filter may move, as in RedisBloom.
+pub const CUCKOO_ITERATIONS_MAX: u32 = 65_535;
+/// Largest `bf.cuckoo-max-expansions`, as in RedisBloom.
+pub const CUCKOO_MAX_EXPANSIONS_MAX: u64 = 65_536;
 /// Largest capacity of one layer, in items: 2^40, far above what the byte limits permit.
 pub const CAPACITY_MAX_ITEMS: u64 = 1 << 40;
 

@@ -6,13 +6,13 @@
 
 use std::borrow::Cow;
 
-use super::adding::{AddRules, add_items, check_auto_create};
+use super::adding::{AddRules, add_items, argument_buffer, check_auto_create};
 use super::arguments::Arguments;
 use super::chunks::{add_chunk, chunk_at, empty_filter, write_chunk};
 use super::effects::{CuckooChange, Effects, KeyChange, Replication, count_of, publish, publish_cuckoo};
 use super::error::{CommandError, CuckooError, quotable};
 use super::items::delete;
-use super::keyspace::{Host, KeyName, KeyValue, Keyspace, OpenKey, Reply};
+use super::keyspace::{CuckooSettings, Host, KeyName, KeyValue, Keyspace, OpenKey, Reply};
 use super::number::parse_integer;
 use super::options::{CommandOptions, CreationOptions, is_named};
 use super::outcomes::ItemOutcomes;
@@ -22,27 +22,16 @@ use super::spare::Spare;
 use super::table::{Command, KeyAccess};
 use crate::bloom::cuckoo::array::CuckooRelease;
 use crate::bloom::cuckoo::filter::{CuckooFilter, CuckooParameters};
-use crate::bloom::limits::{CUCKOO_CAPACITY_MAX_ITEMS, EXPANSION_MAX};
+use crate::bloom::limits::{
+    CUCKOO_BUCKET_MAX_SLOTS, CUCKOO_CAPACITY_MAX_ITEMS, CUCKOO_ITERATIONS_MAX, EXPANSION_MAX,
+};
 use crate::bloom::{Filter, Format, Kind, Prefetch};
 use crate::format::DecodeError;
 use crate::format::filter::is_header;
 use crate::format::redisbloom::cuckoo as format;
 
-/// RedisBloom's default of BUCKETSIZE, in slots. Counting filters have no such buckets.
-const BUCKET_SIZE_SLOTS: u8 = 2;
-/// Largest BUCKETSIZE.
-const BUCKET_SIZE_MAX_SLOTS: u32 = u8::MAX as u32;
-/// RedisBloom's default of MAXITERATIONS. Counting filters move no items.
-const MAX_ITERATIONS: u16 = 20;
-/// Largest MAXITERATIONS.
-const MAX_ITERATIONS_MAX: u32 = u16::MAX as u32;
-/// The expansion of a filter that is created without one, as in RedisBloom. Counting filters only report it.
-const EXPANSION: u16 = 1;
-
-/// RedisBloom's default of the arrays that a filter may have before it refuses adds.
-const ARRAYS_MAX: usize = 32;
-/// RedisBloom's default of the capacity of a filter that is created without one.
-const CAPACITY_ITEMS: u64 = 1024;
+/// What counting filters show of parameters that they do not have.
+const SHOWN: CuckooSettings = CuckooSettings::DEFAULT;
 
 /// A filter that counts.
 enum Counted<'f> {
@@ -103,16 +92,16 @@ impl<'f> Counted<'f> {
     fn numbers(&self) -> [(&'static str, u64); 8] {
         let [size, buckets, filters, items, deletes, bucket_size, expansion, iterations] = match self {
             Self::Counting(filter) => {
-                let buckets = filter.capacity_items() / u64::from(BUCKET_SIZE_SLOTS);
+                let buckets = filter.capacity_items() / u64::from(SHOWN.bucket_size_slots);
                 [
                     filter.size_bytes(),
                     buckets.checked_next_power_of_two().unwrap_or(buckets),
                     1,
                     filter.items(),
                     0,
-                    BUCKET_SIZE_SLOTS.into(),
+                    SHOWN.bucket_size_slots.into(),
                     rounded_expansion(filter.growth().expansion()).into(),
-                    MAX_ITERATIONS.into(),
+                    SHOWN.max_iterations.into(),
                 ]
             }
             Self::Cuckoo(filter) => {
@@ -150,7 +139,9 @@ fn makes_cuckoo(host: &dyn Host) -> bool {
 /// Returns the options with which the filter is created if the slot is vacant. An existing filter ignores them.
 fn creation_options(slot: &KeyValue<&mut Filter>, given: CreationOptions) -> CreationOptions {
     match slot {
-        KeyValue::Vacant => CreationOptions { is_counting: true, expansion: Some(EXPANSION.into()), ..given },
+        KeyValue::Vacant => {
+            CreationOptions { is_counting: true, expansion: Some(SHOWN.expansion_factor), ..given }
+        }
         KeyValue::Present(_) | KeyValue::WrongType => CreationOptions::default(),
     }
 }
@@ -175,8 +166,13 @@ pub(super) fn reserve<'a>(
     }
     // An everbloom primary replicates the creation of a counting filter as BF.INSERT.
     let effects = if makes_cuckoo(keyspace) || keyspace.is_replicated() {
-        let (filter, commands) =
-            new_cuckoo(key, &options.creation, options.capacity_items, options.parameters(), keyspace)?;
+        let (filter, commands) = new_cuckoo(
+            key,
+            &options.creation,
+            options.capacity_items,
+            options.parameters(&keyspace.settings().cuckoo),
+            keyspace,
+        )?;
         let effects = Effects { replication: Replication::Rewritten(commands), ..Effects::default() };
         publish_cuckoo(&mut open, CuckooChange { publish: Some(filter), effects })?
     } else {
@@ -192,21 +188,29 @@ struct ReserveOptions {
     capacity_items: u64,
     bucket_size: Option<u32>,
     max_iterations: Option<u32>,
-    expansion: u32,
+    expansion: Option<u32>,
 }
 
 impl ReserveOptions {
     /// Returns the parameters of a cuckoo filter with these options.
-    fn parameters(&self) -> CuckooParameters {
+    fn parameters(&self, settings: &CuckooSettings) -> CuckooParameters {
         let bucket_size = self.bucket_size.and_then(|size| u8::try_from(size).ok());
         let max_iterations = self.max_iterations.and_then(|most| u16::try_from(most).ok());
-        CuckooParameters::reserved(
-            self.capacity_items,
-            bucket_size.unwrap_or(BUCKET_SIZE_SLOTS),
-            max_iterations.unwrap_or(MAX_ITERATIONS),
-            u16::try_from(self.expansion).unwrap_or(u16::MAX),
-        )
+        let settings = CuckooSettings {
+            bucket_size_slots: bucket_size.unwrap_or(settings.bucket_size_slots),
+            max_iterations: max_iterations.unwrap_or(settings.max_iterations),
+            expansion_factor: self.expansion.unwrap_or(settings.expansion_factor),
+            ..*settings
+        };
+        parameters(self.capacity_items, &settings)
     }
+}
+
+/// Returns the parameters of a cuckoo filter of a capacity. The settings decide the rest.
+fn parameters(capacity_items: u64, settings: &CuckooSettings) -> CuckooParameters {
+    let CuckooSettings { bucket_size_slots, max_iterations, expansion_factor, .. } = *settings;
+    let expansion = u16::try_from(expansion_factor).unwrap_or(u16::MAX);
+    CuckooParameters::reserved(capacity_items, bucket_size_slots, max_iterations, expansion)
 }
 
 /// Creates a cuckoo filter. Returns it with the commands that create it on replicas, with every parameter.
@@ -260,10 +264,11 @@ fn parse_reserve(mut arguments: Arguments<'_>, host: &dyn Host) -> Result<Reserv
         }
     }
     let CommandOptions { creation, cuckoo, .. } = given;
-    let max_iterations = checked("MAXITERATIONS", cuckoo.max_iterations, 1, MAX_ITERATIONS_MAX)?;
-    let bucket_size = checked("BUCKETSIZE", cuckoo.bucket_size, 1, BUCKET_SIZE_MAX_SLOTS)?;
+    let max_iterations = checked("MAXITERATIONS", cuckoo.max_iterations, 1, CUCKOO_ITERATIONS_MAX)?;
+    let bucket_size = checked("BUCKETSIZE", cuckoo.bucket_size, 1, CUCKOO_BUCKET_MAX_SLOTS)?;
     let expansion = checked("EXPANSION", cuckoo.expansion, 0, EXPANSION_MAX)?;
-    let least_items = bucket_size.map_or(BUCKET_SIZE_SLOTS.into(), u64::from).saturating_mul(2);
+    let least_items = host.cuckoo_capacity_min_items();
+    let least_items = bucket_size.map_or(least_items, |slots| u64::from(slots).saturating_mul(2));
     let capacity_items = u64::try_from(capacity).ok();
     let capacity_items =
         capacity_items.filter(|items| (least_items..=CUCKOO_CAPACITY_MAX_ITEMS).contains(items));
@@ -271,14 +276,10 @@ fn parse_reserve(mut arguments: Arguments<'_>, host: &dyn Host) -> Result<Reserv
     if let Some(word) = unknown {
         return Err(CommandError::UnknownArgument(quotable(word)));
     }
-    // As in BF.RESERVE, a factor does not override `bf.expansion-factor 0`.
-    if host.settings().expansion_factor == 0 && expansion.is_some_and(|expansion| expansion > 0) {
-        return Err(CommandError::ReserveFixedExpansion);
-    }
-    let expansion = expansion.map_or(EXPANSION.into(), rounded_expansion);
+    let expansion = expansion.map(rounded_expansion);
     let creation = CreationOptions {
         capacity_items: Some(capacity_items),
-        expansion: Some(expansion),
+        expansion: Some(expansion.unwrap_or(SHOWN.expansion_factor)),
         is_counting: true,
         ..creation
     };
@@ -348,21 +349,16 @@ fn add_occurrences<'a>(
     match Counted::of(open) {
         KeyValue::WrongType => Err(CommandError::WrongType),
         KeyValue::Present(Counted::Cuckoo(filter)) => {
-            let (outcomes, effects) = add_to_cuckoo(key, items, rules, filter, host)?;
+            let (outcomes, effects) = add_to_cuckoo(key, items, rules, filter, Vec::new(), host)?;
             Ok((outcomes, publish_cuckoo(open, CuckooChange { publish: None, effects })?))
         }
         KeyValue::Vacant if makes_cuckoo(host) => {
-            let capacity_items = given.capacity_items.unwrap_or(CAPACITY_ITEMS);
-            let parameters =
-                CuckooParameters::reserved(capacity_items, BUCKET_SIZE_SLOTS, MAX_ITERATIONS, EXPANSION);
-            let (mut filter, mut commands) = new_cuckoo(key, &given, capacity_items, parameters, host)?;
-            let (outcomes, mut effects) = add_to_cuckoo(key, items, rules, &mut filter, host)?;
-            match effects.replication {
-                Replication::None => {}
-                Replication::Verbatim => commands.push(insertion(key, items.iter().copied())),
-                Replication::Rewritten(insertions) => commands.extend(insertions),
-            }
-            effects.replication = Replication::Rewritten(commands);
+            let settings = host.settings().cuckoo;
+            let default_items = settings.initial_size_items.max(host.cuckoo_capacity_min_items());
+            let capacity_items = given.capacity_items.unwrap_or(default_items);
+            let parameters = parameters(capacity_items, &settings);
+            let (mut filter, creation) = new_cuckoo(key, &given, capacity_items, parameters, host)?;
+            let (outcomes, effects) = add_to_cuckoo(key, items, rules, &mut filter, creation, host)?;
             Ok((outcomes, publish_cuckoo(open, CuckooChange { publish: Some(filter), effects })?))
         }
         slot => {
@@ -378,7 +374,7 @@ fn add_occurrences<'a>(
     }
 }
 
-/// Adds items to a cuckoo filter.
+/// Adds items to a cuckoo filter. `commands` create it on replicas, if it is new.
 ///
 /// # Errors
 /// The filter has as many arrays as it may have, or there is no memory for the outcomes. Nothing has changed.
@@ -387,15 +383,17 @@ fn add_to_cuckoo<'a>(
     items: &[&'a [u8]],
     rules: AddRules,
     filter: &mut CuckooFilter,
+    mut commands: Vec<ReplicatedCommand<'a>>,
     host: &impl Keyspace,
 ) -> Result<(ItemOutcomes, Effects<'a>), CommandError> {
     if filter.release() == CuckooRelease::Old {
         return Err(CuckooError::OldRelease.into());
     }
     // Replicas and loads have what their source has.
-    if filter.arrays().len() >= ARRAYS_MAX && !host.is_replicated() {
+    if filter.arrays().len() >= host.settings().cuckoo.max_expansions && !host.is_replicated() {
         return Err(CuckooError::MaximumExpansions.into());
     }
+    let buffer = argument_buffer(items.len())?;
     let mut outcomes = ItemOutcomes::with_capacity(items.len())?;
     let arrays = filter.arrays().len();
     filter.for_each_hash(items, host.prefetch(), |filter, hash| {
@@ -403,22 +401,19 @@ fn add_to_cuckoo<'a>(
         outcomes.push(if is_present { Ok(false) } else { filter.add(hash, host).map(|()| true) });
     });
     outcomes.check(host)?;
-    let replication = if outcomes.items_added == 0 {
-        Replication::None
-    } else if outcomes.items_added == items.len() as u64 {
+    let replication = if commands.is_empty() && outcomes.items_added == items.len() as u64 {
         Replication::Verbatim
     } else {
-        Replication::Rewritten(vec![insertion(key, outcomes.added(items.iter().copied()))])
+        if outcomes.items_added > 0 {
+            let head = [Cow::Borrowed(key.bytes), word("NOCREATE"), word("ITEMS")];
+            let added = outcomes.added(items.iter().copied()).map(Cow::Borrowed);
+            commands.push(ReplicatedCommand::of_items("CF.INSERT", head, added, buffer));
+        }
+        if commands.is_empty() { Replication::None } else { Replication::Rewritten(commands) }
     };
     let layers_added = count_of(filter.arrays().len().saturating_sub(arrays));
     let effects = Effects { replication, layers_added, ..outcomes.effects(items.len()) };
     Ok((outcomes, effects))
-}
-
-/// Returns the command that adds items to the existing cuckoo filter under a key.
-fn insertion<'a>(key: KeyName<'a>, items: impl Iterator<Item = &'a [u8]>) -> ReplicatedCommand<'a> {
-    let head = [Cow::Borrowed(key.bytes), word("NOCREATE"), word("ITEMS")];
-    ReplicatedCommand::of_items("CF.INSERT", head, items.map(Cow::Borrowed), Vec::new())
 }
 
 /// CF.INSERT and CF.INSERTNX: `key [CAPACITY c] [NOCREATE] [ERROR rate] [KEYED] [EX s | PX ms | EXAT s | PXAT ms] ITEMS item

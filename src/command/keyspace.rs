@@ -33,6 +33,34 @@ pub struct Settings {
     pub keyed: bool,
     /// `bf.assume-redisbloom-1-1`: whether loaded filters that RedisBloom 1.1 may have written are read as such.
     pub assume_redisbloom_1_1: bool,
+    /// The settings of cuckoo filters of RedisBloom.
+    pub cuckoo: CuckooSettings,
+}
+
+/// The settings of cuckoo filters of RedisBloom. Counting filters do not have them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CuckooSettings {
+    /// `bf.cuckoo-bucket-size`: slots of a bucket of filters created without BUCKETSIZE, 1 to 255.
+    pub bucket_size_slots: u8,
+    /// `bf.cuckoo-initial-size`: capacity in items of filters created without one.
+    pub initial_size_items: u64,
+    /// `bf.cuckoo-max-iterations`: most fingerprints that an add moves, in filters created without MAXITERATIONS.
+    pub max_iterations: u16,
+    /// `bf.cuckoo-expansion-factor`: expansion of filters created without one; 0 makes them fixed.
+    pub expansion_factor: u32,
+    /// `bf.cuckoo-max-expansions`: a filter with so many arrays refuses adds.
+    pub max_expansions: usize,
+}
+
+impl CuckooSettings {
+    /// The defaults, which are those of RedisBloom.
+    pub const DEFAULT: Self = Self {
+        bucket_size_slots: 2,
+        initial_size_items: 1024,
+        max_iterations: 20,
+        expansion_factor: 1,
+        max_expansions: 32,
+    };
 }
 
 impl Settings {
@@ -48,6 +76,7 @@ impl Settings {
         fixed_filters_saturate: false,
         keyed: false,
         assume_redisbloom_1_1: false,
+        cuckoo: CuckooSettings::DEFAULT,
     };
 }
 
@@ -59,6 +88,12 @@ pub trait Host: ByteLimit {
     /// Returns whether the command is replicated: from the primary, the append-only file, or the node that a slot
     /// migrates from. The settings do not restrict such a command.
     fn is_replicated(&self) -> bool;
+    /// Returns the smallest capacity of a cuckoo filter created without BUCKETSIZE, in items: two buckets, as in
+    /// RedisBloom. The settings of the server that replicates the command are unknown.
+    fn cuckoo_capacity_min_items(&self) -> u64 {
+        let slots = if self.is_replicated() { 1 } else { self.settings().cuckoo.bucket_size_slots };
+        u64::from(slots).saturating_mul(2)
+    }
     /// Returns whether the command is from the primary or the append-only file. If such a command fails, this server
     /// lacks data that the primary or the file has, and must not continue.
     fn must_succeed(&self) -> bool;

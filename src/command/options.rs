@@ -15,8 +15,7 @@ use crate::bloom::filter::policy::BitOrder;
 use crate::bloom::hash::scheme::Scheme;
 use crate::bloom::hash::siphash::{KEY_BYTES, SEED_BYTES};
 use crate::bloom::limits::{
-    CAPACITY_MAX_ITEMS, CUCKOO_CAPACITY_MAX_ITEMS, CUCKOO_CAPACITY_MIN_ITEMS, EXPANSION_MAX, WINDOW_MAX_MS,
-    WINDOW_MIN_MS,
+    CAPACITY_MAX_ITEMS, CUCKOO_CAPACITY_MAX_ITEMS, EXPANSION_MAX, WINDOW_MAX_MS, WINDOW_MIN_MS,
 };
 
 /// The options of a command. Each value is in its own range. Whether they can be combined is checked elsewhere. A
@@ -189,7 +188,7 @@ impl CommandOptions {
         let Self { creation, import, cuckoo, .. } = self;
         match value.token {
             "CAPACITY" if value.arguments.command().spec().is_of_cuckoo() => {
-                creation.capacity_items = Some(value.cuckoo_capacity()?);
+                creation.capacity_items = Some(value.cuckoo_capacity(host)?);
             }
             "BUCKETSIZE" => value.first_integer(&mut cuckoo.bucket_size)?,
             "MAXITERATIONS" => value.first_integer(&mut cuckoo.max_iterations)?,
@@ -290,10 +289,10 @@ impl<'a> OptionValue<'_, 'a> {
     }
 
     /// Returns the value of CAPACITY of CF.INSERT.
-    fn cuckoo_capacity(&mut self) -> Result<u64, CommandError> {
+    fn cuckoo_capacity(&mut self, host: &dyn Host) -> Result<u64, CommandError> {
         let capacity = parse_integer(self.bytes()?).ok_or(CuckooError::BadCapacity)?;
         let capacity_items = u64::try_from(capacity).ok();
-        let range = CUCKOO_CAPACITY_MIN_ITEMS..=CUCKOO_CAPACITY_MAX_ITEMS;
+        let range = host.cuckoo_capacity_min_items()..=CUCKOO_CAPACITY_MAX_ITEMS;
         let capacity_items = capacity_items.filter(|items| range.contains(items));
         Ok(capacity_items.ok_or(CuckooError::InsertCapacityRange)?)
     }

@@ -102,12 +102,9 @@ unsafe fn load(context: Context, argv: *mut *mut RedisModuleString, argc: c_int)
     config::reset();
     // SAFETY: the arguments are the server's. They are alive and do not change until OnLoad returns.
     let arguments = unsafe { Argv::new(argv, argc) };
-    match arguments.with_bytes(config::apply_arguments, || Err("out of memory".to_owned())) {
-        Ok(warnings) => warnings.iter().for_each(|line| log::warning(context, line)),
-        Err(line) => {
-            log::warning(context, &line);
-            return false;
-        }
+    if let Err(line) = arguments.with_bytes(config::apply_arguments, || Err("out of memory".to_owned())) {
+        log::warning(context, &line);
+        return false;
     }
     let steps: [unsafe fn(Context) -> bool; 4] =
         [config::register, datatype::register, commands::register, stats::register];

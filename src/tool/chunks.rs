@@ -75,6 +75,34 @@ pub(crate) fn of_dump(payload: &[u8]) -> Option<BloomFilter> {
     (fields.number()? == END).then_some(filter)
 }
 
+/// Returns the fields of the value of a key, from the reply of DUMP, whatever its strings are compressed with.
+pub(crate) fn fields(connection: &mut Connection, key: &[u8]) -> Result<Vec<u8>, Failure> {
+    let Value::BulkString(payload) = connection.call(&[b"DUMP", key])? else {
+        return Err(Failure::new("the filter no longer exists"));
+    };
+    fields_of_dump(&payload).ok_or_else(|| Failure::new("the reply of DUMP cannot be read"))
+}
+
+fn fields_of_dump(payload: &[u8]) -> Option<Vec<u8>> {
+    let value = payload.get(..payload.len().checked_sub(FOOTER_BYTES)?)?;
+    let mut fields = DumpFields { rest: value.strip_prefix(&[MODULE_VALUE])? };
+    let mut bytes = fields.number()?.to_le_bytes().to_vec();
+    loop {
+        let kind = fields.number()?;
+        bytes.extend(kind.to_le_bytes());
+        match kind {
+            END => return Some(bytes),
+            UNSIGNED => bytes.extend(fields.number()?.to_le_bytes()),
+            STRING => {
+                let string = fields.string()?;
+                bytes.extend((string.len() as u64).to_le_bytes());
+                bytes.extend(string);
+            }
+            _ => return None,
+        }
+    }
+}
+
 /// Returns the format and the encoding version that the number of a data type stands for.
 fn data_type_of(number: u64) -> Option<(Format, i32)> {
     let letter = |place: u64| NAME_LETTERS.get(usize::try_from(number >> (58 - 6 * place) & 63).ok()?);

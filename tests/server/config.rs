@@ -43,6 +43,11 @@ const SETTINGS: [Setting; 11] = [
     ("bf.keyed", "no", &["yes"], &["1", "true", "\"\""]),
     ("bf.assume-redisbloom-1-1", "no", &["yes"], &["1", "true", "on", "\"\""]),
     ("bf.huge-pages", "yes", &["no"], &["1", "\"\""]),
+    ("bf.cuckoo-bucket-size", "2", &["1", "255"], &["0", "256", "-1", "abc"]),
+    ("bf.cuckoo-initial-size", "1024", &["4", "1073741824"], &["3", "1073741825", "abc"]),
+    ("bf.cuckoo-max-iterations", "20", &["1", "65535"], &["0", "65536", "1.5"]),
+    ("bf.cuckoo-expansion-factor", "1", &["0", "32768"], &["-1", "32769"]),
+    ("bf.cuckoo-max-expansions", "32", &["1", "65536"], &["0", "65537"]),
 ];
 
 /// Returns the value of a setting as CONFIG GET shows it.
@@ -169,10 +174,15 @@ fn options_survive_a_config_rewrite(site: &Site) {
 }
 
 /// RedisBloom 8's names of settings, the module's names for the same settings, and a value to set.
-const UNPREFIXED: [(&str, &str, &str); 3] = [
+const UNPREFIXED: [(&str, &str, &str); 8] = [
     ("bf-error-rate", "bf.error-rate", "0.004"),
     ("bf-initial-size", "bf.initial-size", "44"),
     ("bf-expansion-factor", "bf.expansion-factor", "4"),
+    ("cf-bucket-size", "bf.cuckoo-bucket-size", "3"),
+    ("cf-initial-size", "bf.cuckoo-initial-size", "48"),
+    ("cf-max-iterations", "bf.cuckoo-max-iterations", "9"),
+    ("cf-expansion-factor", "bf.cuckoo-expansion-factor", "2"),
+    ("cf-max-expansions", "bf.cuckoo-max-expansions", "5"),
 ];
 
 fn redisblooms_names_work_if_supported(site: &Site) {

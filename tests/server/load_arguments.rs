@@ -5,7 +5,7 @@ use crate::harness::{Site, Test, tests};
 
 pub(crate) const TESTS: &[Test] = tests![
     load_arguments_work_in_every_spelling,
-    arguments_of_cuckoo_filters_are_ignored,
+    arguments_of_cuckoo_filters_work,
     a_bad_load_argument_refuses_only_the_module,
     a_second_module_of_that_name_is_refused_and_explained,
     an_included_file_may_have_settings_but_not_the_loadmodule_line,
@@ -45,19 +45,31 @@ fn load_arguments_work_in_every_spelling(site: &Site) {
     assert_made(&mut server.client(), 6, 0.01, 2);
 }
 
-fn arguments_of_cuckoo_filters_are_ignored(site: &Site) {
+fn arguments_of_cuckoo_filters_work(site: &Site) {
     // Users of RedisBloom have such arguments in their configurations.
-    let arguments =
-        ["CF_MAX_EXPANSIONS", "16", "INITIAL_SIZE", "400", "cf-bucket-size", "abc", "Cf-x%s", "%n"];
-    let server = site.launch().with_module_args(&arguments).start();
-    assert_made(&mut server.client(), 400, 0.01, 2);
-    let log = server.log();
-    for name in ["CF_MAX_EXPANSIONS", "cf-bucket-size", "Cf-x%s"] {
-        let line = format!("'{name}' is ignored: cuckoo filters have RedisBloom's default parameters");
-        assert_eq!(log.matches(&line).count(), 1, "{line}\n{log}");
+    let arguments = [
+        ["CF_MAX_EXPANSIONS", "1"],
+        ["INITIAL_SIZE", "400"],
+        ["cf-bucket-size", "4"],
+        ["bf.cuckoo-initial-size", "100"],
+        ["Bf-Cuckoo-Max-Iterations", "7"],
+        ["CF-EXPANSION-FACTOR", "8"],
+    ];
+    let server =
+        site.launch().with_module_args(arguments.as_flattened()).with_option("bf.format redisbloom").start();
+    let mut client = server.client();
+    assert_made(&mut client, 400, 0.01, 2);
+    assert_eq!(client.say("CF.RESERVE k 100"), "+OK");
+    let shown = "bktsize:4 buckets:32 items:0 deletes:0 filters:1 max_iterations:7 expansion:8";
+    assert_eq!(client.say("CF.DEBUG k"), format!("\"{shown}\""));
+    assert_eq!(client.say("CF.ADD k a"), "-Maximum expansions reached");
+    for bad in
+        [["CF_MAX_EXPANSIONS", ""], ["cf-bucket-size", "256"], ["CF_BUCKET_SIZE", "2"], ["cf-x%s", "%n"]]
+    {
+        let arguments: Vec<&str> = bad.into_iter().filter(|word| !word.is_empty()).collect();
+        let log = site.launch().with_module_args(&arguments).expect_dead_at_start();
+        assert_log_names(&log, &bad[..1]);
     }
-    let log = site.launch().with_module_args(&["CF_MAX_EXPANSIONS"]).expect_dead_at_start();
-    assert_log_names(&log, &["CF_MAX_EXPANSIONS"]);
 }
 
 fn a_second_module_of_that_name_is_refused_and_explained(site: &Site) {

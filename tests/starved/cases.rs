@@ -1,6 +1,6 @@
 //! Every command, on filters of every kind. The arrays of the filters are large enough for their allocations to fail.
 
-use everbloom::bloom::UnknownMemory;
+use everbloom::bloom::{Format, UnknownMemory};
 use everbloom::format::chunks::Rewritten;
 use everbloom::format::filter::rewrite;
 
@@ -16,6 +16,8 @@ fn client_string() -> Vec<u8> {
 /// A command, and the filters that exist before it.
 pub(crate) struct Case {
     pub(crate) name: String,
+    /// The format of filters that are created without one.
+    format: Format,
     pub(crate) before: Vec<Vec<Vec<u8>>>,
     pub(crate) words: Vec<Vec<u8>>,
 }
@@ -24,6 +26,7 @@ impl Case {
     /// Returns a server with the filters and strings that the command needs.
     pub(crate) fn prepared(&self) -> Server {
         let mut server = Server::new();
+        server.settings.format = self.format;
         server.strings.insert(b"s".to_vec(), client_string());
         for line in &self.before {
             let reply = server.call(&slices(line));
@@ -81,6 +84,9 @@ const CREATIONS: [&str; 7] = [
     "NONSCALING SATURATE",
 ];
 
+/// The name of cases with a cuckoo filter of RedisBloom.
+const CUCKOO: &str = "cuckoo";
+
 fn words(line: &str) -> Vec<Vec<u8>> {
     line.split(' ').map(|word| word.as_bytes().to_vec()).collect()
 }
@@ -99,7 +105,8 @@ pub(crate) fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     let mut put = |name: &str, before: &[String], line: Vec<Vec<u8>>| {
         let before = before.iter().map(|line| words(line)).collect();
-        cases.push(Case { name: format!("{name}: {}", line[0].escape_ascii()), before, words: line });
+        let format = if name == CUCKOO { Format::RedisBloom } else { Format::Everbloom };
+        cases.push(Case { name: format!("{name}: {}", line[0].escape_ascii()), format, before, words: line });
     };
     for creation in CREATIONS {
         put(creation, &[], words(&format!("BF.RESERVE n 0.01 9000 {creation}")));
@@ -167,9 +174,68 @@ pub(crate) fn cases() -> Vec<Case> {
     ] {
         put(import, &[], words(&format!("BF.IMPORT n {import}")));
     }
+    cuckoo_commands(&mut put);
     let guava = [&[1, 5][..], &1250u32.to_be_bytes(), &client_string()].concat();
     put("guava", &[], [words("BF.IMPORT n GUAVA"), vec![guava]].concat());
     cases
+}
+
+/// Returns commands after which a filter is about to change its size, and the item with which it does so. From the filter
+/// that the lines `before` create, `many` takes all items before it and `one` takes the item.
+fn resizing(name: &str, before: &[String], many: &str, one: &str) -> (Vec<String>, String) {
+    let mut server = Server::new();
+    server.settings.format = if name == CUCKOO { Format::RedisBloom } else { Format::Everbloom };
+    before.iter().for_each(|line| drop(server.run(line)));
+    server.run(&format!("{many} {}", numbered("item", 1500)));
+    let size = |server: &mut Server| server.run("CF.INFO k").split(' ').nth(2).map(str::to_owned);
+    let first = size(&mut server);
+    let number = (1500..6000).find(|number| {
+        server.run(&format!("{one} item-{number}"));
+        size(&mut server) != first
+    });
+    let number = number.unwrap_or_else(|| panic!("{name} keeps its size"));
+    (then(before, &[&format!("{many} {}", numbered("item", number))]), format!("item-{number}"))
+}
+
+/// Adds cases of the CF.* commands, on a cuckoo filter of RedisBloom and on a counting filter.
+fn cuckoo_commands(put: &mut impl FnMut(&str, &[String], Vec<Vec<u8>>)) {
+    for name in [CUCKOO, "counting occurrences"] {
+        let fill = format!("CF.INSERT k ITEMS {}", numbered("item", 5990));
+        let before = ["CF.RESERVE k 6000".to_owned(), fill];
+        let more = numbered("more", 3000);
+        for line in [
+            "CF.ADD k another",
+            "CF.EXISTS k another",
+            "CF.MEXISTS k another item-3",
+            "CF.COUNT k item-3",
+            "CF.INFO k",
+            "CF.DEBUG k",
+            "CF.COMPACT k",
+            "CF.SCANDUMP k 0",
+            "CF.SCANDUMP k 1",
+            &format!("CF.INSERT k ITEMS {more}"),
+            &format!("CF.INSERTNX k ITEMS {more}"),
+        ] {
+            if name == CUCKOO || line != "CF.SCANDUMP k 1" {
+                put(name, &before, words(line));
+            }
+        }
+        put(name, &[], words("CF.RESERVE n 9000"));
+        put(name, &[], words("CF.RESERVE n 9000 EXPANSION 0"));
+        // The next item adds an array, or splits a segment.
+        let resizing = resizing(name, &["CF.RESERVE k 2000".to_owned()], "CF.INSERT k ITEMS", "CF.ADD k");
+        for command in ["CF.ADD", "CF.ADDNX"] {
+            put(name, &resizing.0, words(&format!("{command} k {}", resizing.1)));
+        }
+        if name != CUCKOO {
+            // The next deletion joins segments.
+            let (before, item) = self::resizing(name, &before, "BF.DEL k", "CF.DEL k");
+            put(name, &before, words(&format!("CF.DEL k {item}")));
+        }
+    }
+    let header = [9u64, 8192, 0, 1].map(u64::to_le_bytes).concat();
+    let header = [&header[..], &[2, 0, 20, 0, 1, 0]].concat();
+    put(CUCKOO, &[], [words("CF.LOADCHUNK n 1"), vec![header]].concat());
 }
 
 /// Adds cases that dump a chunk of a filter, and that load its header and its blob.

@@ -1,5 +1,6 @@
 //! Saves and loads filters in every way.
 
+use everbloom::bloom::cuckoo::filter::CuckooFilter;
 use everbloom::bloom::hash::murmur2::Murmur2;
 use everbloom::bloom::hash::murmur3::hash128;
 use everbloom::bloom::{Filter, Format, Hash, ItemHash, Layer, UnknownMemory, Validation};
@@ -7,6 +8,7 @@ use everbloom::format::DataType;
 use everbloom::format::DecodeError;
 use everbloom::format::chunks::{Rewritten, Trust};
 use everbloom::format::filter::{chunk, digest, from_blob, from_header, load, load_chunk, rewrite, save};
+use everbloom::format::redisbloom::cuckoo;
 
 use super::make::{ANY, CLIENT};
 use super::{Field, Record};
@@ -104,6 +106,13 @@ pub fn digested(filter: &Filter) -> Vec<u8> {
 /// Returns a hash of everything in which two filters can differ.
 pub fn fingerprint(filter: &Filter) -> ItemHash {
     hash128(&digested(filter))
+}
+
+/// Returns a hash of the saved fields of a cuckoo filter.
+pub fn cuckoo_fingerprint(filter: &CuckooFilter) -> ItemHash {
+    let mut record = Record::default();
+    cuckoo::save(filter, &mut record);
+    hash128(format!("{record:?}").as_bytes())
 }
 
 /// Asserts that two filters are the same, and that the second one keeps all rules.

@@ -13,7 +13,7 @@ use everbloom::command::{
 };
 
 use super::keyspace::{CALLS_LEFT, Collected, Database};
-use super::saved::{digested, fingerprint};
+use super::saved::{cuckoo_fingerprint, digested, fingerprint};
 use super::slices;
 use super::work::assert_work;
 
@@ -114,7 +114,9 @@ impl Server {
 
     /// Returns for each key a hash of everything in which its filter can differ from another filter.
     pub(crate) fn state(&self) -> BTreeMap<Vec<u8>, ItemHash> {
-        self.keys.iter().map(|(key, filter)| (key.clone(), fingerprint(filter))).collect()
+        let filters = self.keys.iter().map(|(key, filter)| (key.clone(), fingerprint(filter)));
+        let cuckoos = self.cuckoos.iter().map(|(key, filter)| (key.clone(), cuckoo_fingerprint(filter)));
+        filters.chain(cuckoos).collect()
     }
 
     /// Runs the replicated commands on a replica with these settings, and checks that it has the same filters.

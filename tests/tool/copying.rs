@@ -9,6 +9,7 @@ use crate::tool::{Ended, Files, command, fail, json, keys, primaries, spawn, url
 
 pub(crate) const TESTS: &[Test] = tests![
     filters_of_every_kind_are_copied_to_every_other_server,
+    cuckoo_filters_of_redisbloom_are_copied_and_compared,
     an_interrupted_copy_is_continued,
     match_copies_only_matching_filters,
     a_copy_of_nothing_is_an_error_without_the_option,
@@ -87,6 +88,35 @@ fn filters_of_every_kind_are_copied_to_every_other_server(site: &Site) {
         assert_eq!(replaced["already_present"], 0, "{replaced}");
         assert_same(&mut from.client(), &mut to.client(), filters);
     }
+}
+
+fn cuckoo_filters_of_redisbloom_are_copied_and_compared(site: &Site) {
+    let from = site.launch().with_option("bf.format redisbloom").start();
+    let mut client = from.client();
+    for filter in 0..3 {
+        for item in 0..1500 {
+            client.say(&format!("CF.ADD cuckoo-{filter} {}", item % 900));
+        }
+    }
+    client.say("BF.ADD bloom a");
+    client.say("EXPIRE cuckoo-1 1000");
+    let to = site.start();
+    let files = Files::new();
+    let members = files.write("members", "1\n2\n1700\n");
+    let arguments = ["copy", &url(&from), &url(&to), "--verify", "--members", &members];
+    let copied = json(&arguments);
+    assert_eq!((&copied["filters"], &copied["verified"]), (&4.into(), &4.into()), "{copied}");
+    for filter in 0..3 {
+        let key = format!("cuckoo-{filter}");
+        assert_eq!(client.digest(&key), to.client().digest(&key));
+        assert_eq!(to.client().int(&format!("TTL {key}")) > 0, filter == 1);
+    }
+    // A difference is found.
+    to.client().say("CF.DEL cuckoo-2 5");
+    let arguments = ["copy", &url(&from), &url(&to), "--verify", "--resume", "--json"];
+    let failed = fail(3, "", &arguments).json();
+    assert_eq!(failed["failed"].as_array().unwrap().len(), 1, "{failed}");
+    assert_eq!(failed["failed"][0]["key"], "cuckoo-2", "{failed}");
 }
 
 fn an_interrupted_copy_is_continued(site: &Site) {

@@ -26,13 +26,15 @@ pub(in crate::redis) unsafe fn register(context: Context) -> bool {
         log::warning(context, &text);
         return false;
     }
-    // The names without the module's prefix (`bf-name`) are optional: the module loads without them. The server logs a
+    // The names without the module's prefix (`bf-name`, `cf-name`) are optional: the module loads without them. The server logs a
     // warning for each name that it refuses, so no further name is tried after the first refusal.
     if server::may_accept_plain_names()
-        && let Some(Setting { name, .. }) = register_all(true)
+        && let Some(setting) = register_all(true)
     {
         let text = format!(
-            "the server refused bf-{name} as a name of the setting bf.{name}: use the names that begin with bf."
+            "the server refused {} as a name of the setting bf.{}: use the names that begin with bf.",
+            setting.plain_name(),
+            setting.name
         );
         log::warning(context, &text);
     }
@@ -50,7 +52,7 @@ pub(in crate::redis) unsafe fn register(context: Context) -> bool {
     loaded
 }
 
-/// Registers one of the names of a setting: `bf-name` if it is plain, `bf.name` otherwise.
+/// Registers one of the names of a setting: the one without the module's prefix if it is plain, `bf.name` otherwise.
 ///
 /// # Safety
 /// As [`register`].
@@ -60,8 +62,7 @@ unsafe fn register_name(context: Context, setting: &'static Setting, is_plain: b
     else {
         return false;
     };
-    let prefix = if is_plain { "bf-" } else { "bf." };
-    let name = format!("{prefix}{}", setting.name);
+    let name = if is_plain { setting.plain_name() } else { format!("bf.{}", setting.name) };
     // The server puts the module's name in front of names that are not plain.
     let registered_name = log::c_text(if is_plain { &name } else { setting.name });
     let flags = if is_plain { raw::REDISMODULE_CONFIG_UNPREFIXED } else { 0 };

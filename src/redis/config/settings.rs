@@ -8,12 +8,14 @@ use redis_module::raw::RedisModuleString;
 
 use crate::bloom::Format;
 use crate::bloom::limits::{
-    CAPACITY_MAX_ITEMS, CAPACITY_MIN_ITEMS, EXPANSION_MAX, FILTER_MAX_MAX_BYTES, FILTER_MIN_MAX_BYTES,
+    CAPACITY_MAX_ITEMS, CAPACITY_MIN_ITEMS, CUCKOO_BUCKET_MAX_SLOTS, CUCKOO_CAPACITY_MAX_ITEMS,
+    CUCKOO_CAPACITY_MIN_ITEMS, CUCKOO_ITERATIONS_MAX, CUCKOO_MAX_EXPANSIONS_MAX, EXPANSION_MAX,
+    FILTER_MAX_MAX_BYTES, FILTER_MIN_MAX_BYTES,
 };
-use crate::command::Settings;
 use crate::command::error::quotable;
 use crate::command::number::{is_ratio, parse_double, parse_integer};
 use crate::command::words::FORMAT_WORDS;
+use crate::command::{CuckooSettings, Settings};
 use crate::redis::args::string_bytes;
 
 /// The words of a setting that is on or off.
@@ -56,12 +58,37 @@ static ON_FULL: Setting = Setting::new(
 static KEYED: Setting = Setting::new("keyed", SWITCH, switch(DEFAULT.keyed));
 static ASSUME_REDISBLOOM_1_1: Setting =
     Setting::new("assume-redisbloom-1-1", SWITCH, switch(DEFAULT.assume_redisbloom_1_1));
+static CUCKOO_BUCKET_SIZE: Setting = Setting::new(
+    "cuckoo-bucket-size",
+    SettingType::Count { min: 1, max: CUCKOO_BUCKET_MAX_SLOTS as u64 },
+    DEFAULT.cuckoo.bucket_size_slots as u64,
+);
+static CUCKOO_INITIAL_SIZE: Setting = Setting::new(
+    "cuckoo-initial-size",
+    SettingType::Count { min: CUCKOO_CAPACITY_MIN_ITEMS, max: CUCKOO_CAPACITY_MAX_ITEMS },
+    DEFAULT.cuckoo.initial_size_items,
+);
+static CUCKOO_MAX_ITERATIONS: Setting = Setting::new(
+    "cuckoo-max-iterations",
+    SettingType::Count { min: 1, max: CUCKOO_ITERATIONS_MAX as u64 },
+    DEFAULT.cuckoo.max_iterations as u64,
+);
+static CUCKOO_EXPANSION_FACTOR: Setting = Setting::new(
+    "cuckoo-expansion-factor",
+    SettingType::Count { min: 0, max: EXPANSION_MAX as u64 },
+    DEFAULT.cuckoo.expansion_factor as u64,
+);
+static CUCKOO_MAX_EXPANSIONS: Setting = Setting::new(
+    "cuckoo-max-expansions",
+    SettingType::Count { min: 1, max: CUCKOO_MAX_EXPANSIONS_MAX },
+    DEFAULT.cuckoo.max_expansions as u64,
+);
 /// On by default. If a huge page is written to while a child saves, Linux from 5.8 on copies only 4 KiB of it. Older
 /// kernels copy all of it, so `no` is better there.
 static HUGE_PAGES: Setting = Setting::new("huge-pages", SWITCH, switch(true));
 
 /// All settings.
-pub(super) static SETTINGS: [&Setting; 11] = [
+pub(super) static SETTINGS: [&Setting; 16] = [
     &ERROR_RATE,
     &INITIAL_SIZE,
     &EXPANSION_FACTOR,
@@ -73,10 +100,19 @@ pub(super) static SETTINGS: [&Setting; 11] = [
     &KEYED,
     &ASSUME_REDISBLOOM_1_1,
     &HUGE_PAGES,
+    &CUCKOO_BUCKET_SIZE,
+    &CUCKOO_INITIAL_SIZE,
+    &CUCKOO_MAX_ITERATIONS,
+    &CUCKOO_EXPANSION_FACTOR,
+    &CUCKOO_MAX_EXPANSIONS,
 ];
 
 /// Names of settings as load arguments of RedisBloom before 8.
-const OLD_WORDS: [(&str, &str); 2] = [("ERROR_RATE", "error-rate"), ("INITIAL_SIZE", "initial-size")];
+const OLD_WORDS: [(&str, &str); 3] = [
+    ("ERROR_RATE", "error-rate"),
+    ("INITIAL_SIZE", "initial-size"),
+    ("CF_MAX_EXPANSIONS", "cuckoo-max-expansions"),
+];
 
 pub(in crate::redis) fn settings() -> Settings {
     let format = usize::try_from(FORMAT.value()).ok().and_then(|place| Format::ALL.get(place));
@@ -91,6 +127,13 @@ pub(in crate::redis) fn settings() -> Settings {
         fixed_filters_saturate: ON_FULL.value() == 1,
         keyed: KEYED.is_on(),
         assume_redisbloom_1_1: ASSUME_REDISBLOOM_1_1.is_on(),
+        cuckoo: CuckooSettings {
+            bucket_size_slots: u8::try_from(CUCKOO_BUCKET_SIZE.value()).unwrap_or(u8::MAX),
+            initial_size_items: CUCKOO_INITIAL_SIZE.value(),
+            max_iterations: u16::try_from(CUCKOO_MAX_ITERATIONS.value()).unwrap_or(u16::MAX),
+            expansion_factor: u32::try_from(CUCKOO_EXPANSION_FACTOR.value()).unwrap_or(EXPANSION_MAX),
+            max_expansions: usize::try_from(CUCKOO_MAX_EXPANSIONS.value()).unwrap_or(usize::MAX),
+        },
     }
 }
 
@@ -118,29 +161,22 @@ pub(in crate::redis) fn reset() {
 }
 
 /// Sets the defaults of settings from the arguments of MODULE LOAD, pairs of a name and a value. A name is
-/// RedisBloom's old word (`ERROR_RATE`) or that of the setting, with `bf.`, with `bf-` or without a prefix, in any
-/// case. RedisBloom's settings of cuckoo filters are ignored. `CARRY` is no setting. Returns warnings for the log.
+/// RedisBloom's old word (`ERROR_RATE`), its name (`cf-bucket-size`), or that of the setting, with `bf.`, with `bf-` or
+/// without a prefix, in any case. `CARRY` is no setting.
 ///
 /// # Errors
 /// A line for the log. It begins with RedisBloom's text if it has one for this error. The module must not load.
-pub(in crate::redis) fn apply_arguments(arguments: &[&[u8]]) -> Result<Vec<String>, String> {
+pub(in crate::redis) fn apply_arguments(arguments: &[&[u8]]) -> Result<(), String> {
     // A single empty argument counts as none, as in RedisBloom: launchers pass an unset variable that way.
     if arguments == [b"".as_slice()] {
-        return Ok(Vec::new());
+        return Ok(());
     }
-    let mut warnings = Vec::new();
     let (pairs, rest) = arguments.as_chunks::<2>();
     if let [word] = rest {
         return Err(format!("Invalid number of arguments passed: no value for '{}'", text(word)));
     }
     for [word, value] in pairs {
         let name = text(word);
-        // RedisBloom's settings of cuckoo filters, such as `CF_MAX_EXPANSIONS` or `cf-bucket-size`.
-        if has_prefix(word, "cf-") || has_prefix(word, "cf_") {
-            warnings
-                .push(format!("'{name}' is ignored: cuckoo filters have RedisBloom's default parameters"));
-            continue;
-        }
         if word.eq_ignore_ascii_case(b"CARRY") {
             let is_wanted = ["no", "yes"].iter().position(|word| word.as_bytes().eq_ignore_ascii_case(value));
             let is_wanted = is_wanted.ok_or_else(|| {
@@ -165,16 +201,18 @@ pub(in crate::redis) fn apply_arguments(arguments: &[&[u8]]) -> Result<Vec<Strin
         // The configuration may override the value.
         setting.value.store(value, Relaxed);
     }
-    Ok(warnings)
+    Ok(())
 }
 
 /// Returns the setting that a load argument names.
 fn named(word: &[u8]) -> Option<&'static Setting> {
-    let has_our_prefix = has_prefix(word, "bf.") || has_prefix(word, "bf-");
-    let name = if has_our_prefix { word.get(3..)? } else { word };
-    let old = OLD_WORDS.iter().find(|(old, _)| old.as_bytes().eq_ignore_ascii_case(word));
+    let is = |name: &str| name.as_bytes().eq_ignore_ascii_case(word);
+    let name = if has_prefix(word, "bf.") || has_prefix(word, "bf-") { word.get(3..)? } else { word };
+    let old = OLD_WORDS.iter().find(|(old, _)| is(old));
     let name = old.map_or(name, |(_, name)| name.as_bytes());
-    SETTINGS.into_iter().find(|setting| setting.name.as_bytes().eq_ignore_ascii_case(name))
+    SETTINGS
+        .into_iter()
+        .find(|setting| setting.name.as_bytes().eq_ignore_ascii_case(name) || is(&setting.plain_name()))
 }
 
 fn has_prefix(word: &[u8], prefix: &str) -> bool {
@@ -227,6 +265,12 @@ impl Setting {
     const fn new(name: &'static str, setting_type: SettingType, built_in: u64) -> Self {
         let (value, default) = (AtomicU64::new(built_in), AtomicU64::new(built_in));
         Self { name, setting_type, built_in, value, default, text: AtomicPtr::new(ptr::null_mut()) }
+    }
+
+    /// Returns the name without the module's prefix: RedisBloom's, if it has this setting.
+    pub(super) fn plain_name(&self) -> String {
+        let (prefix, name) = self.name.strip_prefix("cuckoo-").map_or(("bf", self.name), |name| ("cf", name));
+        format!("{prefix}-{name}")
     }
 
     pub(super) fn value(&self) -> u64 {

@@ -13,7 +13,7 @@ use clap::value_parser;
 use redis::from_redis_value;
 use serde_json::json;
 
-use super::chunks::fetch;
+use super::chunks::{fetch, fields};
 use super::draft::ReplaceArguments;
 use super::failure::{Failure, FailureKind, check_interruption};
 use super::input::open;
@@ -32,7 +32,7 @@ const MEMBERS_MAX_BYTES: u64 = 64 << 20;
 /// Copy all filters of one server to another
 ///
 /// Copies between all versions of servers and modules. Uses DUMP and RESTORE if the target understands them, otherwise
-/// chunks. Keeps times to live. A filter appears under its key when it is complete; --resume continues an interrupted
+/// chunks. RedisBloom's cuckoo filters are copied too, by DUMP and RESTORE. Keeps times to live. A filter appears under its key when it is complete; --resume continues an interrupted
 /// copy. Items that are added during the copy may be missing on the target.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLE)]
@@ -107,23 +107,29 @@ pub(crate) fn run(arguments: CopyArguments, printer: &Printer) -> Result<(), Fai
     let mut router = Router::to_all_keys(&from, "BF.INFO")?;
     printer.note("looking for filters");
     let found = scan(&mut router, arguments.pattern.as_deref())?;
-    if found.filters.is_empty() && !arguments.allow_empty {
+    let count = found.filters.len() + found.cuckoos.len();
+    if count == 0 && !arguments.allow_empty {
         return Err(arguments.nothing_found(&from));
     }
-    let progress = printer.progress("copying", Some(found.filters.len() as u64));
-    let keys = Mutex::new(found.filters.keys().map(Vec::as_slice));
+    if !found.only_kept.is_empty() {
+        let kept = counted(found.only_kept.len() as u64, "key");
+        printer.note(&format!("{kept} of RedisBloom's other types not copied: use DUMP and RESTORE"));
+    }
+    let progress = printer.progress("copying", Some(count as u64));
+    let cuckoos = found.cuckoos.keys().map(|key| (&key[..], true));
+    let keys = Mutex::new(found.filters.keys().map(|key| (&key[..], false)).chain(cuckoos));
     let next = || keys.lock().unwrap_or_else(PoisonError::into_inner).next();
     let work = |results: Sender<_>| -> Result<(), Failure> {
         let (from, to) = (Router::new(&from)?, Router::new(&to)?);
         let mut copier = Copier { from, to, resumes: arguments.resume, replacing: arguments.replacing };
-        while let Some(key) = next() {
-            let copied = copier.copy(key);
+        while let Some((key, is_cuckoo)) = next() {
+            let copied = copier.copy(key, is_cuckoo);
             if let Err(Failure { kind: FailureKind::Interrupted, .. }) = &copied {
                 return copied.map(drop);
             }
             let exists = matches!(copied, Ok(Copied { way: Way::Dump | Way::Chunks | Way::Present, .. }));
             let verified = if arguments.verify && exists {
-                verify(&mut copier, key, members.as_ref())
+                verify(&mut copier, key, is_cuckoo, members.as_ref())
             } else {
                 Ok(false)
             };
@@ -133,12 +139,12 @@ pub(crate) fn run(arguments: CopyArguments, printer: &Printer) -> Result<(), Fai
         Ok(())
     };
     let (sender, results) = channel();
-    let mut outcomes = Vec::with_capacity(found.filters.len());
+    let mut outcomes = Vec::with_capacity(count);
     let ended: Vec<Result<(), Failure>> = thread::scope(|scope| {
         let work = &work;
         let senders = vec![sender; arguments.jobs.into()];
         let jobs: Vec<_> = senders.into_iter().map(|sender| scope.spawn(move || work(sender))).collect();
-        let (filters, mut sent_bytes) = (counted(found.filters.len() as u64, "filter"), 0);
+        let (filters, mut sent_bytes) = (counted(count as u64, "filter"), 0);
         loop {
             match results.recv_timeout(SHOW_EVERY) {
                 Ok(outcome) => {
@@ -158,7 +164,7 @@ pub(crate) fn run(arguments: CopyArguments, printer: &Printer) -> Result<(), Fai
     outcomes.sort_by_key(|outcome| outcome.key);
     // Prints an error once, even if all jobs return it.
     let ended = ended.into_iter().collect::<Result<Vec<()>, Failure>>().and_then(|_| check_interruption());
-    report(&outcomes, found.filters.len(), seconds, ended, printer)
+    report(&outcomes, count, seconds, ended, printer)
 }
 
 /// Prints the results. Prints only the failures if `ended` has the error that ended the whole copy early.
@@ -211,8 +217,18 @@ fn members(path: &Path) -> Result<ItemBatch, Failure> {
 }
 
 /// Compares the filters of a key on both servers. Returns true, or an error that says what differs.
-fn verify(copier: &mut Copier, key: &[u8], members: Option<&ItemBatch>) -> Result<bool, Failure> {
-    let digest = |connection: &mut Connection| fetch(connection, key).map(|filter| filter.digest());
+fn verify(
+    copier: &mut Copier,
+    key: &[u8],
+    is_cuckoo: bool,
+    members: Option<&ItemBatch>,
+) -> Result<bool, Failure> {
+    let digest = |connection: &mut Connection| {
+        if is_cuckoo {
+            return fields(connection, key);
+        }
+        fetch(connection, key).map(|filter| filter.digest().to_le_bytes().to_vec())
+    };
     let of_from = digest(copier.from.connection_for(key)?)?;
     let of_to = digest(copier.to.connection_for(key)?)?;
     if of_from != of_to {
@@ -222,7 +238,8 @@ fn verify(copier: &mut Copier, key: &[u8], members: Option<&ItemBatch>) -> Resul
     }
     let items: Vec<&[u8]> = members.map_or_else(Vec::new, |members| members.iter().collect());
     for items in items.chunks(LOOKUP_ITEMS) {
-        let command = [&[b"BF.MEXISTS", key], items].concat();
+        let word: &[u8] = if is_cuckoo { b"CF.MEXISTS" } else { b"BF.MEXISTS" };
+        let command = [&[word, key], items].concat();
         let of_from = lookup(copier.from.connection_for(key)?, &command)?;
         if of_from != lookup(copier.to.connection_for(key)?, &command)? {
             return Err(Failure::new(
@@ -234,5 +251,5 @@ fn verify(copier: &mut Copier, key: &[u8], members: Option<&ItemBatch>) -> Resul
 }
 
 fn lookup(connection: &mut Connection, command: &[&[u8]]) -> Result<Vec<bool>, CallError> {
-    from_redis_value(connection.call(command)?).map_err(|_| CallError::unexpected_reply("BF.MEXISTS"))
+    from_redis_value(connection.call(command)?).map_err(|_| CallError::unexpected_reply("MEXISTS"))
 }

@@ -42,9 +42,10 @@ pub(super) struct Copier {
 }
 
 impl Copier {
-    /// Copies a filter. Repeats the copy once if a connection failed or the slot has moved.
-    pub(super) fn copy(&mut self, key: &[u8]) -> Result<Copied, Failure> {
-        let copied = self.try_copy(key);
+    /// Copies a filter. Repeats the copy once if a connection failed or the slot has moved. A cuckoo filter is not copied
+    /// in chunks.
+    pub(super) fn copy(&mut self, key: &[u8], is_cuckoo: bool) -> Result<Copied, Failure> {
+        let copied = self.try_copy(key, is_cuckoo);
         let Err(failure) = &copied else { return copied };
         let text = failure.to_string();
         if !(text.starts_with("connection: ") || text.starts_with("MOVED ") || text.starts_with("ASK ")) {
@@ -52,10 +53,10 @@ impl Copier {
         }
         self.from.refresh()?;
         self.to.refresh()?;
-        self.try_copy(key)
+        self.try_copy(key, is_cuckoo)
     }
 
-    fn try_copy(&mut self, key: &[u8]) -> Result<Copied, Failure> {
+    fn try_copy(&mut self, key: &[u8], is_cuckoo: bool) -> Result<Copied, Failure> {
         check_interruption()?;
         let nothing = |way| Ok(Copied { way, bytes: 0 });
         if self.resumes {
@@ -68,7 +69,7 @@ impl Copier {
         let from = self.from.connection_for(key)?;
         let Some(expiry_ms) = ttl_ms(from, key)? else { return nothing(Way::Vanished) };
         let size_bytes = from.call(&[b"MEMORY", b"USAGE", key]).ok().as_ref().and_then(integer);
-        let is_small = size_bytes.is_none_or(|bytes| bytes <= DUMP_MAX_BYTES);
+        let is_small = is_cuckoo || size_bytes.is_none_or(|bytes| bytes <= DUMP_MAX_BYTES);
         let mut refused = None;
         if is_small {
             match from.call(&[b"DUMP", key])? {
@@ -78,6 +79,7 @@ impl Copier {
                     Err(CallError::Refused(text)) if text.starts_with("BUSYKEY") => {
                         return Err(Failure::new(text));
                     }
+                    Err(error) if is_cuckoo => return Err(Failure::new(format!("RESTORE failed: {error}"))),
                     Err(error) => refused = Some((error, payload)),
                 },
                 _ => return nothing(Way::Vanished),

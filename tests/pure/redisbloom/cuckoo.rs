@@ -3,7 +3,7 @@
 use data_encoding::BASE64;
 use everbloom::bloom::Format;
 use everbloom::bloom::cuckoo::filter::CuckooFilter;
-use everbloom::command::Settings;
+use everbloom::command::{CuckooSettings, Settings};
 use everbloom::format::redisbloom::cuckoo::{chunk, from_header, load, load_chunk, save};
 use serde_json::{Value, json};
 
@@ -361,7 +361,14 @@ fn random_commands_give_the_bytes_of_a_second_filter() {
 #[test]
 fn replicas_have_the_same_bytes() {
     let (mut primary, mut replica, mut random) = (server(), Server::new(), Random(9));
+    primary.settings.cuckoo.max_iterations = 5;
     replica.is_replicated = true;
+    replica.settings.cuckoo = CuckooSettings {
+        bucket_size_slots: 99,
+        max_expansions: 1,
+        expansion_factor: 0,
+        ..CuckooSettings::DEFAULT
+    };
     primary.run("CF.RESERVE fixed 40 BUCKETSIZE 4 MAXITERATIONS 7 EXPANSION 0");
     for _ in 0..3_000 {
         let key = ["fixed", "a", "b"][random.below(3)];
@@ -384,6 +391,43 @@ fn replicas_have_the_same_bytes() {
         }
     }
     assert_eq!((primary.cuckoos.len(), replica.keys.len()), (3, 0));
+}
+
+/// The settings decide what a new filter is, and when a filter refuses adds of clients.
+#[test]
+fn settings_decide_about_new_filters() {
+    let mut server = server();
+    server.settings.cuckoo = CuckooSettings {
+        bucket_size_slots: 10,
+        initial_size_items: 4,
+        max_iterations: 3,
+        expansion_factor: 3,
+        max_expansions: 2,
+    };
+    assert_eq!(server.run("CF.ADD k a"), "#t");
+    assert_eq!(
+        server.run("CF.DEBUG k"),
+        "$bktsize:10 buckets:2 items:1 deletes:0 filters:1 max_iterations:3 expansion:4"
+    );
+    assert_eq!(
+        server.run("CF.INSERT other CAPACITY 19 ITEMS a"),
+        "-Capacity must be in the range [cf-bucket-size * 2, 1073741824]"
+    );
+    assert_eq!(
+        server.run("CF.RESERVE other 19"),
+        "-Capacity must be in the range [2 * BUCKETSIZE, 1073741824]"
+    );
+    assert_eq!(server.run("CF.RESERVE other 19 BUCKETSIZE 9 EXPANSION 0 MAXITERATIONS 1"), "+OK");
+    assert_eq!(
+        server.run("CF.DEBUG other"),
+        "$bktsize:9 buckets:2 items:0 deletes:0 filters:1 max_iterations:1 expansion:0"
+    );
+    while server.cuckoos[&b"k"[..]].arrays().len() < 2 {
+        assert_eq!(server.run("CF.ADD k a"), "#t");
+    }
+    assert_eq!(server.run("CF.ADD k a"), "-Maximum expansions reached");
+    server.settings.cuckoo.max_expansions = 3;
+    assert_eq!(server.run("CF.ADD k a"), "#t");
 }
 
 /// Filters of RedisBloom 2.0.3, of which later releases lose the members: all are found here, also after a save, and
