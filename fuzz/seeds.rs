@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use everbloom::bloom::{Filter, Format, UnknownMemory};
 use everbloom::command::COMMANDS;
 use everbloom::format::DataType;
+use everbloom::format::carried::CarriedType;
 use everbloom::format::chunks::Rewritten;
 use everbloom::format::filter::rewrite;
 
@@ -73,9 +74,22 @@ pub(crate) fn seeds() -> HashMap<&'static str, Vec<Vec<u8>>> {
             seeds.put("blob", [&[4][..], &blob].concat());
         }
     }
+    let cuckoos = fixtures::cuckoo_cases().into_iter().map(|(_, payload)| (0, 4, payload));
+    let carried = fixtures::carried_cases().into_iter().map(|case| {
+        let number = CarriedType::ALL.iter().position(|known| known.name() == case.type_name);
+        (3, number.unwrap() as u8, case.payload)
+    });
+    for (mode, choice, payload) in cuckoos.chain(carried) {
+        let mut seed = vec![2, mode, choice];
+        // The version of a carried value.
+        seed.extend((mode == 3).then_some(0));
+        write(&Payload::read(&payload).record, &mut seed);
+        seeds.put("cuckoo", seed);
+    }
     let mut random = Random(16);
     for (name, length) in [
         ("commands", 600),
+        ("cuckoo", 600),
         ("merges", 400),
         ("grammar", 200),
         ("client", 300),

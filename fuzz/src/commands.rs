@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use everbloom::bloom::{Filter, Format, Kind};
-use everbloom::command::{Protocol, Settings};
+use everbloom::command::{CuckooSettings, Protocol, Settings};
 
 use super::input::Input;
 use super::model::{Known, Pair};
@@ -42,6 +42,13 @@ fn settings(input: &mut Input<'_>) -> Settings {
         auto_create: flags & 6 != 6,
         fixed_filters_saturate: flags & 8 != 0,
         keyed: flags & 16 != 0,
+        cuckoo: CuckooSettings {
+            bucket_size_slots: *input.choose(&[2, 1, 4, 255]),
+            initial_size_items: *input.choose(&[1024, 4, 16]),
+            expansion_factor: *input.choose(&[1, 0, 2, 32_768]),
+            max_expansions: *input.choose(&[32, 2]),
+            ..CuckooSettings::DEFAULT
+        },
         ..Settings::DEFAULT
     }
 }
@@ -56,7 +63,12 @@ impl World {
         let choice = input.byte();
         let key = *input.choose(&KEYS);
         match choice % 28 {
-            22 => self.make(key, vec![b"100".to_vec(), b"ERROR".to_vec(), b"0.001".to_vec()], b"CF.RESERVE"),
+            22 => {
+                let options =
+                    [["ERROR", "0.001"], ["BUCKETSIZE", "3"], ["EXPANSION", "0"], ["MAXITERATIONS", "1"]];
+                let options = input.choose(&options).map(|word| word.as_bytes().to_vec());
+                self.make(key, [&[b"100".to_vec()][..], &options].concat(), b"CF.RESERVE");
+            }
             23..=25 => self.add_occurrences(key, input),
             26 => self.delete_occurrence(key, input),
             27 => self.count(key, &input.item()),
@@ -220,7 +232,14 @@ impl World {
     }
 
     fn delete_occurrence(&mut self, key: &[u8], input: &mut Input<'_>) {
-        let Some(known) = self.known.get_mut(key) else { return };
+        let Some(known) = self.known.get_mut(key) else {
+            // A cuckoo filter, or no filter.
+            let item = input.item();
+            let line: &[&[u8]] =
+                if input.byte() < 0xe0 { &[b"CF.DEL", key, &item] } else { &[b"CF.COMPACT", key] };
+            self.pair.call(line);
+            return;
+        };
         let Some(item) = known.items.keys().min().cloned().filter(|_| input.flag()) else { return };
         let is_counting = self.pair.filter(key).is_some_and(|filter| filter.kind() == Kind::Counting);
         let reply = self.pair.call(&[b"CF.DEL", key, &item]);

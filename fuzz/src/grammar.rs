@@ -1,6 +1,7 @@
 //! Runs every command with any words on keys of every kind. Checks that each has exactly one reply, that an error
 //! changes nothing, and that the replica has the same filters.
 
+use everbloom::bloom::Format;
 use everbloom::command::{COMMANDS, Protocol, Settings};
 
 use super::input::Input;
@@ -28,6 +29,9 @@ pub fn run(data: &[u8]) {
     for line in FILTERS {
         pair.run(line);
     }
+    pair.primary.settings.format = Format::RedisBloom;
+    pair.run("CF.INSERT f CAPACITY 4 ITEMS i1 i2 i3 i4 i5 i1");
+    pair.primary.settings.format = Format::Everbloom;
     for _ in 0..8 {
         if input.is_empty() {
             break;
@@ -42,7 +46,7 @@ pub fn run(data: &[u8]) {
             && input.byte() < 0xc0
         {
             *key = input
-                .choose(&[&b"a"[..], b"b", b"c", b"d", b"k", b"s", b"i", b"u", b"x", b"string"])
+                .choose(&[&b"a"[..], b"b", b"c", b"d", b"k", b"s", b"i", b"u", b"f", b"x", b"string"])
                 .to_vec();
         }
         pair.call(&slices(&words));

@@ -19,6 +19,7 @@
 mod chunks;
 mod client;
 mod commands;
+mod cuckoo;
 mod exercise;
 pub(crate) mod forge;
 mod grammar;
@@ -36,13 +37,14 @@ mod words;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const TARGETS: [Target; 10] = [
+pub const TARGETS: [Target; 11] = [
     ("snapshot", snapshot::run),
     ("chunks", chunks::run),
     ("blob", snapshot::run_blob),
     ("client", client::run),
     ("grammar", grammar::run),
     ("commands", commands::run),
+    ("cuckoo", cuckoo::run),
     ("merges", merges::run),
     ("packed", packed::run),
     ("windows", windows::run),

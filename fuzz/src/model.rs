@@ -4,10 +4,13 @@ use std::collections::HashMap;
 
 use everbloom::bloom::prefetch::NoPrefetch;
 
+use everbloom::bloom::cuckoo::filter::CuckooFilter;
 use everbloom::bloom::{Filter, Format, ItemHash, UnknownMemory};
-use everbloom::command::{Protocol, Settings};
+use everbloom::command::{CuckooSettings, Protocol, Settings};
 
-use crate::support::saved::{assert_same, assert_survives, fingerprint};
+use crate::support::saved::{
+    assert_cuckoo_survives, assert_same, assert_survives, cuckoo_fingerprint, fingerprint,
+};
 use crate::support::server::Server;
 use crate::support::slices;
 
@@ -31,6 +34,13 @@ impl Pair {
             format: Format::RedisBloom,
             keyed: !settings.keyed,
             fixed_filters_saturate: !settings.fixed_filters_saturate,
+            cuckoo: CuckooSettings {
+                bucket_size_slots: 7,
+                initial_size_items: 40,
+                max_iterations: 3,
+                expansion_factor: 2,
+                max_expansions: 1,
+            },
             ..Settings::DEFAULT
         };
         pair.replica.is_replicated = true;
@@ -46,6 +56,14 @@ impl Pair {
         self.note(key);
     }
 
+    /// Stores a cuckoo filter under a key on the primary and on the replica.
+    pub(crate) fn put_cuckoo(&mut self, key: &[u8], filter: &CuckooFilter) {
+        for server in [&mut self.primary, &mut self.replica] {
+            server.cuckoos.insert(key.to_vec(), filter.try_clone().unwrap());
+        }
+        self.note(key);
+    }
+
     pub(crate) fn put_string(&mut self, key: &[u8], string: &[u8]) {
         for server in [&mut self.primary, &mut self.replica] {
             server.strings.insert(key.to_vec(), string.to_vec());
@@ -55,6 +73,7 @@ impl Pair {
     pub(crate) fn remove(&mut self, key: &[u8]) {
         for server in [&mut self.primary, &mut self.replica] {
             server.keys.remove(key);
+            server.cuckoos.remove(key);
         }
         self.seen.remove(key);
     }
@@ -105,7 +124,10 @@ impl Pair {
         ];
         let is_add = adds.contains(&argv[0]);
         let (asked, gained) = (self.primary.limit_asked, self.primary.layers_gained);
-        assert!(!is_add || asked <= gained + 1, "asked for {asked} layers, got {gained}: {:?}", shown());
+        // Every item that a full cuckoo filter refuses asks.
+        let is_cuckoo = argv.get(1).is_some_and(|key| self.primary.cuckoos.contains_key(*key));
+        let is_asking = !is_add || asked <= gained + 1 || is_cuckoo;
+        assert!(is_asking, "asked for {asked} layers, got {gained}: {:?}", shown());
         let sent = std::mem::take(&mut self.primary.replicated_calls);
         for line in
             sent.iter().filter(|line| line[0].get(1..3).is_some_and(|word| word.eq_ignore_ascii_case(b"F.")))
@@ -117,11 +139,14 @@ impl Pair {
         if sent.is_empty() {
             let before = self.seen.get(*key).copied();
             assert_eq!(self.note(key), before, "changed, and nothing was replicated: {:?}", shown());
-            assert_eq!(self.primary.keys.len(), self.replica.keys.len(), "{:?}", shown());
+            self.assert_as_many();
         } else {
             assert!(!reply.starts_with('-'), "{reply} to {:?}", shown());
-            self.note(key);
-            assert_same(&self.primary.keys[*key], &self.replica.keys[*key], "replica");
+            let print = self.note(key);
+            match self.primary.keys.get(*key) {
+                Some(filter) => assert_same(filter, &self.replica.keys[*key], "replica"),
+                None => assert_eq!(print, print_of(&self.replica, key), "replica: {:?}", shown()),
+            }
         }
         reply
     }
@@ -137,15 +162,25 @@ impl Pair {
     }
 
     fn note(&mut self, key: &[u8]) -> Option<ItemHash> {
-        let print = self.primary.keys.get(key).map(fingerprint)?;
+        let print = print_of(&self.primary, key)?;
         self.seen.insert(key.to_vec(), print);
         Some(print)
+    }
+
+    fn assert_as_many(&self) {
+        let count = |server: &Server| (server.keys.len(), server.cuckoos.len());
+        assert_eq!(count(&self.primary), count(&self.replica));
     }
 
     /// Asserts that every filter is the same on both servers, that it has not changed since the last command on its
     /// key, and that its saved bytes can be loaded.
     pub(crate) fn assert_in_step(&self) {
-        assert_eq!(self.primary.keys.len(), self.replica.keys.len());
+        self.assert_as_many();
+        for (key, filter) in &self.primary.cuckoos {
+            let (name, print) = (key.escape_ascii().to_string(), print_of(&self.primary, key));
+            assert_eq!((print, print), (print_of(&self.replica, key), self.seen.get(key).copied()), "{name}");
+            assert_cuckoo_survives(filter, &name);
+        }
         for (key, filter) in &self.primary.keys {
             let name = key.escape_ascii().to_string();
             assert_same(filter, &self.replica.keys[key], &name);
@@ -153,6 +188,12 @@ impl Pair {
             assert_survives(filter, &name);
         }
     }
+}
+
+/// Returns a hash of the filter under a key, of any type; `None` if there is none.
+fn print_of(server: &Server, key: &[u8]) -> Option<ItemHash> {
+    let filter = server.keys.get(key).map(fingerprint);
+    filter.or_else(|| server.cuckoos.get(key).map(cuckoo_fingerprint))
 }
 
 /// The expected state of the filter under a key.

@@ -116,7 +116,7 @@ fn forged(input: &mut Input<'_>, limit: u64) -> Record {
 /// Reads fields to the end of the input. For a string, the input has either a length and all bytes, or a few bytes that
 /// are surrounded by zero bytes. In the second case, the input has the length in bytes, or an earlier field has it in
 /// bits.
-fn read(input: &mut Input<'_>) -> Record {
+pub(super) fn read(input: &mut Input<'_>) -> Record {
     let mut fields = Vec::new();
     let mut total_bytes = 0;
     while !input.is_empty() && fields.len() < FIELDS_MAX {
@@ -171,7 +171,7 @@ pub(crate) fn write(record: &Record, input: &mut Vec<u8>) {
 }
 
 /// Returns a string of zero bytes, except for a few bytes at one place.
-fn repeated(input: &mut Input<'_>, length: usize) -> Field {
+pub(super) fn repeated(input: &mut Input<'_>, length: usize) -> Field {
     let mut bytes = vec![0; length.min(STRING_MAX_BYTES)];
     let place = usize::from(input.byte()) * bytes.len() / 256;
     let count = usize::from(input.byte() & 63);

@@ -80,7 +80,7 @@ pub(crate) fn fields(connection: &mut Connection, key: &[u8]) -> Result<Vec<u8>,
     let Value::BulkString(payload) = connection.call(&[b"DUMP", key])? else {
         return Err(Failure::new("the filter no longer exists"));
     };
-    fields_of_dump(&payload).ok_or_else(|| Failure::new("the reply of DUMP cannot be read"))
+    fields_of_dump(&payload).ok_or_else(|| CallError::unexpected_reply("DUMP").into())
 }
 
 fn fields_of_dump(payload: &[u8]) -> Option<Vec<u8>> {

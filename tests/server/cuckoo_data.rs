@@ -1,10 +1,8 @@
 //! Cuckoo filters of RedisBloom on a server: loaded, kept by everything that servers do with values, written back.
 
-use data_encoding::BASE64;
-use serde_json::Value as Json;
-
 use crate::harness::{Client, Site, Test, tests, wait_until};
 use crate::journeys::{append_only, rewrite};
+use crate::support::fixtures::cuckoo_cases;
 use crate::support::rdb::Payload;
 
 pub(crate) const TESTS: &[Test] = tests![
@@ -12,17 +10,6 @@ pub(crate) const TESTS: &[Test] = tests![
     new_filters_have_the_type_of_the_format,
     huge_requests_are_refused,
 ];
-
-/// Returns the recorded filters with their payloads.
-fn cases() -> Vec<(String, Vec<u8>)> {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/redisbloom-cuckoo.json");
-    let file: Json = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
-    let cases = file["cases"].as_array().unwrap().iter().filter_map(|case| {
-        let payload = BASE64.decode(case["dump_b64"].as_str()?.as_bytes()).unwrap();
-        Some((case["case"].as_str().unwrap().to_owned(), payload))
-    });
-    cases.collect()
-}
 
 fn assert_kept(client: &mut Client, cases: &[(String, Vec<u8>)], way: &str) {
     for (key, payload) in cases {
@@ -33,7 +20,7 @@ fn assert_kept(client: &mut Client, cases: &[(String, Vec<u8>)], way: &str) {
 }
 
 fn filters_are_kept_by_snapshots_files_copies_and_replicas(site: &Site) {
-    let cases = cases();
+    let cases = cuckoo_cases();
     assert!(cases.len() > 20);
     let server = append_only(site.launch(), "no").start();
     let mut client = server.client();
@@ -107,9 +94,11 @@ fn new_filters_have_the_type_of_the_format(site: &Site) {
     assert_eq!(client.say("CF.INSERT new KEYED ITEMS a"), "-ERR KEYED needs FORMAT everbloom");
     client.say("DEL k");
     client.say("CF.ADD k a");
-    for line in ["BF.ADD k a", "BF.EXISTS k a", "BF.CARD k", "BF.MERGE d k", "BF.STATS k"] {
+    let import = "BF.IMPORT d SOURCE k SCHEME go-zero";
+    for line in ["BF.ADD k a", "BF.EXISTS k a", "BF.CARD k", "BF.MERGE d k", "BF.STATS k", import] {
         assert!(client.say(line).starts_with("-WRONGTYPE"), "{line}");
     }
+    assert!(client.say("BF.MERGE d k").ends_with("value: 'k'"));
 }
 
 /// Seven adds of one item ask RedisBloom for 70 TB.

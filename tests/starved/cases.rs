@@ -180,16 +180,19 @@ pub(crate) fn cases() -> Vec<Case> {
     cases
 }
 
+/// Filters of fewer items have smaller arrays and segments.
+const FIRST: u32 = 3000;
+
 /// Returns commands after which a filter is about to change its size, and the item with which it does so. From the filter
 /// that the lines `before` create, `many` takes all items before it and `one` takes the item.
 fn resizing(name: &str, before: &[String], many: &str, one: &str) -> (Vec<String>, String) {
     let mut server = Server::new();
     server.settings.format = if name == CUCKOO { Format::RedisBloom } else { Format::Everbloom };
     before.iter().for_each(|line| drop(server.run(line)));
-    server.run(&format!("{many} {}", numbered("item", 1500)));
+    server.run(&format!("{many} {}", numbered("item", FIRST)));
     let size = |server: &mut Server| server.run("CF.INFO k").split(' ').nth(2).map(str::to_owned);
     let first = size(&mut server);
-    let number = (1500..6000).find(|number| {
+    let number = (FIRST..9000).find(|number| {
         server.run(&format!("{one} item-{number}"));
         size(&mut server) != first
     });
@@ -212,18 +215,19 @@ fn cuckoo_commands(put: &mut impl FnMut(&str, &[String], Vec<Vec<u8>>)) {
             "CF.DEBUG k",
             "CF.COMPACT k",
             "CF.SCANDUMP k 0",
-            "CF.SCANDUMP k 1",
             &format!("CF.INSERT k ITEMS {more}"),
             &format!("CF.INSERTNX k ITEMS {more}"),
         ] {
-            if name == CUCKOO || line != "CF.SCANDUMP k 1" {
-                put(name, &before, words(line));
-            }
+            put(name, &before, words(line));
         }
+        let mut server = Server::new();
+        then(&before, &["CF.SCANDUMP k 0"]).iter().for_each(|line| drop(server.run(line)));
+        let next = words(&format!("CF.SCANDUMP k {}", &server.reply[1][1..]));
+        put(name, &then(&before, &["CF.SCANDUMP k 0"]), next);
         put(name, &[], words("CF.RESERVE n 9000"));
         put(name, &[], words("CF.RESERVE n 9000 EXPANSION 0"));
         // The next item adds an array, or splits a segment.
-        let resizing = resizing(name, &["CF.RESERVE k 2000".to_owned()], "CF.INSERT k ITEMS", "CF.ADD k");
+        let resizing = resizing(name, &["CF.RESERVE k 6000".to_owned()], "CF.INSERT k ITEMS", "CF.ADD k");
         for command in ["CF.ADD", "CF.ADDNX"] {
             put(name, &resizing.0, words(&format!("{command} k {}", resizing.1)));
         }

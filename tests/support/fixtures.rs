@@ -106,6 +106,13 @@ fn items(json: &Value) -> Vec<Vec<u8>> {
     }
 }
 
+/// Returns the recorded cuckoo filters: their names and the replies of DUMP.
+pub fn cuckoo_cases() -> Vec<(String, Vec<u8>)> {
+    let file = read("redisbloom-cuckoo");
+    let cases = file["cases"].as_array().unwrap().iter().filter(|case| case["dump_b64"].is_string());
+    cases.map(|case| (case["case"].as_str().unwrap().to_owned(), decoded(&case["dump_b64"]))).collect()
+}
+
 /// A recorded value of one of RedisBloom's types that are only carried.
 pub struct CarriedCase {
     /// Producer and name: the key of the value in server tests.

@@ -115,6 +115,14 @@ pub fn cuckoo_fingerprint(filter: &CuckooFilter) -> ItemHash {
     hash128(format!("{record:?}").as_bytes())
 }
 
+/// Asserts that the saved fields of a cuckoo filter load as the same filter.
+pub fn assert_cuckoo_survives(filter: &CuckooFilter, context: &str) {
+    let mut record = Record::default();
+    cuckoo::save(filter, &mut record);
+    let loaded = cuckoo::load(cuckoo::ENCODING_VERSION, &mut record.reader(), &u64::MAX).unwrap();
+    assert_eq!(cuckoo_fingerprint(&loaded), cuckoo_fingerprint(filter), "{context}");
+}
+
 /// Asserts that two filters are the same, and that the second one keeps all rules.
 pub fn assert_same(one: &Filter, other: &Filter, context: &str) {
     assert_valid(other, context);

@@ -72,7 +72,7 @@ macro_rules! seeded {
         }
     )*};
 }
-seeded!(snapshot, chunks, blob, client, grammar, commands, merges, packed, windows, table);
+seeded!(snapshot, chunks, blob, client, grammar, commands, cuckoo, merges, packed, windows, table);
 
 #[test]
 fn every_target_is_run_here_and_by_cargo_fuzz() {
