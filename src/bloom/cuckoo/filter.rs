@@ -246,17 +246,22 @@ impl CuckooFilter {
     ///
     /// # Errors
     /// [`AddError::Full`] if the filter has a fixed size and no place, or [`AddError::CannotGrow`]. The filter is then
-    /// unchanged, unless a number of buckets is no power of two.
+    /// unchanged.
     pub fn add(&mut self, hash: CuckooHash, limit: &dyn ByteLimit) -> Result<(), AddError> {
         loop {
-            if self.put(hash) || self.kick_out(hash) {
+            let mut writes = Vec::new();
+            if self.put(hash) || self.kick_out(hash, &mut writes).map_err(AddError::CannotGrow)? {
                 self.items = self.items.wrapping_add(1);
                 return Ok(());
             }
-            if self.parameters.expansion == 0 {
-                return Err(AddError::Full);
+            let grown = match self.parameters.expansion {
+                0 => Err(AddError::Full),
+                _ => self.grow(limit).map_err(AddError::CannotGrow),
+            };
+            if let (Err(error), Some(array)) = (grown, self.arrays.last_mut()) {
+                writes.iter().rev().for_each(|(place, former)| array.set(*place, *former));
+                return Err(error);
             }
-            self.grow(limit).map_err(AddError::CannotGrow)?;
         }
     }
 
@@ -272,27 +277,41 @@ impl CuckooFilter {
     }
 
     /// Puts a fingerprint into its first bucket of the newest array, and moves the fingerprint that was there to its other
-    /// bucket, until one finds a free slot. If none does, takes everything back.
-    fn kick_out(&mut self, hash: CuckooHash) -> bool {
+    /// bucket, until one finds a free slot. If none does, takes everything back as RedisBloom does. With a number of buckets
+    /// that is no power of two, that does not restore the array: `writes` then gets each place and its former value.
+    fn kick_out(&mut self, hash: CuckooHash, writes: &mut Vec<(usize, u8)>) -> Result<bool, ReserveError> {
         let (iterations, size) = (self.parameters.max_iterations, usize::from(self.parameters.bucket_size));
-        let Some(array) = self.arrays.last_mut() else { return false };
+        let Some(array) = self.arrays.last_mut() else { return Ok(false) };
+        let is_exact = array.buckets().is_power_of_two();
+        if !is_exact {
+            let most = usize::from(iterations).saturating_mul(2);
+            writes.try_reserve_exact(most).map_err(|_| ReserveError::OutOfMemory)?;
+        }
+        let mut replace = |array: &mut BucketArray, bucket, slot, fingerprint| {
+            let place = array.place_of(bucket).saturating_add(slot);
+            let former = array.replace(place, fingerprint);
+            if !is_exact {
+                writes.push((place, former));
+            }
+            former
+        };
         let (mut fingerprint, mut bucket, mut slot) = (hash.fingerprint, array.bucket_of(hash.first), 0usize);
         for _ in 0..iterations {
-            fingerprint = array.replace(array.place_of(bucket).saturating_add(slot), fingerprint);
+            fingerprint = replace(array, bucket, slot, fingerprint);
             bucket = array.bucket_of(other(fingerprint, bucket));
             let place = array.place_of(bucket);
             if let Some(free) = array.slots_at(place).iter().position(|slot| *slot == 0) {
                 array.set(place.saturating_add(free), fingerprint);
-                return true;
+                return Ok(true);
             }
             slot = (slot.wrapping_add(1)) % size.max(1);
         }
         for _ in 0..iterations {
             slot = (slot.wrapping_add(size).wrapping_sub(1)) % size.max(1);
             bucket = array.bucket_of(other(fingerprint, bucket));
-            fingerprint = array.replace(array.place_of(bucket).saturating_add(slot), fingerprint);
+            fingerprint = replace(array, bucket, slot, fingerprint);
         }
-        false
+        Ok(false)
     }
 
     /// Appends an array.

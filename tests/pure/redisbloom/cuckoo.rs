@@ -1,8 +1,9 @@
 //! RedisBloom's cuckoo filters: the recorded commands give the same replies and the same bytes.
 
 use data_encoding::BASE64;
-use everbloom::bloom::Format;
-use everbloom::bloom::cuckoo::filter::CuckooFilter;
+use everbloom::bloom::{AddError, Format};
+use everbloom::bloom::cuckoo::array::{BucketArray, CuckooHash, CuckooRelease};
+use everbloom::bloom::cuckoo::filter::{CuckooFilter, CuckooParameters};
 use everbloom::command::{CuckooSettings, Settings};
 use everbloom::format::redisbloom::cuckoo::{chunk, from_header, load, load_chunk, save};
 use serde_json::{Value, json};
@@ -355,6 +356,25 @@ fn random_commands_give_the_bytes_of_a_second_filter() {
         assert!(arrays == plain.arrays, "{line}");
     }
     assert!(most_arrays > 10, "{most_arrays}");
+}
+
+/// A refused add changes nothing, also in an array whose buckets are no power of two: it is not replicated.
+#[test]
+fn a_refused_add_changes_nothing() {
+    for (buckets, expansion) in [(7, 0), (7, 1), (8, 0), (8, 1), (24, 1)] {
+        let parameters = CuckooParameters { buckets, bucket_size: 2, max_iterations: 9, expansion };
+        let slots = (0..buckets * 2).map(|slot| 1 + (slot * 37 % 251) as u8).collect();
+        let array = BucketArray::of_bytes(buckets, 2, slots).unwrap();
+        let mut filter =
+            CuckooFilter::from_parts(parameters, CuckooRelease::Current, buckets * 2, 0, vec![array])
+                .unwrap();
+        let before = saved(&filter);
+        for item in 0..100u32 {
+            let error = filter.add(CuckooHash::of(&item.to_le_bytes()), &1).unwrap_err();
+            assert_eq!(matches!(error, AddError::Full), expansion == 0);
+            assert!(saved(&filter) == before, "{buckets} buckets, item {item}");
+        }
+    }
 }
 
 /// Every replicated command makes the same filter on a replica with other settings.
