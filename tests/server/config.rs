@@ -16,7 +16,7 @@ pub(crate) const TESTS: &[Test] = tests![
 /// A setting: its name, its default, valid values and invalid ones.
 type Setting = (&'static str, &'static str, &'static [&'static str], &'static [&'static str]);
 
-const SETTINGS: [Setting; 11] = [
+const SETTINGS: [Setting; 16] = [
     (
         "bf.error-rate",
         "0.01",

@@ -94,9 +94,10 @@ fn new_filters_have_the_type_of_the_format(site: &Site) {
     assert_eq!(client.say("CF.INSERT new KEYED ITEMS a"), "-ERR KEYED needs FORMAT everbloom");
     client.say("DEL k");
     client.say("CF.ADD k a");
-    let import = "BF.IMPORT d SOURCE k SCHEME go-zero";
+    let import = "BF.IMPORT d SOURCE k SCHEME go-zero BITS 1024 HASHES 3";
     for line in ["BF.ADD k a", "BF.EXISTS k a", "BF.CARD k", "BF.MERGE d k", "BF.STATS k", import] {
-        assert!(client.say(line).starts_with("-WRONGTYPE"), "{line}");
+        let reply = client.say(line);
+        assert!(reply.starts_with("-WRONGTYPE"), "{line}: {reply}");
     }
     assert!(client.say("BF.MERGE d k").ends_with("value: 'k'"));
 }

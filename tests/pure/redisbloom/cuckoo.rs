@@ -1,9 +1,9 @@
 //! RedisBloom's cuckoo filters: the recorded commands give the same replies and the same bytes.
 
 use data_encoding::BASE64;
-use everbloom::bloom::{AddError, Format};
 use everbloom::bloom::cuckoo::array::{BucketArray, CuckooHash, CuckooRelease};
 use everbloom::bloom::cuckoo::filter::{CuckooFilter, CuckooParameters};
+use everbloom::bloom::{AddError, Format};
 use everbloom::command::{CuckooSettings, Settings};
 use everbloom::format::redisbloom::cuckoo::{chunk, from_header, load, load_chunk, save};
 use serde_json::{Value, json};
