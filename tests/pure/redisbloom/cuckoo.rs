@@ -49,6 +49,46 @@ fn reply_of(server: &Server, words: &mut impl Iterator<Item = String>) -> Value 
     }
 }
 
+/// A server, and a replica that RedisBloom would feed: it gets each write whose reply is no error, word for word.
+struct Deployment {
+    server: Server,
+    replica: Server,
+}
+
+impl Deployment {
+    /// The replica has limits that it must not apply.
+    fn new() -> Self {
+        let mut replica = server();
+        replica.is_replicated = true;
+        replica.settings.max_filter_bytes = 1024;
+        replica.settings.cuckoo.max_expansions = 1;
+        Self { server: server(), replica }
+    }
+
+    fn call(&mut self, words: &[Vec<u8>]) -> Value {
+        const WRITES: [&[u8]; 8] = [
+            b"CF.RESERVE",
+            b"CF.ADD",
+            b"CF.ADDNX",
+            b"CF.INSERT",
+            b"CF.INSERTNX",
+            b"CF.DEL",
+            b"CF.COMPACT",
+            b"CF.LOADCHUNK",
+        ];
+        let reply = call(&mut self.server, words);
+        if WRITES.contains(&words[0].as_slice()) && reply["error"].is_null() {
+            assert_eq!(call(&mut self.replica, words), reply);
+        }
+        reply
+    }
+
+    fn assert_state(&mut self, name: &str, recorded: &Value) {
+        assert_state(&mut self.server, name, recorded);
+        assert_state(&mut self.replica, name, recorded);
+    }
+}
+
 fn call(server: &mut Server, words: &[Vec<u8>]) -> Value {
     server.call(&slices(words));
     let mut words = server.reply.clone().into_iter();
@@ -100,27 +140,27 @@ fn items(step: &Value) -> Vec<Vec<u8>> {
 }
 
 /// Runs a step. Returns its reply as the recordings write it.
-fn run(server: &mut Server, key: &[u8], step: &Value) -> Value {
+fn run(site: &mut Deployment, key: &[u8], step: &Value) -> Value {
     if let Some(words) = step.as_array() {
         let mut words: Vec<Vec<u8>> = words.iter().map(bytes_of).collect();
         words.insert(1, key.to_vec());
-        return call(server, &words);
+        return site.call(&words);
     }
     if let Some(chunk) = step["chunk"].as_array() {
         let data = BASE64.decode(chunk[1].as_str().unwrap().as_bytes()).unwrap();
-        return call(server, &[b"CF.LOADCHUNK".to_vec(), key.to_vec(), bytes_of(&chunk[0]), data]);
+        return site.call(&[b"CF.LOADCHUNK".to_vec(), key.to_vec(), bytes_of(&chunk[0]), data]);
     }
     let items = items(step);
     let letters: String = if let Some(name) = step["each"].as_str() {
         let one =
-            |item: &Vec<u8>| letter(&call(server, &[name.as_bytes().to_vec(), key.to_vec(), item.clone()]));
+            |item: &Vec<u8>| letter(&site.call(&[name.as_bytes().to_vec(), key.to_vec(), item.clone()]));
         items.iter().map(one).collect()
     } else {
         let name = step["batch"].as_str().unwrap().as_bytes().to_vec();
         let batches = items.chunks(step["size"].as_u64().unwrap() as usize).map(|items| {
             let mut words = vec![name.clone(), key.to_vec(), b"ITEMS".to_vec()];
             words.extend(items.iter().cloned());
-            match call(server, &words) {
+            match site.call(&words) {
                 Value::Array(replies) => replies.iter().map(letter).collect::<String>(),
                 reply => letter(&reply).to_string(),
             }
@@ -151,30 +191,30 @@ fn recorded_commands_give_the_recorded_replies_and_bytes() {
     assert_eq!(cases.len(), 31);
     for case in cases {
         let name = case["case"].as_str().unwrap();
-        let (mut server, key) = (server(), name.as_bytes().to_vec());
+        let (mut site, key) = (Deployment::new(), name.as_bytes().to_vec());
         let steps = case["steps"].as_array().unwrap().iter().zip(case["step_replies"].as_array().unwrap());
         for (step, reply) in steps {
             assert_eq!(
-                run(&mut server, &key, step),
+                run(&mut site, &key, step),
                 *reply,
                 "{name}: {}",
                 step.to_string().chars().take(200).collect::<String>()
             );
         }
-        assert_state(&mut server, name, &case);
+        site.assert_state(name, &case);
         for count in case["counts"].as_array().unwrap() {
             let words = [b"CF.COUNT".to_vec(), key.clone(), bytes_of(&count[0])];
-            assert_eq!(call(&mut server, &words), count[1], "{name}: {count}");
+            assert_eq!(site.call(&words), count[1], "{name}: {count}");
         }
         let probes = items(&case["probes"]);
         let answers: String = probes
             .iter()
-            .map(|item| letter(&call(&mut server, &[b"CF.EXISTS".to_vec(), key.clone(), item.clone()])))
+            .map(|item| letter(&site.call(&[b"CF.EXISTS".to_vec(), key.clone(), item.clone()])))
             .collect();
         assert_eq!(answers, case["probe_answers"].as_str().unwrap(), "{name}");
         let mut iterator = b"0".to_vec();
         for chunk in case["scandump"].as_array().unwrap() {
-            let reply = call(&mut server, &[b"CF.SCANDUMP".to_vec(), key.clone(), iterator]);
+            let reply = site.call(&[b"CF.SCANDUMP".to_vec(), key.clone(), iterator]);
             let expected =
                 if chunk[1].is_string() { json!({ "base64": chunk[1] }) } else { chunk[1].clone() };
             assert!(reply[0] == chunk[0] && is_as_recorded(&reply[1], &expected), "{name}");
@@ -184,10 +224,10 @@ fn recorded_commands_give_the_recorded_replies_and_bytes() {
         let commands = continuation["commands"].as_array().unwrap().iter();
         for (words, reply) in commands.zip(continuation["replies"].as_array().unwrap()) {
             let command: Vec<Vec<u8>> = words.as_array().unwrap().iter().map(bytes_of).collect();
-            let got = call(&mut server, &command);
+            let got = site.call(&command);
             assert!(is_as_recorded(&got, reply), "{name}: {words}: {got}, {reply}");
         }
-        assert_state(&mut server, name, continuation);
+        site.assert_state(name, continuation);
     }
 }
 
