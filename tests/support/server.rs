@@ -15,7 +15,7 @@ use everbloom::command::{
 use super::keyspace::{CALLS_LEFT, Collected, Database};
 use super::saved::{cuckoo_fingerprint, digested, fingerprint};
 use super::slices;
-use super::work::assert_work;
+use super::work::{SLOTS_PER_BYTE, assert_work};
 
 /// The initial time of the clock.
 pub(crate) const NOW_MS: u64 = 1_000_000;
@@ -200,13 +200,13 @@ impl Server {
             watch: self.watch,
         };
         let command = named(argv[0]);
-        let mut bound = LawOfCost::begin(argv, &keyspace.filters.borrow());
+        let bound = LawOfCost::begin(argv, &keyspace);
         (self.watch)(true);
         let is_requested = CALLS_LEFT.get().is_some();
         let run = || execute(command, &argv[1..], &mut keyspace, &mut reply);
         let outcome = catch_unwind(AssertUnwindSafe(run));
         (self.watch)(false);
-        bound.end(argv, &keyspace.filters.borrow(), &line);
+        bound.end(argv, &keyspace, &line);
         self.has_panicked = is_requested && CALLS_LEFT.take().is_none();
         let effects = match outcome {
             Ok(effects) => effects,
@@ -285,27 +285,34 @@ impl Server {
     }
 }
 
-/// The law of cost: the work of a command on tables is bounded by the bytes that it gets and by the filters that it
-/// names, before and after it.
+/// The law of cost: the work of a command on tables and cuckoo filters is bounded by the bytes that it gets and by the
+/// filters that it names, before and after it.
 struct LawOfCost {
     bytes: u64,
 }
 
 impl LawOfCost {
-    fn begin(argv: &[&[u8]], filters: &BTreeMap<Vec<u8>, Filter>) -> Self {
+    fn begin(argv: &[&[u8]], keyspace: &Database<'_>) -> Self {
         let sent_bytes = argv.iter().map(|word| word.len() as u64).sum::<u64>();
         _ = everbloom::bloom::work::take();
-        Self { bytes: sent_bytes + Self::named_bytes(argv, filters) }
+        Self { bytes: sent_bytes + Self::named_bytes(argv, keyspace) }
     }
 
-    fn end(&mut self, argv: &[&[u8]], filters: &BTreeMap<Vec<u8>, Filter>, line: &str) {
+    fn end(&self, argv: &[&[u8]], keyspace: &Database<'_>, line: &str) {
         let work = everbloom::bloom::work::take();
-        let bytes = self.bytes + Self::named_bytes(argv, filters);
-        assert_work(work, bytes, line);
+        assert_work(work, self.bytes + Self::named_bytes(argv, keyspace), line);
     }
 
-    fn named_bytes(argv: &[&[u8]], filters: &BTreeMap<Vec<u8>, Filter>) -> u64 {
-        argv.iter().filter_map(|key| filters.get(*key)).map(Filter::size_bytes).sum()
+    fn named_bytes(argv: &[&[u8]], keyspace: &Database<'_>) -> u64 {
+        let (filters, cuckoos) = (keyspace.filters.borrow(), keyspace.cuckoos.borrow());
+        let filters = argv.iter().filter_map(|key| filters.get(*key)).map(Filter::size_bytes);
+        let cuckoos = argv.iter().filter_map(|key| cuckoos.get(*key)).map(|filter| {
+            // Each item is looked for in two buckets of each array, and an add may move fingerprints.
+            let (arrays, parameters) = (filter.arrays().len() as u64, filter.parameters());
+            let buckets = argv.len() as u64 * (2 * arrays + 2 * u64::from(parameters.max_iterations));
+            filter.slots_bytes() + buckets * (u64::from(parameters.bucket_size) + 1) / SLOTS_PER_BYTE
+        });
+        filters.chain(cuckoos).sum()
     }
 }
 

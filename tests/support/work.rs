@@ -4,7 +4,7 @@
 use everbloom::bloom::work::Work;
 
 /// Slots of 8 bits or more that an operation reads and writes per byte of its arguments, its filters and its result.
-const SLOTS_PER_BYTE: u64 = 8;
+pub(crate) const SLOTS_PER_BYTE: u64 = 8;
 /// Bytes that an operation allocates per such byte.
 const ALLOCATED_PER_BYTE: u64 = 4;
 /// The slots that every operation may read and write, and the bytes that it may allocate.

@@ -2,6 +2,7 @@
 
 use crate::bloom::hash::murmur2::{murmur2, murmur64a};
 use crate::bloom::memory::OutOfMemory;
+use crate::bloom::work::count_slots;
 
 /// The hash of an item: its fingerprint, and the two numbers that choose its buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,6 +140,7 @@ impl BucketArray {
     /// Returns the slots of the bucket at a position.
     #[inline(always)]
     pub(super) fn slots_at(&self, position: usize) -> &[u8] {
+        count_slots(|| self.bucket_size.into());
         let end = position.saturating_add(self.bucket_size.into());
         self.bytes.get(position..end).unwrap_or_default()
     }

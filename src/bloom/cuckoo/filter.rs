@@ -1,12 +1,15 @@
 //! The rules of cuckoo filters: adds, growth, lookups, deletions and compaction.
 
 use super::array::{BucketArray, CuckooHash, CuckooRelease, other};
+use super::rooms::{Rooms, runs};
 use crate::bloom::memory::{BlockMover, BlockVisitor, OutOfMemory};
 use crate::bloom::outcome::{AddError, ByteLimit, ReserveError};
 use crate::bloom::prefetch::Prefetch;
 
 /// Most arrays of a filter.
 pub const ARRAYS_MAX: usize = 65_535;
+/// Most runs of arrays of one size in a file. RedisBloom's arrays grow by a power of two, so they have at most 57.
+const RUNS_MAX: usize = 64;
 /// Most buckets of an array, as in RedisBloom.
 pub const BUCKETS_MAX: u64 = (1 << 56) - 1;
 /// Largest expansion.
@@ -94,7 +97,7 @@ impl CuckooFilter {
         if !is_possible {
             return Err("buckets");
         }
-        if arrays.is_empty() || arrays.len() > ARRAYS_MAX {
+        if arrays.is_empty() || arrays.len() > ARRAYS_MAX || runs(&arrays) > RUNS_MAX {
             return Err("filters");
         }
         // The second bucket of an old filter is computed from the first one, which needs powers of two.
@@ -329,7 +332,7 @@ impl CuckooFilter {
     }
 
     /// Deletes one fingerprint of an item, from the newest array that has one; from the oldest one if the filter is old.
-    /// Returns whether there was one. May compact the filter. O(arrays), or O(bytes * arrays) if it compacts.
+    /// Returns whether there was one. May compact the filter. O(arrays), or O(bytes) if it compacts.
     pub fn delete(&mut self, item: &[u8]) -> bool {
         let (hash, count) = (self.release.hash(item), self.arrays.len());
         let is_old = self.release == CuckooRelease::Old;
@@ -351,14 +354,15 @@ impl CuckooFilter {
 
     /// Moves fingerprints of newer arrays to free slots of older ones, from the newest array on, and drops the last array
     /// if it is empty then. Stops at the first array that cannot be emptied, unless it `goes_on`. Returns whether the filter
-    /// has changed. Does nothing to an old filter. O(bytes * arrays).
+    /// has changed. Does nothing to an old filter. O(bytes).
     pub fn compact(&mut self, goes_on: bool) -> bool {
         if self.release == CuckooRelease::Old {
             return false;
         }
         let mut has_changed = std::mem::take(&mut self.deletes) > 0;
+        let mut rooms = Rooms::of(&self.arrays);
         for index in (1..self.arrays.len()).rev() {
-            let is_emptied = self.empty(index, &mut has_changed);
+            let is_emptied = self.empty(index, &mut rooms, &mut has_changed);
             if is_emptied && index.wrapping_add(1) == self.arrays.len() {
                 self.arrays.pop();
                 has_changed = true;
@@ -371,7 +375,7 @@ impl CuckooFilter {
     }
 
     /// Moves the fingerprints of an array to older ones. Returns whether none is left.
-    fn empty(&mut self, index: usize, has_changed: &mut bool) -> bool {
+    fn empty(&mut self, index: usize, rooms: &mut Rooms, has_changed: &mut bool) -> bool {
         let (older, newer) = self.arrays.split_at_mut(index);
         let Some(array) = newer.first_mut() else { return true };
         let mut is_emptied = true;
@@ -382,17 +386,14 @@ impl CuckooFilter {
                 if fingerprint == 0 {
                     continue;
                 }
-                let second = other(fingerprint, bucket);
-                let free = older
-                    .iter_mut()
-                    .find_map(|older| older.find(bucket, second, 0).map(|place| (older, place)));
-                match free {
-                    Some((older, free)) => {
-                        older.set(free, fingerprint);
-                        array.set(place, 0);
-                        *has_changed = true;
-                    }
-                    None => is_emptied = false,
+                if let Some((index, free)) = rooms.find(older, bucket, other(fingerprint, bucket))
+                    && let Some(older) = older.get_mut(index)
+                {
+                    older.set(free, fingerprint);
+                    array.set(place, 0);
+                    *has_changed = true;
+                } else {
+                    is_emptied = false;
                 }
             }
         }

@@ -6,3 +6,4 @@
 
 pub mod array;
 pub mod filter;
+mod rooms;

@@ -3,13 +3,14 @@
 use data_encoding::BASE64;
 use everbloom::bloom::cuckoo::array::{BucketArray, CuckooHash, CuckooRelease};
 use everbloom::bloom::cuckoo::filter::{CuckooFilter, CuckooParameters};
-use everbloom::bloom::{AddError, Format};
+use everbloom::bloom::{AddError, Format, work};
 use everbloom::command::{CuckooSettings, Settings};
 use everbloom::format::redisbloom::cuckoo::{chunk, from_header, load, load_chunk, save};
 use serde_json::{Value, json};
 
 use crate::support::rdb::{Field, Payload, Record};
 use crate::support::server::Server;
+use crate::support::work::assert_work;
 use crate::support::{Random, slices};
 
 /// Returns the recorded cases.
@@ -413,6 +414,34 @@ fn a_refused_add_changes_nothing() {
             let error = filter.add(CuckooHash::of(&item.to_le_bytes()), &1).unwrap_err();
             assert_eq!(matches!(error, AddError::Full), expansion == 0);
             assert!(saved(&filter) == before, "{buckets} buckets, item {item}");
+        }
+    }
+}
+
+/// Returns a filter whose arrays have these sizes and contents.
+fn forged(bucket_size: u8, arrays: Vec<(u64, Vec<u8>)>) -> CuckooFilter {
+    let items = arrays.iter().map(|(_, slots)| slots.len() as u64).sum();
+    let parameters = CuckooParameters { buckets: arrays[0].0, bucket_size, max_iterations: 20, expansion: 1 };
+    let array = |(buckets, slots)| BucketArray::of_bytes(buckets, bucket_size, slots).unwrap();
+    let arrays = arrays.into_iter().map(array).collect();
+    CuckooFilter::from_parts(parameters, CuckooRelease::Current, items, 0, arrays).unwrap()
+}
+
+/// A compaction costs what its bytes cost, also if tens of thousands of arrays have free slots that no fingerprint can
+/// take.
+#[test]
+fn compactions_of_many_arrays_are_bounded() {
+    // Fingerprint 2 has one bucket only in arrays of two buckets, and bucket 1 has a free slot.
+    let small = vec![(2, vec![2, 0]); 65_000];
+    let full = vec![(4, vec![2; 4]); 65_535];
+    let mixed = [vec![(1 << 16, vec![2; 1 << 16])], vec![(2, vec![2, 0]); 65_000], vec![(8, vec![9; 8])]];
+    for arrays in [small, full, mixed.concat()] {
+        let mut filter = forged(1, arrays);
+        let bytes = filter.slots_bytes();
+        for goes_on in [true, false] {
+            _ = work::take();
+            filter.compact(goes_on);
+            assert_work(work::take(), bytes, &format!("{} arrays", filter.arrays().len()));
         }
     }
 }

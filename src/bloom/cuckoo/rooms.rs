@@ -1,0 +1,73 @@
+//! Where a compaction finds free slots: in the oldest array that has one.
+
+use std::ops::Range;
+
+use super::array::BucketArray;
+
+/// A run of at most this many arrays is scanned from its first array on.
+const SCANNED_MAX: usize = 8;
+
+/// For each bucket, the oldest array that may have a free slot in it.
+///
+/// A compaction fills the buckets of older arrays and frees none of them, so a bucket that was full stays full. So each
+/// bucket of each array is found full once only, however many fingerprints have no place.
+pub(super) struct Rooms {
+    /// The runs of arrays of one size, the oldest first.
+    runs: Vec<Run>,
+}
+
+/// Adjacent arrays of one size.
+struct Run {
+    buckets: u64,
+    /// The positions of the arrays in the filter.
+    arrays: Range<usize>,
+    /// For each bucket, how many of the arrays, from the first one on, are known to be full in it. Empty if there are few
+    /// arrays, or too little memory: then each search starts at the first array.
+    full: Vec<u16>,
+}
+
+/// Returns how many runs of adjacent arrays have one size. O(arrays).
+pub(super) fn runs(arrays: &[BucketArray]) -> usize {
+    arrays.chunk_by(|a, b| a.buckets() == b.buckets()).count()
+}
+
+impl Rooms {
+    /// Returns the rooms of these arrays. Takes at most a quarter of their memory. O(arrays).
+    pub(super) fn of(arrays: &[BucketArray]) -> Self {
+        let mut start = 0usize;
+        let runs = arrays.chunk_by(|a, b| a.buckets() == b.buckets()).map(|run| {
+            let buckets = run.first().map_or(1, BucketArray::buckets);
+            let arrays = start..start.saturating_add(run.len());
+            start = arrays.end;
+            let known = if run.len() > SCANNED_MAX { usize::try_from(buckets).unwrap_or(0) } else { 0 };
+            Run { buckets, arrays, full: bytemuck::try_zeroed_vec(known).unwrap_or_default() }
+        });
+        Self { runs: runs.collect() }
+    }
+
+    /// Returns the oldest of the `older` arrays with a free slot in one of two buckets, and the place of the slot.
+    pub(super) fn find(&mut self, older: &[BucketArray], first: u64, second: u64) -> Option<(usize, usize)> {
+        self.runs.iter_mut().find_map(|run| {
+            let rooms = [first, second].map(|number| run.find(older, number));
+            rooms.into_iter().flatten().min_by_key(|(array, _)| *array)
+        })
+    }
+}
+
+impl Run {
+    fn find(&mut self, older: &[BucketArray], number: u64) -> Option<(usize, usize)> {
+        let bucket = usize::try_from(number.checked_rem(self.buckets)?).ok()?;
+        let mut known = self.full.get_mut(bucket);
+        let full = known.as_ref().map_or(0, |full| usize::from(**full));
+        for index in self.arrays.clone().skip(full) {
+            let array = older.get(index)?;
+            if let Some(place) = array.find(number, number, 0) {
+                return Some((index, place));
+            }
+            if let Some(full) = &mut known {
+                **full = full.saturating_add(1);
+            }
+        }
+        None
+    }
+}
