@@ -18,6 +18,7 @@ mod allocator;
 mod cases;
 #[path = "../support/mod.rs"]
 mod support;
+mod worlds;
 
 use std::collections::BTreeMap;
 use std::fmt::Display;

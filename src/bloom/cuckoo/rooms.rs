@@ -48,6 +48,12 @@ impl Rooms {
     /// Returns the oldest of the `older` arrays with a free slot in one of two buckets, and the place of the slot.
     pub(super) fn find(&mut self, older: &[BucketArray], first: u64, second: u64) -> Option<(usize, usize)> {
         self.runs.iter_mut().find_map(|run| {
+            if run.full.is_empty() {
+                return run.arrays.clone().find_map(|index| {
+                    let place = older.get(index)?.find(first, second, 0)?;
+                    Some((index, place))
+                });
+            }
             let rooms = [first, second].map(|number| run.find(older, number));
             rooms.into_iter().flatten().min_by_key(|(array, _)| *array)
         })
@@ -55,18 +61,15 @@ impl Rooms {
 }
 
 impl Run {
+    /// Returns the oldest of the `older` arrays of the run with a free slot in a bucket, and the place of the slot.
     fn find(&mut self, older: &[BucketArray], number: u64) -> Option<(usize, usize)> {
         let bucket = usize::try_from(number.checked_rem(self.buckets)?).ok()?;
-        let mut known = self.full.get_mut(bucket);
-        let full = known.as_ref().map_or(0, |full| usize::from(**full));
-        for index in self.arrays.clone().skip(full) {
-            let array = older.get(index)?;
-            if let Some(place) = array.find(number, number, 0) {
+        let full = self.full.get_mut(bucket)?;
+        for index in self.arrays.clone().skip((*full).into()) {
+            if let Some(place) = older.get(index)?.find(number, number, 0) {
                 return Some((index, place));
             }
-            if let Some(full) = &mut known {
-                **full = full.saturating_add(1);
-            }
+            *full = full.saturating_add(1);
         }
         None
     }
