@@ -12,12 +12,12 @@ const SCANNED_MAX: usize = 8;
 /// A compaction fills the buckets of older arrays and frees none of them, so a bucket that was full stays full. So each
 /// bucket of each array is found full once only, however many fingerprints have no place.
 pub(super) struct Rooms {
-    /// The runs of arrays of one size, the oldest first.
-    runs: Vec<Run>,
+    /// The arrays by their size, the oldest first.
+    runs: Vec<EqualArrays>,
 }
 
 /// Adjacent arrays of one size.
-struct Run {
+struct EqualArrays {
     buckets: u64,
     /// The positions of the arrays in the filter.
     arrays: Range<usize>,
@@ -40,7 +40,7 @@ impl Rooms {
             let arrays = start..start.saturating_add(run.len());
             start = arrays.end;
             let known = if run.len() > SCANNED_MAX { usize::try_from(buckets).unwrap_or(0) } else { 0 };
-            Run { buckets, arrays, full: bytemuck::try_zeroed_vec(known).unwrap_or_default() }
+            EqualArrays { buckets, arrays, full: bytemuck::try_zeroed_vec(known).unwrap_or_default() }
         });
         Self { runs: runs.collect() }
     }
@@ -60,7 +60,7 @@ impl Rooms {
     }
 }
 
-impl Run {
+impl EqualArrays {
     /// Returns the oldest of the `older` arrays of the run with a free slot in a bucket, and the place of the slot.
     fn find(&mut self, older: &[BucketArray], number: u64) -> Option<(usize, usize)> {
         let bucket = usize::try_from(number.checked_rem(self.buckets)?).ok()?;
