@@ -16,6 +16,7 @@
 
 mod allocator;
 mod cases;
+mod deployment;
 #[path = "../support/mod.rs"]
 mod support;
 mod worlds;
