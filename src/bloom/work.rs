@@ -1,10 +1,11 @@
-//! The work on tables and cuckoo filters, which tests and fuzz targets count: what a command costs must follow from the bytes that it gets
+//! The work on filters, which tests and fuzz targets count: what a command costs must follow from the bytes that it gets
 //! and the filters that it names. Other builds count nothing.
 
-/// The work on the segments of tables and on the buckets of cuckoo filters.
+/// The work on the segments of tables, on the bits of layers and on the buckets of cuckoo filters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
-    /// Slots that were read or written, and one more per block or bucket.
+    /// Slots, and words of bits, that were read or written; and one more per block, bucket, array of words, and layer that
+    /// is asked for items.
     pub slots: u64,
     /// Segments that were made.
     pub segments: u64,
@@ -24,7 +25,7 @@ pub fn take() -> Work {
     DONE.take()
 }
 
-/// Counts a block or a bucket, and its slots that are read or written.
+/// Counts a block, a bucket or an array, and its slots or words that are read or written.
 #[inline(always)]
 pub(super) fn count_slots(slots: impl FnOnce() -> usize) {
     count(|work| work.slots = work.slots.saturating_add(slots() as u64).saturating_add(1));

@@ -285,8 +285,8 @@ impl Server {
     }
 }
 
-/// The law of cost: the work of a command on tables and cuckoo filters is bounded by the bytes that it gets and by the
-/// filters that it names, before and after it.
+/// The law of cost: the work of a command is bounded by the bytes that it gets and by the filters that it names, before
+/// and after it. Each of its items costs as much as the filter has layers, or arrays of buckets.
 struct LawOfCost {
     bytes: u64,
 }
@@ -305,7 +305,12 @@ impl LawOfCost {
 
     fn named_bytes(argv: &[&[u8]], keyspace: &Database<'_>) -> u64 {
         let (filters, cuckoos) = (keyspace.filters.borrow(), keyspace.cuckoos.borrow());
-        let filters = argv.iter().filter_map(|key| filters.get(*key)).map(Filter::size_bytes);
+        // A packed batch has at most one item per byte.
+        let items = argv.len() as u64 + argv.iter().map(|word| word.len() as u64).sum::<u64>() / 2;
+        let filters = argv
+            .iter()
+            .filter_map(|key| filters.get(*key))
+            .map(|filter| filter.size_bytes() + items * filter.layer_count() as u64 * 4 / SLOTS_PER_BYTE);
         let cuckoos = argv.iter().filter_map(|key| cuckoos.get(*key)).map(|filter| {
             // Each item is looked for in two buckets of each array, and an add may move fingerprints.
             let (arrays, parameters) = (filter.arrays().len() as u64, filter.parameters());

@@ -3,6 +3,7 @@
 use super::layout::PAGE_WORDS;
 use super::occupancy::{Occupancy, ones};
 use crate::bloom::memory::{Memory, OutOfMemory};
+use crate::bloom::work::count_slots;
 
 /// Bytes of a page of a layer, which is a page of memory too.
 pub const PAGE_BYTES: usize = PAGE_WORDS * 8;
@@ -81,6 +82,7 @@ impl BitArray {
     pub fn try_clone(&self, memory: impl Memory) -> Result<Self, OutOfMemory> {
         let mut copy = Self::try_new(self.size_bits(), self.has_head())?;
         self.occupancy(memory).each_page(copy.words_mut(), self.words(), |to, from| {
+            count_slots(|| from.len());
             if from.iter().any(|word| *word != 0) {
                 to.copy_from_slice(from);
             }
@@ -246,6 +248,7 @@ impl BitArray {
     #[must_use]
     pub(in crate::bloom) fn covers(&self, other: &Self) -> bool {
         let mut words = self.words().iter().zip(other.words());
+        count_slots(|| words.len());
         self.size_bits() == other.size_bits()
             && other.set_bits() <= self.set_bits()
             && words.all(|(to, from)| from & !to == 0)
@@ -265,11 +268,13 @@ fn behind_head_mut(words: &mut [u64]) -> &mut [u64] {
 
 /// Returns how many bits are set in `from` and clear in `to`. O(words).
 fn beyond(to: &[u64], from: &[u64]) -> u64 {
+    count_slots(|| from.len());
     to.iter().zip(from).map(|(to, from)| u64::from((from & !to).count_ones())).sum()
 }
 
 /// Sets in `to` the bits of `from`, which has the same length. Returns how many of them were clear.
 fn set_page(to: &mut [u8], from: &[u8]) -> u64 {
+    count_slots(|| from.len() / 8);
     let ((words, rest), (from_words, from_rest)) = (to.as_chunks_mut::<8>(), from.as_chunks::<8>());
     let mut new_bits = 0;
     for (to, from) in words.iter_mut().zip(from_words) {
@@ -288,5 +293,6 @@ fn set_page(to: &mut [u8], from: &[u8]) -> u64 {
 #[must_use]
 pub fn is_clear(bytes: &[u8]) -> bool {
     let (words, rest) = bytes.as_chunks::<8>();
+    count_slots(|| words.len());
     words.iter().all(|word| *word == [0; 8]) && rest.iter().all(|byte| *byte == 0)
 }

@@ -7,6 +7,7 @@ use super::layout::{Layout, with_per_line};
 use crate::bloom::group::{ItemSet, in_steps};
 use crate::bloom::hash::{Digest, Digests};
 use crate::bloom::prefetch::{Prefetch, ProbeRange};
+use crate::bloom::work::count_slots;
 
 /// The number of probes for which scattered layers have specialized code: the one for an error rate of 1 %.
 const SCATTERED_PROBES: u32 = 7;
@@ -188,11 +189,13 @@ impl Layer {
 
     #[inline(always)]
     fn words(&self) -> &[u64] {
+        count_slots(|| 0);
         self.bits().words()
     }
 
     #[inline(always)]
     fn words_mut(&mut self) -> &mut [u64] {
+        count_slots(|| 0);
         self.bits_mut().words_mut()
     }
 }

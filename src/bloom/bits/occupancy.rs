@@ -10,6 +10,7 @@ use bitvec::prelude::{BitBox, Lsb0};
 
 use super::layout::PAGE_WORDS;
 use crate::bloom::memory::Memory;
+use crate::bloom::work::count_slots;
 
 /// Largest layer, in words, that is read without a query to the system: 4 MiB take less than a millisecond.
 const SMALL_MAX_WORDS: usize = (4 << 20) / 8;
@@ -95,6 +96,7 @@ fn occupied_blocks(words: &[u64], set_bits: u64, memory: impl Memory) -> Option<
 
 /// Returns the number of set bits. O(words).
 pub(super) fn ones(words: &[u64]) -> u64 {
+    count_slots(|| words.len());
     words.iter().map(|word| u64::from(word.count_ones())).sum()
 }
 
