@@ -11,9 +11,10 @@ use super::exercise::exercise;
 use super::forge::{self, TableForm};
 use super::input::Input;
 use super::read;
-use super::snapshot::assert_within;
+use super::snapshot::{assert_within, size_bytes};
 use crate::support::make::ANY;
 use crate::support::saved::{assert_valid, fingerprint};
+use crate::support::work::bounded;
 
 /// Largest number of chunks of one input.
 const CHUNKS_MAX: usize = 24;
@@ -32,7 +33,8 @@ pub fn run(data: &[u8]) {
         2 => forge::header_chunk(bytes, id),
         _ => forge::header_chunk(&forge::header(kind, bytes), id),
     };
-    let Ok(mut filter) = from_header(&first, &limit) else { return };
+    let load = || from_header(&first, &limit);
+    let Ok(mut filter) = bounded(first.len() as u64, "header", load, size_bytes) else { return };
     assert_within(&filter, limit);
     let form_of_table = filter.table().and_then(|_| TableForm::of(&first));
     for _ in 0..CHUNKS_MAX {
@@ -103,7 +105,12 @@ fn parts(filter: &mut Filter, input: &mut Input<'_>, form: &TableForm, id: u64) 
 /// Loads a chunk. A refused chunk must change nothing. An accepted chunk must clear no bit and remove no entry.
 fn load(filter: &mut Filter, iterator: u64, data: &[u8], trust: Trust) {
     let before = filter.try_clone(UnknownMemory).unwrap();
-    let result = load_chunk(filter, iterator, data, trust, &ANY);
+    let load = || {
+        let result = load_chunk(filter, iterator, data, trust, &ANY);
+        (result, filter.size_bytes())
+    };
+    let bytes = data.len() as u64 + before.size_bytes();
+    let (result, _) = bounded(bytes, "chunk", load, |(_, size_bytes)| *size_bytes);
     assert_valid(filter, "after a chunk");
     for (old, new) in before.layers().iter().zip(filter.layers()) {
         let (old, new) = (old.bits(), new.bits());

@@ -11,6 +11,7 @@ use super::input::Input;
 use super::model::Pair;
 use super::snapshot::{read, repeated};
 use crate::support::saved::assert_cuckoo_survives;
+use crate::support::work::bounded;
 use crate::support::{Field, Record, slices};
 
 /// Largest number of bytes of the slots of one forged array.
@@ -41,7 +42,10 @@ pub fn run(data: &[u8]) {
 fn loaded(version: i32, fields: &Record, limit: u64) -> Option<CuckooFilter> {
     let mut reader = fields.reader();
     // A server refuses a value with more fields before it calls the module.
-    load(version, &mut reader, &limit).ok().filter(|_| reader.is_at_end())
+    let load = || load(version, &mut reader, &limit);
+    let size_bytes = |loaded: &Result<CuckooFilter, _>| loaded.as_ref().map_or(0, CuckooFilter::slots_bytes);
+    let loaded = bounded(fields.size_bytes(), "cuckoo", load, size_bytes);
+    loaded.ok().filter(|_| reader.is_at_end())
 }
 
 /// Returns the fields of a snapshot with valid sizes, and any slots.

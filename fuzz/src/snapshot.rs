@@ -8,6 +8,7 @@ use everbloom::format::filter::{from_blob, from_header, load};
 use super::exercise::exercise;
 use super::forge::{self, TableForm};
 use super::input::Input;
+use crate::support::work::bounded;
 use crate::support::{Field, Record};
 
 /// Longest string of one field.
@@ -21,10 +22,16 @@ const FIELDS_MAX: usize = 40_000;
 pub(super) fn run_blob(data: &[u8]) {
     let mut input = Input::new(data);
     let limit = input.limit_bytes();
-    if let Ok(filter) = from_blob(input.rest(), &limit) {
+    let blob = input.rest();
+    if let Ok(filter) = bounded(blob.len() as u64, "blob", || from_blob(blob, &limit), size_bytes) {
         assert_within(&filter, limit);
         exercise(filter, &mut Input::new(data), limit);
     }
+}
+
+/// Returns the bytes of a filter that was decoded, for the bound of the work.
+pub(super) fn size_bytes<E>(decoded: &Result<Filter, E>) -> u64 {
+    decoded.as_ref().map_or(0, Filter::size_bytes)
 }
 
 /// Asserts that the bits of a filter are within the limit with which it was loaded.
@@ -45,7 +52,8 @@ pub(super) fn run(data: &[u8]) {
         (Format::Everbloom, 1, forged(&mut input, limit))
     };
     let mut reader = fields.reader();
-    let Ok(mut filter) = load(format, version, &mut reader, &limit) else { return };
+    let load = || load(format, version, &mut reader, &limit);
+    let Ok(mut filter) = bounded(fields.size_bytes(), "snapshot", load, size_bytes) else { return };
     if !reader.is_at_end() {
         // A server refuses these bytes before it calls the module.
         return;

@@ -33,6 +33,15 @@ impl PartialEq for Field {
 pub struct Record(pub Vec<Field>);
 
 impl Record {
+    /// Returns the bytes of the fields.
+    pub fn size_bytes(&self) -> u64 {
+        let size = |field: &Field| match field {
+            Field::Bytes(bytes) => bytes.len() as u64,
+            _ => 8,
+        };
+        self.0.iter().map(size).sum()
+    }
+
     /// Returns a source of the fields.
     pub fn reader(&self) -> Reader {
         Reader { fields: self.0.clone().into(), peeks: true }
