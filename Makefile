@@ -22,7 +22,7 @@ export BEFORE ITEMS ONLY OUTPUT PEERS QUICK
 export TARGETS FILTER OFFICIAL
 
 .DEFAULT_GOAL := help
-.PHONY: help run check-port build tool test test-pure test-server test-tool test-clients check advisories fuzz fuzz-smoke soak mutants sanitize defrag-server test-defrag bench charts install install-tool clean dist reproducible test-dist test-clone container release-notes
+.PHONY: help run check-port build tool test test-pure test-server test-tool test-clients check advisories fuzz fuzz-smoke exhaust soak mutants sanitize defrag-server test-defrag bench charts install install-tool clean dist reproducible test-dist test-clone container release-notes
 
 ##@ Use
 help: ## print this list
@@ -78,6 +78,11 @@ fuzz: ## fuzz the target T with libFuzzer for S seconds; needs a nightly compile
 fuzz-smoke: ## fuzz every target, for S seconds in total
 	@scripts/setup build
 	@scripts/fuzz smoke $(or $(S),84)
+
+exhaust: ## run every history of five operations on small filters, and N histories of a deployment
+	@scripts/setup build
+	WORLDS_OPERATIONS=5 DEPLOYMENT_HISTORIES=$(or $(N),100000) cargo test --locked --no-default-features --test starved -- \
+	  worlds deployment --nocapture
 
 soak: build ## run random commands with crashes, cut links and slot migrations for MINUTES minutes; print a table
 	@scripts/soak $(or $(MINUTES),10)

@@ -44,6 +44,19 @@ fn every_command_has_its_section_written_from_the_table() {
     assert_eq!(count, COMMANDS.len(), "a section without a command");
 }
 
+#[test]
+fn every_command_has_one_bound_of_its_cost() {
+    let page = read("docs/reliability.md");
+    let (_, cost) = page.split_once("\n## Cost\n").unwrap();
+    let (cost, _) = cost.split_once("\n## ").unwrap();
+    let rows = cost.lines().filter_map(|line| line.strip_prefix("| ")?.split_once(" | "));
+    let bounded: Vec<&str> = rows.flat_map(|(commands, _)| commands.split(", ")).collect();
+    for command in COMMANDS {
+        let name = command.spec().name.to_uppercase();
+        assert_eq!(bounded.iter().filter(|bounded| **bounded == name).count(), 1, "{name}");
+    }
+}
+
 /// Returns the start of a command's section.
 fn section_head(spec: &CommandSpec) -> String {
     let name = spec.name.to_uppercase();
