@@ -315,7 +315,9 @@ impl LawOfCost {
             // Each item is looked for in two buckets of each array, and an add may move fingerprints.
             let (arrays, parameters) = (filter.arrays().len() as u64, filter.parameters());
             let buckets = argv.len() as u64 * (2 * arrays + 2 * u64::from(parameters.max_iterations));
-            filter.slots_bytes() + buckets * (u64::from(parameters.bucket_size) + 1) / SLOTS_PER_BYTE
+            // A compaction looks for a free slot for each fingerprint.
+            let slots = 2 * (filter.slots_bytes() + buckets) * (u64::from(parameters.bucket_size) + 1);
+            filter.slots_bytes() + slots / SLOTS_PER_BYTE
         });
         filters.chain(cuckoos).sum()
     }

@@ -2,6 +2,7 @@
 
 mod chunks;
 mod clear;
+mod full;
 mod import;
 mod kinds;
 mod merge;
