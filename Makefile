@@ -22,7 +22,7 @@ export BEFORE ITEMS ONLY OUTPUT PEERS QUICK
 export TARGETS FILTER OFFICIAL
 
 .DEFAULT_GOAL := help
-.PHONY: help run check-port build tool test test-pure test-server test-tool test-clients check advisories fuzz fuzz-smoke exhaust soak mutants sanitize defrag-server test-defrag bench charts install install-tool clean dist reproducible test-dist test-clone container release-notes
+.PHONY: help run check-port build tool test test-pure test-server test-tool test-clients check advisories fuzz fuzz-smoke exhaust soak mutants coverage sanitize defrag-server test-defrag bench charts install install-tool clean dist reproducible test-dist test-clone container release-notes
 
 ##@ Use
 help: ## print this list
@@ -90,6 +90,10 @@ soak: build ## run random commands with crashes, cut links and slot migrations f
 mutants: ## test N random mutants of the pure modules: each must make a test fail
 	@scripts/setup build mutants
 	@scripts/mutants $(or $(N),200) $(or $(SEED),$(shell date +%s)) '$(FILES)'
+
+coverage: ## print the lines and branches of the pure modules that the tests without a server run; needs a nightly compiler
+	@scripts/setup build coverage
+	@scripts/coverage
 
 sanitize: build ## run every command and callback in a server under valgrind's memcheck
 	@scripts/sanitize

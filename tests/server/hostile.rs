@@ -77,7 +77,10 @@ fn a_truncated_payload_is_bad_data(site: &Site) {
         assert_eq!(restore(&mut client, "new", &cut), "-ERR Bad data format", "cut to {length}");
         // Without a matching checksum the server refuses the payload before the module sees it.
         let torn = &payload[..length];
-        assert_eq!(restore(&mut client, "new", torn), "-ERR DUMP payload version or checksum are wrong");
+        // Since Redis 8.6, a checksum of zeros is not compared, so the module sees such a payload.
+        let (reply, is_seen) = (restore(&mut client, "new", torn), torn.ends_with(&[0; 8]));
+        let refused = "-ERR DUMP payload version or checksum are wrong";
+        assert!(reply == refused || is_seen && reply == "-ERR Bad data format", "{reply}");
     }
     assert_eq!(client.int("EXISTS new"), 0);
     assert_eq!(restore(&mut client, "new", &payload), "+OK");

