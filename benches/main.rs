@@ -8,7 +8,7 @@
 //! * `PEERS`: other modules, separated by commas. Each may be followed by its load arguments.
 //! * `SERVER`: the server. By default each module runs in redis-server, or in valkey-server if redis-server cannot load
 //!   it.
-//! * `ONLY`: parts of the run, separated by commas: `commands`, `growth`, `window`, `instructions`.
+//! * `ONLY`: parts of the run, separated by commas: `commands`, `growth`, `window`, `blocking`, `instructions`.
 //! * `ITEMS`: numbers of items for `commands`, multiples of 1000, separated by commas.
 //! * `QUICK=1`: small filters and few rounds, to test this program.
 //! * `OUTPUT`: the file of the results. By default it is docs/performance.csv after a whole run, and a file in the
@@ -21,6 +21,7 @@
     reason = "a program that prints, and counts that are far below 2^53"
 )]
 
+mod blocking;
 mod commands;
 mod filters;
 mod growth;
@@ -142,6 +143,9 @@ fn main() -> Result<(), Failure> {
     }
     if is_wanted("window") {
         window::measure(&plan, servers.first_mut().ok_or("no server")?, &mut record)?;
+    }
+    if is_wanted("blocking") {
+        blocking::measure(&plan, &mut servers, &filters, &mut record)?;
     }
     drop(servers);
     if is_wanted("instructions") {
