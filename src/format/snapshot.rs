@@ -50,6 +50,10 @@ pub(super) fn load(source: &mut impl Source, limit: &dyn ByteLimit) -> Result<Fi
     if table.used_slots() != used_slots {
         return Err(DecodeError::Invalid("used slots"));
     }
+    // The segments may be newer than the record says.
+    if filter.is_ahead_of(u64::MAX) {
+        return Err(DecodeError::Invalid("the time of the newest item"));
+    }
     Ok(filter)
 }
 

@@ -249,6 +249,32 @@ fn false_counts_never_make_a_filter_that_cannot_be_loaded() {
     }
 }
 
+/// A segment whose time is after that of any clock once gave a filter that was saved, but did not load again.
+#[test]
+fn a_segment_of_any_time_is_refused_or_loads_again() {
+    let mut filter = window(promise(0.01, 10_000, 2), WINDOW_MS);
+    set_time(&mut filter, START_MS);
+    for item in 0..20_000u64 {
+        add(&mut filter, &item.to_le_bytes()).unwrap();
+    }
+    let record = saved(&filter);
+    let (mut refused, mut loads) = (0, 0);
+    let fields = 0..record.0.len();
+    for (field, time) in fields.flat_map(|field| NUMBERS.map(|time| (field, time))) {
+        let mut changed = Record(record.0.clone());
+        let Field::Unsigned(number) = &mut changed.0[field] else { continue };
+        *number = time;
+        match loaded(&changed, LIMIT_BYTES) {
+            Err(_) => refused += 1,
+            Ok(filter) => {
+                loaded(&saved(&filter), ANY).unwrap();
+                loads += 1;
+            }
+        }
+    }
+    assert!(refused > 10 && loads > 10, "{refused}, {loads}");
+}
+
 #[test]
 fn a_snapshot_cut_anywhere_is_refused() {
     for (name, filter) in samples() {
