@@ -11,8 +11,8 @@ use crate::support::make::CountedLimit;
 use crate::support::saved::{assert_same, assert_survives, validated};
 use crate::support::slices;
 
-/// Longest string that is exported here: a target may allocate at most 160 MiB at once.
-const EXPORTED_MAX_BYTES: u64 = 64 << 20;
+/// Longest string that is exported here: a target may allocate at most 64 MB at once.
+const EXPORTED_MAX_BYTES: u64 = 8 << 20;
 
 /// Looks up and adds items; copies, saves and loads the filter; and runs commands on it.
 pub(crate) fn exercise(mut filter: Filter, input: &mut Input<'_>, limit_bytes: u64) {

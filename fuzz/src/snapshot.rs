@@ -12,9 +12,9 @@ use crate::support::work::bounded;
 use crate::support::{Field, Record};
 
 /// Longest string of one field.
-const STRING_MAX_BYTES: usize = 40 << 20;
+const STRING_MAX_BYTES: usize = 24 << 20;
 /// Largest sum of the lengths of all strings.
-const ALL_MAX_BYTES: usize = 64 << 20;
+const ALL_MAX_BYTES: usize = 40 << 20;
 /// Largest number of fields. No filter within the limits has as many.
 const FIELDS_MAX: usize = 40_000;
 

@@ -574,7 +574,7 @@ pub(super) fn debug<'a>(
 }
 
 /// CF.COMPACT: `key`. Moves the items of a cuckoo filter to fewer arrays. A counting filter frees the memory of deleted
-/// items at once. O(bytes * arrays) for a cuckoo filter.
+/// items at once. O(bytes) for a cuckoo filter.
 ///
 /// # Errors
 /// There is no filter that counts.
