@@ -89,7 +89,7 @@ fn occurrences_are_counted_exactly() {
         oracle.server.protocol = Protocol::Resp3;
         assert_eq!(oracle.server.run("CF.RESERVE k 100 ERROR 0.00000000001"), "+OK");
         let mut grows = true;
-        for operation in 0..operations() / 10 {
+        for operation in 0..operations() / 40 {
             grows ^= operation % 3_000 == 0;
             match oracle.random.below(10) {
                 0 => oracle.look_up(),
