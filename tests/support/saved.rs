@@ -112,7 +112,15 @@ pub fn fingerprint(filter: &Filter) -> ItemHash {
 pub fn cuckoo_fingerprint(filter: &CuckooFilter) -> ItemHash {
     let mut record = Record::default();
     cuckoo::save(filter, &mut record);
-    hash128(format!("{record:?}").as_bytes())
+    let mut bytes = Vec::new();
+    for field in &record.0 {
+        match field {
+            Field::Unsigned(number) => bytes.extend(number.to_le_bytes()),
+            Field::Bytes(string) => bytes.extend_from_slice(string),
+            other => panic!("{other:?}"),
+        }
+    }
+    hash128(&bytes)
 }
 
 /// Asserts that the saved fields of a cuckoo filter load as the same filter.
