@@ -48,7 +48,7 @@ pub struct CuckooSettings {
     pub max_iterations: u16,
     /// `bf.cuckoo-expansion-factor`: expansion of filters created without one; 0 makes them fixed.
     pub expansion_factor: u32,
-    /// `bf.cuckoo-max-expansions`: a filter with so many arrays refuses adds.
+    /// `bf.cuckoo-max-expansions`: a filter with this many arrays refuses adds.
     pub max_expansions: usize,
 }
 

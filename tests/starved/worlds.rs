@@ -21,7 +21,7 @@ enum Operation {
     Remove,
     /// Moves the clock by five eighths of the window.
     Expire,
-    /// Adds so many items that the filter grows.
+    /// Adds enough items for the filter to grow.
     Split,
     /// Deletes these items, or moves the clock by two windows, or clears the filter.
     Join,
@@ -136,7 +136,7 @@ impl<'a> World<'a> {
 
     /// Returns three items. In tables, the second one is found in a filter that only has the first one; so is the third
     /// one, with a larger error rate.
-    fn colliding(&mut self) -> [Vec<u8>; 3] {
+    fn colliding(&self) -> [Vec<u8>; 3] {
         let mut server = Server::new();
         server.settings.format = self.kind.format;
         let line = self.kind.create.unwrap_or_default();

@@ -1,15 +1,17 @@
 //! The rules of cuckoo filters: adds, growth, lookups, deletions and compaction.
 
 use super::array::{BucketArray, CuckooHash, CuckooRelease, other};
-use super::rooms::{Rooms, runs};
+use super::rooms::{Rooms, searched};
 use crate::bloom::memory::{BlockMover, BlockVisitor, OutOfMemory};
 use crate::bloom::outcome::{AddError, ByteLimit, ReserveError};
 use crate::bloom::prefetch::Prefetch;
+use crate::bloom::work::count_slots;
 
 /// Most arrays of a filter.
 pub const ARRAYS_MAX: usize = 65_535;
-/// Most runs of arrays of one size in a file. RedisBloom's arrays grow by a power of two, so they have at most 57.
-const RUNS_MAX: usize = 64;
+/// Most arrays that a compaction searches for one fingerprint. RedisBloom's arrays grow by a power of two, so it is at most
+/// 57 of them.
+const SEARCHED_MAX: usize = 64;
 /// Most buckets of an array, as in RedisBloom.
 pub const BUCKETS_MAX: u64 = (1 << 56) - 1;
 /// Largest expansion.
@@ -97,7 +99,7 @@ impl CuckooFilter {
         if !is_possible {
             return Err("buckets");
         }
-        if arrays.is_empty() || arrays.len() > ARRAYS_MAX || runs(&arrays) > RUNS_MAX {
+        if arrays.is_empty() || arrays.len() > ARRAYS_MAX || searched(&arrays) > SEARCHED_MAX {
             return Err("filters");
         }
         // The second bucket of an old filter is computed from the first one, which needs powers of two.
@@ -133,7 +135,7 @@ impl CuckooFilter {
         }
         check(needed_bytes, limit)?;
         for _ in 0..arrays {
-            filter.grow(&u64::MAX)?;
+            filter.append()?;
         }
         Ok(filter)
     }
@@ -184,6 +186,7 @@ impl CuckooFilter {
     /// Returns the bytes of all arrays. O(arrays).
     #[must_use]
     pub fn slots_bytes(&self) -> u64 {
+        count_slots(|| self.arrays.len());
         self.arrays.iter().fold(0, |sum, array| sum.saturating_add(array.bytes().len() as u64))
     }
 
@@ -317,7 +320,7 @@ impl CuckooFilter {
         Ok(false)
     }
 
-    /// Appends an array.
+    /// Appends an array within the limit. Refuses one with which the filter could not be loaded again. O(arrays).
     fn grow(&mut self, limit: &dyn ByteLimit) -> Result<(), ReserveError> {
         if self.arrays.len() >= ARRAYS_MAX {
             return Err(ReserveError::TooLong);
@@ -325,6 +328,17 @@ impl CuckooFilter {
         let buckets = self.parameters.buckets_of(self.arrays.len()).ok_or(ReserveError::TooLong)?;
         let size_bytes = BucketArray::size_bytes(buckets, self.parameters.bucket_size);
         check(self.slots_bytes().saturating_add(size_bytes.ok_or(ReserveError::TooLong)?), limit)?;
+        self.append()?;
+        if searched(&self.arrays) > SEARCHED_MAX {
+            self.arrays.pop();
+            return Err(ReserveError::TooLong);
+        }
+        Ok(())
+    }
+
+    /// Appends an array of the size that follows from the parameters. O(1).
+    fn append(&mut self) -> Result<(), ReserveError> {
+        let buckets = self.parameters.buckets_of(self.arrays.len()).ok_or(ReserveError::TooLong)?;
         self.arrays.try_reserve(1).map_err(|_| ReserveError::OutOfMemory)?;
         let array = BucketArray::try_new(buckets, self.parameters.bucket_size);
         self.arrays.push(array.map_err(|OutOfMemory| ReserveError::OutOfMemory)?);
@@ -332,7 +346,7 @@ impl CuckooFilter {
     }
 
     /// Deletes one fingerprint of an item, from the newest array that has one; from the oldest one if the filter is old.
-    /// Returns whether there was one. May compact the filter. O(arrays), or O(bytes) if it compacts.
+    /// Returns whether there was one. May compact the filter. O(arrays), or as [`compact`](Self::compact).
     pub fn delete(&mut self, item: &[u8]) -> bool {
         let (hash, count) = (self.release.hash(item), self.arrays.len());
         let is_old = self.release == CuckooRelease::Old;
@@ -354,7 +368,7 @@ impl CuckooFilter {
 
     /// Moves fingerprints of newer arrays to free slots of older ones, from the newest array on, and drops the last array
     /// if it is empty then. Stops at the first array that cannot be emptied, unless it `goes_on`. Returns whether the filter
-    /// has changed. Does nothing to an old filter. O(bytes).
+    /// has changed. Does nothing to an old filter. O(bytes * sizes of arrays).
     pub fn compact(&mut self, goes_on: bool) -> bool {
         if self.release == CuckooRelease::Old {
             return false;

@@ -26,16 +26,22 @@ struct EqualArrays {
     full: Vec<u16>,
 }
 
-/// Returns how many runs of adjacent arrays have one size. O(arrays).
-pub(super) fn runs(arrays: &[BucketArray]) -> usize {
-    arrays.chunk_by(|a, b| a.buckets() == b.buckets()).count()
+/// Returns the runs of adjacent arrays of one size.
+fn runs(arrays: &[BucketArray]) -> impl Iterator<Item = &[BucketArray]> {
+    arrays.chunk_by(|a, b| a.buckets() == b.buckets())
+}
+
+/// Returns the most arrays that a search for a free slot looks at, besides those that it finds full for the first time.
+/// O(arrays).
+pub(super) fn searched(arrays: &[BucketArray]) -> usize {
+    runs(arrays).map(|run| if run.len() > SCANNED_MAX { 1 } else { run.len() }).sum()
 }
 
 impl Rooms {
     /// Returns the rooms of these arrays. Takes at most a quarter of their memory. O(arrays).
     pub(super) fn of(arrays: &[BucketArray]) -> Self {
         let mut start = 0usize;
-        let runs = arrays.chunk_by(|a, b| a.buckets() == b.buckets()).map(|run| {
+        let runs = runs(arrays).map(|run| {
             let buckets = run.first().map_or(1, BucketArray::buckets);
             let arrays = start..start.saturating_add(run.len());
             start = arrays.end;

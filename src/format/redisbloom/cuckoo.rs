@@ -253,10 +253,11 @@ pub fn rewrite(
         emit(c"RESTORE", 0, &fields.payload(TYPE_NAME, ENCODING_VERSION)?);
         return Ok(());
     }
-    let mut iterator = 0;
-    while let Some(chunk) = chunk(filter, iterator) {
-        iterator = chunk.next_iterator;
-        emit(c"CF.LOADCHUNK", iterator, &chunk.data);
+    let mut iterator = HEADER_ITERATOR;
+    emit(c"CF.LOADCHUNK", iterator, &header(filter));
+    for data in filter.arrays().iter().flat_map(|array| array.bytes().chunks(CHUNK_BYTES)) {
+        iterator = iterator.saturating_add(data.len() as u64);
+        emit(c"CF.LOADCHUNK", iterator, data);
     }
     Ok(())
 }

@@ -32,8 +32,9 @@ const MEMBERS_MAX_BYTES: u64 = 64 << 20;
 /// Copy all filters of one server to another
 ///
 /// Copies between all versions of servers and modules. Uses DUMP and RESTORE if the target understands them, otherwise
-/// chunks. RedisBloom's cuckoo filters are copied too, by DUMP and RESTORE. Keeps times to live. A filter appears under its key when it is complete; --resume continues an interrupted
-/// copy. Items that are added during the copy may be missing on the target.
+/// chunks. RedisBloom's cuckoo filters are copied too, by DUMP and RESTORE. Keeps times to live. A filter appears under
+/// its key when it is complete; --resume continues an interrupted copy. Items that are added during the copy may be
+/// missing on the target.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct CopyArguments {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::support::rdb::{Field, Payload, Record};
 use crate::support::server::Server;
-use crate::support::work::assert_work;
+use crate::support::work::{assert_work, bounded};
 use crate::support::{Random, slices};
 
 /// Returns the recorded cases.
@@ -444,6 +444,51 @@ fn compactions_of_many_arrays_are_bounded() {
             assert_work(work::take(), bytes, &format!("{} arrays", filter.arrays().len()));
         }
     }
+}
+
+/// A header of 38 bytes may describe tens of thousands of arrays.
+#[test]
+fn a_header_of_many_arrays_costs_what_its_arrays_cost() {
+    let words = [1, 1, 0, 65_535u64].map(u64::to_le_bytes).concat();
+    let header = [&words[..], &[1, 0, 20, 0, 1, 0]].concat();
+    let context = "65535 arrays";
+    let filter = bounded(
+        0,
+        context,
+        || from_header(&header, &u64::MAX).unwrap(),
+        |filter| filter.arrays().len() as u64,
+    );
+    assert_eq!(filter.arrays().len(), 65_535);
+}
+
+/// A filter of many sizes of arrays grows only as long as it can be loaded again, and its compaction is bounded.
+#[test]
+fn a_filter_of_many_sizes_can_be_loaded_after_it_has_grown() {
+    let sizes = |run: usize| (0..200).map(move |index| 2 << (index / run % 2));
+    let (mut loaded, mut refused) = (0, 0);
+    for run in [1, 2, 8, 9, 20] {
+        for count in 1..200 {
+            let arrays: Vec<_> = sizes(run).take(count).map(|n: u64| (n, vec![2; n as usize])).collect();
+            let items = count as u64;
+            let parameters = CuckooParameters { buckets: 8, bucket_size: 1, max_iterations: 3, expansion: 1 };
+            let arrays = arrays.into_iter().map(|(n, slots)| BucketArray::of_bytes(n, 1, slots).unwrap());
+            let release = CuckooRelease::Current;
+            let Ok(mut filter) = CuckooFilter::from_parts(parameters, release, items, 0, arrays.collect())
+            else {
+                refused += 1;
+                continue;
+            };
+            for item in 0..200u32 {
+                // Refused at the latest when there are too many sizes.
+                let _ = filter.add(CuckooHash::of(&item.to_le_bytes()), &u64::MAX);
+            }
+            load(4, &mut saved(&filter).reader(), &u64::MAX).unwrap();
+            let bytes = 64 * filter.slots_bytes();
+            bounded(bytes, "compaction", || filter.compact(true), |_| 0);
+            loaded += 1;
+        }
+    }
+    assert!(loaded > 100 && refused > 100, "{loaded}, {refused}");
 }
 
 /// Every replicated command makes the same filter on a replica with other settings.
