@@ -2,7 +2,7 @@
 //! the arguments of BF.LOAD.
 
 use everbloom::bloom::{Filter, Format};
-use everbloom::format::contents::CHUNK_BYTES;
+use everbloom::format::contents::STRING_BYTES;
 use everbloom::format::filter::{from_blob, from_header, load};
 
 use super::exercise::exercise;
@@ -81,8 +81,8 @@ fn forged(input: &mut Input<'_>, limit: u64) -> Record {
     }
     for index in 0..empty.layer_count() {
         let size_bytes = empty.layers()[index].bits().bytes().len();
-        for start in (0..size_bytes).step_by(CHUNK_BYTES) {
-            let mut bytes = vec![0; (size_bytes - start).min(CHUNK_BYTES)];
+        for start in (0..size_bytes).step_by(STRING_BYTES) {
+            let mut bytes = vec![0; (size_bytes - start).min(STRING_BYTES)];
             let is_clear = input.byte() & 3 == 0;
             if !is_clear {
                 let place = usize::from(input.byte()) * bytes.len() / 256;

@@ -15,7 +15,7 @@ use std::ops::Range;
 
 use thiserror::Error;
 
-use super::contents::{append_segments, bits_at, layer_chunks, locate, read_segments};
+use super::contents::{CHUNK_BYTES, append_segments, bits_at, layer_chunks, locate, read_segments};
 use super::record;
 use super::stream::DecodeError;
 use crate::bloom::hash::murmur3::hash128;
@@ -300,7 +300,7 @@ pub(super) fn rewrite(
     append_payload(&header, &mut data)?;
     emit_chunk(position, &mut data)?;
     for layer in filter.layers() {
-        for (bits, is_clear) in layer_chunks(layer, memory) {
+        for (bits, is_clear) in layer_chunks(layer, CHUNK_BYTES, memory) {
             position = position.saturating_add(bits.len() as u64);
             if !is_clear {
                 append_payload(bits, &mut data)?;

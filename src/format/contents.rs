@@ -9,19 +9,24 @@ use crate::bloom::bits::is_clear;
 use crate::bloom::table::{DumpedSegment, POSITIONS, Table};
 use crate::bloom::{Filter, Layer, Memory, OutOfMemory};
 
-/// Most bytes of a layer in one string of a snapshot or one chunk of a dump: 16 MiB. It bounds the memory that
-/// saving, dumping and loading take besides the filter. Snapshots are read in strings of this length, so it is part
-/// of the format and must not change.
+/// Most bytes of a layer in one chunk of a dump: 16 MiB. It bounds the memory that dumping and loading take besides the
+/// filter.
 pub const CHUNK_BYTES: usize = 16 << 20;
 
-/// Returns the bits of a layer in strings of at most [`CHUNK_BYTES`], each with whether all its bits are clear. Does
-/// not touch memory that was never written to. O(bytes that may be set).
+/// Most bytes of a layer in one string of a snapshot: 1 MiB. A server that loads a compressed string needs twice as many
+/// bytes besides the filter, and the module cannot refuse these. Snapshots are read in strings of this length, so it is
+/// part of the format and must not change.
+pub const STRING_BYTES: usize = 1 << 20;
+
+/// Returns the bits of a layer in strings of at most `most_bytes`, each with whether all its bits are clear. Does not
+/// touch memory that was never written to. O(bytes that may be set).
 pub(super) fn layer_chunks<'f, M: Memory + 'f>(
     layer: &'f Layer,
+    most_bytes: usize,
     memory: M,
 ) -> impl Iterator<Item = (&'f [u8], bool)> {
     let occupancy = layer.bits().occupancy(memory);
-    layer.bits().bytes().chunks(CHUNK_BYTES).scan(0usize, move |start, bytes| {
+    layer.bits().bytes().chunks(most_bytes).scan(0usize, move |start, bytes| {
         let range = *start..start.saturating_add(bytes.len());
         *start = range.end;
         Some((bytes, occupancy.is_clear(range) || is_clear(bytes)))

@@ -1,11 +1,11 @@
-//! A filter of everbloom's own format in a snapshot: a string with its record, then strings of at most [`CHUNK_BYTES`]
+//! A filter of everbloom's own format in a snapshot: a string with its record, then strings of at most [`STRING_BYTES`]
 //! with the bits of each layer, then the segments of its table that have entries. Before the segments comes their number,
 //! and before the string of a segment its number in the table, and its stamp if entries expire.
 //!
 //! A string of bits that are all clear is saved as an empty string. So an empty filter of any size is saved and loaded
 //! without touching its memory.
 
-use super::contents::{CHUNK_BYTES, layer_chunks, read_words};
+use super::contents::{STRING_BYTES, layer_chunks, read_words};
 use super::record::{self, Record};
 use super::stream::{DecodeError, Sink, Source};
 use crate::bloom::table::{EntryKind, Table};
@@ -15,7 +15,7 @@ use crate::bloom::{ByteLimit, Filter, GrowthBudget, Layer, Memory};
 pub(super) fn save(filter: &Filter, sink: &mut impl Sink, memory: impl Memory) {
     sink.bytes(&record::encode(filter));
     for layer in filter.layers() {
-        for (bytes, is_clear) in layer_chunks(layer, memory) {
+        for (bytes, is_clear) in layer_chunks(layer, STRING_BYTES, memory) {
             sink.bytes(if is_clear { &[] } else { bytes });
         }
     }
@@ -61,7 +61,7 @@ pub(super) fn load(source: &mut impl Source, limit: &dyn ByteLimit) -> Result<Fi
 fn fill(layer: &mut Layer, source: &mut impl Source) -> Result<(), DecodeError> {
     let (mut offset, size_bytes) = (0usize, layer.bits().bytes().len());
     while offset < size_bytes {
-        let length = size_bytes.saturating_sub(offset).min(CHUNK_BYTES);
+        let length = size_bytes.saturating_sub(offset).min(STRING_BYTES);
         let bytes = source.bytes()?;
         if !bytes.is_empty() && bytes.len() != length {
             return Err(DecodeError::Invalid("chunk length"));

@@ -45,6 +45,14 @@ pub trait Source {
     /// [`DecodeError::Truncated`] if there is no field or it has another type.
     fn bytes(&mut self) -> Result<Self::Bytes, DecodeError>;
 
+    /// Checks that there is memory for a string, before it is read.
+    ///
+    /// # Errors
+    /// [`DecodeError::OutOfMemory`].
+    fn expect_bytes(&self, _size_bytes: u64) -> Result<(), DecodeError> {
+        Ok(())
+    }
+
     /// Returns the next field, a float of single precision. Only valkey-bloom 0.1.0 wrote any.
     ///
     /// # Errors

@@ -2,6 +2,10 @@
 //! filters. It is fallible: a request for too much memory is an error and does not abort the server. It zeroes memory
 //! lazily: a zeroed gigabyte takes no time.
 //!
+//! In a container or a service with a memory limit, the server's allocator does not fail: the kernel ends the server when
+//! it writes to the memory. So a block of [`CHECKED_MIN_BYTES`] or more is refused if the cgroup has no memory for it
+//! ([`has_room_for`], docs/decisions/0029).
+//!
 //! # Out of memory
 //!
 //! Allocations whose size depends on a client, a file or a stream are fallible. If one fails:
@@ -26,6 +30,8 @@ use std::ffi::c_void;
 use std::ops::Range;
 use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use super::headroom::has_room_for;
 
 // Unit tests have this crate as a dev-dependency, and use the global allocator of that copy. A program can have only
 // one.
@@ -64,6 +70,10 @@ pub(super) const ALIGN_MAX_BYTES: usize = 8;
 /// `SIZE_MAX / 2`, the server's function would free the block and return null.
 const REALLOC_MAX_BYTES: usize = isize::MAX.cast_unsigned() / 2;
 
+/// The smallest block that is refused if the cgroup has no memory for it. The tests of failed allocations
+/// (tests/starved) fail blocks from this size on; smaller ones are for lists that Rust's collections allocate infallibly.
+const CHECKED_MIN_BYTES: usize = 4096;
+
 /// The smallest block that is cleared lazily: the system clears each page when it is first written to.
 const LAZY_ZERO_MIN_BYTES: usize = 64 << 10;
 
@@ -76,8 +86,8 @@ unsafe impl GlobalAlloc for ServerAllocator {
             // SAFETY: the system's method has the same contract, which the caller keeps.
             return unsafe { System.alloc(layout) };
         };
-        if layout.align() > ALIGN_MAX_BYTES {
-            return ptr::null_mut();
+        if !is_allowed(layout.size(), layout.align()) {
+            return noted(ptr::null_mut(), layout.size());
         }
         // SAFETY: allocating has no precondition. Failure is null.
         noted(unsafe { try_alloc(layout.size()) }.cast(), layout.size())
@@ -88,10 +98,10 @@ unsafe impl GlobalAlloc for ServerAllocator {
             // SAFETY: the system's method has the same contract, which the caller keeps.
             return unsafe { System.alloc_zeroed(layout) };
         }
-        if layout.align() > ALIGN_MAX_BYTES {
-            return ptr::null_mut();
-        }
         if let Some(try_calloc) = api!(RedisModule_TryCalloc) {
+            if !is_allowed(layout.size(), layout.align()) {
+                return noted(ptr::null_mut(), layout.size());
+            }
             // SAFETY: allocating has no precondition. Failure is null.
             return noted(unsafe { try_calloc(1, layout.size()) }.cast(), layout.size());
         }
@@ -106,26 +116,28 @@ unsafe impl GlobalAlloc for ServerAllocator {
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_bytes: usize) -> *mut u8 {
-        if ServerMemory::get().is_none() {
+        let Some(ServerMemory { try_alloc, .. }) = ServerMemory::get() else {
             // SAFETY: without the server's allocator, the block comes from the system. The system's method has the same
             // contract, which the caller keeps.
             return unsafe { System.realloc(block, layout, new_bytes) };
-        }
+        };
         if new_bytes >= REALLOC_MAX_BYTES {
             return ptr::null_mut();
         }
-        let Ok(new_layout) = Layout::from_size_align(new_bytes, layout.align()) else {
-            return ptr::null_mut();
-        };
+        // Rust's collections make blocks smaller infallibly.
+        let is_larger = new_bytes > layout.size();
+        if is_larger && !is_allowed(new_bytes, layout.align()) {
+            return noted(ptr::null_mut(), new_bytes);
+        }
         if let Some(try_realloc) = api!(RedisModule_TryRealloc) {
             // SAFETY: the block comes from this allocator, so the server's allocator made it. If the result is not null,
             // the block is not used again. If the result is null, the server has left the block unchanged, because the
             // size is not 0 by the caller's contract and less than `REALLOC_MAX_BYTES`.
-            return unsafe { try_realloc(block.cast(), new_bytes) }.cast();
+            return noted(unsafe { try_realloc(block.cast(), new_bytes) }.cast(), new_bytes);
         }
         // The server's other reallocation function aborts the server when there is no memory.
-        // SAFETY: by the contract of this method, the new size is not 0.
-        let new_block = unsafe { self.alloc(new_layout) };
+        // SAFETY: allocating has no precondition. Failure is null.
+        let new_block: *mut u8 = noted(unsafe { try_alloc(new_bytes) }.cast(), new_bytes);
         if !new_block.is_null() {
             // SAFETY: both blocks have at least the smaller of the two sizes, and the new one is not used elsewhere.
             unsafe { ptr::copy_nonoverlapping(block, new_block, layout.size().min(new_bytes)) };
@@ -143,6 +155,12 @@ unsafe impl GlobalAlloc for ServerAllocator {
             None => unsafe { System.dealloc(block, layout) },
         }
     }
+}
+
+/// Returns whether the server's allocator may be asked for a block.
+#[inline(always)]
+fn is_allowed(size_bytes: usize, align_bytes: usize) -> bool {
+    align_bytes <= ALIGN_MAX_BYTES && (size_bytes < CHECKED_MIN_BYTES || has_room_for(size_bytes))
 }
 
 /// Clears a block. The pages of a large block are returned to the system, which provides zeroed pages when they are

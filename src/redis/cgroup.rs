@@ -1,16 +1,127 @@
-//! The memory limit of a control group (cgroup), which containers and systemd set. If its processes take more memory,
-//! the kernel ends one of them (see the kernel's Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst).
+//! The memory of the control groups (cgroups) that contain the server. Containers and systemd limit it. If the processes
+//! of a cgroup write to more memory, the kernel ends one of them (see the kernel's Documentation/admin-guide/cgroup-v2.rst
+//! and cgroup-v1/memory.rst). The allocator of the module asks for the free memory before it makes large blocks, so
+//! nothing here allocates a large block.
 
 use std::fs;
+use std::io::Read;
 use std::path::{Component, Path, PathBuf};
+use std::str;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Returns the least memory limit in bytes of the cgroup of this process and its parents; `None` if there is none. `root`
-/// is the root of the file system. Parents outside of a container's mount cannot be seen.
-pub fn memory_limit_bytes(root: &Path) -> Option<u64> {
-    let mounts = fs::read_to_string(root.join("proc/self/mountinfo")).ok()?;
-    let cgroups = fs::read_to_string(root.join("proc/self/cgroup")).ok()?;
-    let hierarchies = mounts.lines().filter_map(Hierarchy::of_mount);
-    hierarchies.filter_map(|hierarchy| hierarchy.least_limit(root, &cgroups)).min()
+/// One in this many bytes of a limit is left to the server, which needs memory for its clients and ends without it.
+const SERVER_PART: u64 = 32;
+/// The least number of bytes that are left to the server. A request of some thousand items needs one MiB.
+const SERVER_MIN_BYTES: u64 = 4 << 20;
+/// Most bytes of the files that are read here. `memory.stat`, the longest, has 2 to 4 KB.
+const FILE_MAX_BYTES: usize = 8 << 10;
+
+/// The cgroup of this process and its parents, which also limit it. Parents outside of a container's mount cannot be
+/// seen.
+pub struct MemoryCgroups(Vec<MemoryCgroup>);
+
+/// The files of a cgroup.
+struct MemoryCgroup {
+    limit: PathBuf,
+    usage: PathBuf,
+    statistics: PathBuf,
+    /// The bytes of cached files in the statistics.
+    cached: [&'static str; 2],
+}
+
+impl MemoryCgroups {
+    /// Returns no cgroups.
+    pub const fn new() -> Self {
+        Self(Vec::new())
+    }
+
+    /// Returns the cgroups of this process. `root` is the root of the file system.
+    pub fn of_process(root: &Path) -> Self {
+        let read = |path| fs::read_to_string(root.join(path)).unwrap_or_default();
+        let (mounts, cgroups) = (read("proc/self/mountinfo"), read("proc/self/cgroup"));
+        let hierarchies = mounts.lines().filter_map(Hierarchy::of_mount);
+        Self(hierarchies.filter_map(|hierarchy| hierarchy.cgroups(root, &cgroups)).flatten().collect())
+    }
+
+    /// Returns the least limit in bytes; `None` if there is none.
+    pub fn limit_bytes(&self) -> Option<u64> {
+        self.0.iter().filter_map(MemoryCgroup::limit_bytes).min()
+    }
+
+    /// Returns how many bytes the processes can write to before the kernel ends one of them, less what is left to the
+    /// server ([`SERVER_PART`], [`SERVER_MIN_BYTES`]); `None` if there is no limit. Memory that has been allocated but not
+    /// written to counts as free. Swap does not count. Takes 20 to 50 us.
+    pub fn free_bytes(&self) -> Option<u64> {
+        self.0.iter().filter_map(MemoryCgroup::free_bytes).min()
+    }
+}
+
+impl MemoryCgroup {
+    fn limit_bytes(&self) -> Option<u64> {
+        with_text(&self.limit, |text| text.trim_end().parse().ok())
+    }
+
+    fn free_bytes(&self) -> Option<u64> {
+        let limit_bytes = self.limit_bytes()?;
+        let usage_bytes: u64 = with_text(&self.usage, |text| text.trim_end().parse().ok())?;
+        // The kernel drops cached files before it ends a process.
+        let cached_bytes = with_text(&self.statistics, |text| Some(self.cached_bytes(text))).unwrap_or(0);
+        let used_bytes = usage_bytes.saturating_sub(cached_bytes);
+        let server_bytes = (limit_bytes / SERVER_PART).max(SERVER_MIN_BYTES);
+        Some(limit_bytes.saturating_sub(used_bytes).saturating_sub(server_bytes))
+    }
+
+    fn cached_bytes(&self, statistics: &str) -> u64 {
+        let fields = statistics.lines().filter_map(|line| line.split_once(' '));
+        let cached = fields.filter(|(name, _)| self.cached.contains(name));
+        cached.filter_map(|(_, bytes)| bytes.trim_end().parse::<u64>().ok()).sum()
+    }
+}
+
+/// Returns what `parse` makes of the text of a file. O([`FILE_MAX_BYTES`]), without an allocation.
+fn with_text<T>(path: &Path, parse: impl FnOnce(&str) -> Option<T>) -> Option<T> {
+    let mut file = fs::File::open(path).ok()?;
+    let mut bytes = [0; FILE_MAX_BYTES];
+    let mut length = 0;
+    loop {
+        match file.read(bytes.get_mut(length..)?).ok()? {
+            0 => break,
+            more => length = length.saturating_add(more),
+        }
+    }
+    parse(str::from_utf8(bytes.get(..length)?).ok()?)
+}
+
+/// How many bytes may be allocated before the free memory of the cgroups is read again.
+pub struct Allowance(AtomicU64);
+
+impl Allowance {
+    /// The largest allowance. Reading the free memory takes less than a hundredth of the time to write to so many bytes.
+    const MAX_BYTES: u64 = 16 << 20;
+    /// The allowance is this part of the free memory, so that it ends before the memory does even if other processes
+    /// need as much.
+    const PART: u64 = 8;
+
+    /// Returns an allowance that is used up.
+    pub const fn new() -> Self {
+        Self(AtomicU64::new(0))
+    }
+
+    /// Returns whether a block of this size fits in the free memory. `free_bytes` returns the free memory; it is called
+    /// only if the allowance is used up.
+    #[inline]
+    pub fn admits(&self, size_bytes: u64, free_bytes: impl FnOnce() -> Option<u64>) -> bool {
+        // Other threads allocate no filters. An update that is lost makes the allowance a little larger.
+        if let Some(rest_bytes) = self.0.load(Relaxed).checked_sub(size_bytes) {
+            self.0.store(rest_bytes, Relaxed);
+            return true;
+        }
+        let Some(rest_bytes) = free_bytes().unwrap_or(u64::MAX).checked_sub(size_bytes) else {
+            return false;
+        };
+        self.0.store((rest_bytes / Self::PART).min(Self::MAX_BYTES), Relaxed);
+        true
+    }
 }
 
 /// A mounted hierarchy of cgroups that may limit memory.
@@ -19,9 +130,12 @@ struct Hierarchy {
     mount_point: PathBuf,
     /// The path of the mounted cgroup in its hierarchy.
     mounted: PathBuf,
-    /// The controller in the lines of `/proc/self/cgroup`, and the file with the limit of a cgroup.
+    /// The controller in the lines of `/proc/self/cgroup`.
     controller: &'static str,
-    limit_file: &'static str,
+    /// The names of the files with the limit and the usage of a cgroup.
+    files: [&'static str; 2],
+    /// The names of the bytes of cached files in `memory.stat`.
+    cached: [&'static str; 2],
 }
 
 impl Hierarchy {
@@ -31,24 +145,27 @@ impl Hierarchy {
         let mut mount = mount.split(' ').skip(3);
         let mut file_system = file_system.split(' ');
         let (mounted, mount_point) = (mount.next()?, mount.next()?);
-        let (controller, limit_file) = match (file_system.next()?, file_system.nth(1)) {
-            ("cgroup2", _) => ("", "memory.max"),
-            ("cgroup", Some(options)) if options.split(',').any(|option| option == "memory") => {
-                ("memory", "memory.limit_in_bytes")
-            }
+        let (controller, files, cached) = match (file_system.next()?, file_system.nth(1)) {
+            ("cgroup2", _) => ("", ["memory.max", "memory.current"], ["inactive_file", "active_file"]),
+            ("cgroup", Some(options)) if options.split(',').any(|option| option == "memory") => (
+                "memory",
+                ["memory.limit_in_bytes", "memory.usage_in_bytes"],
+                ["total_inactive_file", "total_active_file"],
+            ),
             _ => return None,
         };
         Some(Self {
             mount_point: unescaped(mount_point),
             mounted: unescaped(mounted),
             controller,
-            limit_file,
+            files,
+            cached,
         })
     }
 
-    /// Returns the least limit of the cgroup of this process and its parents, up to the mounted one. `cgroups` is the
-    /// text of `/proc/self/cgroup`.
-    fn least_limit(&self, root: &Path, cgroups: &str) -> Option<u64> {
+    /// Returns the cgroup of this process and its parents, up to the mounted one. `cgroups` is the text of
+    /// `/proc/self/cgroup`.
+    fn cgroups(&self, root: &Path, cgroups: &str) -> Option<Vec<MemoryCgroup>> {
         let path = cgroups.lines().find_map(|line| {
             let mut fields = line.splitn(3, ':').skip(1);
             let mut controllers = fields.next()?.split(',');
@@ -60,11 +177,12 @@ impl Hierarchy {
         let is_outside = below.components().any(|component| component == Component::ParentDir);
         let own = if is_outside { mount_point.clone() } else { mount_point.join(below) };
         let cgroups = own.ancestors().take_while(|cgroup| cgroup.starts_with(&mount_point));
-        cgroups.filter_map(|cgroup| self.limit_of(cgroup)).min()
+        Some(cgroups.map(|cgroup| self.cgroup(cgroup)).collect())
     }
 
-    fn limit_of(&self, cgroup: &Path) -> Option<u64> {
-        fs::read_to_string(cgroup.join(self.limit_file)).ok()?.trim_end().parse().ok()
+    fn cgroup(&self, dir: &Path) -> MemoryCgroup {
+        let [limit, usage] = self.files.map(|file| dir.join(file));
+        MemoryCgroup { limit, usage, statistics: dir.join("memory.stat"), cached: self.cached }
     }
 }
 

@@ -134,10 +134,15 @@ static HAS_REQUEST: Condvar = Condvar::new();
 /// Whether the thread runs. It is started for the first request.
 static HAS_THREAD: OnceLock<bool> = OnceLock::new();
 
-/// Requests to collapse the whole huge pages in some arrays. Returns `None` if the thread cannot be started or too
-/// many requests are queued.
+/// Requests to collapse the whole huge pages in some arrays. Returns `None` if the thread cannot be started, if too many
+/// requests are queued, or if there is no memory for the request.
 fn request<'a>(arrays: impl Iterator<Item = &'a [u64]>) -> Option<CollapseRequest> {
-    let request = Arc::new(arrays.flat_map(steps).collect());
+    let mut list = Vec::new();
+    for step in arrays.flat_map(steps) {
+        list.try_reserve(1).ok()?;
+        list.push(step);
+    }
+    let request = Arc::new(list);
     let has_thread = HAS_THREAD.get_or_init(|| spawn("bf-pages", collapse_all).is_ok());
     let mut requests = REQUESTS.lock().unwrap_or_else(PoisonError::into_inner);
     if !has_thread || requests.len() >= WAITING_MAX || requests.try_reserve(1).is_err() {

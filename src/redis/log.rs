@@ -43,13 +43,15 @@ pub(super) static REPLICATING: Topic = Topic::new("the server did not replicate 
 pub(super) static GROWING: Topic = Topic::new("a filter has grown often");
 /// Lines about an imported filter that the next new item makes unexportable.
 pub(super) static IMPORTING: Topic = Topic::new("an imported filter is full");
+/// Lines about a large block of memory that does not fit in the cgroup.
+pub(super) static ALLOCATING: Topic = Topic::new("memory was not allocated");
 /// Lines about a filter that has no room for new items.
 pub(super) static REFUSING: Topic = Topic::new("a filter refuses items");
 /// Lines about a panic. Every function that the server calls catches panics.
 static PANICKING: Topic = Topic::new("everbloom");
 
-static TOPICS: [&Topic; 8] =
-    [&LOADING, &COPYING, &PUBLISHING, &REPLICATING, &GROWING, &IMPORTING, &REFUSING, &PANICKING];
+static TOPICS: [&Topic; 9] =
+    [&LOADING, &COPYING, &ALLOCATING, &PUBLISHING, &REPLICATING, &GROWING, &IMPORTING, &REFUSING, &PANICKING];
 
 /// The lines that were written and omitted.
 struct RecentLines {

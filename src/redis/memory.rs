@@ -10,8 +10,8 @@ use redis_module::raw::{self, RedisModuleIO};
 
 use super::api::{CallReply, Context, Refusal, server_flags, subscribe};
 use super::args::string_bytes;
-use super::cgroup;
-use super::config;
+use super::cgroup::MemoryCgroups;
+use super::{config, headroom};
 use crate::bloom::{ByteLimit, Limit, LimitSource};
 
 /// The memory of the machine in bytes. Before it is read, there is no limit.
@@ -75,12 +75,14 @@ unsafe extern "C" fn on_config_change(
     IS_STALE.store(true, Relaxed);
 }
 
-/// Reads `maxmemory` and the memory of the machine from INFO, and the limit of the cgroup from the system.
+/// Reads `maxmemory` and the memory of the machine from INFO, and finds the cgroups of the server.
 ///
 /// # Safety
 /// `context` must be alive, or null.
 unsafe fn refresh(context: Context) {
-    CGROUP_BYTES.store(cgroup::memory_limit_bytes(Path::new("/")).unwrap_or(u64::MAX), Relaxed);
+    let cgroups = MemoryCgroups::of_process(Path::new("/"));
+    CGROUP_BYTES.store(cgroups.limit_bytes().unwrap_or(u64::MAX), Relaxed);
+    headroom::watch(cgroups);
     let (Some(server_info), Some(free)) = (api!(RedisModule_GetServerInfo), api!(RedisModule_FreeServerInfo))
     else {
         return;

@@ -1,17 +1,18 @@
-//! The memory limit of a cgroup, read from directories that the tests make.
+//! The memory limit and the free memory of a cgroup, read from directories that the tests make.
 
 use std::fs;
 use std::path::Path;
 
-use crate::support::cgroup::memory_limit_bytes;
+use crate::support::cgroup::{Allowance, MemoryCgroups};
 
 /// A container of Kubernetes with cgroup v2 and a namespace: its own cgroup is the root of the mount.
 const V2_MOUNT: &str = "30 24 0:26 / /sys/fs/cgroup ro,nosuid - cgroup2 cgroup rw,nsdelegate";
 const V1_MOUNTS: &str = "25 24 0:22 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu,cpuacct
 26 24 0:23 / /sys/fs/cgroup/memory rw,relatime shared:9 master:2 - cgroup cgroup rw,memory";
 
-/// Returns the limit with these files under the root of the file system. `files` has paths and their contents.
-fn limit(cgroups: &str, mounts: &str, files: &[(&str, &str)]) -> Option<u64> {
+/// Returns the limit and the free memory with these files under the root of the file system. `files` has paths and their
+/// contents.
+fn limit_and_free(cgroups: &str, mounts: &str, files: &[(&str, &str)]) -> (Option<u64>, Option<u64>) {
     let root = tempfile::tempdir().unwrap();
     let system = [("proc/self/cgroup", cgroups), ("proc/self/mountinfo", mounts)];
     for (path, text) in system.iter().chain(files) {
@@ -19,7 +20,12 @@ fn limit(cgroups: &str, mounts: &str, files: &[(&str, &str)]) -> Option<u64> {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     }
-    memory_limit_bytes(root.path())
+    let cgroups = MemoryCgroups::of_process(root.path());
+    (cgroups.limit_bytes(), cgroups.free_bytes())
+}
+
+fn limit(cgroups: &str, mounts: &str, files: &[(&str, &str)]) -> Option<u64> {
+    limit_and_free(cgroups, mounts, files).0
 }
 
 #[test]
@@ -74,7 +80,7 @@ fn a_cgroup_that_is_mounted_itself_is_found() {
 
 #[test]
 fn files_that_are_missing_or_damaged_limit_nothing() {
-    assert_eq!(memory_limit_bytes(Path::new("/nonexistent")), None);
+    assert_eq!(MemoryCgroups::of_process(Path::new("/nonexistent")).limit_bytes(), None);
     let file = "sys/fs/cgroup/memory.max";
     for text in ["", "-1", "18446744073709551616", "1 2", "\u{fffd}"] {
         assert_eq!(limit("0::/\n", V2_MOUNT, &[(file, text)]), None, "{text}");
@@ -90,4 +96,84 @@ fn files_that_are_missing_or_damaged_limit_nothing() {
     ] {
         assert_eq!(limit(cgroups, mounts, &[(file, "1000\n")]), None, "{cgroups}, {mounts}");
     }
+}
+
+/// A cgroup has what its limit leaves, less a part for the server. Cached files count as free.
+#[test]
+fn the_free_memory_is_that_of_the_fullest_cgroup() {
+    const LIMIT: u64 = 320_000_000;
+    let limit = LIMIT.to_string();
+    let unlimited = "9223372036854771712";
+    for (mounts, cgroups, root, names, cached, infinite) in [
+        (V2_MOUNT, "0::/a/b", "sys/fs/cgroup", ["memory.max", "memory.current"], "", "max"),
+        (
+            V1_MOUNTS,
+            "4:memory:/a/b",
+            "sys/fs/cgroup/memory",
+            ["memory.limit_in_bytes", "memory.usage_in_bytes"],
+            "total_",
+            unlimited,
+        ),
+    ] {
+        let free = |inner: [&str; 3], outer: [&str; 3]| {
+            let dirs = [(format!("{root}/a/b"), inner), (format!("{root}/a"), outer)];
+            let files: Vec<_> = dirs
+                .iter()
+                .flat_map(|(dir, [limit, usage, statistics])| {
+                    let files = [(names[0], limit), (names[1], usage), ("memory.stat", statistics)];
+                    files.map(|(name, text)| (format!("{dir}/{name}"), *text))
+                })
+                .collect();
+            let files: Vec<_> = files.iter().map(|(path, text)| (path.as_str(), *text)).collect();
+            limit_and_free(cgroups, mounts, &files).1
+        };
+        let anonymous = "anon 7\nfile 9\n";
+        let files = format!("anon 7\n{cached}inactive_file 2000000\n{cached}active_file 1000000\nslab 5\n");
+        let none = [infinite, "0", ""];
+        assert_eq!(free([&limit, "20000000\n", anonymous], none), Some(290_000_000));
+        assert_eq!(free([&limit, "20000000\n", &files], none), Some(293_000_000));
+        assert_eq!(free(none, [&limit, "20000000\n", &files]), Some(293_000_000));
+        assert_eq!(free([&limit, "1000000", ""], [&limit, "50000000", ""]), Some(260_000_000));
+        assert_eq!(free(["64000000", "1000000", ""], none), Some(63_000_000 - (4 << 20)));
+        // A cgroup can have more than its limit, after the limit was lowered.
+        for usage in ["310000000", "310000001", "320000000", "999000000"] {
+            assert_eq!(free([&limit, usage, ""], none), Some(0), "{usage}");
+        }
+        // A file that is missing or damaged limits nothing.
+        assert_eq!(free([&limit, "many", ""], none).filter(|free| *free < 1 << 60), None);
+        assert_eq!(
+            free([&limit, "20000000", "total_inactive_file x\ninactive_file\n"], none),
+            Some(290_000_000)
+        );
+    }
+}
+
+#[test]
+fn an_allowance_is_a_part_of_the_free_memory() {
+    let allowance = Allowance::new();
+    // Returns whether a block is admitted, and whether the free memory was read for it.
+    let admits = |size_bytes: u64, free_bytes: Option<u64>| {
+        let mut is_read = false;
+        let is_admitted = allowance.admits(size_bytes, || {
+            is_read = true;
+            free_bytes
+        });
+        (is_admitted, is_read)
+    };
+    assert_eq!(admits(1000, Some(999)), (false, true));
+    assert_eq!(admits(1000, Some(1000)), (true, true));
+    assert_eq!(admits(1, Some(0)), (false, true));
+    // An eighth of the 8,000 bytes that are left may be allocated without another look.
+    assert_eq!(admits(1000, Some(9000)), (true, true));
+    assert_eq!(admits(600, Some(0)), (true, false));
+    assert_eq!(admits(401, Some(0)), (false, true));
+    assert_eq!(admits(400, Some(0)), (true, false));
+    assert_eq!(admits(1, Some(0)), (false, true));
+    // Without a limit, or with much free memory, the next look is after 16 MiB.
+    for free_bytes in [None, Some(1 << 40)] {
+        assert_eq!(admits(1 << 30, free_bytes), (true, true));
+        assert_eq!(admits(16 << 20, Some(0)), (true, false));
+        assert_eq!(admits(1, Some(0)), (false, true));
+    }
+    assert_eq!(admits(u64::MAX, None), (true, true));
 }

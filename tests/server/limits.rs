@@ -1,19 +1,17 @@
 //! The largest filters, and the limits that refuse them: bf.max-filter-bytes, maxmemory, the memory of the machine and
 //! of the cgroup.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::dump;
-use crate::harness::{Client, Server, Site, Test, numbered, show, skip, tests, wait_until};
+use crate::harness::{Client, Server, Site, Test, numbered, show, tests, wait_until};
 use crate::journeys::append_only;
 use crate::keys::union_of_layers;
-use crate::support::cgroup::memory_limit_bytes;
+use crate::support::cgroup::MemoryCgroups;
 
 pub(crate) const TESTS: &[Test] = tests![
     a_filter_of_a_gigabyte_takes_no_memory_until_it_is_used,
     a_filter_beyond_a_limit_is_refused,
-    a_filter_beyond_the_memory_of_the_cgroup_is_refused,
     items_beyond_the_byte_limit_are_refused_and_logged,
     a_command_may_carry_many_items,
     a_large_batch_has_a_complete_reply,
@@ -48,7 +46,8 @@ fn a_filter_beyond_a_limit_is_refused(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     let machine_bytes = client.info_number("total_system_memory");
-    let machine = match memory_limit_bytes(Path::new("/")).filter(|limit| *limit < machine_bytes) {
+    let cgroups = MemoryCgroups::of_process(Path::new("/"));
+    let machine = match cgroups.limit_bytes().filter(|limit| *limit < machine_bytes) {
         Some(limit) => format!("the memory limit of the cgroup ({limit})"),
         None => format!("the machine has ({machine_bytes})"),
     };
@@ -75,7 +74,7 @@ fn a_filter_beyond_a_limit_is_refused(site: &Site) {
 
 /// Asserts that a filter was refused because of one of these limits, and that the error shows the limit's name and
 /// bytes.
-fn assert_too_large(reply: &str, limits: &[&str]) {
+pub(crate) fn assert_too_large(reply: &str, limits: &[&str]) {
     assert!(reply.starts_with("-ERR filter would take "), "{reply}");
     let is_named =
         |limit: &&str| reply.contains(&format!(" bytes, more than {limit}: choose a smaller capacity"));
@@ -83,51 +82,6 @@ fn assert_too_large(reply: &str, limits: &[&str]) {
     let setting = named.split(" (").next().unwrap();
     let is_raised = reply.ends_with(&format!(" or raise {setting}"));
     assert_eq!(is_raised, setting != "the machine has", "{reply}");
-}
-
-/// A control group with a limit of memory. It is removed with this value, after its processes have ended.
-struct Cgroup {
-    dir: PathBuf,
-    limit_file: &'static str,
-}
-
-impl Cgroup {
-    /// Makes a cgroup of version 1 or 2; `None` if the system does not allow it.
-    fn make(site: &Site) -> Option<Self> {
-        let name = format!("everbloom-test-{}-{}", std::process::id(), site.name);
-        let versions = [("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")];
-        versions.into_iter().find_map(|(parent, limit_file)| {
-            let dir = Path::new(parent).join(&name);
-            // A file system of cgroups has the file in a new directory.
-            let made = fs::create_dir(&dir).ok().map(|()| Self { dir, limit_file })?;
-            made.dir.join(limit_file).exists().then_some(made)
-        })
-    }
-
-    fn limit(&self, bytes: u64) {
-        fs::write(self.dir.join(self.limit_file), bytes.to_string()).unwrap();
-    }
-}
-
-impl Drop for Cgroup {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir(&self.dir);
-    }
-}
-
-fn a_filter_beyond_the_memory_of_the_cgroup_is_refused(site: &Site) {
-    let Some(cgroup) = Cgroup::make(site) else { return skip("no cgroup can be made here") };
-    let server = site.start();
-    let mut client = server.client();
-    fs::write(cgroup.dir.join("cgroup.procs"), server.pid().to_string()).unwrap();
-    let mut reserve = |limit_bytes: u64| {
-        cgroup.limit(limit_bytes);
-        // A change of the configuration makes the module read the limits.
-        assert_eq!(client.say("CONFIG SET maxmemory-samples 6"), "+OK");
-        client.say("BF.RESERVE k 0.01 100000000")
-    };
-    assert_too_large(&reserve(64 << 20), &["the memory limit of the cgroup (67108864)"]);
-    assert_eq!(reserve(512 << 20), "+OK");
 }
 
 /// Every kind of filter with a table refuses new items at the byte limit, not long before it, and accepts them after

@@ -16,6 +16,8 @@
 )]
 
 mod carried;
+#[cfg(target_os = "linux")]
+mod cgroup;
 mod clients;
 mod cluster;
 mod config;
@@ -90,6 +92,8 @@ const SUBJECTS: &[(&str, &[Test])] = &[
     ("keys", keys::TESTS),
     ("scripting", scripting::TESTS),
     ("limits", limits::TESTS),
+    #[cfg(target_os = "linux")]
+    ("cgroup", cgroup::TESTS),
     ("local", local::TESTS),
     ("memory", memory::TESTS),
     ("config", config::TESTS),

@@ -122,6 +122,7 @@ fn load_arrays(
     let (mut arrays, mut needed_bytes) = (Vec::new(), 0u64);
     for _ in 0..count {
         let buckets = if has_buckets { Some(source.unsigned()?) } else { None };
+        source.expect_bytes(buckets.unwrap_or(0).saturating_mul(bucket_size.into()))?;
         let read = source.bytes()?;
         needed_bytes = needed_bytes.saturating_add(read.len() as u64);
         limit.permits(needed_bytes).map_err(|limit| DecodeError::TooLarge { needed_bytes, limit })?;

@@ -57,6 +57,7 @@ pub fn load(source: &mut impl Source, version: i32, limit: &dyn ByteLimit) -> Re
         // The limits are checked before the array is read, because a host may allocate a string when it reads its
         // length.
         totals.with_layer(least_bytes, u32::try_from(parameters.probes).unwrap_or(u32::MAX))?;
+        source.expect_bytes(least_bytes)?;
         let bytes = source.bytes()?;
         let spec = layer_spec(&parameters, bytes.len() as u64, options)?;
         let items = totals.add(&spec, source.unsigned()?)?;

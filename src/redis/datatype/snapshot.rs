@@ -15,6 +15,7 @@ use crate::format;
 use crate::format::chunks::Rewritten;
 use crate::format::{DecodeError, Sink, Source};
 use crate::redis::config::settings;
+use crate::redis::headroom::has_room_for;
 use crate::redis::memory::LoadLimit;
 use crate::redis::pagemap::ProcessMemory;
 use crate::redis::server::{exit_at_once, now_ms, random_number};
@@ -186,6 +187,13 @@ impl Source for SnapshotIo {
         let start = unsafe { load(self.0, &raw mut size_bytes) };
         let buffer = NonNull::new(start.cast()).map(|start| ServerBuffer { start, size_bytes });
         self.unless_failed(buffer)?.ok_or(DecodeError::Truncated)
+    }
+
+    /// Checks that the cgroup has memory for the string and for a compressed copy of it, which the server keeps until it
+    /// has read the string.
+    fn expect_bytes(&self, size_bytes: u64) -> Result<(), DecodeError> {
+        let needed_bytes = usize::try_from(size_bytes.saturating_mul(2)).unwrap_or(usize::MAX);
+        if has_room_for(needed_bytes) { Ok(()) } else { Err(DecodeError::OutOfMemory) }
     }
 }
 

@@ -14,7 +14,7 @@ use everbloom::bloom::hash::scheme::{Scheme, SchemeParameters};
 use everbloom::bloom::hash::siphash::HashKey;
 use everbloom::bloom::{Filter, FilterSpec, Growth, Hash, Policy, Promise, Table, UnknownMemory, Window};
 use everbloom::format::DecodeError;
-use everbloom::format::contents::CHUNK_BYTES;
+use everbloom::format::contents::STRING_BYTES;
 use everbloom::format::filter::{chunk, from_header};
 use everbloom::format::record::POLICY_BYTES;
 
@@ -195,7 +195,7 @@ fn contents_are_saved_in_bounded_strings_which_are_empty_if_clear() {
         let record = saved(&filter);
         let mut fields = record.0[1..].iter();
         for layer in filter.layers() {
-            for bytes in layer.bits().bytes().chunks(CHUNK_BYTES) {
+            for bytes in layer.bits().bytes().chunks(STRING_BYTES) {
                 let is_clear = bytes.iter().all(|byte| *byte == 0);
                 let expected = Field::Bytes(if is_clear { Vec::new() } else { bytes.to_vec() });
                 assert!(fields.next() == Some(&expected), "{name}");
@@ -225,6 +225,6 @@ fn samples_cover_every_kind() {
         assert!(samples.iter().any(|(_, filter)| filter.kind() == row.kind), "{}", row.name);
     }
     assert!(samples.iter().any(|(_, filter)| {
-        filter.layers().iter().any(|layer| layer.bits().size_bytes() > 2 * CHUNK_BYTES as u64)
+        filter.layers().iter().any(|layer| layer.bits().size_bytes() > 2 * STRING_BYTES as u64)
     }));
 }
