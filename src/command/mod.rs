@@ -37,6 +37,7 @@ mod reserve;
 mod spare;
 pub mod table;
 mod timing;
+pub mod totals;
 pub mod words;
 
 pub use effects::{Effects, Replication};

@@ -2,42 +2,15 @@
 //! atomic.
 
 use std::ffi::{CStr, c_int};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use redis_module::raw;
 
 use super::api::{Context, succeeded};
 use super::log;
-use crate::bloom::filter::kind::{KIND_COUNT, KINDS};
-use crate::bloom::limits::LAYERS_MAX;
-use crate::bloom::{Filter, FilterCounts};
+use crate::bloom::filter::kind::KINDS;
 use crate::command::table::KeyAccess;
+use crate::command::totals::{Count, KindTotals, TOTAL_NAMES, Totals};
 use crate::command::{Command, Effects};
-
-/// A count that wraps, so that adding a wrapped negative difference lowers it.
-pub(super) struct Count(AtomicU64);
-
-impl Count {
-    const fn new() -> Self {
-        Self(AtomicU64::new(0))
-    }
-
-    /// Adds to the count, unless `more` is 0, because an atomic addition of 0 costs as much as any other.
-    #[inline(always)]
-    pub(super) fn add(&self, more: u64) {
-        if more > 0 {
-            self.0.fetch_add(more, Relaxed);
-        }
-    }
-
-    fn subtract(&self, less: u64) {
-        self.0.fetch_sub(less, Relaxed);
-    }
-
-    fn get(&self) -> u64 {
-        self.0.load(Relaxed)
-    }
-}
 
 // The following counts are of events since the module was loaded.
 
@@ -60,15 +33,8 @@ static DEFRAG_HITS: Count = Count::new();
 /// Blocks that active defragmentation has not moved.
 static DEFRAG_MISSES: Count = Count::new();
 
-/// The totals over all filters of a kind, in all databases: their number, the bytes of their structs, bits and tables,
-/// the number of their layers and tables, their items, and their capacity.
-type KindTotals<T = u64> = [T; 5];
-
-/// The suffixes of the fields with the totals of a kind.
-const TOTAL_NAMES: KindTotals<&str> = ["_filters", "_bytes", "_layers", "_items", "_capacity"];
-
-/// The totals, in the order of [`KINDS`].
-static TOTALS: [KindTotals<Count>; KIND_COUNT] = [const { [const { Count::new() }; 5] }; KIND_COUNT];
+/// The totals over all filters, in all databases.
+pub(super) static TOTALS: Totals = Totals::new();
 
 /// The names in INFO of RedisBloom's types besides Bloom filters: cuckoo filters, and the carried types in their order.
 pub(super) const OTHER_NAMES: [&str; 4] = ["cuckoo", "cms", "topk", "tdigest"];
@@ -82,82 +48,6 @@ pub(super) fn count_other(number: usize, values: u64, bytes: u64) {
         total_values.add(values);
         total_bytes.add(bytes);
     }
-}
-
-/// The part of the totals that one filter contributed at its last change, except its items and capacity. It is
-/// subtracted when the filter changes or is freed, so the totals are always the sums over all filters.
-pub(super) struct CountedFilter {
-    /// The bytes of memory in the lowest bits, then the number of parts, then the kind. It is one word, because
-    /// every filter has one.
-    packed: u64,
-}
-
-/// The number of bits for the bytes. An address has as many.
-const BYTES_BITS: u32 = 48;
-/// The number of bits for the number of parts. A part is a layer or a table.
-const LAYERS_BITS: u32 = 13;
-const _: () = assert!(LAYERS_MAX + 1 < 1 << LAYERS_BITS);
-const _: () = assert!(KIND_COUNT <= 1 << (u64::BITS - BYTES_BITS - LAYERS_BITS));
-
-impl CountedFilter {
-    /// Adds a new filter to the totals. O(layers).
-    pub(super) fn count(filter: &Filter) -> Self {
-        let layers = filter.part_count() as u64;
-        let kind = filter.kind() as u64;
-        let counted = Self {
-            packed: low_bits(filter.size_bytes(), BYTES_BITS)
-                | low_bits(layers, LAYERS_BITS) << BYTES_BITS
-                | kind << (BYTES_BITS + LAYERS_BITS),
-        };
-        let amounts = [1, counted.bytes(), layers, filter.counted_items(), filter.counted_capacity_items()];
-        counted.totals().iter().zip(amounts).for_each(|(total, amount)| total.add(amount));
-        counted
-    }
-
-    /// Updates the totals for a changed filter. Before the change it had `items_before` items and a capacity of
-    /// `capacity_before_items`. O(layers).
-    #[cold]
-    pub(super) fn recount(&mut self, filter: &Filter, items_before: u64, capacity_before_items: u64) {
-        self.uncount(items_before, capacity_before_items);
-        *self = Self::count(filter);
-    }
-
-    /// Adds the change of items and capacity to the totals. `before` and `after` must come from
-    /// [`Filter::counts_since`] with the same number of parts.
-    #[inline(always)]
-    pub(super) fn recount_items(&self, before: &FilterCounts, after: &FilterCounts) {
-        let [_, _, _, items, capacity_items] = self.totals();
-        items.add(after.items.wrapping_sub(before.items));
-        capacity_items.add(after.capacity_items.wrapping_sub(before.capacity_items));
-    }
-
-    /// Removes the filter, which was counted with `items` and `capacity_items`, from the totals.
-    pub(super) fn uncount(&self, items: u64, capacity_items: u64) {
-        let amounts = [1, self.bytes(), self.parts() as u64, items, capacity_items];
-        self.totals().iter().zip(amounts).for_each(|(total, amount)| total.subtract(amount));
-    }
-
-    /// Returns the number of parts with which the filter was counted.
-    #[inline(always)]
-    #[expect(clippy::cast_possible_truncation, reason = "a number of 13 bits")]
-    pub(super) const fn parts(&self) -> usize {
-        low_bits(self.packed >> BYTES_BITS, LAYERS_BITS) as usize
-    }
-
-    const fn bytes(&self) -> u64 {
-        low_bits(self.packed, BYTES_BITS)
-    }
-
-    /// Returns the totals of the kind with which the filter was counted.
-    #[inline(always)]
-    #[expect(clippy::indexing_slicing, reason = "the number of a kind")]
-    fn totals(&self) -> &'static KindTotals<Count> {
-        &TOTALS[(self.packed >> (BYTES_BITS + LAYERS_BITS)) as usize % KIND_COUNT]
-    }
-}
-
-const fn low_bits(number: u64, bits: u32) -> u64 {
-    number & ((1 << bits) - 1)
 }
 
 /// Counts the items of a command. The compiler knows the command, so only one arm remains.
@@ -222,7 +112,7 @@ unsafe extern "C" fn write_info(info: *mut raw::RedisModuleInfoCtx, _for_crash_r
     };
     // All totals are read before the first field is written: other threads may free filters meanwhile, and the sums
     // must equal those of the kinds.
-    let totals = TOTALS.each_ref().map(|totals| totals.each_ref().map(Count::get));
+    let totals = TOTALS.numbers();
     let [filters, bytes, layers, items, capacity_items] = totals.iter().fold([0; 5], sum);
     let (found, missed) = (CHECKS_FOUND.get(), CHECKS_MISSED.get());
     if begin(c"") {

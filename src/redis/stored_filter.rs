@@ -5,8 +5,9 @@ use std::ffi::c_void;
 use super::allocator::block_bytes;
 use super::huge_pages::{LargePages, spawn};
 use super::memory::is_short;
-use super::stats::CountedFilter;
+use super::stats::TOTALS;
 use crate::bloom::{BlockVisitor, Filter, FilterCounts};
+use crate::command::totals::CountedFilter;
 
 /// A value of one of the data types. The server holds it as the bare pointer of a box.
 pub(super) struct StoredFilter {
@@ -24,7 +25,7 @@ const _: () = assert!(size_of::<StoredFilter>() == 128);
 impl StoredFilter {
     /// Returns a new value, and counts its filter.
     pub(super) fn new(filter: Filter) -> Self {
-        let counted = CountedFilter::count(&filter);
+        let counted = CountedFilter::count(&TOTALS, &filter);
         let pages = LargePages::of(&filter);
         Self { filter, pages, counted }
     }
@@ -42,21 +43,14 @@ impl StoredFilter {
         sum.0
     }
 
-    /// Updates the statistics after a command has changed the filter, except by a merge. Returns the number of parts
-    /// that the filter has gained. `before` is from [`Filter::counts_since`] before the command. `items_added` is 0 for
-    /// any other change than an add. O(1); O(layers) for a filter whose memory has changed.
+    /// Updates the totals and the huge pages after a command has changed the filter, except by a merge. Returns the number
+    /// of parts that the filter has gained. `before` is from [`Filter::counts_since`] before the command. `items_added`
+    /// is 0 for any other change than an add. O(1); O(layers) for a filter whose memory has changed.
     #[inline(always)]
     pub(super) fn changed(&mut self, before: &FilterCounts, items_added: u64) -> u32 {
-        let parts_before = self.counted.parts();
-        let counts = self.filter.counts_since(parts_before);
-        self.counted.recount_items(before, &counts);
-        let mut parts_added = 0;
-        if counts.parts != parts_before {
-            parts_added = u32::try_from(counts.parts.saturating_sub(parts_before)).unwrap_or(u32::MAX);
-            self.count_bytes();
+        let parts_added = self.counted.changed(&TOTALS, &self.filter, before);
+        if parts_added > 0 {
             self.pages.after_growth(&self.filter);
-        } else if counts.table_bytes != before.table_bytes {
-            self.count_bytes();
         }
         if items_added == 0 {
             self.pages.after_bytes(&self.filter);
@@ -65,19 +59,11 @@ impl StoredFilter {
         parts_added
     }
 
-    /// Updates the totals after the filter has gained parts or memory. Its items and its capacity are counted already.
-    /// O(layers).
-    #[cold]
-    fn count_bytes(&mut self) {
-        self.counted.recount(&self.filter, self.filter.counted_items(), self.filter.counted_capacity_items());
-    }
-
-    /// Updates the totals after a command has merged other filters into this one. Before, this filter had
-    /// `items_before` items and a capacity of `capacity_before_items`. O(layers).
+    /// Updates the totals and the huge pages after a command has merged other filters into this one. Before, this filter
+    /// had `items_before` items and a capacity of `capacity_before_items`. O(layers).
     pub(super) fn altered(&mut self, items_before: u64, capacity_before_items: u64) {
         let parts_before = self.counted.parts();
-        let counted_before = if self.filter.window().is_some() { 0 } else { items_before };
-        self.counted.recount(&self.filter, counted_before, capacity_before_items);
+        self.counted.altered(&TOTALS, &self.filter, items_before, capacity_before_items);
         if self.filter.part_count() > parts_before {
             self.pages.after_growth(&self.filter);
         }
@@ -110,7 +96,7 @@ impl BlockVisitor for AllocatedBytes {
 
 impl Drop for StoredFilter {
     fn drop(&mut self) {
-        self.counted.uncount(self.filter.counted_items(), self.filter.counted_capacity_items());
+        self.counted.uncount(&TOTALS, &self.filter);
     }
 }
 

@@ -6,8 +6,9 @@ use std::ops::Range;
 
 use everbloom::bloom::cuckoo::filter::CuckooFilter;
 use everbloom::bloom::prefetch::NoPrefetch;
-use everbloom::bloom::{ByteLimit, Filter, Limit, Memory, Prefetch, UnknownMemory};
+use everbloom::bloom::{ByteLimit, Filter, FilterCounts, Limit, Memory, Prefetch, UnknownMemory};
 use everbloom::command::table::KeyAccess;
+use everbloom::command::totals::{CountedFilter, Totals};
 use everbloom::command::{
     Command, CommandError, Host, KeyName, KeyValue, Keyspace, OpenKey, Protocol, Reply, Settings,
 };
@@ -116,6 +117,9 @@ pub(super) struct Database<'s> {
     pub(super) filters: RefCell<BTreeMap<Vec<u8>, Filter>>,
     pub(super) cuckoos: RefCell<BTreeMap<Vec<u8>, CuckooFilter>>,
     pub(super) strings: &'s BTreeMap<Vec<u8>, Vec<u8>>,
+    /// The totals that INFO shows, and the part of each filter.
+    pub(super) totals: &'s Totals,
+    pub(super) counted: RefCell<BTreeMap<Vec<u8>, CountedFilter>>,
     /// Whether a filter was open for writing, or was published.
     pub(super) may_have_changed: Cell<bool>,
     pub(super) has_ended: Cell<bool>,
@@ -160,11 +164,23 @@ pub(super) struct TestKey<'k> {
     name: Vec<u8>,
     filter: Option<Filter>,
     cuckoo: Option<CuckooFilter>,
-    parts: usize,
+    /// The counts of the filter when it was looked up.
+    before: FilterCounts,
+    counted: Option<CountedFilter>,
     access: KeyAccess,
 }
 
 impl TestKey<'_> {
+    /// Sets a new filter, as the module does: the former one is freed.
+    fn set(&mut self, filter: Filter) {
+        let totals = self.database.totals;
+        let counted = CountedFilter::count(totals, &filter);
+        let former = (self.filter.replace(filter), self.counted.replace(counted));
+        if let (Some(filter), Some(counted)) = former {
+            counted.uncount(totals, &filter);
+        }
+    }
+
     /// Asserts that the key has a filter and is open for writing.
     fn assert_changeable(&self) {
         step();
@@ -179,9 +195,9 @@ impl OpenKey for TestKey<'_> {
         database.has_looked_up.set(true);
         let is_writable = is_write && self.filter.is_some();
         database.may_have_changed.set(database.may_have_changed.get() || is_writable);
-        self.parts = self.filter.as_ref().map_or(0, Filter::part_count);
         if let Some(filter) = &mut self.filter {
             filter.set_time(|| database.now_ms, || database.is_replicated && is_write);
+            self.before = filter.counts_since(usize::MAX);
         }
         match &mut self.filter {
             // `string` has another type.
@@ -216,11 +232,14 @@ impl OpenKey for TestKey<'_> {
 
     fn changed(&mut self, _items_added: u64) -> u32 {
         self.assert_changeable();
-        (self.filter.as_ref().map_or(0, Filter::part_count) - self.parts) as u32
+        let (Some(filter), Some(counted)) = (&self.filter, &mut self.counted) else { return 0 };
+        counted.changed(self.database.totals, filter, &self.before)
     }
 
-    fn altered(&mut self, _items_before: u64, _capacity_before_items: u64) {
+    fn altered(&mut self, items_before: u64, capacity_before_items: u64) {
         self.assert_changeable();
+        let (Some(filter), Some(counted)) = (&self.filter, &mut self.counted) else { return };
+        counted.altered(self.database.totals, filter, items_before, capacity_before_items);
     }
 
     fn expire_at(&mut self, at_ms: u64) {
@@ -230,14 +249,14 @@ impl OpenKey for TestKey<'_> {
 
     fn replace(&mut self, filter: Filter) {
         self.assert_changeable();
-        self.filter = Some(filter);
+        self.set(filter);
     }
 
     fn publish(&mut self, filter: Box<Filter>) -> Result<(), CommandError> {
         step();
         assert_eq!(self.access, KeyAccess::ReadWrite);
         self.database.may_have_changed.set(true);
-        self.filter = Some(*filter);
+        self.set(*filter);
         Ok(())
     }
 }
@@ -246,6 +265,8 @@ impl Drop for TestKey<'_> {
     fn drop(&mut self) {
         if let Some(filter) = self.filter.take() {
             self.database.filters.borrow_mut().insert(self.name.clone(), filter);
+            let counted = self.counted.take().map(|counted| (self.name.clone(), counted));
+            self.database.counted.borrow_mut().extend(counted);
         }
         if let Some(cuckoo) = self.cuckoo.take() {
             self.database.cuckoos.borrow_mut().insert(std::mem::take(&mut self.name), cuckoo);
@@ -266,7 +287,9 @@ impl Keyspace for Database<'_> {
         assert!(!self.has_looked_up.get(), "a key is opened after the value of another one was looked up");
         let filter = self.filters.borrow_mut().remove(name.bytes);
         let cuckoo = self.cuckoos.borrow_mut().remove(name.bytes);
-        TestKey { database: self, name: name.bytes.to_vec(), filter, cuckoo, parts: 0, access }
+        let counted = self.counted.borrow_mut().remove(name.bytes);
+        let before = FilterCounts::default();
+        TestKey { database: self, name: name.bytes.to_vec(), filter, cuckoo, before, counted, access }
     }
 
     /// Returns an error for the key `secret`, which no client may read.

@@ -7,6 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use everbloom::bloom::cuckoo::filter::CuckooFilter;
 use everbloom::bloom::{Filter, ItemHash, UnknownMemory, Validation};
+use everbloom::command::totals::{CountedFilter, Totals};
 use everbloom::command::{
     COMMANDS, Command, Effects, Protocol, Refusals, ReplicatedCommand, Replication, Settings,
     end_after_panic, execute, growth_line, import_line,
@@ -62,6 +63,14 @@ pub(crate) struct Server {
     pub(crate) has_panicked: bool,
     /// Whether the server has ended: it has aborted or exited.
     pub(crate) has_ended: bool,
+}
+
+/// Returns the totals over filters, and the part of each.
+fn counted(filters: &BTreeMap<Vec<u8>, Filter>) -> (Totals, BTreeMap<Vec<u8>, CountedFilter>) {
+    let totals = Totals::new();
+    let count = |(key, filter): (&Vec<u8>, &Filter)| (key.clone(), CountedFilter::count(&totals, filter));
+    let counted = filters.iter().map(count).collect();
+    (totals, counted)
 }
 
 impl Server {
@@ -178,7 +187,10 @@ impl Server {
     /// Runs a command like [`Self::run`]. Its arguments may be empty, binary or contain spaces.
     pub(crate) fn call(&mut self, argv: &[&[u8]]) -> String {
         let line = line_of(argv);
+        let (totals, parts) = counted(&self.keys);
         let mut keyspace = Database {
+            totals: &totals,
+            counted: RefCell::new(parts),
             expiries: RefCell::default(),
             settings: self.settings,
             is_replicated: self.is_replicated,
@@ -222,6 +234,10 @@ impl Server {
         self.limit_asked = keyspace.limit_asked.get();
         self.keys = keyspace.filters.into_inner();
         self.cuckoos = keyspace.cuckoos.into_inner();
+        if !self.has_ended {
+            let line = line.get(..200).unwrap_or(&line);
+            assert_eq!(totals.numbers(), counted(&self.keys).0.numbers(), "totals after {line}");
+        }
         for (key, filter) in argv.iter().filter_map(|key| Some((key, self.keys.get(*key)?))) {
             let is_small = filter.size_bytes() <= VALIDATED_MAX_BYTES;
             let depth = if is_small { Validation::Contents } else { Validation::Parts };
