@@ -11,6 +11,10 @@ WORKDIR /everbloom
 COPY . .
 RUN make build tool && strip target/release/libeverbloom.so target/release/everbloom
 
+# The module alone, for image volumes of Kubernetes and for COPY --from: docker build --target module .
+FROM scratch AS module
+COPY --from=build /everbloom/target/release/libeverbloom.so /everbloom.so
+
 FROM ${SERVER}
 COPY --from=build /everbloom/target/release/libeverbloom.so /usr/lib/redis/modules/everbloom.so
 COPY --from=build /everbloom/target/release/everbloom /usr/local/bin/everbloom

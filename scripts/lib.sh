@@ -24,6 +24,8 @@ read -r -a targets <<<"${TARGETS:-${DIST_TARGETS[*]}}"
 # shellcheck disable=SC2034
 ZIG_VERSION=0.15.2 ZIGBUILD_VERSION=0.24.0
 # shellcheck disable=SC2034
+KUBERNETES_VALIDATE_VERSION=1.37.0
+# shellcheck disable=SC2034
 PANDOC_VERSION=1.17 # of pypandoc_binary, which brings pandoc 3.9
 # shellcheck disable=SC2034
 declare -A TOOL_VERSIONS=([cargo-deny]=0.20.2 [cargo-about]=0.9.3 [cargo-cyclonedx]=0.5.9 [cargo-mutants]=27.1.0
