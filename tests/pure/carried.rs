@@ -48,6 +48,8 @@ fn the_checksum_is_that_of_servers() {
         Record(vec![Field::Unsigned(1), Field::Unsigned(1), Field::Unsigned(0), Field::Bytes(vec![0; 4])]);
     let payload = loaded(CarriedType::CountMin, &record).unwrap().payload().unwrap();
     let (bytes, checksum) = payload.split_at(payload.len() - 8);
+    // Type, id, three integers of two bytes, a string, the end, and the version of the format. Small numbers take a byte.
+    assert_eq!(bytes.len(), 1 + 9 + 3 * 2 + 6 + 1 + 2);
     let crc = bytes.iter().fold(0u64, |crc, byte| {
         let crc = crc ^ u64::from(*byte);
         (0..8).fold(crc, |crc, _| if crc & 1 == 1 { crc >> 1 ^ 0x95AC_9329_AC4B_C9B5 } else { crc >> 1 })

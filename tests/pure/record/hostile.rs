@@ -4,6 +4,7 @@
 use everbloom::bloom::generation::CODES;
 use everbloom::bloom::table::{DumpedSegment, EntryKind, LoadError, Schedule, Table};
 use everbloom::bloom::{Filter, GrowthBudget, TableSpec};
+use everbloom::format::DecodeError;
 use everbloom::format::filter::from_header;
 use everbloom::format::record::{LAYER_BYTES, POLICY_BYTES, TABLE_BYTES};
 
@@ -139,6 +140,27 @@ fn impossible_counts_are_refused_by_name() {
     // Two entries that match the same items, and an entry that knows fewer bits.
     assert_eq!(counted(&[(false, ENTRY), (true, ENTRY)]), impossible);
     assert_eq!(counted(&[(true, 1 << 10)]), impossible);
+}
+
+/// The segments of a snapshot are in order, so their number is bounded.
+#[test]
+fn segments_out_of_order_are_refused() {
+    let mut filter = plain(unreserved(0.01, 100, 2));
+    (0..20_000).for_each(|item| _ = add(&mut filter, format!("item-{item}").as_bytes()));
+    let record = saved(&filter);
+    let first = record.0.iter().position(|field| matches!(field, Field::Unsigned(_))).unwrap();
+    let Field::Unsigned(count) = record.0[first] else { unreachable!() };
+    assert!(count >= 4);
+    let with_numbers = |numbers: [u64; 2]| {
+        let mut changed = record.clone();
+        (changed.0[first + 1], changed.0[first + 3]) =
+            (Field::Unsigned(numbers[0]), Field::Unsigned(numbers[1]));
+        loaded(&changed, ANY).err()
+    };
+    assert_eq!(with_numbers([0, 1]), None);
+    for numbers in [[1, 0], [0, 0], [1, 1], [0, count], [u64::MAX, 1], [0, 1 << 32]] {
+        assert_eq!(with_numbers(numbers), Some(DecodeError::Invalid("segment number")), "{numbers:?}");
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use everbloom::bloom::prefetch::NoPrefetch;
 use everbloom::bloom::table::{DumpedSegment, EntryKind, POSITIONS, Table, TableCounts};
 use everbloom::bloom::{Added, BlockMover, BlockVisitor, GrowthBudget, OutOfMemory};
 
-use super::{KINDS, add, add_kind, any, bytes, counted, has, has_at, of_kind, plain, remove};
+use super::{KINDS, add, add_kind, any, bytes, counted, has, has_at, hash, of_kind, plain, remove};
 use crate::fuzzed::fuzz::forge::{self, TableForm};
 use crate::support::Random;
 
@@ -138,6 +138,38 @@ fn a_dump_misses_nothing_while_segments_are_split_and_joined() {
                 let stayed = stayed.flat_map(|item| vec![item; source.items[item] as usize]);
                 stayed.for_each(|item| assert_eq!(remove(&mut copy, *item, NoPrefetch), Ok(true)));
             }
+        }
+    }
+}
+
+/// A dump can go on in the middle of a segment, after segments were joined.
+#[test]
+fn a_part_has_the_items_from_its_position_to_its_end() {
+    for (kind, items) in KINDS.into_iter().flat_map(|kind| [60, 150, 60_000].map(|items| (kind, items))) {
+        let source = Changing::new(kind, items);
+        let position_of = |item: u64| u64::from((hash(item).h1 as u32).reverse_bits());
+        let mut first = 0;
+        while first < POSITIONS {
+            let (_, end) = source.table.segment_at(first).unwrap().unwrap();
+            for eighth in 1..8 {
+                let position = first + (end - first) / 8 * eighth;
+                let part = source.table.segment_at(position).unwrap().unwrap();
+                assert_eq!(part.1, end);
+                let mut copy = target(&source.table);
+                load(&mut copy, part);
+                let (mut before, mut found) = (0, 0);
+                for item in source.items.keys() {
+                    let at = position_of(*item);
+                    let is_found = has_at(&copy, *item, source.now);
+                    if (position..end).contains(&at) {
+                        assert!(is_found, "{kind:?}: {item} at {at} is after {position}");
+                    } else {
+                        (before, found) = (before + 1, found + u32::from(is_found));
+                    }
+                }
+                assert!(found * 20 <= before, "{kind:?}: {found} of {before} other items are found");
+            }
+            first = end;
         }
     }
 }
