@@ -5,7 +5,7 @@ use everbloom::bloom::cuckoo::array::{BucketArray, CuckooRelease};
 use everbloom::bloom::cuckoo::filter::{CuckooFilter, CuckooParameters};
 use everbloom::command::COMMANDS;
 
-use crate::support::saved::assert_valid;
+use crate::support::saved::{assert_valid, loaded, saved, string};
 use crate::support::server::Server;
 use crate::support::slices;
 
@@ -168,5 +168,33 @@ fn full_cuckoo_filters_answer_every_command() {
             words.iter().for_each(|item| drop(server.run(&format!("CF.DEL k {item}"))));
             server.run("CF.COMPACT k");
         }
+    }
+}
+
+/// Every number of a record is set to the largest values, such as the items of each generation of a window. Filters that
+/// are accepted answer every command.
+#[test]
+fn records_with_the_largest_numbers_answer_every_command() {
+    for line in ["BF.RESERVE k 0.01 1 PWINDOW 1000", "BF.RESERVE k 0.25 10 COUNTING", "BF.RESERVE k 0.01 100"]
+    {
+        let mut server = Server::new();
+        server.must(line);
+        server.add("k", "item", 0..40);
+        let mut record = saved(server.filter("k"));
+        let header_bytes = string(&mut record, 0).len();
+        let mut accepted = 0;
+        for offset in 0..header_bytes - 7 {
+            for number in [u64::MAX, u64::MAX / 16, 1 << 53] {
+                let mut changed = record.clone();
+                string(&mut changed, 0)[offset..offset + 8].copy_from_slice(&number.to_le_bytes());
+                let Ok(filter) = loaded(&changed, 1 << 20) else { continue };
+                accepted += 1;
+                let mut server = Server::new();
+                server.keys.insert(b"k".to_vec(), filter);
+                use_filter(&mut server, &format!("{line}: {number} at {offset}"));
+            }
+        }
+        // The items of sixteen generations, or the numbers of items.
+        assert!(accepted >= 3, "{line}: {accepted}");
     }
 }
