@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use super::encoding::{ItemEncoding, NotEncodable};
 use super::group::{self, ItemSet};
-use super::limits::LAYER_MAX_BYTES;
+use super::limits::{LAYER_MAX_BYTES, LAYERS_MAX, PROBES_TOTAL_MAX};
 use super::memory::OutOfMemory;
 
 /// The most bytes that a filter may take. Its structs, bits and table count: `Footprint::needed_bytes`.
@@ -118,7 +118,9 @@ pub enum ReserveError {
     },
     /// The filter would have more layers than [`LAYERS_MAX`](super::limits::LAYERS_MAX), more probes than
     /// [`PROBES_TOTAL_MAX`](super::limits::PROBES_TOTAL_MAX), or too many items in one layer.
-    #[error("the filter would have too many layers, probes, or items in one layer")]
+    #[error(
+        "the filter would have more than {LAYERS_MAX} layers or {PROBES_TOTAL_MAX} probes, or too many items in one layer"
+    )]
     TooLong,
     /// The error rate of the next layer would be too small: it would round to 0.
     #[error("the error rate of the next layer would be too small: it would round to 0")]

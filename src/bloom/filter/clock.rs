@@ -58,7 +58,7 @@ impl Filter {
         }
         self.set_now(now_ms());
         let newest = self.newest_generation();
-        // Within the newest generation both times are the same, so `is_replayed` is not asked: it takes longer than an add.
+        // Within the newest generation both times are the same. So `is_replayed`, which takes longer than an add, is not called.
         if newest > 0 && self.now() > newest && is_replayed() {
             self.set_now(0);
         }

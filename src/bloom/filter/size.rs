@@ -105,7 +105,9 @@ pub enum ScaleError {
     #[error("the error rate of a layer would be too small: it would round to 0")]
     ErrorRateVanishes,
     /// The filter would have more layers, probes, or items in a layer, than allowed.
-    #[error("the filter would have too many layers, probes, or items in one layer")]
+    #[error(
+        "the filter would have more than {LAYERS_MAX} layers or {PROBES_TOTAL_MAX} probes, or too many items in one layer"
+    )]
     TooLong,
 }
 
