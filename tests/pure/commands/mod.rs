@@ -7,6 +7,7 @@ mod import;
 mod kinds;
 mod merge;
 mod panics;
+mod rare;
 mod replication;
 mod settings;
 mod statistics;

@@ -1,0 +1,158 @@
+//! Paths that other tests of commands do not take.
+
+use everbloom::bloom::filter::kind::Kind;
+use everbloom::bloom::filter::policy::redisbloom::RedisBloomOptions;
+use everbloom::bloom::table::LoadError;
+use everbloom::command::Protocol;
+use everbloom::format::DecodeError;
+use everbloom::format::redisbloom::cuckoo;
+
+use crate::support::make::redisbloom;
+use crate::support::saved::digested;
+use crate::support::server::{NOW_MS, Server};
+
+/// Copies a filter by the chunks of CF.SCANDUMP.
+fn copy_by_chunks(server: &mut Server, from: &str, to: &str) {
+    let mut iterator = "0".to_owned();
+    loop {
+        let reply = server.run(&format!("CF.SCANDUMP {from} {iterator}"));
+        iterator = server.reply[1].trim_start_matches(':').to_owned();
+        if iterator == "0" {
+            return;
+        }
+        let data = server.bulk.clone();
+        let loaded = server.call(&[b"CF.LOADCHUNK", to.as_bytes(), iterator.as_bytes(), &data]);
+        assert_eq!(loaded, "+OK", "{reply}");
+    }
+}
+
+#[test]
+fn a_counting_filter_is_copied_by_chunks_of_cuckoo_commands() {
+    let mut server = Server::new();
+    server.must("CF.RESERVE k 1000");
+    server.add("k", "item", 0..3000);
+    copy_by_chunks(&mut server, "k", "copy");
+    assert_eq!(server.filter("copy").kind(), Kind::Counting);
+    assert_eq!(server.found("copy", "item", 0..3000), 3000);
+    // The header of a filter that does not count.
+    server.must("BF.RESERVE plain 0.01 100");
+    server.run("BF.SCANDUMP plain 0");
+    let (iterator, data) = (server.reply[1].trim_start_matches(':').to_owned(), server.bulk.clone());
+    let reply = server.call(&[b"CF.LOADCHUNK", b"new", iterator.as_bytes(), &data]);
+    assert_eq!(reply, "-Invalid header");
+    assert!(!server.keys.contains_key(&b"new"[..]));
+}
+
+/// A primary with RedisBloom sends BF.RESERVE. Its options say which format the filter has.
+#[test]
+fn a_replicated_creation_has_the_format_of_its_options() {
+    let mut server = Server::new();
+    server.is_replicated = true;
+    for (options, kind) in [
+        ("", Kind::RedisBloom),
+        (" COUNTING", Kind::Counting),
+        (" WINDOW 100", Kind::Window),
+        (" FORMAT valkey-bloom", Kind::ValkeyBloom),
+    ] {
+        server.must(&format!("BF.RESERVE k{} 0.01 100{options}", kind as u8));
+        assert_eq!(server.filter(&format!("k{}", kind as u8)).kind(), kind, "{options}");
+    }
+}
+
+#[test]
+fn a_large_replicated_batch_holds_no_memory_for_its_reply() {
+    let mut server = Server::new();
+    server.must("BF.RESERVE k 0.01 100");
+    server.is_replicated = true;
+    let items: Vec<String> = (0..70_000).map(|item| format!("item-{item}")).collect();
+    let words: Vec<&[u8]> =
+        [&b"BF.MADD"[..], b"k"].into_iter().chain(items.iter().map(String::as_bytes)).collect();
+    let reply = server.call(&words);
+    assert!(!reply.contains('-'), "{}", &reply[..100]);
+    assert_eq!(server.number("k", "ITEMS") as u64, server.filter("k").items());
+}
+
+#[test]
+fn options_without_a_value_are_an_error() {
+    let mut server = Server::new();
+    for (line, error) in [
+        ("BF.RESERVE k 0.01 100 FORMAT", "-ERR unknown format"),
+        ("BF.RESERVE k 0.01 100 EXPANSION", "-ERR no expansion"),
+        ("CF.RESERVE k 100 BUCKETSIZE", "-"),
+        ("BF.INSERT k CAPACITY", "-ERR wrong number of arguments"),
+    ] {
+        let reply = server.run(line);
+        assert!(reply.starts_with(error), "{line}: {reply}");
+        assert!(server.keys.is_empty());
+    }
+}
+
+#[test]
+fn a_packed_batch_is_refused_in_part_or_as_a_whole() {
+    let mut server = Server::new();
+    server.must("BF.RESERVE k 0.01 5 NONSCALING");
+    let lines = |from: u32| (from..from + 20).map(|item| format!("item-{item}\n")).collect::<String>();
+    let [first, second] = [lines(0), lines(100)];
+    let mut add = |data: &str| server.call(&[b"BF.BULKADD", b"k", b"COUNT", b"LINES", data.as_bytes()]);
+    let (part, whole) = (add(&first), add(&second));
+    assert!(part != whole, "{part}, {whole}");
+    let replicated = server.replicated.len();
+    assert_eq!(replicated, 2, "{:?}", server.replicated);
+    // The replicated batch has only the items that were added.
+    server.assert_replicated(server.settings);
+}
+
+/// In RESP3, an item that CF.INSERT refuses has the reply false.
+#[test]
+fn refused_items_of_cuckoo_commands_are_false_in_resp3() {
+    let mut server = Server::new();
+    server.protocol = Protocol::Resp3;
+    server.must("CF.RESERVE k 100");
+    server.settings.max_filter_bytes = 3000;
+    let items: Vec<String> = (0..3000).map(|item| format!("item-{item}")).collect();
+    let reply = server.run(&format!("CF.INSERT k ITEMS {}", items.join(" ")));
+    assert!(reply.contains("#t") && reply.contains("#f") && !reply.contains(":-1"), "{}", &reply[..200]);
+}
+
+#[test]
+fn headers_of_cuckoo_filters_beyond_their_ranges_are_refused() {
+    let mut server = Server::new();
+    server.settings.format = everbloom::Format::RedisBloom;
+    server.must("CF.RESERVE k 1000");
+    let header = cuckoo::header(&server.cuckoos[&b"k"[..]]);
+    assert_eq!(header.len(), 38);
+    let with = |at: usize, bytes: &[u8]| {
+        let mut header = header.to_vec();
+        header[at..at + bytes.len()].copy_from_slice(bytes);
+        cuckoo::from_header(&header, &u64::MAX).err()
+    };
+    assert_eq!(with(0, &[]), None);
+    assert_eq!(with(36, &u16::MAX.to_le_bytes()), Some(DecodeError::Invalid("expansion")));
+    assert_eq!(with(8, &(1u64 << 63).to_le_bytes()), Some(DecodeError::Invalid("buckets")));
+}
+
+#[test]
+fn filters_of_redisbloom_1_1_have_another_digest() {
+    let options = RedisBloomOptions::from_bits(4).unwrap();
+    let mut filter = redisbloom(0.01, 100, options, 2);
+    let before = digested(&filter);
+    filter.assume_redisbloom_1_1();
+    assert_ne!(digested(&filter), before);
+}
+
+/// A client cannot bring a filter whose items are of the future.
+#[test]
+fn filters_ahead_of_the_clock_are_not_admitted() {
+    let mut server = Server::new();
+    server.must("BF.RESERVE w 0.01 100 WINDOW 100");
+    server.must("BF.ADD w a");
+    server.must("BF.RESERVE plain 0.01 100");
+    server.must("BF.ADD unreserved a");
+    for key in ["w", "plain", "unreserved"] {
+        let filter = server.keys.get_mut(key.as_bytes()).unwrap();
+        assert!(!filter.needs_admission(NOW_MS), "{key}");
+        assert_eq!(filter.admit(NOW_MS), Ok(()), "{key}");
+        assert_eq!(filter.needs_admission(0), key == "w");
+        assert_eq!(filter.admit(0), if key == "w" { Err(LoadError::Ahead) } else { Ok(()) });
+    }
+}
