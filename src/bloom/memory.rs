@@ -10,6 +10,19 @@ use thiserror::Error;
 #[error("out of memory")]
 pub struct OutOfMemory;
 
+/// Returns the items in a list.
+///
+/// # Errors
+/// [`OutOfMemory`].
+pub fn try_collect<T>(items: impl IntoIterator<Item = T>) -> Result<Vec<T>, OutOfMemory> {
+    let mut list = Vec::new();
+    for item in items {
+        list.try_reserve(1).map_err(|_| OutOfMemory)?;
+        list.push(item);
+    }
+    Ok(list)
+}
+
 /// Information about memory. The server queries the system; tests and the library have none.
 pub trait Memory: Copy {
     /// Calls `visit` with the ranges of `words` that may have set bits, in order. The ranges are a hint: to check it,

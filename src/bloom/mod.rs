@@ -31,7 +31,7 @@ pub use filter::{Filter, FilterCounts, FilterSpec, Validation};
 pub use group::{GROUP_ITEMS, ItemSet};
 pub use growth_budget::GrowthBudget;
 pub use hash::{Hash, ItemHash};
-pub use memory::{BlockMover, BlockVisitor, Memory, OutOfMemory, UnknownMemory};
+pub use memory::{BlockMover, BlockVisitor, Memory, OutOfMemory, UnknownMemory, try_collect};
 pub use outcome::{AddError, AddOutcomes, Added, ByteLimit, Limit, LimitSource, ReserveError};
 pub use prefetch::Prefetch;
 pub use table::{EntryKind, Table, TableSpec, TableStats};

@@ -8,7 +8,7 @@ use super::error::{CommandError, quotable};
 use super::keyspace::{KeyName, KeyValue, Keyspace, OpenKey, Reply};
 use super::table::KeyAccess;
 use crate::bloom::filter::merge::MergeError;
-use crate::bloom::{Filter, ReserveError};
+use crate::bloom::{Filter, OutOfMemory, ReserveError, try_collect};
 
 /// The option that allows a merge to exceed the promised error rate. It must be the last argument.
 pub(super) const FORCE: &str = "FORCE";
@@ -64,10 +64,10 @@ impl<'a> MergeRequest<'a> {
         };
         let mut seen = BTreeSet::new();
         let names = words.iter().zip(dest.position.saturating_add(1)..);
-        let sources = names
+        let names = names
             .filter(|(bytes, _)| **bytes != dest.bytes && seen.insert(**bytes))
-            .map(|(bytes, position)| KeyName { bytes, position })
-            .collect();
+            .map(|(bytes, position)| KeyName { bytes, position });
+        let sources = try_collect(names).map_err(|OutOfMemory| CommandError::OutOfMemory)?;
         Ok(Self { dest, sources, names_dest: words.contains(&dest.bytes), is_forced })
     }
 
@@ -77,7 +77,8 @@ impl<'a> MergeRequest<'a> {
         // which are notified of that, may write to any key.
         let mut open = keyspace.open(self.dest, KeyAccess::ReadWrite);
         let open_source = |source: &KeyName<'a>| keyspace.open(*source, KeyAccess::ReadOnly);
-        let mut keys: Vec<_> = self.sources.iter().map(open_source).collect();
+        let keys = try_collect(self.sources.iter().map(open_source));
+        let mut keys = keys.map_err(|OutOfMemory| CommandError::OutOfMemory)?;
         match open.slot() {
             KeyValue::Vacant if !self.names_dest => {}
             value => {

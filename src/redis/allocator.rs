@@ -3,8 +3,9 @@
 //! lazily: a zeroed gigabyte takes no time.
 //!
 //! In a container or a service with a memory limit, the server's allocator does not fail: the kernel ends the server when
-//! it writes to the memory. So a block of [`CHECKED_MIN_BYTES`] or more is refused if the cgroup has no memory for it
-//! ([`has_room_for`], docs/decisions/0029).
+//! it writes to the memory. So a block of a filter is refused if the cgroup has no memory for it ([`has_room_for`],
+//! docs/decisions/0029). Blocks of filters are allocated zeroed. Lists of a command are not, and are refused from
+//! [`LIST_MIN_BYTES`] on.
 //!
 //! # Out of memory
 //!
@@ -70,9 +71,13 @@ pub(super) const ALIGN_MAX_BYTES: usize = 8;
 /// `SIZE_MAX / 2`, the server's function would free the block and return null.
 const REALLOC_MAX_BYTES: usize = isize::MAX.cast_unsigned() / 2;
 
-/// The smallest block that is refused if the cgroup has no memory for it. The tests of failed allocations
-/// (tests/starved) fail blocks from this size on; smaller ones are for lists that Rust's collections allocate infallibly.
-const CHECKED_MIN_BYTES: usize = 4096;
+/// The smallest zeroed block that is refused if the cgroup has no memory for it. The tests of failed allocations
+/// (tests/starved) fail blocks from this size on.
+const ZEROED_MIN_BYTES: usize = 4096;
+
+/// The smallest other block that is refused if the cgroup has no memory for it. Smaller ones are for the arguments and the
+/// reply of a command. Some of these lists cannot be refused, because the command has already changed a filter.
+const LIST_MIN_BYTES: usize = 1 << 20;
 
 /// The smallest block that is cleared lazily: the system clears each page when it is first written to.
 const LAZY_ZERO_MIN_BYTES: usize = 64 << 10;
@@ -86,7 +91,7 @@ unsafe impl GlobalAlloc for ServerAllocator {
             // SAFETY: the system's method has the same contract, which the caller keeps.
             return unsafe { System.alloc(layout) };
         };
-        if !is_allowed(layout.size(), layout.align()) {
+        if !is_allowed(layout.size(), layout.align(), LIST_MIN_BYTES) {
             return noted(ptr::null_mut(), layout.size());
         }
         // SAFETY: allocating has no precondition. Failure is null.
@@ -94,20 +99,20 @@ unsafe impl GlobalAlloc for ServerAllocator {
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        if ServerMemory::get().is_none() {
+        let Some(ServerMemory { try_alloc, .. }) = ServerMemory::get() else {
             // SAFETY: the system's method has the same contract, which the caller keeps.
             return unsafe { System.alloc_zeroed(layout) };
+        };
+        if !is_allowed(layout.size(), layout.align(), ZEROED_MIN_BYTES) {
+            return noted(ptr::null_mut(), layout.size());
         }
         if let Some(try_calloc) = api!(RedisModule_TryCalloc) {
-            if !is_allowed(layout.size(), layout.align()) {
-                return noted(ptr::null_mut(), layout.size());
-            }
             // SAFETY: allocating has no precondition. Failure is null.
             return noted(unsafe { try_calloc(1, layout.size()) }.cast(), layout.size());
         }
         // Redis 7.0 has no fallible calloc, and its calloc aborts the server when there is no memory.
-        // SAFETY: `alloc` has the same contract, which the caller keeps.
-        let block = unsafe { self.alloc(layout) };
+        // SAFETY: allocating has no precondition. Failure is null.
+        let block: *mut u8 = noted(unsafe { try_alloc(layout.size()) }.cast(), layout.size());
         if !block.is_null() {
             // SAFETY: the block is fresh and of at least that many bytes.
             unsafe { clear(block, layout.size()) };
@@ -126,7 +131,7 @@ unsafe impl GlobalAlloc for ServerAllocator {
         }
         // Rust's collections make blocks smaller infallibly.
         let is_larger = new_bytes > layout.size();
-        if is_larger && !is_allowed(new_bytes, layout.align()) {
+        if is_larger && !is_allowed(new_bytes, layout.align(), LIST_MIN_BYTES) {
             return noted(ptr::null_mut(), new_bytes);
         }
         if let Some(try_realloc) = api!(RedisModule_TryRealloc) {
@@ -157,10 +162,11 @@ unsafe impl GlobalAlloc for ServerAllocator {
     }
 }
 
-/// Returns whether the server's allocator may be asked for a block.
+/// Returns whether the server's allocator may be asked for a block. From `checked_bytes` on, the cgroup must have memory for
+/// it.
 #[inline(always)]
-fn is_allowed(size_bytes: usize, align_bytes: usize) -> bool {
-    align_bytes <= ALIGN_MAX_BYTES && (size_bytes < CHECKED_MIN_BYTES || has_room_for(size_bytes))
+fn is_allowed(size_bytes: usize, align_bytes: usize, checked_bytes: usize) -> bool {
+    align_bytes <= ALIGN_MAX_BYTES && (size_bytes < checked_bytes || has_room_for(size_bytes))
 }
 
 /// Clears a block. The pages of a large block are returned to the system, which provides zeroed pages when they are

@@ -7,7 +7,7 @@ use std::slice;
 use redis_module::raw;
 
 /// Largest number of arguments for which a command allocates nothing.
-pub(super) const MANY: usize = 64;
+const MANY: usize = 64;
 
 /// The argument vector of one command.
 #[derive(Clone, Copy)]

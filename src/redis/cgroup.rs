@@ -10,9 +10,10 @@ use std::str;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// One in this many bytes of a limit is left to the server, which needs memory for its clients and ends without it.
-const SERVER_PART: u64 = 32;
-/// The least number of bytes that are left to the server. A request of some thousand items needs one MiB.
-const SERVER_MIN_BYTES: u64 = 4 << 20;
+const SERVER_PART: u64 = 16;
+/// The least number of bytes that are left to the server. A request of some thousand items needs one MiB, and a child that
+/// saves a few.
+const SERVER_MIN_BYTES: u64 = 8 << 20;
 /// Most bytes of the files that are read here. `memory.stat`, the longest, has 2 to 4 KB.
 const FILE_MAX_BYTES: usize = 8 << 10;
 
@@ -25,9 +26,24 @@ struct MemoryCgroup {
     limit: PathBuf,
     usage: PathBuf,
     statistics: PathBuf,
-    /// The bytes of cached files in the statistics.
-    cached: [&'static str; 2],
+    /// The names of the statistics of cached files.
+    cached: CachedFiles,
 }
+
+/// The names in `memory.stat` of the bytes of cached files, and of those that the system must write first.
+#[derive(Clone, Copy)]
+struct CachedFiles {
+    all: [&'static str; 2],
+    unwritten: [&'static str; 2],
+}
+
+const CACHED_FILES_V2: CachedFiles =
+    CachedFiles { all: ["inactive_file", "active_file"], unwritten: ["file_dirty", "file_writeback"] };
+
+const CACHED_FILES_V1: CachedFiles = CachedFiles {
+    all: ["total_inactive_file", "total_active_file"],
+    unwritten: ["total_dirty", "total_writeback"],
+};
 
 impl MemoryCgroups {
     /// Returns no cgroups.
@@ -64,7 +80,7 @@ impl MemoryCgroup {
     fn free_bytes(&self) -> Option<u64> {
         let limit_bytes = self.limit_bytes()?;
         let usage_bytes: u64 = with_text(&self.usage, |text| text.trim_end().parse().ok())?;
-        // The kernel drops cached files before it ends a process.
+        // The kernel drops cached files before it ends a process, except for those that it must write first.
         let cached_bytes = with_text(&self.statistics, |text| Some(self.cached_bytes(text))).unwrap_or(0);
         let used_bytes = usage_bytes.saturating_sub(cached_bytes);
         let server_bytes = (limit_bytes / SERVER_PART).max(SERVER_MIN_BYTES);
@@ -72,9 +88,12 @@ impl MemoryCgroup {
     }
 
     fn cached_bytes(&self, statistics: &str) -> u64 {
-        let fields = statistics.lines().filter_map(|line| line.split_once(' '));
-        let cached = fields.filter(|(name, _)| self.cached.contains(name));
-        cached.filter_map(|(_, bytes)| bytes.trim_end().parse::<u64>().ok()).sum()
+        let sum = |names: [&str; 2]| -> u64 {
+            let fields = statistics.lines().filter_map(|line| line.split_once(' '));
+            let fields = fields.filter(|(name, _)| names.contains(name));
+            fields.filter_map(|(_, bytes)| bytes.trim_end().parse::<u64>().ok()).sum()
+        };
+        sum(self.cached.all).saturating_sub(sum(self.cached.unwritten))
     }
 }
 
@@ -96,8 +115,9 @@ fn with_text<T>(path: &Path, parse: impl FnOnce(&str) -> Option<T>) -> Option<T>
 pub struct Allowance(AtomicU64);
 
 impl Allowance {
-    /// The largest allowance. Reading the free memory takes less than a hundredth of the time to write to so many bytes.
-    const MAX_BYTES: u64 = 16 << 20;
+    /// The largest allowance: half of what is left to the server at least, because the limit may fall meanwhile. Reading the
+    /// free memory takes a hundredth of the time to write to so many bytes.
+    const MAX_BYTES: u64 = 4 << 20;
     /// The allowance is this part of the free memory, so that it ends before the memory does even if other processes
     /// need as much.
     const PART: u64 = 8;
@@ -134,8 +154,7 @@ struct Hierarchy {
     controller: &'static str,
     /// The names of the files with the limit and the usage of a cgroup.
     files: [&'static str; 2],
-    /// The names of the bytes of cached files in `memory.stat`.
-    cached: [&'static str; 2],
+    cached: CachedFiles,
 }
 
 impl Hierarchy {
@@ -146,12 +165,10 @@ impl Hierarchy {
         let mut file_system = file_system.split(' ');
         let (mounted, mount_point) = (mount.next()?, mount.next()?);
         let (controller, files, cached) = match (file_system.next()?, file_system.nth(1)) {
-            ("cgroup2", _) => ("", ["memory.max", "memory.current"], ["inactive_file", "active_file"]),
-            ("cgroup", Some(options)) if options.split(',').any(|option| option == "memory") => (
-                "memory",
-                ["memory.limit_in_bytes", "memory.usage_in_bytes"],
-                ["total_inactive_file", "total_active_file"],
-            ),
+            ("cgroup2", _) => ("", ["memory.max", "memory.current"], CACHED_FILES_V2),
+            ("cgroup", Some(options)) if options.split(',').any(|option| option == "memory") => {
+                ("memory", ["memory.limit_in_bytes", "memory.usage_in_bytes"], CACHED_FILES_V1)
+            }
             _ => return None,
         };
         Some(Self {

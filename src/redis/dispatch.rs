@@ -7,12 +7,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use redis_module::raw::{RedisModuleCmdFunc, RedisModuleString};
 
 use super::api::{Context, OK};
-use super::args::{Argv, MANY};
+use super::args::Argv;
 use super::effects::{self, Strings};
-use super::headroom::RunningLookup;
 use super::keyspace::ServerKeyspace;
 use super::reply::ServerReply;
-use crate::command::table::{KeyAccess, for_each_command};
+use crate::command::table::for_each_command;
 use crate::command::{COMMANDS, Command, CommandError, end_after_panic, execute, refuse};
 
 macro_rules! handlers {
@@ -72,8 +71,6 @@ unsafe fn run<const INDEX: usize>(
     reply: &mut ServerReply,
 ) {
     let command = At::<INDEX>::COMMAND;
-    let is_lookup = command.spec().key_access == KeyAccess::ReadOnly && argv.len() > MANY;
-    let _lookup = is_lookup.then(RunningLookup::begin);
     let mut strings = Strings::default();
     let has_memory = strings.reserve(command, argv.len())
         && argv.with_bytes(

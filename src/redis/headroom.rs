@@ -1,7 +1,6 @@
 //! Whether the cgroups of the server have memory for a block (docs/decisions/0029-memory-of-a-cgroup.md).
 
 use std::ptr;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{PoisonError, RwLock};
 
 use super::cgroup::{Allowance, MemoryCgroups};
@@ -11,38 +10,15 @@ use super::log;
 static CGROUPS: RwLock<MemoryCgroups> = RwLock::new(MemoryCgroups::new());
 /// The bytes that may be allocated before the free memory of the cgroups is read again.
 static ALLOWANCE: Allowance = Allowance::new();
-/// Whether a lookup of many items is running.
-static IS_LOOKUP: AtomicBool = AtomicBool::new(false);
-/// Blocks of a lookup below this size are never refused. They are freed when it ends.
-const LOOKUP_BLOCK_BYTES: usize = 1 << 20;
 
 /// Sets the cgroups of the server.
 pub(super) fn watch(cgroups: MemoryCgroups) {
     *CGROUPS.write().unwrap_or_else(PoisonError::into_inner) = cgroups;
 }
 
-/// Marks a lookup of many items as running, until it is dropped. A full cgroup does not refuse such lookups.
-pub(super) struct RunningLookup(());
-
-impl RunningLookup {
-    pub(super) fn begin() -> Self {
-        IS_LOOKUP.store(true, Relaxed);
-        Self(())
-    }
-}
-
-impl Drop for RunningLookup {
-    fn drop(&mut self) {
-        IS_LOOKUP.store(false, Relaxed);
-    }
-}
-
 /// Returns whether a block of this size fits in the memory that the cgroups of the server have free. If it does not,
 /// the allocation must fail, because the kernel would end a process when the block is written to.
 pub(super) fn has_room_for(block_bytes: usize) -> bool {
-    if block_bytes < LOOKUP_BLOCK_BYTES && IS_LOOKUP.load(Relaxed) {
-        return true;
-    }
     let block_bytes = u64::try_from(block_bytes).unwrap_or(u64::MAX);
     // The lock is taken only while the cgroups are replaced.
     let free_bytes = || CGROUPS.try_read().ok()?.free_bytes();

@@ -18,7 +18,7 @@ use redis_module::raw;
 
 use super::api::{Context, server_flags, subscribe};
 use super::config;
-use crate::bloom::{BitArray, Filter, Layer};
+use crate::bloom::{BitArray, Filter, Layer, try_collect};
 
 /// The smallest array that is collapsed. It contains a whole huge page, wherever it begins.
 const ARRAY_MIN_BYTES: usize = 4 << 20;
@@ -137,12 +137,7 @@ static HAS_THREAD: OnceLock<bool> = OnceLock::new();
 /// Requests to collapse the whole huge pages in some arrays. Returns `None` if the thread cannot be started, if too many
 /// requests are queued, or if there is no memory for the request.
 fn request<'a>(arrays: impl Iterator<Item = &'a [u64]>) -> Option<CollapseRequest> {
-    let mut list = Vec::new();
-    for step in arrays.flat_map(steps) {
-        list.try_reserve(1).ok()?;
-        list.push(step);
-    }
-    let request = Arc::new(list);
+    let request = Arc::new(try_collect(arrays.flat_map(steps)).ok()?);
     let has_thread = HAS_THREAD.get_or_init(|| spawn("bf-pages", collapse_all).is_ok());
     let mut requests = REQUESTS.lock().unwrap_or_else(PoisonError::into_inner);
     if !has_thread || requests.len() >= WAITING_MAX || requests.try_reserve(1).is_err() {

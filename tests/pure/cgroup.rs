@@ -101,7 +101,7 @@ fn files_that_are_missing_or_damaged_limit_nothing() {
 /// A cgroup has what its limit leaves, less a part for the server. Cached files count as free.
 #[test]
 fn the_free_memory_is_that_of_the_fullest_cgroup() {
-    const LIMIT: u64 = 320_000_000;
+    const LIMIT: u64 = 160_000_000;
     let limit = LIMIT.to_string();
     let unlimited = "9223372036854771712";
     for (mounts, cgroups, root, names, cached, infinite) in [
@@ -130,20 +130,27 @@ fn the_free_memory_is_that_of_the_fullest_cgroup() {
         let anonymous = "anon 7\nfile 9\n";
         let files = format!("anon 7\n{cached}inactive_file 2000000\n{cached}active_file 1000000\nslab 5\n");
         let none = [infinite, "0", ""];
-        assert_eq!(free([&limit, "20000000\n", anonymous], none), Some(290_000_000));
-        assert_eq!(free([&limit, "20000000\n", &files], none), Some(293_000_000));
-        assert_eq!(free(none, [&limit, "20000000\n", &files]), Some(293_000_000));
-        assert_eq!(free([&limit, "1000000", ""], [&limit, "50000000", ""]), Some(260_000_000));
-        assert_eq!(free(["64000000", "1000000", ""], none), Some(63_000_000 - (4 << 20)));
+        assert_eq!(free([&limit, "20000000\n", anonymous], none), Some(130_000_000));
+        assert_eq!(free([&limit, "20000000\n", &files], none), Some(133_000_000));
+        assert_eq!(free(none, [&limit, "20000000\n", &files]), Some(133_000_000));
+        assert_eq!(free([&limit, "1000000", ""], [&limit, "50000000", ""]), Some(100_000_000));
+        assert_eq!(free(["64000000", "1000000", ""], none), Some(63_000_000 - (8 << 20)));
+        // Cached files that must be written first are not free.
+        let dirty = if cached.is_empty() {
+            "file_dirty 1500000\nfile_writeback 500000\n"
+        } else {
+            "total_dirty 1500000\ntotal_writeback 500000\n"
+        };
+        assert_eq!(free([&limit, "20000000\n", &format!("{files}{dirty}")], none), Some(131_000_000));
         // A cgroup can have more than its limit, after the limit was lowered.
-        for usage in ["310000000", "310000001", "320000000", "999000000"] {
+        for usage in ["150000000", "150000001", "160000000", "999000000"] {
             assert_eq!(free([&limit, usage, ""], none), Some(0), "{usage}");
         }
         // A file that is missing or damaged limits nothing.
         assert_eq!(free([&limit, "many", ""], none).filter(|free| *free < 1 << 60), None);
         assert_eq!(
             free([&limit, "20000000", "total_inactive_file x\ninactive_file\n"], none),
-            Some(290_000_000)
+            Some(130_000_000)
         );
     }
 }
@@ -169,10 +176,10 @@ fn an_allowance_is_a_part_of_the_free_memory() {
     assert_eq!(admits(401, Some(0)), (false, true));
     assert_eq!(admits(400, Some(0)), (true, false));
     assert_eq!(admits(1, Some(0)), (false, true));
-    // Without a limit, or with much free memory, the next look is after 16 MiB.
+    // Without a limit, or with much free memory, the next look is after 4 MiB.
     for free_bytes in [None, Some(1 << 40)] {
         assert_eq!(admits(1 << 30, free_bytes), (true, true));
-        assert_eq!(admits(16 << 20, Some(0)), (true, false));
+        assert_eq!(admits(4 << 20, Some(0)), (true, false));
         assert_eq!(admits(1, Some(0)), (false, true));
     }
     assert_eq!(admits(u64::MAX, None), (true, true));

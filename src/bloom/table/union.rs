@@ -10,7 +10,7 @@ use super::state::Table;
 use super::totals::{EntrySums, ItemCounts, TableCounts, Tally};
 use crate::bloom::generation::Generation;
 use crate::bloom::growth_budget::GrowthBudget;
-use crate::bloom::memory::OutOfMemory;
+use crate::bloom::memory::{OutOfMemory, try_collect};
 use crate::bloom::outcome::ReserveError;
 
 /// The number of segments in which the entries of a union are counted before its size is chosen. They have some twenty
@@ -72,7 +72,7 @@ impl Table {
         check: impl Fn(f64) -> Result<(), E>,
     ) -> Result<Option<Self>, E> {
         let others = others.iter().filter(|table| table.used_slots() > 0);
-        let mut inputs: Vec<Input<'_>> = others.map(|table| Input::Borrowed(table)).collect();
+        let mut inputs = try_collect(others.map(|table| Input::Borrowed(table))).map_err(UnionError::from)?;
         if inputs.is_empty() {
             return Ok(None);
         }

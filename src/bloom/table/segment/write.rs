@@ -183,11 +183,11 @@ impl Segment {
     /// # Errors
     /// [`OutOfMemory`].
     pub(crate) fn try_clone(&self) -> Result<Self, OutOfMemory> {
-        let mut words = Vec::new();
-        words.try_reserve_exact(self.words.len()).map_err(|_| OutOfMemory)?;
-        words.extend_from_slice(&self.words);
-        count_segment(self.shape().bytes());
-        Ok(Self { words: words.into_boxed_slice(), ..*self })
+        let shape = self.shape();
+        let mut words = bytemuck::allocation::try_zeroed_slice_box(shape.words).map_err(|()| OutOfMemory)?;
+        words.copy_from_slice(&self.words);
+        count_segment(shape.bytes());
+        Ok(Self { words, ..*self })
     }
 
     /// Passes the allocation to `relocate`, which may move it.
