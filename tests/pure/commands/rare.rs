@@ -140,6 +140,27 @@ fn filters_of_redisbloom_1_1_have_another_digest() {
     assert_ne!(digested(&filter), before);
 }
 
+/// A chunk with items of the future is refused, as its clock is ahead.
+#[test]
+fn chunks_ahead_of_the_clock_are_refused() {
+    let mut ahead = Server::at(NOW_MS + 1_000_000_000);
+    ahead.must("BF.RESERVE w 0.01 100 WINDOW 100");
+    ahead.add("w", "item", 0..50);
+    let mut behind = Server::new();
+    let (mut iterator, mut replies) = ("0".to_owned(), Vec::new());
+    loop {
+        ahead.run(&format!("BF.SCANDUMP w {iterator}"));
+        iterator = ahead.reply[1].trim_start_matches(':').to_owned();
+        if iterator == "0" {
+            break;
+        }
+        let data = ahead.bulk.clone();
+        replies.push(behind.call(&[b"BF.LOADCHUNK", b"w", iterator.as_bytes(), &data]));
+    }
+    assert!(replies.len() > 1 && replies.iter().skip(1).all(|reply| reply.starts_with('-')), "{replies:?}");
+    assert!(behind.keys.get(&b"w"[..]).is_none_or(|filter| filter.table().unwrap().used_slots() == 0));
+}
+
 /// A client cannot bring a filter whose items are of the future.
 #[test]
 fn filters_ahead_of_the_clock_are_not_admitted() {

@@ -14,6 +14,7 @@ use crate::support::make::{
     ANY, START_MS, add, counting, plain, promise, remove, set_time, unreserved, window,
 };
 use crate::support::saved::{loaded, saved, string};
+use crate::support::server::Server;
 use crate::support::{Field, Random, Record};
 
 /// The largest size of a filter from hostile bytes.
@@ -140,6 +141,24 @@ fn impossible_counts_are_refused_by_name() {
     // Two entries that match the same items, and an entry that knows fewer bits.
     assert_eq!(counted(&[(false, ENTRY), (true, ENTRY)]), impossible);
     assert_eq!(counted(&[(true, 1 << 10)]), impossible);
+}
+
+/// An array whose bits do not fill its last byte has clear bits there.
+#[test]
+fn bits_beyond_the_last_one_are_refused() {
+    let mut server = Server::new();
+    server.must("BF.IMPORT k EMPTY SCHEME murmur3-salted BITS 10001 HASHES 7 CAPACITY 1000");
+    server.add("k", "item", 0..100);
+    let record = saved(server.filter("k"));
+    let with = |mask: u8| {
+        let mut changed = record.clone();
+        *string(&mut changed, 1).last_mut().unwrap() |= mask;
+        loaded(&changed, ANY).err()
+    };
+    assert_eq!(with(0), None);
+    for bit in 1..8 {
+        assert_eq!(with(1 << bit), Some(DecodeError::Invalid("chunk")), "{bit}");
+    }
 }
 
 /// The segments of a snapshot are in order, so their number is bounded.
