@@ -43,7 +43,8 @@ def lines(axes, rows, style="-"):
     for key in dict.fromkeys((row["module"], row["filter"]) for row in rows):
         points = sorted((row for row in rows if (row["module"], row["filter"]) == key), key=lambda row: row["items"])
         colour, label = kind(points[0])
-        axes.plot([row["items"] for row in points], [row["value"] for row in points], style, color=colour, label=label)
+        dashed = style.replace("-", "--") if points[0]["filter"] == "reserved" else style
+        axes.plot([row["items"] for row in points], [row["value"] for row in points], dashed, color=colour, label=label)
 
 
 def over_items(axes, title, ylabel, columns=2):
@@ -62,27 +63,29 @@ def lookup(own, peers, folder):
     """Time in batches; a panel for each run."""
     rows = [row for row in own + peers if row["case"] == BATCH and row["measure"] == "ns per item"
             and row["filter"] in ("unreserved", "reserved") and 1000 <= row["items"] <= 10_000_000]
-    runs = list(dict.fromkeys((row["server"], row["date"]) for row in rows))
+    runs = list(dict.fromkeys(row["date"] for row in rows if row["filter"] == "unreserved"))
     figure, panels = plt.subplots(1, len(runs), figsize=(4.6 * len(runs), 5), squeeze=False, sharey=True)
     for axes, run in zip(panels[0], runs):
-        here = [row for row in rows if (row["server"], row["date"]) == run]
+        here = [row for row in rows if row["date"] == run]
         unreserved = {row["items"] for row in here if row["filter"] == "unreserved"}
         lines(axes, [row for row in here if row["items"] in unreserved], "o-")
         axes.set_yscale("log")
         axes.set_yticks([20, 50, 100, 200, 500, 1000, 2000])
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axes.yaxis.set_minor_formatter(NullFormatter())
-        over_items(axes, "{}, {}".format(*run), "ns per item", columns=1)
+        servers = ", ".join(dict.fromkeys(row["server"] for row in here))
+        over_items(axes, f"{run}: {servers}", "ns per item", columns=1)
     figure.suptitle("Lookups of absent items in batches of 100")
     save(figure, folder, "lookup.svg")
 
 
 def memory(own, peers, folder):
     """Bits per item of filters that grow and of reserved ones; points are the real other modules."""
-    is_wanted = lambda row: row["case"] == "growth" and row["measure"] == "bits per item"  # noqa: E731
+    cases = ("growth", "BF.INFO SIZE")
+    is_wanted = lambda row: row["case"] in cases and row["measure"] == "bits per item"  # noqa: E731
     shown = ("unreserved", "reserved", "redisbloom unreserved", "valkey-bloom unreserved")
     figure, axes = plt.subplots(figsize=(8, 5.2))
-    lines(axes, [row for row in own if is_wanted(row) and row["filter"] in shown])
+    lines(axes, [row for row in own if is_wanted(row) and row["case"] == "growth" and row["filter"] in shown])
     lines(axes, [row for row in peers if is_wanted(row) and row["filter"] == "unreserved"
                  and not row["module"].startswith("everbloom")], "o")
     axes.set_xlim(left=1000)
