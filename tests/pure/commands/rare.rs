@@ -7,6 +7,7 @@ use everbloom::command::Protocol;
 use everbloom::format::DecodeError;
 use everbloom::format::redisbloom::cuckoo;
 
+use crate::fuzzed::fuzz::forge;
 use crate::support::make::redisbloom;
 use crate::support::saved::digested;
 use crate::support::server::{NOW_MS, Server};
@@ -138,6 +139,30 @@ fn filters_of_redisbloom_1_1_have_another_digest() {
     let before = digested(&filter);
     filter.assume_redisbloom_1_1();
     assert_ne!(digested(&filter), before);
+}
+
+/// The last byte of an array of 10,001 bits has one bit. A chunk with others is refused, also with a right checksum.
+#[test]
+fn chunks_with_bits_beyond_the_last_one_are_refused() {
+    let mut server = Server::new();
+    server.must("BF.IMPORT k EMPTY SCHEME murmur3-salted BITS 10001 HASHES 7 CAPACITY 1000");
+    server.add("k", "item", 0..100);
+    server.run("BF.SCANDUMP k 0");
+    let header = (server.reply[1].trim_start_matches(':').to_owned(), server.bulk.clone());
+    server.run(&format!("BF.SCANDUMP k {}", header.0));
+    let (iterator, data) = (server.reply[1].trim_start_matches(':').to_owned(), server.bulk.clone());
+    let (payload, trailer) = data.split_at(data.len() - 24);
+    let id = u64::from_le_bytes(*trailer.first_chunk().unwrap());
+    let mut load = |key: &str, mask: u8| {
+        let mut payload = payload.to_vec();
+        *payload.last_mut().unwrap() |= mask;
+        let chunk = forge::with_trailer(&payload, iterator.parse().unwrap(), id);
+        server.call(&[b"BF.LOADCHUNK", key.as_bytes(), header.0.as_bytes(), &header.1]);
+        server.call(&[b"BF.LOADCHUNK", key.as_bytes(), iterator.as_bytes(), &chunk])
+    };
+    assert_eq!(load("a", 0), "+OK");
+    assert_eq!(load("b", 2), "-ERR received bad data");
+    assert_eq!(load("b", 0x80), "-ERR received bad data");
 }
 
 /// A chunk with items of the future is refused, as its clock is ahead.
