@@ -91,7 +91,7 @@ impl MemoryCgroup {
         let sum = |names: [&str; 2]| -> u64 {
             let fields = statistics.lines().filter_map(|line| line.split_once(' '));
             let fields = fields.filter(|(name, _)| names.contains(name));
-            fields.filter_map(|(_, bytes)| bytes.trim_end().parse::<u64>().ok()).sum()
+            fields.filter_map(|(_, bytes)| bytes.trim_end().parse::<u64>().ok()).fold(0, u64::saturating_add)
         };
         sum(self.cached.all).saturating_sub(sum(self.cached.unwritten))
     }

@@ -146,6 +146,8 @@ fn the_free_memory_is_that_of_the_fullest_cgroup() {
         for usage in ["150000000", "150000001", "160000000", "999000000"] {
             assert_eq!(free([&limit, usage, ""], none), Some(0), "{usage}");
         }
+        let most = format!("{cached}inactive_file {0}\n{cached}active_file {0}\n", u64::MAX);
+        assert_eq!(free([&limit, "20000000", &most], none), Some(LIMIT - LIMIT / 16));
         // A file that is missing or damaged limits nothing.
         assert_eq!(free([&limit, "many", ""], none).filter(|free| *free < 1 << 60), None);
         assert_eq!(
