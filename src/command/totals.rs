@@ -45,9 +45,9 @@ pub const TOTAL_NAMES: KindTotals<&str> = ["_filters", "_bytes", "_layers", "_it
 
 /// The totals of each kind, in the order of [`KINDS`](crate::bloom::filter::kind::KINDS).
 #[derive(Debug, Default)]
-pub struct Totals([KindTotals<Count>; KIND_COUNT]);
+pub struct FilterTotals([KindTotals<Count>; KIND_COUNT]);
 
-impl Totals {
+impl FilterTotals {
     /// Returns the totals over no filters.
     #[must_use]
     pub const fn new() -> Self {
@@ -78,7 +78,7 @@ const _: () = assert!(KIND_COUNT <= 1 << (u64::BITS - BYTES_BITS - PARTS_BITS));
 
 impl CountedFilter {
     /// Adds a new filter to the totals. O(layers).
-    pub fn count(totals: &Totals, filter: &Filter) -> Self {
+    pub fn count(totals: &FilterTotals, filter: &Filter) -> Self {
         let parts = filter.part_count() as u64;
         let kind = filter.kind() as u64;
         let counted = Self {
@@ -95,7 +95,7 @@ impl CountedFilter {
     /// filter has gained. `before` is from [`Filter::counts_since`] before the command. O(1); O(layers) for a filter
     /// whose memory has changed.
     #[inline(always)]
-    pub fn changed(&mut self, totals: &Totals, filter: &Filter, before: &FilterCounts) -> u32 {
+    pub fn changed(&mut self, totals: &FilterTotals, filter: &Filter, before: &FilterCounts) -> u32 {
         let parts_before = self.parts();
         let counts = filter.counts_since(parts_before);
         let [_, _, _, items, capacity_items] = self.totals(totals);
@@ -111,7 +111,7 @@ impl CountedFilter {
     /// `items_before` items and a capacity of `capacity_before_items`. O(layers).
     pub fn altered(
         &mut self,
-        totals: &Totals,
+        totals: &FilterTotals,
         filter: &Filter,
         items_before: u64,
         capacity_before_items: u64,
@@ -121,17 +121,23 @@ impl CountedFilter {
     }
 
     #[cold]
-    fn recount(&mut self, totals: &Totals, filter: &Filter, items_before: u64, capacity_before_items: u64) {
+    fn recount(
+        &mut self,
+        totals: &FilterTotals,
+        filter: &Filter,
+        items_before: u64,
+        capacity_before_items: u64,
+    ) {
         self.subtract(totals, items_before, capacity_before_items);
         *self = Self::count(totals, filter);
     }
 
     /// Removes the filter, which has not changed since it was counted, from the totals.
-    pub fn uncount(&self, totals: &Totals, filter: &Filter) {
+    pub fn uncount(&self, totals: &FilterTotals, filter: &Filter) {
         self.subtract(totals, filter.counted_items(), filter.counted_capacity_items());
     }
 
-    fn subtract(&self, totals: &Totals, items: u64, capacity_items: u64) {
+    fn subtract(&self, totals: &FilterTotals, items: u64, capacity_items: u64) {
         let amounts = [1, self.bytes(), self.parts() as u64, items, capacity_items];
         self.totals(totals).iter().zip(amounts).for_each(|(total, amount)| total.subtract(amount));
     }
@@ -150,7 +156,7 @@ impl CountedFilter {
     /// Returns the totals of the kind with which the filter was counted.
     #[inline(always)]
     #[expect(clippy::indexing_slicing, reason = "the number of a kind")]
-    fn totals<'t>(&self, totals: &'t Totals) -> &'t KindTotals<Count> {
+    fn totals<'t>(&self, totals: &'t FilterTotals) -> &'t KindTotals<Count> {
         &totals.0[(self.packed >> (BYTES_BITS + PARTS_BITS)) as usize % KIND_COUNT]
     }
 }

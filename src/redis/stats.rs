@@ -9,7 +9,7 @@ use super::api::{Context, succeeded};
 use super::log;
 use crate::bloom::filter::kind::KINDS;
 use crate::command::table::KeyAccess;
-use crate::command::totals::{Count, KindTotals, TOTAL_NAMES, Totals};
+use crate::command::totals::{Count, FilterTotals, KindTotals, TOTAL_NAMES};
 use crate::command::{Command, Effects};
 
 // The following counts are of events since the module was loaded.
@@ -34,7 +34,7 @@ static DEFRAG_HITS: Count = Count::new();
 static DEFRAG_MISSES: Count = Count::new();
 
 /// The totals over all filters, in all databases.
-pub(super) static TOTALS: Totals = Totals::new();
+pub(super) static TOTALS: FilterTotals = FilterTotals::new();
 
 /// The names in INFO of RedisBloom's types besides Bloom filters: cuckoo filters, and the carried types in their order.
 pub(super) const OTHER_NAMES: [&str; 4] = ["cuckoo", "cms", "topk", "tdigest"];

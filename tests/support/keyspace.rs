@@ -8,7 +8,7 @@ use everbloom::bloom::cuckoo::filter::CuckooFilter;
 use everbloom::bloom::prefetch::NoPrefetch;
 use everbloom::bloom::{ByteLimit, Filter, FilterCounts, Limit, Memory, Prefetch, UnknownMemory};
 use everbloom::command::table::KeyAccess;
-use everbloom::command::totals::{CountedFilter, Totals};
+use everbloom::command::totals::{CountedFilter, FilterTotals};
 use everbloom::command::{
     Command, CommandError, Host, KeyName, KeyValue, Keyspace, OpenKey, Protocol, Reply, Settings,
 };
@@ -118,7 +118,7 @@ pub(super) struct Database<'s> {
     pub(super) cuckoos: RefCell<BTreeMap<Vec<u8>, CuckooFilter>>,
     pub(super) strings: &'s BTreeMap<Vec<u8>, Vec<u8>>,
     /// The totals that INFO shows, and the part of each filter.
-    pub(super) totals: &'s Totals,
+    pub(super) totals: &'s FilterTotals,
     pub(super) counted: RefCell<BTreeMap<Vec<u8>, CountedFilter>>,
     /// Whether a filter was open for writing, or was published.
     pub(super) may_have_changed: Cell<bool>,

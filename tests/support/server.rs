@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use everbloom::bloom::cuckoo::filter::CuckooFilter;
 use everbloom::bloom::{Filter, ItemHash, UnknownMemory, Validation};
-use everbloom::command::totals::{CountedFilter, Totals};
+use everbloom::command::totals::{CountedFilter, FilterTotals};
 use everbloom::command::{
     COMMANDS, Command, Effects, Protocol, Refusals, ReplicatedCommand, Replication, Settings,
     end_after_panic, execute, growth_line, import_line,
@@ -66,8 +66,8 @@ pub(crate) struct Server {
 }
 
 /// Returns the totals over filters, and the part of each.
-fn counted(filters: &BTreeMap<Vec<u8>, Filter>) -> (Totals, BTreeMap<Vec<u8>, CountedFilter>) {
-    let totals = Totals::new();
+fn counted(filters: &BTreeMap<Vec<u8>, Filter>) -> (FilterTotals, BTreeMap<Vec<u8>, CountedFilter>) {
+    let totals = FilterTotals::new();
     let count = |(key, filter): (&Vec<u8>, &Filter)| (key.clone(), CountedFilter::count(&totals, filter));
     let counted = filters.iter().map(count).collect();
     (totals, counted)
