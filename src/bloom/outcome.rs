@@ -116,8 +116,8 @@ pub enum ReserveError {
         /// The limit that it would exceed.
         limit: Limit,
     },
-    /// The filter would have more layers than [`LAYERS_MAX`], more probes than
-    /// [`PROBES_TOTAL_MAX`], or too many items in one layer.
+    /// The filter would have more layers than [`LAYERS_MAX`], more probes than [`PROBES_TOTAL_MAX`], or too many items in
+    /// one layer.
     #[error(
         "the filter would have more than {LAYERS_MAX} layers or {PROBES_TOTAL_MAX} probes, or too many items in one layer"
     )]

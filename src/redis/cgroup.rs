@@ -65,10 +65,11 @@ impl MemoryCgroups {
     }
 
     /// Returns how many bytes the processes can write to before the kernel ends one of them, less what is left to the
-    /// server ([`SERVER_PART`], [`SERVER_MIN_BYTES`]); `None` if there is no limit. Memory that has been allocated but not
-    /// written to counts as free. Swap does not count. Takes 20 to 50 us.
-    pub fn free_bytes(&self) -> Option<u64> {
-        self.0.iter().filter_map(MemoryCgroup::free_bytes).min()
+    /// server ([`SERVER_PART`], [`SERVER_MIN_BYTES`]); `None` if there is no limit. A server that loads its data has no
+    /// clients to serve, so only the minimum is left to it then: data that was saved must load again. Memory that has been
+    /// allocated but not written to counts as free. Swap does not count. Takes 20 to 50 us.
+    pub fn free_bytes(&self, is_loading: bool) -> Option<u64> {
+        self.0.iter().filter_map(|cgroup| cgroup.free_bytes(is_loading)).min()
     }
 }
 
@@ -77,13 +78,14 @@ impl MemoryCgroup {
         with_text(&self.limit, |text| text.trim_end().parse().ok())
     }
 
-    fn free_bytes(&self) -> Option<u64> {
+    fn free_bytes(&self, is_loading: bool) -> Option<u64> {
         let limit_bytes = self.limit_bytes()?;
         let usage_bytes: u64 = with_text(&self.usage, |text| text.trim_end().parse().ok())?;
         // The kernel drops cached files before it ends a process, except for those that it must write first.
         let cached_bytes = with_text(&self.statistics, |text| Some(self.cached_bytes(text))).unwrap_or(0);
         let used_bytes = usage_bytes.saturating_sub(cached_bytes);
-        let server_bytes = (limit_bytes / SERVER_PART).max(SERVER_MIN_BYTES);
+        let part_bytes = if is_loading { 0 } else { limit_bytes / SERVER_PART };
+        let server_bytes = part_bytes.max(SERVER_MIN_BYTES);
         Some(limit_bytes.saturating_sub(used_bytes).saturating_sub(server_bytes))
     }
 
@@ -115,8 +117,8 @@ fn with_text<T>(path: &Path, parse: impl FnOnce(&str) -> Option<T>) -> Option<T>
 pub struct Allowance(AtomicU64);
 
 impl Allowance {
-    /// The largest allowance: half of what is left to the server at least, because the limit may fall meanwhile. Reading the
-    /// free memory takes a hundredth of the time to write to so many bytes.
+    /// The largest allowance: half of what is left to the server at least, because the limit may fall meanwhile. Writing to
+    /// so many bytes takes a hundred times as long as reading the free memory.
     const MAX_BYTES: u64 = 4 << 20;
     /// The allowance is this part of the free memory, so that it ends before the memory does even if other processes
     /// need as much.

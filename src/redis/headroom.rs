@@ -21,7 +21,7 @@ pub(super) fn watch(cgroups: MemoryCgroups) {
 pub(super) fn has_room_for(block_bytes: usize) -> bool {
     let block_bytes = u64::try_from(block_bytes).unwrap_or(u64::MAX);
     // The lock is taken only while the cgroups are replaced.
-    let free_bytes = || CGROUPS.try_read().ok()?.free_bytes();
+    let free_bytes = || CGROUPS.try_read().ok()?.free_bytes(log::is_server_loading());
     let has_room = ALLOWANCE.admits(block_bytes, free_bytes);
     if !has_room {
         log_full(block_bytes, free_bytes());

@@ -146,7 +146,7 @@ pub(super) unsafe fn unloadable(io: *mut raw::RedisModuleIO, error: &str) {
 }
 
 /// Returns whether the server is loading a snapshot or an append-only file.
-fn is_server_loading() -> bool {
+pub(super) fn is_server_loading() -> bool {
     const LOADING: u32 = raw::REDISMODULE_CTX_FLAGS_LOADING | raw::REDISMODULE_CTX_FLAGS_ASYNC_LOADING;
     server_flags() & LOADING != 0
 }

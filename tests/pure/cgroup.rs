@@ -10,9 +10,9 @@ const V2_MOUNT: &str = "30 24 0:26 / /sys/fs/cgroup ro,nosuid - cgroup2 cgroup r
 const V1_MOUNTS: &str = "25 24 0:22 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu,cpuacct
 26 24 0:23 / /sys/fs/cgroup/memory rw,relatime shared:9 master:2 - cgroup cgroup rw,memory";
 
-/// Returns the limit and the free memory with these files under the root of the file system. `files` has paths and their
-/// contents.
-fn limit_and_free(cgroups: &str, mounts: &str, files: &[(&str, &str)]) -> (Option<u64>, Option<u64>) {
+/// Returns the limit, the free memory, and the free memory while the server loads, with these files under the root of the
+/// file system. `files` has paths and their contents.
+fn limit_and_free(cgroups: &str, mounts: &str, files: &[(&str, &str)]) -> [Option<u64>; 3] {
     let root = tempfile::tempdir().unwrap();
     let system = [("proc/self/cgroup", cgroups), ("proc/self/mountinfo", mounts)];
     for (path, text) in system.iter().chain(files) {
@@ -21,11 +21,11 @@ fn limit_and_free(cgroups: &str, mounts: &str, files: &[(&str, &str)]) -> (Optio
         fs::write(path, text).unwrap();
     }
     let cgroups = MemoryCgroups::of_process(root.path());
-    (cgroups.limit_bytes(), cgroups.free_bytes())
+    [cgroups.limit_bytes(), cgroups.free_bytes(false), cgroups.free_bytes(true)]
 }
 
 fn limit(cgroups: &str, mounts: &str, files: &[(&str, &str)]) -> Option<u64> {
-    limit_and_free(cgroups, mounts, files).0
+    limit_and_free(cgroups, mounts, files)[0]
 }
 
 #[test]
@@ -125,7 +125,10 @@ fn the_free_memory_is_that_of_the_fullest_cgroup() {
                 })
                 .collect();
             let files: Vec<_> = files.iter().map(|(path, text)| (path.as_str(), *text)).collect();
-            limit_and_free(cgroups, mounts, &files).1
+            let [_, free, while_loading] = limit_and_free(cgroups, mounts, &files);
+            // Less is left to a server that loads.
+            assert!(while_loading >= free);
+            free
         };
         let anonymous = "anon 7\nfile 9\n";
         let files = format!("anon 7\n{cached}inactive_file 2000000\n{cached}active_file 1000000\nslab 5\n");
@@ -155,6 +158,13 @@ fn the_free_memory_is_that_of_the_fullest_cgroup() {
             Some(130_000_000)
         );
     }
+}
+
+#[test]
+fn a_server_that_loads_keeps_less_for_itself() {
+    let files = [("sys/fs/cgroup/memory.max", "160000000"), ("sys/fs/cgroup/memory.current", "20000000")];
+    let expected = [160_000_000, 130_000_000, 140_000_000 - (8 << 20)].map(Some);
+    assert_eq!(limit_and_free("0::/", V2_MOUNT, &files), expected);
 }
 
 #[test]

@@ -126,9 +126,8 @@ fn load_arrays(
         let read = source.bytes()?;
         needed_bytes = needed_bytes.saturating_add(read.len() as u64);
         limit.permits(needed_bytes).map_err(|limit| DecodeError::TooLarge { needed_bytes, limit })?;
-        let mut bytes = Vec::new();
-        bytes.try_reserve_exact(read.len()).map_err(|_| DecodeError::OutOfMemory)?;
-        bytes.extend_from_slice(&read);
+        let mut bytes = bytemuck::try_zeroed_vec(read.len()).map_err(|()| DecodeError::OutOfMemory)?;
+        bytes.copy_from_slice(&read);
         let buckets = buckets.unwrap_or(bytes.len() as u64 / u64::from(bucket_size.max(1)));
         let array = BucketArray::of_bytes(buckets, bucket_size, bytes);
         arrays.try_reserve(1).map_err(|_| DecodeError::OutOfMemory)?;
