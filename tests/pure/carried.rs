@@ -1,7 +1,8 @@
 //! Values of RedisBloom's other types: read, kept, and written back with the same fields.
 
-use everbloom::format::DecodeError;
 use everbloom::format::carried::{Carried, CarriedType};
+use everbloom::format::restore::EncodedFields;
+use everbloom::format::{DecodeError, Sink as _};
 
 use crate::support::fixtures::{CarriedCase, carried_cases};
 use crate::support::rdb::{Field, Payload, Record};
@@ -55,6 +56,28 @@ fn the_checksum_is_that_of_servers() {
         (0..8).fold(crc, |crc, _| if crc & 1 == 1 { crc >> 1 ^ 0x95AC_9329_AC4B_C9B5 } else { crc >> 1 })
     });
     assert_eq!(crc.to_le_bytes(), checksum);
+}
+
+/// Servers write each length in the shortest form, and read any.
+#[test]
+fn lengths_have_the_shortest_form() {
+    for (length, form) in [
+        (0u64, &[0][..]),
+        (0x3f, &[0x3f]),
+        (0x40, &[0x40, 0x40]),
+        (0x3fff, &[0x7f, 0xff]),
+        (0x4000, &[0x80, 0, 0, 0x40, 0]),
+        (0xffff_ffff, &[0x80, 0xff, 0xff, 0xff, 0xff]),
+        (0x1_0000_0000, &[0x81, 0, 0, 0, 1, 0, 0, 0, 0]),
+    ] {
+        let mut fields = EncodedFields::default();
+        fields.unsigned(length);
+        let payload = fields.payload("TopK-TYPE", 3).unwrap();
+        // The type of modules, the name and version, the field with its type, the end, the version and the checksum.
+        let bytes = &payload[1 + 9 + 1..payload.len() - 1 - 2 - 8];
+        assert_eq!(bytes, form, "{length}");
+        assert_eq!(Payload::read(&payload).encoding_version, 3);
+    }
 }
 
 /// Every field is left out, repeated, replaced by one of another type, and set to extreme values: an error, or a value that

@@ -7,6 +7,7 @@ use everbloom::command::Settings;
 use everbloom::format::filter::header;
 
 use crate::support::fixtures::cases;
+use crate::support::saved::assert_survives;
 use crate::support::server::{Server, assert_dialogue};
 
 /// The options that determine the kind of a filter, each with the word that names it in the error.
@@ -131,6 +132,11 @@ fn chunks_load_as_redisbloom_1_1_if_configured() {
         }
         let hash = *server.filter("k").layers()[0].hash();
         assert_eq!(hash == Hash::RedisBloom(Murmur2::WideCutSeeds), assume);
+        // A union has this hash in a record of its own.
+        assert_eq!(server.run("BF.RESERVE union 0.01 10"), "+OK");
+        assert_eq!(server.run("BF.MERGE union k FORCE"), "+OK");
+        assert!(server.filter("union").layers().iter().any(|layer| *layer.hash() == hash));
+        assert_survives(server.filter("union"), "union");
         let found =
             case.members.iter().filter(|item| server.call(&[b"BF.EXISTS", b"k", item]) == "#t").count();
         assert!(

@@ -5,7 +5,7 @@ use everbloom::bloom::cuckoo::array::{BucketArray, CuckooHash, CuckooRelease};
 use everbloom::bloom::cuckoo::filter::{CuckooFilter, CuckooParameters};
 use everbloom::bloom::{AddError, Format, work};
 use everbloom::command::{CuckooSettings, Settings};
-use everbloom::format::redisbloom::cuckoo::{chunk, from_header, load, load_chunk, save};
+use everbloom::format::redisbloom::cuckoo::{chunk, from_header, has_chunks, load, load_chunk, save};
 use serde_json::{Value, json};
 
 use crate::support::rdb::{Field, Payload, Record};
@@ -611,6 +611,50 @@ fn filters_with_the_old_hash_keep_their_members() {
     }
 }
 
+/// With the old hash, slots count once if both buckets of an item are the same.
+#[test]
+fn filters_with_the_old_hash_count_a_bucket_once() {
+    for (buckets, expected) in [(1, 2), (2, 4)] {
+        let mut found = Vec::new();
+        for item in 0..64u64 {
+            for fingerprint in 1..=u8::MAX {
+                let number = Field::Unsigned;
+                let slots = Field::Bytes(vec![fingerprint; 2 * buckets]);
+                let fields = vec![number(1), number(buckets as u64), number(2 * buckets as u64), slots];
+                let filter = load(3, &mut Record(fields).reader(), &u64::MAX).unwrap();
+                found.extend(Some(filter.count(&item.to_le_bytes())).filter(|count| *count > 0));
+            }
+        }
+        // Each item has one fingerprint. Of two buckets, half of the items have both.
+        assert_eq!(found.len(), 64, "{buckets} buckets");
+        assert_eq!(found.iter().max(), Some(&expected), "{buckets} buckets");
+        assert_eq!(found.iter().min(), Some(&2), "{buckets} buckets");
+    }
+}
+
+/// A rewritten append-only file has chunks only for arrays of the sizes that follow from the parameters, because a header
+/// has no sizes.
+#[test]
+fn a_filter_with_arrays_of_other_sizes_has_no_chunks() {
+    for (buckets, sizes, is_possible) in [
+        (4, vec![4], true),
+        (4, vec![4, 8], true),
+        (4, vec![4, 4], false),
+        (2, vec![4], false),
+        (3, vec![3], false),
+        (3, vec![4], false),
+    ] {
+        let number = Field::Unsigned;
+        let count = sizes.len() as u64;
+        let mut fields = [count, buckets, 0, 0, 2, 20, 2].map(number).to_vec();
+        for size in &sizes {
+            fields.extend([number(*size as u64), Field::Bytes(vec![0; 2 * size])]);
+        }
+        let filter = load(4, &mut Record(fields).reader(), &u64::MAX).unwrap();
+        assert_eq!(has_chunks(&filter), is_possible, "{buckets} buckets, {sizes:?}");
+    }
+}
+
 /// Bytes that crash RedisBloom, and other wrong fields: an error, or a filter that answers.
 #[test]
 fn hostile_fields_are_refused_or_answer() {
@@ -655,6 +699,12 @@ fn hostile_fields_are_refused_or_answer() {
         }
     }
     assert!(refused > 100 && accepted > 50, "{refused}, {accepted}");
+    // The numbers of the filter are checked, not only those of its arrays.
+    for (place, slots) in [(1, 4), (4, 0)] {
+        let mut fields = good.clone();
+        (fields[place], fields[8]) = (number(0), Field::Bytes(vec![7; slots]));
+        assert!(load(4, &mut Record(fields).reader(), &u64::MAX).is_err(), "field {place} is 0");
+    }
     // Headers: an expansion that asks for terabytes, and sizes that no memory has.
     let header = |fields: [u64; 4], slots: [u16; 3]| {
         let numbers = fields.iter().flat_map(|field| field.to_le_bytes());
@@ -675,9 +725,20 @@ fn hostile_fields_are_refused_or_answer() {
     ] {
         assert!(from_header(&header(fields, slots), &limit).is_err(), "{fields:?}, {slots:?}");
     }
+    assert!(from_header(&header([0, 4, 0, 1], [2, 20, 0]), &limit).is_ok(), "one array needs no expansion");
     let mut filter = from_header(&header([5, 4, 0, 2], [2, 20, 2]), &limit).unwrap();
     for (iterator, length) in [(0, 1), (1, 1), (9, 0), (u64::MAX, 4), (200, 30)] {
         assert!(load_chunk(&mut filter, iterator, &vec![1; length]).is_err(), "{iterator}, {length}");
     }
     assert!(load_chunk(&mut filter, 9, &[1; 8]).is_ok() && chunk(&filter, 99).is_none());
+    // The arrays have 8 and 16 bytes. A position after the end is counted from there, in the last array.
+    for (position, place) in [(8, 0), (12, 4), (20, 12), (24, 0), (28, 4)] {
+        let mut filter = from_header(&header([5, 4, 0, 2], [2, 20, 2]), &limit).unwrap();
+        load_chunk(&mut filter, position + 4 + 1, &[1; 4]).unwrap();
+        let mut expected = [0; 16];
+        expected[place..place + 4].fill(1);
+        assert_eq!(filter.arrays()[1].bytes(), expected, "position {position}");
+    }
+    let mut filter = from_header(&header([0, 4, 0, 1], [2, 20, 1]), &limit).unwrap();
+    assert!(!filter.compact(true), "nothing was deleted, and nothing can be moved");
 }
