@@ -1,7 +1,8 @@
 //! Every sequence of a few operations on small filters of every kind, from every prepared state, compared with a model
 //! of the items that must be found. Nothing is random.
 //!
-//! `WORLDS_OPERATIONS=5 cargo test --no-default-features --test starved worlds` runs all sequences of five operations.
+//! `WORLDS_OPERATIONS=5 cargo test --no-default-features --test starved worlds` runs all sequences of five operations, and
+//! with `WORLDS_STATE="longest counts"` only those from this prepared state.
 
 use std::collections::BTreeMap;
 
@@ -524,7 +525,9 @@ fn explore(state: &World<'_>, name: &str, operations: u32) -> u64 {
 /// Runs all sequences from all prepared states of this kind.
 fn explore_all(kind: &Kind) {
     let operations = std::env::var("WORLDS_OPERATIONS").map_or(3, |operations| operations.parse().unwrap());
-    for (name, state) in World::prepared(kind) {
+    let only = std::env::var("WORLDS_STATE").ok();
+    let is_chosen = |name: &str| only.as_ref().is_none_or(|only| only == name);
+    for (name, state) in World::prepared(kind).into_iter().filter(|(name, _)| is_chosen(name)) {
         let histories = explore(&state, &name, operations);
         println!("{}, {name}: {histories} histories of {operations} operations", kind.name);
     }

@@ -97,3 +97,22 @@ fn a_part_of_a_dump_of_a_joined_table_arrives_twice() {
         copy.remove_each(&[hash], NoPrefetch, |removed| removed == Ok(true) || panic!("{removed:?}"));
     }
 }
+
+/// A table grows for a bucket that gets full, long before its slots are used. So no item is refused, and no bucket matches
+/// all items.
+#[test]
+fn a_small_table_grows_for_a_full_bucket() {
+    for kind in [EntryKind::Plain, EntryKind::Counted, EntryKind::Timed] {
+        let mut table = of_kind(kind, 0.01, 1);
+        let mut honest = of_kind(kind, 0.01, 1);
+        let mut random = Random(7);
+        for item in 0..40 {
+            let addition = Addition { hash: crafted(&mut random, 0, true), ..addition(20) };
+            assert!(table.add(addition, &any(), NoPrefetch).is_ok(), "{kind:?}: item {item}");
+            add_kind(&mut honest, item, 20);
+        }
+        assert_eq!(table.match_all_counts().saturated_buckets, 0, "{kind:?}");
+        let [crafted, honest] = [table, honest].map(|table| table.size_bytes());
+        assert!(crafted > honest, "{kind:?}: {crafted} bytes, {honest} for honest items");
+    }
+}
