@@ -87,9 +87,9 @@ exhaust: ## run every history of five operations on small filters, and N histori
 soak: build ## run random commands with crashes, cut links and slot migrations for MINUTES minutes; print a table
 	@scripts/soak $(or $(MINUTES),10)
 
-mutants: ## test N random mutants of the pure modules: each must make a test fail
+mutants: ## test the mutants of the pure modules, or N random ones: each must make a test fail
 	@scripts/setup build mutants
-	@scripts/mutants $(or $(N),200) $(or $(SEED),$(shell date +%s)) '$(FILES)'
+	@scripts/mutants '$(FILES)' $(if $(N),$(N) $(or $(SEED),$(shell date +%s)))
 
 coverage: ## print the lines and branches of the pure modules that the tests without a server run; needs a nightly compiler
 	@scripts/setup build coverage
@@ -156,7 +156,7 @@ clean: ## remove everything that was built
 #: ITEMS=a,b        numbers of items in the filters of `make bench`, multiples of 1000 (default: 1000 to 10000000)
 #: MINUTES=n        total duration of `make soak` (default: 10)
 #: MODULE_DIR=path  directory for `make install` (default: PREFIX/lib/redis/modules)
-#: N=n              number of mutants of `make mutants` (default: 200)
+#: N=n              number of mutants of `make mutants` (default: all)
 #: ONLY=a,b         measure only these in `make bench`: commands, growth, window, instructions
 #: OFFICIAL=1       build the images of `make container` from the official images, not from a minimal Debian
 #: OUTPUT=file      results of `make bench` (default: docs/performance.csv for a whole run)
@@ -166,7 +166,7 @@ clean: ## remove everything that was built
 #: PREFIX=path      prefix of `make install` and `make install-tool` (default: /usr/local)
 #: QUICK=1          run `make bench` on small filters, only to check that it works
 #: S=n              seconds of `make fuzz` (default: 60) and `make fuzz-smoke` (default: 84)
-#: SEED=n           seed of `make mutants` (default: the current time; it is printed)
+#: SEED=n           seed of a sample of `make mutants` (default: the current time; it is printed)
 #: SERVER=path      server of `make run` and `make bench` (default: redis-server, else valkey-server)
 #: SERVERS=a,b      servers that `make test-server` and `make test-tool` use besides those on the PATH
 #: T=name           target of `make fuzz`, a program in fuzz/Cargo.toml

@@ -33,8 +33,9 @@ fn recorded_values_are_written_back_with_the_same_fields() {
         let carried = loaded(type_named(&type_name), &payload.record).unwrap();
         assert_eq!(carried.carried_type().name(), type_name);
         assert_eq!(saved(&carried), payload.record, "{key}");
-        let copy = carried.try_clone().unwrap();
+        let mut copy = carried.try_clone().unwrap();
         assert_eq!((saved(&copy), copy.block()), (payload.record.clone(), carried.block()), "{key}");
+        assert_eq!(copy.block_mut(), carried.block(), "{key}");
         // The payload for RESTORE has the same fields. Its checksum is compared by servers.
         let restored = Payload::read(&carried.payload().unwrap());
         assert_eq!((&restored.type_name, &restored.record), (&payload.type_name, &payload.record), "{key}");

@@ -523,6 +523,7 @@ fn explore(state: &World<'_>, name: &str, operations: u32) -> u64 {
 }
 
 /// Runs all sequences from all prepared states of this kind.
+#[expect(clippy::print_stdout, reason = "a run of an hour shows how far it is")]
 fn explore_all(kind: &Kind) {
     let operations = std::env::var("WORLDS_OPERATIONS").map_or(3, |operations| operations.parse().unwrap());
     let only = std::env::var("WORLDS_STATE").ok();
