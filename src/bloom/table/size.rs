@@ -255,3 +255,94 @@ pub(super) fn depth_of(segments: usize, number: usize) -> u32 {
     // The segments with numbers below `split` have been split in this round.
     depth.wrapping_add(((number & low_bits(depth) as usize) < split).into())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bloom::hash::murmur3::hash128;
+
+    /// Every size is that of all releases, or a replica of another release would differ.
+    #[test]
+    fn every_size_is_chosen_as_before() {
+        let mut digest = [0u64; 3];
+        let mut add = |index: usize, words: &[u64]| {
+            let bytes: Vec<u8> =
+                words.iter().chain(&[digest[index]]).flat_map(|word| word.to_le_bytes()).collect();
+            digest[index] = hash128(&bytes).h1;
+        };
+        let words = |shape: Option<SegmentShape>| {
+            shape.map_or([0; 5], |shape| {
+                [
+                    shape.slots.into(),
+                    shape.words as u64,
+                    shape.bytes(),
+                    shape.block_words() as u64,
+                    shape.used_max() as u64,
+                ]
+            })
+        };
+        for (blocks_log, width) in
+            (0..=BLOCKS_LOG_MAX).flat_map(|blocks_log| (1..=64).map(move |width| (blocks_log, width)))
+        {
+            let most = SegmentShape::most_slots(blocks_log);
+            let mut before = None;
+            for used in 0..=most + 1 {
+                let shape = SegmentShape::for_slots(blocks_log, width, used);
+                if shape == before {
+                    continue;
+                }
+                before = shape;
+                add(0, &[used as u64]);
+                add(0, &words(shape));
+                let Some(shape) = shape else { continue };
+                for reduced in [0, used / 16, used / 2, used / 16 * 14, used / 16 * 15]
+                    .map(|used| shape.reduced_for(used, used))
+                {
+                    add(0, &words(reduced));
+                }
+                // The next smaller and larger allocations.
+                for allocated in shape.words.saturating_sub(9)..shape.words + 9 {
+                    let shape = SegmentShape::of_words(blocks_log, width, allocated);
+                    let exact = SegmentShape { words: allocated, ..shape };
+                    add(1, &words(Some(shape)));
+                    add(1, &[shape.is_possible().into(), exact.is_possible().into()]);
+                }
+            }
+        }
+        let sizes = (0..=BLOCKS_LOG_MAX).map(|blocks_log| TableSize { blocks_log, segments: 1 });
+        let larger = (2..1200).chain(
+            (11..=SEGMENTS_MAX_LOG).flat_map(|log| [(1 << log) - 1, 1 << log, (1 << log) + (1 << log) / 3]),
+        );
+        for size in sizes.chain(larger.map(|segments| TableSize { blocks_log: BLOCKS_LOG_MAX, segments })) {
+            let [grown, doubled] = [size.after_growth(), size.doubled()];
+            let before = size.before_growth().map_or(0, |before| before.buckets());
+            add(
+                2,
+                &[
+                    size.slots_before_growth(),
+                    size.slots_before_doubling(),
+                    size.buckets(),
+                    size.next_to_grow() as u64,
+                ],
+            );
+            add(2, &[grown.buckets(), doubled.buckets(), before]);
+            for used in [0, 1].map(|more| size.slots_before_growth() + more) {
+                add(2, &[TableSize::for_slots(used).buckets()]);
+            }
+            for number in [0, 1, size.segments / 3, size.segments / 2, size.segments - 1] {
+                add(2, &[size.depth_of(number).into(), size.address_bits(number).into()]);
+            }
+            let other = TableSize { blocks_log: 3, ..size };
+            add(2, &[size, grown, doubled, other].map(|size| u64::from(size.is_possible())));
+        }
+        for size_log in 0..=SEGMENTS_MAX_LOG + BLOCKS_LOG_MAX + 1 {
+            let size = TableSize::of_blocks(size_log);
+            add(2, &[size.buckets(), size.segments as u64]);
+        }
+        assert_eq!(
+            digest,
+            [0x57ea_0bd2_73b2_f37d, 0xed68_8b38_a2aa_a443, 0x776b_8ce4_3a81_bc8c],
+            "{digest:#x?}"
+        );
+    }
+}

@@ -5,6 +5,7 @@ mod counts;
 mod crafted;
 mod entries;
 mod forged;
+mod frozen;
 mod live_rates;
 mod rates;
 mod replicas;

@@ -1,0 +1,355 @@
+//! The same operations in the same order give the same bytes in every release. Otherwise a replica would differ from a
+//! primary of another release. docs/stability.md promises this.
+//!
+//! Each history has two digests: that of the bytes, and that of the figures that commands show, such as the error rate.
+//! The figures may change with a better formula, the bytes only with the major version.
+
+use everbloom::bloom::hash::murmur3::hash128;
+use everbloom::bloom::prefetch::NoPrefetch;
+use everbloom::bloom::table::{Addition, DumpedSegment, EntryKind, Schedule, Table, TableSpec, UnionError};
+use everbloom::bloom::{GrowthBudget, ItemHash};
+
+use super::segments::{parts, target};
+use super::{KINDS, add_kind, addition, any, bytes, hash, of_kind, remove};
+use crate::support::Random;
+
+/// The digests of the states of a history.
+#[derive(Default)]
+struct Digests {
+    bytes: u64,
+    figures: u64,
+}
+
+impl Digests {
+    fn add_bytes(&mut self, text: &str) {
+        self.bytes = hash128(format!("{} {text}", self.bytes).as_bytes()).h1;
+    }
+
+    fn add_figures(&mut self, text: &str) {
+        self.figures = hash128(format!("{} {text}", self.figures).as_bytes()).h1;
+    }
+
+    /// Adds the state of a table.
+    fn add(&mut self, table: &Table, now: u64) {
+        self.add_bytes(&format!("{:?} {:?}", bytes(table), table.counts()));
+        let items = [table.items(now), table.distinct_items(now), table.capacity_items()];
+        let bytes = [table.size_bytes(), table.stats(now).expired_bytes(), table.used_slots()];
+        let rates = [table.error_rate(now), table.error_rate_max()];
+        let (crafted, stats) = (table.match_all_counts(), table.stats(now));
+        self.add_figures(&format!(
+            "{items:?} {bytes:?} {rates:?} {crafted:?} {stats:?} {}",
+            table.is_sparse()
+        ));
+    }
+}
+
+/// Compares the digests of each kind of entries with the recorded ones.
+fn assert_frozen(history: &str, expected: [(u64, u64); 3], run: impl Fn(EntryKind, &mut Digests)) {
+    let found = KINDS.map(|kind| {
+        let mut digests = Digests::default();
+        run(kind, &mut digests);
+        (digests.bytes, digests.figures)
+    });
+    assert_eq!(
+        found.map(|of| of.0),
+        expected.map(|of| of.0),
+        "{history}: other bytes than before, {found:#x?}"
+    );
+    assert_eq!(found, expected, "{history}: the same bytes and other figures than before, {found:#x?}");
+}
+
+/// Calls `visit` with the numbers up to `end`, each a tenth larger than the one before.
+fn checkpoints(end: u64) -> impl Fn(u64) -> bool {
+    let mut all = vec![0u64];
+    while let Some(last) = all.last().filter(|last| **last < end) {
+        all.push(last + last / 10 + 1);
+    }
+    move |step| all.binary_search(&step).is_ok()
+}
+
+#[test]
+fn tables_grow_as_before() {
+    let expected = [
+        (0xcd91_2d9e_8e19_61be, 0x9337_7c1d_480b_4465),
+        (0x5395_7743_8a83_430d, 0x0b16_27e1_2f71_7591),
+        (0xbbca_2ace_effa_c958, 0xbf42_77bf_d177_31fe),
+    ];
+    assert_frozen("adds", expected, |kind, digests| {
+        for (error_rate, items) in [(0.01, 20_000u64), (0.3, 500), (1e-9, 3_000)] {
+            let mut table = of_kind(kind, error_rate, items);
+            let is_checkpoint = checkpoints(30_000);
+            for step in 0..30_000 {
+                add_kind(&mut table, step - step % 7 / 6, 100 + step / 3_000);
+                if is_checkpoint(step) {
+                    digests.add(&table, 100 + step / 3_000);
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn tables_shrink_as_before() {
+    let expected = [
+        (0x02ff_998c_c466_a135, 0x2d66_8fd6_e133_1619),
+        (0xa03c_e867_b19e_dca9, 0xa01c_f741_cddf_541d),
+        (0x3c91_fcf7_d175_296a, 0x38e7_6ebd_4ed1_db88),
+    ];
+    assert_frozen("removals and expiry", expected, |kind, digests| {
+        let mut table = of_kind(kind, 0.01, 2_000);
+        let mut random = Random(1);
+        let (mut now, items) = (100, 25_000);
+        (0..items).for_each(|item| _ = add_kind(&mut table, item, now));
+        let is_checkpoint = checkpoints(items);
+        for step in 0..items {
+            if kind == EntryKind::Counted {
+                assert_eq!(remove(&mut table, items - 1 - step, NoPrefetch), Ok(true));
+            } else {
+                now += step % 700 / 699;
+                // Late items, and some that are added again.
+                let late = random.next() % 15;
+                let addition =
+                    Addition { hash: hash(random.next() % 60_000), generation: now - late, ..addition(now) };
+                table.add(addition, &any(), NoPrefetch).unwrap();
+            }
+            if is_checkpoint(step) || is_checkpoint(items - step) {
+                digests.add(&table, now);
+            }
+        }
+    });
+}
+
+#[test]
+fn tables_take_crafted_items_as_before() {
+    let expected = [
+        (0x8720_2084_3d85_0569, 0xde4b_91ff_5a69_1d83),
+        (0xa249_5a59_77ac_5012, 0xb6fe_b714_efeb_6e3d),
+        (0x2e9b_4efc_5a42_6ff6, 0xeee7_d2c7_18aa_b250),
+    ];
+    assert_frozen("crafted items", expected, |kind, digests| {
+        // The low bits of the hash that are equal, the buckets of a block that get items, and the adds.
+        let cases = [(0, 1, 300), (0, 3, 900), (12, 1, 900), (12, 2, 2_000), (12, 64, 5_000), (6, 64, 6_000)];
+        for (honest, (equal_bits, buckets, adds)) in
+            [0, 7_000].into_iter().flat_map(|honest| cases.map(|case| (honest, case)))
+        {
+            let mut table = of_kind(kind, 0.01, 3_000);
+            (0..honest).for_each(|item| _ = add_kind(&mut table, item, 20));
+            let (mut random, mut refused) = (Random(equal_bits), 0u64);
+            for step in 0..adds {
+                let h1 = random.next() << equal_bits;
+                let h2 = random.next() % buckets << 58 | random.next() >> 6;
+                let addition = Addition { hash: ItemHash { h1, h2 }, ..addition(20 + step / 400) };
+                refused += u64::from(table.add(addition, &any(), NoPrefetch).is_err());
+                if step.is_power_of_two() || step % 400 == 0 {
+                    digests.add(&table, 20 + step / 400);
+                    digests.add_bytes(&format!("{refused} refused"));
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn tables_are_refused_memory_as_before() {
+    let expected = [
+        (0xfb01_31b6_6120_c783, 0xb3cd_e7f3_4e70_fb8b),
+        (0x3374_a6d0_c403_3439, 0x89b5_3c8d_2012_28b4),
+        (0x40b8_8b02_8829_fade, 0x497b_d203_657b_51f0),
+    ];
+    assert_frozen("limits", expected, |kind, digests| {
+        let mut table = of_kind(kind, 0.01, 2_000);
+        let mut limit = 200u64;
+        for step in 0..12_000 {
+            let addition = Addition { hash: hash(step), ..addition(100 + step / 900) };
+            if let Err(error) = table.add(addition, &GrowthBudget::new(&limit), NoPrefetch) {
+                digests.add_bytes(&format!("{step} {limit} {error:?}"));
+                limit += limit / 9;
+            }
+        }
+        digests.add(&table, 120);
+    });
+}
+
+#[test]
+fn unions_are_made_as_before() {
+    let expected = [
+        (0x7e59_ccf2_e3e4_7df3, 0xad8f_d070_4d6c_131a),
+        (0x7f39_1723_62c2_b8b8, 0xbf35_fb7c_4e8b_7798),
+        (0x4f60_cacc_371f_3d22, 0x0612_40c1_8cb3_52f4),
+    ];
+    assert_frozen("unions", expected, |kind, digests| {
+        let ranges = [0..40u64, 30..300, 250..2_000, 1_000..9_000, 5_000..30_000];
+        let tables = ranges.map(|range| {
+            let mut table = of_kind(kind, 0.01, range.end);
+            range.for_each(|item| _ = add_kind(&mut table, item, 90 + item % 12));
+            table
+        });
+        let orders: [&[usize]; 8] =
+            [&[0, 1], &[1, 0], &[2, 3], &[3, 2], &[4, 0, 1, 2], &[0, 4], &[3, 2, 1, 0], &[4, 3, 3]];
+        for order in orders {
+            let others: Vec<&Table> = order[1..].iter().map(|number| &tables[*number]).collect();
+            for now in [101, 107] {
+                let check = |_| Ok::<(), UnionError>(());
+                let united = tables[order[0]].union_with(&others, now, &any(), check).unwrap();
+                let united = united.unwrap_or_else(|| tables[order[0]].try_clone().unwrap());
+                digests.add(&united, now);
+            }
+        }
+    });
+}
+
+#[test]
+fn dumps_are_made_and_loaded_as_before() {
+    let expected = [
+        (0xf5a9_3e9e_38d4_b6ff, 0x4f37_c4a8_0d2d_b24e),
+        (0x543f_3ccf_a1bb_2acf, 0x2641_4c7c_f0b2_b998),
+        (0xaa6e_16da_c9cb_c619, 0xfb06_3788_8f72_96b1),
+    ];
+    assert_frozen("dumps", expected, |kind, digests| {
+        for items in [50u64, 2_000, 9_000, 24_000] {
+            let mut table = of_kind(kind, 0.01, 3_000);
+            (0..items).for_each(|item| _ = add_kind(&mut table, item, 100));
+            let (mut copy, mut other) = (target(&table), of_kind(kind, 0.01, 3_000));
+            (items / 2..items * 2).for_each(|item| _ = add_kind(&mut other, item, 101));
+            for (part, end) in parts(&table) {
+                digests.add_bytes(&format!("{part:?} {end}"));
+                copy.add_segments(vec![part.clone()], u64::MAX, &any()).unwrap();
+                other.add_segments(vec![part], u64::MAX, &any()).unwrap();
+                digests.add(&copy, 101);
+            }
+            copy.end_loading();
+            digests.add(&copy, 101);
+            digests.add(&other, 101);
+            // Segments are joined between two parts.
+            let (part, end) = table.segment_at(0).unwrap().unwrap();
+            digests.add_bytes(&format!("{part:?}"));
+            for item in 0..items {
+                if kind == EntryKind::Counted {
+                    assert_eq!(remove(&mut table, item, NoPrefetch), Ok(true));
+                } else {
+                    add_kind(&mut table, item % 100, 116 + item * 40 / items);
+                }
+                if item % (items / 8) == 0 {
+                    digests.add_bytes(&format!("{:?}", table.segment_at(end).unwrap()));
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn sizes_are_chosen_as_before() {
+    let expected = [
+        (0xd1c2_1a45_992f_0060, 0xb553_323a_32b5_bb40),
+        (0x06a7_046e_28ed_1094, 0x1027_517a_56f1_7db3),
+        (0xe1ab_3912_4ecc_3ecf, 0x4669_d846_796f_264b),
+    ];
+    assert_frozen("sizes", expected, |kind, digests| {
+        for error_rate in [0.9, 0.3, 0.1, 0.01, 0.001, 1e-4, 1e-6, 1e-9, 1e-12, 1e-17] {
+            for items in (0..41).map(|log| (1u64 << log) + (1 << log) / 3) {
+                let spec = TableSpec { error_rate, kind, items };
+                let schedule: Schedule = Table::new(spec).counts().schedule;
+                digests.add_bytes(&format!("{schedule:?}"));
+                digests.add_figures(&format!("{} {}", spec.empty_bytes(), spec.expected_bytes(items)));
+            }
+        }
+    });
+}
+
+/// Each part of a dump is changed at one place, and is refused or loaded as before.
+#[test]
+fn changed_parts_of_dumps_are_loaded_as_before() {
+    let expected = [
+        (0x4488_ee70_fc25_43d3, 0x7348_9db3_a897_4f4d),
+        (0x8541_3395_af04_c177, 0x40c7_9112_25c2_09f5),
+        (0xd49e_8a52_ea01_672f, 0x3483_6728_6e7b_4120),
+    ];
+    assert_frozen("changed parts", expected, |kind, digests| {
+        for items in [1u64, 9, 60, 400, 2_000] {
+            let mut table = of_kind(kind, 0.3, items);
+            // Void entries, and an item that counts often.
+            (0..items).for_each(|item| _ = add_kind(&mut table, item % (items / 3 * 2 + 1), 100 + item % 3));
+            let (dumped, _) = table.segment_at(0).unwrap().unwrap();
+            let mut changed = vec![dumped.clone()];
+            for bit in 0..dumped.words.len() * 64 {
+                // Each bit of a small segment, and some of a large one.
+                if dumped.words.len() < 40 || bit % 1_021 < 2 {
+                    let mut part = dumped.clone();
+                    part.words[bit / 64] ^= 1 << (bit % 64);
+                    changed.push(part);
+                }
+            }
+            let with_words = |length: usize| {
+                let words = dumped.words.iter().copied().chain([0; 40]).take(length).collect();
+                DumpedSegment { words, ..dumped.clone() }
+            };
+            changed.extend((0..40).map(|more| with_words((dumped.words.len() + more).saturating_sub(20))));
+            for stamp in [0, 1, 84, 85, 99, 100, 101, 102, 103, 115, 116, 117, 200] {
+                changed.push(DumpedSegment { stamp, ..dumped.clone() });
+            }
+            for (depth, number) in (0..34u32)
+                .flat_map(|depth| [0, 1, 2, 5, (1 << depth) - 1, 1 << depth].map(|number| (depth, number)))
+            {
+                changed.push(DumpedSegment { depth, number, ..dumped.clone() });
+            }
+            for blocks_log in 0..8 {
+                changed.push(DumpedSegment { blocks_log, ..dumped.clone() });
+            }
+            for part in changed {
+                for loaded in [target(&table), of_kind(kind, 0.3, items), table.try_clone().unwrap()] {
+                    for latest in [u64::MAX, 101] {
+                        let mut loaded = loaded.try_clone().unwrap();
+                        let outcome = loaded.add_segments(vec![part.clone()], latest, &any());
+                        digests.add_figures(&format!("{outcome:?}"));
+                        if outcome.is_ok() {
+                            loaded.end_loading();
+                            assert_eq!(loaded.internal_validate(), Ok(()));
+                            digests.add(&loaded, 102);
+                        }
+                    }
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn parts_of_dumps_are_combined_as_before() {
+    let expected = [
+        (0x93cf_cccd_cf07_4be6, 0xcef3_d7d0_e052_dfdf),
+        (0xe7d4_4124_58b9_acf8, 0x1dd6_7c11_2f5e_53b6),
+        (0x5557_5298_fe65_cbf1, 0xd3b6_443d_f383_b8a7),
+    ];
+    assert_frozen("combined parts", expected, |kind, digests| {
+        let tables = [300u64, 2_500, 12_000].map(|items| {
+            let mut table = of_kind(kind, 0.05, 2_000);
+            (0..items).for_each(|item| _ = add_kind(&mut table, item, 100 + item % 3));
+            table
+        });
+        for (one, other) in tables.iter().flat_map(|one| tables.iter().map(move |other| (one, other))) {
+            let dumped: Vec<DumpedSegment> = parts(one).into_iter().map(|(part, _)| part).collect();
+            // All at once, in pairs from the end, and a third of them.
+            let all = vec![dumped.clone()];
+            let pairs: Vec<_> = dumped.rchunks(2).map(<[_]>::to_vec).collect();
+            let third = dumped.iter().step_by(3).map(|part| vec![part.clone()]).collect();
+            for groups in [all, pairs, third] {
+                for mut loaded in [other.try_clone().unwrap(), target(other), of_kind(kind, 0.05, 2_000)] {
+                    for (number, group) in groups.iter().enumerate() {
+                        // A limit refuses some.
+                        let limit = loaded.size_bytes() + 9_000 * number as u64;
+                        let outcome =
+                            loaded.add_segments(group.clone(), u64::MAX, &GrowthBudget::new(&limit));
+                        digests.add_figures(&format!("{outcome:?}"));
+                        if outcome.is_err() {
+                            let outcome = loaded.add_segments(group.clone(), u64::MAX, &any());
+                            digests.add_figures(&format!("{outcome:?}"));
+                        }
+                    }
+                    digests.add(&loaded, 102);
+                    loaded.end_loading();
+                    digests.add(&loaded, 102);
+                }
+            }
+        }
+    });
+}
