@@ -23,13 +23,13 @@ const ADD_SLOTS_MAX: u64 = 60_000;
 const SMALL_TABLE_BYTES: u64 = 400 * 1536 + (64 << 10);
 
 /// A table of forged segments, and their bytes.
-struct Forged {
-    table: Table,
+pub(super) struct Forged {
+    pub(super) table: Table,
     bytes: u64,
     context: String,
 }
 
-fn now_of(kind: EntryKind) -> u64 {
+pub(super) fn now_of(kind: EntryKind) -> u64 {
     if kind == EntryKind::Timed { NOW } else { 0 }
 }
 
@@ -39,7 +39,7 @@ fn words(bytes: &[u8]) -> Box<[u64]> {
 
 /// Returns a table of this size whose segments have at most `most` used slots each; `None` if entries of this kind cannot
 /// be filled so.
-fn forged(
+pub(super) fn forged(
     kind: EntryKind,
     filling: Filling,
     blocks_log: u32,

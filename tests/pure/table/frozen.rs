@@ -9,8 +9,10 @@ use everbloom::bloom::prefetch::NoPrefetch;
 use everbloom::bloom::table::{Addition, DumpedSegment, EntryKind, Schedule, Table, TableSpec, UnionError};
 use everbloom::bloom::{GrowthBudget, ItemHash};
 
+use super::forged::{Forged, forged, now_of};
 use super::segments::{parts, target};
 use super::{KINDS, add_kind, addition, any, bytes, hash, of_kind, remove};
+use crate::fuzzed::fuzz::forge::FILLINGS;
 use crate::support::Random;
 
 /// The digests of the states of a history.
@@ -137,7 +139,7 @@ fn tables_take_crafted_items_as_before() {
             let (mut random, mut refused) = (Random(equal_bits), 0u64);
             for step in 0..adds {
                 let h1 = random.next() << equal_bits;
-                let h2 = random.next() % buckets << 58 | random.next() >> 6;
+                let h2 = (random.next() % buckets) << 58 | random.next() >> 6;
                 let addition = Addition { hash: ItemHash { h1, h2 }, ..addition(20 + step / 400) };
                 refused += u64::from(table.add(addition, &any(), NoPrefetch).is_err());
                 if step.is_power_of_two() || step % 400 == 0 {
@@ -260,9 +262,9 @@ fn sizes_are_chosen_as_before() {
 #[test]
 fn changed_parts_of_dumps_are_loaded_as_before() {
     let expected = [
-        (0x4488_ee70_fc25_43d3, 0x7348_9db3_a897_4f4d),
-        (0x8541_3395_af04_c177, 0x40c7_9112_25c2_09f5),
-        (0xd49e_8a52_ea01_672f, 0x3483_6728_6e7b_4120),
+        (0x4488_ee70_fc25_43d3, 0x8b8f_0bf8_93f8_02f9),
+        (0x8541_3395_af04_c177, 0x9027_3a8e_3292_851c),
+        (0xd49e_8a52_ea01_672f, 0xd32d_ec1d_f87a_5ac4),
     ];
     assert_frozen("changed parts", expected, |kind, digests| {
         for items in [1u64, 9, 60, 400, 2_000] {
@@ -288,9 +290,13 @@ fn changed_parts_of_dumps_are_loaded_as_before() {
                 changed.push(DumpedSegment { stamp, ..dumped.clone() });
             }
             for (depth, number) in (0..34u32)
+                .chain([63])
                 .flat_map(|depth| [0, 1, 2, 5, (1 << depth) - 1, 1 << depth].map(|number| (depth, number)))
             {
                 changed.push(DumpedSegment { depth, number, ..dumped.clone() });
+            }
+            for depth in [64, 65, u32::MAX] {
+                changed.push(DumpedSegment { depth, number: 0, ..dumped.clone() });
             }
             for blocks_log in 0..8 {
                 changed.push(DumpedSegment { blocks_log, ..dumped.clone() });
@@ -316,9 +322,9 @@ fn changed_parts_of_dumps_are_loaded_as_before() {
 #[test]
 fn parts_of_dumps_are_combined_as_before() {
     let expected = [
-        (0x93cf_cccd_cf07_4be6, 0xcef3_d7d0_e052_dfdf),
-        (0xe7d4_4124_58b9_acf8, 0x1dd6_7c11_2f5e_53b6),
-        (0x5557_5298_fe65_cbf1, 0xd3b6_443d_f383_b8a7),
+        (0x8172_5394_90d1_0f55, 0xbe1a_9074_e54f_752f),
+        (0xcdf4_64bf_4ac8_eb24, 0xdaab_ee30_bc78_94c5),
+        (0x9e20_3690_2e76_96da, 0xfbe4_2181_eecb_1de9),
     ];
     assert_frozen("combined parts", expected, |kind, digests| {
         let tables = [300u64, 2_500, 12_000].map(|items| {
@@ -333,7 +339,12 @@ fn parts_of_dumps_are_combined_as_before() {
             let pairs: Vec<_> = dumped.rchunks(2).map(<[_]>::to_vec).collect();
             let third = dumped.iter().step_by(3).map(|part| vec![part.clone()]).collect();
             for groups in [all, pairs, third] {
-                for mut loaded in [other.try_clone().unwrap(), target(other), of_kind(kind, 0.05, 2_000)] {
+                let mut blank = of_kind(kind, 0.05, 2_000);
+                blank.begin_loading(one.used_slots());
+                assert!(!blank.is_empty());
+                for mut loaded in
+                    [other.try_clone().unwrap(), target(other), of_kind(kind, 0.05, 2_000), blank]
+                {
                     for (number, group) in groups.iter().enumerate() {
                         // A limit refuses some.
                         let limit = loaded.size_bytes() + 9_000 * number as u64;
@@ -351,5 +362,76 @@ fn parts_of_dumps_are_combined_as_before() {
                 }
             }
         }
+    });
+}
+
+/// Tables that no honest client makes are loaded, united and changed as before.
+#[test]
+fn forged_tables_are_changed_as_before() {
+    let expected = [
+        (0x50ef_68d8_4cac_8f55, 0xecca_6e20_e2b6_c677),
+        (0x1ca2_24a0_9d21_152b, 0xb0fe_3758_c3f3_de1d),
+        (0x3445_ae38_5ea0_62d1, 0x150f_69c7_f3d3_9797),
+    ];
+    assert_frozen("forged tables", expected, |kind, digests| {
+        let now = now_of(kind);
+        let mut honest = of_kind(kind, 0.01, 50);
+        (0..9_000).for_each(|item| _ = add_kind(&mut honest, item, now));
+        for (filling, (blocks_log, segments)) in
+            FILLINGS.into_iter().flat_map(|filling| [(0, 1), (2, 1), (6, 2)].map(|size| (filling, size)))
+        {
+            for most in [1, (64 << blocks_log) * 7 / 5 + 1] {
+                let Some(Forged { table, .. }) = forged(kind, filling, blocks_log, segments, most) else {
+                    continue;
+                };
+                for (one, other) in [(&honest, &table), (&table, &honest)] {
+                    match one.union_with(&[other], now, &any(), |_| Ok::<(), UnionError>(())) {
+                        Ok(united) => united.iter().for_each(|united| digests.add(united, now)),
+                        Err(error) => digests.add_figures(&format!("{error:?}")),
+                    }
+                }
+                for mut loaded in [honest.try_clone().unwrap(), target(&table), target(&honest)] {
+                    for (part, _) in parts(&table) {
+                        let outcome = loaded.add_segments(vec![part], u64::MAX, &any());
+                        digests.add_figures(&format!("{outcome:?}"));
+                    }
+                    assert_eq!(loaded.internal_validate(), Ok(()));
+                    digests.add(&loaded, now);
+                }
+                let mut changed = table;
+                for item in 0..60 {
+                    let addition = Addition { hash: hash(item), ..addition(now + item / 3) };
+                    let outcome = changed.add(addition, &any(), NoPrefetch);
+                    digests.add_figures(&format!("{outcome:?}"));
+                }
+                digests.add(&changed, now + 20);
+                if kind == EntryKind::Counted {
+                    let removed = (0..300).filter(|item| remove(&mut changed, *item, NoPrefetch) == Ok(true));
+                    digests.add_figures(&format!("{} removed", removed.count()));
+                    digests.add(&changed, now);
+                }
+            }
+        }
+    });
+}
+
+/// The segment of crafted items gets full, and then their buckets.
+#[test]
+fn a_full_segment_takes_items_as_before() {
+    let expected = [
+        (0xdb66_38f9_53d9_2ac4, 0xa149_83c1_dcd1_76cb),
+        (0x56ad_c014_9438_4fb6, 0x557b_9eb7_45f1_b2c6),
+        (0x8d0c_1dab_4aeb_4532, 0x33e0_d26a_4bc6_022f),
+    ];
+    assert_frozen("full segments", expected, |kind, digests| {
+        let (mut table, mut random, mut refused) = (of_kind(kind, 0.01, 3_000), Random(7), 0u64);
+        for _ in 0..11_000 {
+            let hash = ItemHash { h1: random.next() << 7, h2: random.next() };
+            let addition = Addition { hash, ..addition(20) };
+            refused += u64::from(table.add(addition, &any(), NoPrefetch).is_err());
+        }
+        assert_eq!(table.internal_validate(), Ok(()));
+        digests.add(&table, 20);
+        digests.add_bytes(&format!("{refused} refused"));
     });
 }
