@@ -311,6 +311,7 @@ fn a_chunk_of_a_table_that_does_not_fit_its_iterator_is_refused() {
     for payload in [&torn, &reserved, &depth, &number, &stamp, &vec![0; 7]] {
         assert_eq!(load(POSITIONS, payload), Err(ChunkError::BadData));
     }
+    assert_eq!(load(0, &[]), Err(ChunkError::BadData));
     for end in [1, POSITIONS / 2, POSITIONS + 1] {
         assert_eq!(load(end, payload), Err(ChunkError::BadData), "{end}");
     }

@@ -5,6 +5,7 @@ use everbloom::bloom::cuckoo::array::{BucketArray, CuckooHash, CuckooRelease};
 use everbloom::bloom::cuckoo::filter::{CuckooFilter, CuckooParameters};
 use everbloom::bloom::{AddError, Format, work};
 use everbloom::command::{CuckooSettings, Settings};
+use everbloom::format::DecodeError;
 use everbloom::format::redisbloom::cuckoo::{chunk, from_header, has_chunks, load, load_chunk, save};
 use serde_json::{Value, json};
 
@@ -652,6 +653,16 @@ fn a_filter_with_arrays_of_other_sizes_has_no_chunks() {
         }
         let filter = load(4, &mut Record(fields).reader(), &u64::MAX).unwrap();
         assert_eq!(has_chunks(&filter), is_possible, "{buckets} buckets, {sizes:?}");
+    }
+}
+
+/// A number of arrays that no filter has is refused before the arrays are read.
+#[test]
+fn too_many_arrays_are_refused_before_they_are_read() {
+    for count in [65_536, u64::MAX] {
+        let fields = [count, 2, 0, 0, 2, 20, 1].map(Field::Unsigned).to_vec();
+        let refused = load(4, &mut Record(fields).reader(), &u64::MAX).err();
+        assert_eq!(refused, Some(DecodeError::Invalid("filters")), "{count}");
     }
 }
 
