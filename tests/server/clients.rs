@@ -82,7 +82,8 @@ impl Program {
             let probe = if is_python {
                 ["-c".to_owned(), format!("import {library}")]
             } else {
-                ["-e".to_owned(), format!("require('{library}')")]
+                // The newest clients need Node 20, and node/partitions.js needs this function of Node 20.15.
+                ["-e".to_owned(), format!("require('node:zlib').crc32(''); require('{library}')")]
             };
             let output = runtime(is_python, older).args(probe).output().ok()?;
             let mut command = runtime(is_python, older);
@@ -94,7 +95,7 @@ impl Program {
         let programs: Vec<Self> = programs.collect();
         if programs.is_empty() {
             skip(format!(
-                "the runtime or the client library of examples/{script} is missing (scripts/setup-examples)"
+                "the runtime or the client library of examples/{script} is missing or too old (scripts/setup-examples)"
             ));
         }
         programs
