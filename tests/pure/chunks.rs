@@ -115,6 +115,8 @@ fn assert_refuses_damaged_chunks(source: &mut Filter) {
         assert!(from_header(&altered, &ANY).is_err());
         assert!(from_header(&chunks[0].1[..at], &ANY).is_err());
     }
+    let empty = (first_iterator(3), sealed(&[], first_iterator(3), 3));
+    assert_eq!(load(&mut target, &empty), Err(ChunkError::BadData), "an empty chunk at the header");
     assert!(digested(&target) == before);
 }
 

@@ -182,6 +182,7 @@ fn a_filter_loads_within_its_size_and_not_below() {
         let of_header = empty.size_bytes();
         let needed_bytes = loaded(&record, ANY).unwrap().size_bytes();
         loaded(&record, needed_bytes).unwrap();
+        assert!(needed_bytes <= filter.size_bytes(), "{name}");
         assert!(from_header(&header, &needed_bytes).is_ok(), "{name}");
         let is_too_large = |error| matches!(error, Some(DecodeError::TooLarge { .. }));
         assert!(is_too_large(loaded(&record, needed_bytes - 1).err()), "{name}");

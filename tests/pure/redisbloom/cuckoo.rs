@@ -492,6 +492,29 @@ fn a_filter_of_many_sizes_can_be_loaded_after_it_has_grown() {
     assert!(loaded > 100 && refused > 100, "{loaded}, {refused}");
 }
 
+#[test]
+fn arrays_of_changing_sizes_are_at_most_64() {
+    let sizes = (0..63).map(|index| 2 << (index % 2));
+    let mut filter = forged(1, sizes.map(|buckets: u64| (buckets, vec![2; buckets as usize])).collect());
+    for item in 0..200u32 {
+        let _ = filter.add(CuckooHash::of(&item.to_le_bytes()), &u64::MAX);
+    }
+    assert_eq!(filter.arrays().len(), 64);
+}
+
+/// As RedisBloom does.
+#[test]
+fn an_array_of_one_chunk_is_sent_whole_from_any_position() {
+    let arrays = [(1..=16).collect(), vec![7; 16]];
+    let filter = forged(2, arrays.iter().map(|slots: &Vec<u8>| (8, slots.clone())).collect());
+    for position in 0..32u64 {
+        let sent = chunk(&filter, 1 + position).unwrap();
+        assert_eq!(sent.data[..], arrays[position as usize / 16], "{position}");
+        assert_eq!(sent.next_iterator, 1 + position + 16, "{position}");
+    }
+    assert!(chunk(&filter, 33).is_none());
+}
+
 /// Every replicated command makes the same filter on a replica with other settings.
 #[test]
 fn replicas_have_the_same_bytes() {

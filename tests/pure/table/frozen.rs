@@ -147,6 +147,50 @@ fn tables_shrink_as_before() {
     });
 }
 
+/// Old items expire while the table grows.
+#[test]
+fn tables_grow_at_a_rising_pace_as_before() {
+    let expected = [
+        (0x16eb_64a2_e6f6_dfc7, 0x9f23_93e5_938f_0ec3),
+        (0x303a_8c81_46bd_bc7c, 0x7711_0fee_3e18_ade0),
+        (0xa311_49b7_7042_f808, 0x1fed_1cc9_d4db_e385),
+    ];
+    assert_frozen("a rising pace", expected, |kind, digests| {
+        for (error_rate, items) in [(0.01, 500), (1e-6, 20)] {
+            let (mut table, mut item, mut pace) = (of_kind(kind, error_rate, items), 0, 20);
+            for now in 100..160 {
+                for _ in 0..pace {
+                    add_kind(&mut table, item, now);
+                    item += 1;
+                }
+                pace += pace / 13 + 1;
+                digests.add(&table, now);
+            }
+        }
+    });
+}
+
+/// One item is added over and over after all others have expired.
+#[test]
+fn tables_take_a_hot_item_as_before() {
+    let expected = [
+        (0xf614_a1c6_a92e_d98b, 0x069c_39fe_a707_59ec),
+        (0x0d41_3307_6012_f5ae, 0xef63_4638_8f8a_9463),
+        (0x9ca9_f0b1_5190_9a2b, 0xee1e_9a3e_d15e_2428),
+    ];
+    assert_frozen("a hot item", expected, |kind, digests| {
+        let mut table = of_kind(kind, 0.01, 2_000);
+        (0..20_000).for_each(|item| _ = add_kind(&mut table, item, 100));
+        for step in 0..30_000 {
+            let now = 120 + step / 20_000;
+            add_kind(&mut table, 1, now);
+            if step % 256 == 255 {
+                digests.add(&table, now);
+            }
+        }
+    });
+}
+
 #[test]
 fn tables_take_crafted_items_as_before() {
     let expected = [
