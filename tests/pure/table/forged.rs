@@ -120,6 +120,15 @@ fn add_honest_items(table: &mut Table, bytes: u64, context: &str) {
 }
 
 #[test]
+fn a_table_of_many_segments_is_sparse_below_512_slots_for_each() {
+    for (most, is_sparse) in [(500, true), (520, false)] {
+        let made = forged(EntryKind::Plain, Filling::Lengths, 6, 600, most).unwrap();
+        assert_eq!(made.table.used_slots(), 600 * most as u64);
+        assert_eq!(made.table.is_sparse(), is_sparse, "{most} slots");
+    }
+}
+
+#[test]
 fn honest_adds_after_a_forgery_cost_no_more_than_its_bytes() {
     for_each_forged(|Forged { mut table, bytes, context }| add_honest_items(&mut table, bytes, &context));
 }
