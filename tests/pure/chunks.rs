@@ -401,6 +401,13 @@ fn a_filter_that_is_not_completely_loaded_survives() {
     }
 }
 
+#[test]
+fn a_table_whose_segments_are_not_loaded_has_an_empty_chunk() {
+    let header = dumped(&mut table(), 4).remove(0).1;
+    let chunks = dumped(&mut from_header(&header, &ANY).unwrap(), 5);
+    assert_eq!(chunks[1..].iter().map(|(_, data)| data.len()).sum::<usize>(), TRAILER_BYTES);
+}
+
 /// The load of a filter ends while the filter is dumped. The dump then ends the load of the copy too.
 #[test]
 fn a_load_that_ends_during_a_dump_ends_in_the_copy() {

@@ -2,6 +2,8 @@
 
 use std::cell::Cell;
 
+use everbloom::bloom::cuckoo::array::{BucketArray, CuckooRelease};
+use everbloom::bloom::cuckoo::filter::{CuckooFilter, CuckooParameters};
 use everbloom::bloom::filter::policy::redisbloom::RedisBloomOptions;
 use everbloom::bloom::{BlockMover, BlockVisitor, Filter, Hash, Table, Validation};
 
@@ -36,6 +38,16 @@ impl BlockVisitor for Blocks {
     fn visit<T>(&mut self, block: &[T]) {
         self.bytes += size_of_val(block);
     }
+}
+
+#[test]
+fn the_blocks_of_a_cuckoo_filter_are_its_slots_and_the_list_of_its_arrays() {
+    let parameters = CuckooParameters { buckets: 8, bucket_size: 2, max_iterations: 20, expansion: 1 };
+    let arrays = [1, 2].map(|slot| BucketArray::of_bytes(8, 2, vec![slot; 16]).unwrap());
+    let filter = CuckooFilter::from_parts(parameters, CuckooRelease::Current, 32, 0, arrays.into());
+    let mut blocks = Blocks::default();
+    filter.unwrap().visit_blocks(&mut blocks);
+    assert_eq!(blocks.bytes, 2 * (16 + size_of::<BucketArray>()));
 }
 
 #[test]
