@@ -526,6 +526,31 @@ fn forged_tables_are_changed_as_before() {
     });
 }
 
+/// Segments are split to which no item was added since their entries have expired.
+#[test]
+fn forged_tables_grow_while_their_entries_expire_as_before() {
+    let expected = [
+        (0xa812_d330_d0d6_5792, 0x7657_e6e1_116a_0bcf),
+        (0x92a9_71ba_16fe_f257, 0x5111_2dde_7c06_4181),
+        (0xee53_dc5d_a53c_bd4e, 0x1c42_1aef_1980_c6c0),
+    ];
+    assert_frozen("expired forgeries", expected, |kind, digests| {
+        for filling in FILLINGS {
+            let Some(Forged { mut table, .. }) = forged(kind, filling, 6, 2, 3_000) else { continue };
+            let (mut random, now, is_checkpoint) = (Random(3), now_of(kind) + 20, checkpoints(9_000));
+            for step in 0..9_000 {
+                let even = ItemHash { h1: random.next() << 1, h2: random.next() };
+                let outcome = table.add(Addition { hash: even, ..addition(now) }, &any(), NoPrefetch);
+                if is_checkpoint(step) {
+                    digests.add_bytes(&format!("{outcome:?}"));
+                    digests.add(&table, now);
+                }
+            }
+            assert_eq!(table.internal_validate(), Ok(()));
+        }
+    });
+}
+
 /// The segment of crafted items gets full, and then their buckets.
 #[test]
 fn a_full_segment_takes_items_as_before() {
