@@ -7,7 +7,7 @@ use everbloom::bloom::encoding::ItemEncoding;
 use everbloom::bloom::filter::policy::{BitOrder, StringForm};
 use everbloom::bloom::hash::scheme::{Scheme, SchemeParameters};
 use everbloom::bloom::limits::STRING_MAX_BYTES;
-use everbloom::format::client::{ExportError, GuavaHeader};
+use everbloom::format::client::{ExportError, GuavaHeader, StringError};
 
 use super::vectors::{Array, System, hex, positions, system, systems};
 
@@ -33,6 +33,15 @@ fn an_imported_bitmap_gives_every_recorded_result() {
         assert!(members.iter().all(|member| array.contains(member)), "{}", system.name);
         assert_eq!(form.length_bytes, bitmap["strlen"].as_u64().unwrap());
         assert_eq!(form.write(array.bits()).unwrap(), string, "{}", system.name);
+    }
+}
+
+#[test]
+fn the_first_byte_beyond_the_end_is_reported() {
+    for byte in [8, 15, 16, 18, 40] {
+        let string: Vec<u8> = (0..=byte).map(|at| u8::from(at == byte)).collect();
+        let error = StringError::BeyondEnd { byte, size_bits: 64 };
+        assert_eq!(StringForm::read(&string, BitOrder::Lsb, 64).unwrap_err(), error);
     }
 }
 
