@@ -4,12 +4,13 @@ use std::cell::RefCell;
 
 use std::collections::HashMap;
 
-use everbloom::bloom::GrowthBudget;
 use everbloom::bloom::prefetch::NoPrefetch;
-use everbloom::bloom::table::{EntryKind, Table, UnionError};
-use everbloom::bloom::work;
+use everbloom::bloom::table::{Addition, EntryKind, Table, UnionError};
+use everbloom::bloom::{GrowthBudget, ItemHash, work};
 
-use super::{KINDS, add, add_kind, any, counted, has_at, measured_rate, of_kind, plain, remove, timed};
+use super::{
+    KINDS, add, add_kind, addition, any, counted, has_at, measured_rate, of_kind, plain, remove, timed,
+};
 use crate::support::Random;
 use crate::support::work::assert_work;
 
@@ -232,4 +233,21 @@ fn a_union_copies_the_blocks_of_which_one_table_has_all_entries() {
         assert!(work.slots < united.used_slots() / 4, "{work:?} of {}", united.used_slots());
         assert!(united.items(0).abs_diff(large.items(0) + small.items(0)) < 400, "{}", united.items(0));
     }
+}
+
+#[test]
+fn a_bucket_of_a_counted_union_has_at_most_31_slots() {
+    let mut random = Random(11);
+    let mut crafted = |items| {
+        let mut table = counted(1e-9);
+        for _ in 0..items {
+            let hash = ItemHash { h1: random.next() << 20, h2: random.next() >> 6 };
+            table.add(Addition { hash, ..addition(0) }, &any(), NoPrefetch).unwrap();
+        }
+        table
+    };
+    let (one, fits, does_not) = (crafted(16), crafted(15), crafted(16));
+    let united = |other| one.union_with(&[other], 0, &any(), |_| Ok::<(), UnionError>(()));
+    assert_eq!(united(&fits).unwrap().unwrap().used_slots(), 31);
+    assert_eq!(united(&does_not).err(), Some(UnionError::TooOften));
 }
