@@ -507,7 +507,9 @@ fn arrays_of_changing_sizes_are_at_most_64() {
 
 #[test]
 fn a_header_of_several_arrays_needs_an_expansion() {
-    for (count, expansion, is_possible) in [(1u64, 0u16, true), (2, 0, false), (2, 1, true)] {
+    for (count, expansion, is_possible) in
+        [(1u64, 0u16, true), (2, 0, false), (2, 1, true), (1, 1 << 15, true), (1, (1 << 15) + 1, false)]
+    {
         let words = [1, 2, 0, count].map(u64::to_le_bytes).concat();
         let header = [&words[..], &[2, 0, 20, 0], &expansion.to_le_bytes()].concat();
         assert_eq!(from_header(&header, &u64::MAX).is_ok(), is_possible, "{count} arrays, {expansion}");

@@ -7,7 +7,9 @@
 
 use everbloom::bloom::hash::murmur3::hash128;
 use everbloom::bloom::prefetch::NoPrefetch;
-use everbloom::bloom::table::{Addition, DumpedSegment, EntryKind, Schedule, Table, TableSpec, UnionError};
+use everbloom::bloom::table::{
+    Addition, DumpedSegment, EntryKind, Schedule, Table, TableCounts, TableSpec, UnionError,
+};
 use everbloom::bloom::{GrowthBudget, ItemHash, work};
 
 use super::forged::{Forged, forged, now_of};
@@ -123,6 +125,28 @@ fn large_tables_grow_as_before() {
             if item % 10_000 == 9_999 {
                 digests.add(&table, 140);
             }
+        }
+    });
+}
+
+/// A header may describe a table of any size, to which a few items are added.
+#[test]
+fn huge_tables_take_items_as_before() {
+    let expected = [
+        (0x9e18_06b0_7b4a_964d, 0x9b45_e0b2_0925_4137),
+        (0xc182_7297_0c39_adcd, 0x804e_babd_b841_661e),
+        (0x9cbe_514b_178c_3deb, 0x1306_8099_dadf_0cbd),
+    ];
+    assert_frozen("huge tables", expected, |kind, digests| {
+        for (error_rate, segments) in [0.01, 1e-9, 1e-15]
+            .iter()
+            .flat_map(|rate| [1usize, 1 << 5, 3 << 9, 1 << 14, 1 << 20].map(|segments| (*rate, segments)))
+        {
+            let counts = TableCounts { segments, blocks_log: 6, ..of_kind(kind, error_rate, 9).counts() };
+            let mut table = Table::try_of_counts(kind, counts, 0, &any()).unwrap();
+            table.begin_loading(1 << 40);
+            (0..20).for_each(|item| _ = add_kind(&mut table, item, 100));
+            digests.add(&table, 100);
         }
     });
 }
