@@ -716,6 +716,12 @@ fn too_many_arrays_are_refused_before_they_are_read() {
         let refused = load(4, &mut Record(fields(count)).reader(), &u64::MAX).err();
         assert_eq!(refused, Some(DecodeError::Invalid("filters")), "{count}");
     }
+    let parameters = CuckooParameters { buckets: 2, bucket_size: 2, max_iterations: 20, expansion: 1 };
+    for count in [0, 65_536] {
+        let arrays = (0..count).map(|_| BucketArray::of_bytes(2, 2, vec![0; 4]).unwrap()).collect();
+        let refused = CuckooFilter::from_parts(parameters, CuckooRelease::Current, 0, 0, arrays);
+        assert_eq!(refused.err(), Some("filters"), "{count}");
+    }
     let arrays = (0..65_535).flat_map(|_| [Field::Unsigned(2), Field::Bytes(vec![0; 4])]);
     let most = fields(65_535).into_iter().chain(arrays).collect();
     load(4, &mut Record(most).reader(), &u64::MAX).unwrap();
