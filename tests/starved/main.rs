@@ -25,15 +25,19 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 
 use allocator::{live_bytes, refuse, relent, watch};
+use everbloom::bloom::cuckoo::array::{BucketArray, CuckooRelease};
+use everbloom::bloom::cuckoo::filter::{CuckooFilter, CuckooParameters};
 use everbloom::bloom::{Filter, UnknownMemory};
 use everbloom::command::COMMANDS;
 use everbloom::format::DataType;
+use everbloom::format::carried::{Carried, CarriedType};
 use everbloom::format::chunks::Rewritten;
 use everbloom::format::filter::{chunk, from_blob, from_header, load, load_chunk, rewrite};
+use everbloom::format::redisbloom::cuckoo;
 use support::make::CLIENT;
 use support::saved::{chunks, saved};
 use support::server::Server;
-use support::slices;
+use support::{Field, Record, slices};
 
 // With the feature `server`, the library has its own allocator, so these tests could not make allocations fail.
 #[cfg(not(feature = "server"))]
@@ -188,6 +192,31 @@ fn copies_snapshots_and_dumps_survive_every_allocation_that_fails() {
         refused += refusals;
     }
     println!("{refused} allocations refused in copies, snapshots and dumps");
+}
+
+/// A cuckoo filter whose arrays no header describes, and a value of another type of RedisBloom.
+#[test]
+fn payloads_survive_every_allocation_that_fails() {
+    let parameters = CuckooParameters { buckets: 4096, bucket_size: 2, max_iterations: 20, expansion: 2 };
+    let arrays = [1, 2].map(|slot| BucketArray::of_bytes(4096, 2, vec![slot; 8192]).unwrap());
+    let filter = CuckooFilter::from_parts(parameters, CuckooRelease::Current, 9, 0, arrays.into()).unwrap();
+    assert!(!cuckoo::has_chunks(&filter));
+    assert!(each_refusal("cuckoo", || cuckoo::rewrite(&filter, &mut |_, _, _| {})) > 2);
+
+    let fields = [5000, 1, 0].map(Field::Unsigned).into_iter().chain([Field::Bytes(vec![7; 20_000])]);
+    let record = Record(fields.collect());
+    let load = || {
+        // The source is not tested, so its allocations do not fail.
+        watch(false);
+        let mut reader = record.reader();
+        watch(true);
+        Carried::load(CarriedType::CountMin, 0, &mut reader)
+    };
+    assert!(each_refusal("sketch", load) > 1);
+    let sketch = load().unwrap();
+    watch(false);
+    assert!(each_refusal("sketch", || sketch.payload()) > 0);
+    assert!(each_refusal("sketch", || sketch.try_clone()) > 0);
 }
 
 #[test]
