@@ -205,13 +205,13 @@ fn tables_grow_at_a_rising_pace_as_before() {
     });
 }
 
-/// One item is added over and over after all others have expired.
+/// One item is added over and over after all others have expired, then a few items.
 #[test]
 fn tables_take_a_hot_item_as_before() {
     let expected = [
-        (0xf614_a1c6_a92e_d98b, 0x069c_39fe_a707_59ec),
-        (0x0d41_3307_6012_f5ae, 0xef63_4638_8f8a_9463),
-        (0x9ca9_f0b1_5190_9a2b, 0xee1e_9a3e_d15e_2428),
+        (0x693d_7f2a_39e3_f5ce, 0x57b9_6a9a_ce61_05ee),
+        (0x3b22_2a7c_0125_d9b3, 0x4d6c_c3b4_bc95_ea2b),
+        (0x0c6a_9b0a_59a6_2ded, 0x9e95_9a55_dc90_fabd),
     ];
     assert_frozen("a hot item", expected, |kind, digests| {
         let mut table = of_kind(kind, 0.01, 2_000);
@@ -221,6 +221,13 @@ fn tables_take_a_hot_item_as_before() {
             add_kind(&mut table, 1, now);
             if step % 256 == 255 {
                 digests.add(&table, now);
+            }
+        }
+        // A few items over a long time, each to a segment that was not compacted since.
+        for step in 0..2_000 {
+            add_kind(&mut table, 30_000 + step, 130 + 2 * step);
+            if step % 100 == 99 {
+                digests.add(&table, 130 + 2 * step);
             }
         }
     });
