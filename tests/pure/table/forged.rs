@@ -119,6 +119,19 @@ fn add_honest_items(table: &mut Table, bytes: u64, context: &str) {
     assert!(found as u64 >= added, "{context}");
 }
 
+/// A segment with entries of every length, loaded into a table of which it is a small part.
+#[test]
+fn entries_that_would_be_copied_too_often_are_refused() {
+    let source = forged(EntryKind::Plain, Filling::Lengths, 6, 1, 3_000).unwrap().table;
+    let empty = of_kind(EntryKind::Plain, 0.01, 0);
+    let counts = TableCounts { segments: 1 << 20, blocks_log: 6, ..empty.counts() };
+    let mut target = Table::try_of_counts(EntryKind::Plain, counts, 0, &any()).unwrap();
+    target.begin_loading(1 << 40);
+    let part = source.segment_at(0).unwrap().unwrap().0;
+    let refused = target.add_segments(vec![part], u64::MAX, &any());
+    assert_eq!(refused, Err(LoadError::Invalid("void entries")));
+}
+
 #[test]
 fn a_table_of_many_segments_is_sparse_below_512_slots_for_each() {
     for (most, is_sparse) in [(511, true), (512, false)] {
