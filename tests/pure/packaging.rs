@@ -153,11 +153,10 @@ fn packages_hold_every_file_that_a_page_links_to() {
 
 #[test]
 fn listed_mutants_are_in_code_that_exists() {
-    let page = read("docs/reliability.md");
+    let list = read("tests/survivors.md");
     let mut names = 0;
-    for line in page.lines().filter(|line| line.starts_with("* `src/")) {
-        let (name, reason) = line.trim_start_matches("* `").split_once("`: ").unwrap();
-        assert!(reason.len() > 20, "{line}");
+    for line in list.lines().filter(|line| line.starts_with("* ")) {
+        let name = line.strip_prefix("* `").and_then(|name| name.strip_suffix('`')).unwrap();
         let (file, alteration) = name.split_once(": ").unwrap();
         let code = read(file);
         let place = alteration.rsplit_once(" in ").map_or(alteration, |(_, place)| place);
