@@ -159,6 +159,10 @@ fn listed_mutants_are_in_code_that_exists() {
         let name = line.strip_prefix("* `").and_then(|name| name.strip_suffix('`')).unwrap();
         let (file, alteration) = name.split_once(": ").unwrap();
         let code = read(file);
+        // A mutant of a constant names no function.
+        if !alteration.contains(" in ") && !alteration.contains(" -> ") {
+            continue;
+        }
         let place = alteration.rsplit_once(" in ").map_or(alteration, |(_, place)| place);
         let function = place.split(" -> ").next().unwrap().rsplit([':', ' ']).next().unwrap();
         let field = alteration.strip_prefix("delete field ").and_then(|rest| rest.split(' ').next());
