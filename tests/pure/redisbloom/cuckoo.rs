@@ -516,6 +516,17 @@ fn a_header_of_several_arrays_needs_an_expansion() {
     }
 }
 
+#[test]
+fn a_header_has_fewer_than_2_to_the_56_buckets() {
+    for (buckets, error) in [(1u64 << 55, None), (1 << 56, Some(DecodeError::Invalid("buckets")))] {
+        let words = [1, buckets, 0, 1].map(u64::to_le_bytes).concat();
+        let header = [&words[..], &[2, 0, 20, 0, 1, 0]].concat();
+        let refused = from_header(&header, &1000).err();
+        let is_too_large = matches!(refused, Some(DecodeError::TooLarge { .. }));
+        assert!(refused == error || error.is_none() && is_too_large, "{buckets}: {refused:?}");
+    }
+}
+
 /// As RedisBloom does.
 #[test]
 fn an_array_of_one_chunk_is_sent_whole_from_any_position() {
