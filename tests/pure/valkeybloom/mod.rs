@@ -18,7 +18,7 @@ use serde_json::Value;
 use crate::recorded::recorded;
 use crate::support::make::{ANY, valkeybloom as reserved};
 use crate::support::rdb::Payload;
-use crate::support::saved::{loaded_as, saved};
+use crate::support::saved::{loaded_as, rewritten, saved};
 use crate::support::{Field, Record};
 
 /// The encoding version of valkey-bloom 1.0.
@@ -134,6 +134,7 @@ fn a_filter_of_0_1_0_is_converted_with_the_same_results() {
         let record = saved(&chain);
         assert_same(&loaded(&record, ENCODING_VERSION, ANY).unwrap(), &chain);
         assert_same(&decode_blob(&encode_blob(&chain).unwrap(), &ANY).unwrap(), &chain);
+        assert_same(&rewritten(&chain), &chain);
 
         // Field by field, with the bits reversed independently.
         let Field::Float(error_rate) = dump.record.0[2] else { panic!("{:?}", dump.record.0[2]) };
