@@ -719,9 +719,9 @@ fn a_filter_with_arrays_of_other_sizes_has_no_chunks() {
     }
 }
 
-/// A number of arrays that no filter has is refused before the arrays are read.
+/// Such a number of arrays is refused before the arrays are read.
 #[test]
-fn too_many_arrays_are_refused_before_they_are_read() {
+fn impossible_numbers_of_arrays_and_buckets_are_refused() {
     let fields = |count| [count, 2, 0, 0, 2, 20, 1].map(Field::Unsigned).to_vec();
     for count in [65_536, u64::MAX] {
         let refused = load(4, &mut Record(fields(count)).reader(), &u64::MAX).err();
@@ -732,6 +732,13 @@ fn too_many_arrays_are_refused_before_they_are_read() {
         let arrays = (0..count).map(|_| BucketArray::of_bytes(2, 2, vec![0; 4]).unwrap()).collect();
         let refused = CuckooFilter::from_parts(parameters, CuckooRelease::Current, 0, 0, arrays);
         assert_eq!(refused.err(), Some("filters"), "{count}");
+    }
+    for none in
+        [CuckooParameters { buckets: 0, ..parameters }, CuckooParameters { bucket_size: 0, ..parameters }]
+    {
+        let arrays = vec![BucketArray::of_bytes(2, 2, vec![0; 4]).unwrap()];
+        let refused = CuckooFilter::from_parts(none, CuckooRelease::Current, 0, 0, arrays);
+        assert_eq!(refused.err(), Some("buckets"));
     }
     let arrays = (0..65_535).flat_map(|_| [Field::Unsigned(2), Field::Bytes(vec![0; 4])]);
     let most = fields(65_535).into_iter().chain(arrays).collect();
