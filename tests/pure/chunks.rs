@@ -229,6 +229,7 @@ fn iterators_have_at_most_14_digits() {
     for id in [0, 1, 1 << 46, (1 << 46) - 1, u64::MAX] {
         let end = first_iterator(id) + LAYERS_BYTES + POSITIONS;
         assert!(end < 10u64.pow(14), "{id}: {end}");
+        assert_eq!(first_iterator(id), (1 << 44) + id % (1 << 46));
     }
     let mut source = outgrown();
     let last = dumped(&mut source, u64::MAX).pop().unwrap().0;

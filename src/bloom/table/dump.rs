@@ -162,8 +162,9 @@ impl Table {
     }
 
     /// Adds the entries of segments of another table with the same parameters. Existing entries stay. If an entry
-    /// exists in both, the larger count remains. If any entry is newer than the generation `latest`, all are refused.
-    /// O(bytes); O(entries of both) if the tables have different sizes or both have entries.
+    /// exists in both, the larger count remains. If any entry is newer than the generation `latest`, or two segments have
+    /// the same items, all are refused. O(bytes); O(entries of both) if the tables have different sizes or both have
+    /// entries.
     ///
     /// # Errors
     /// [`LoadError`]. Nothing has changed.
@@ -179,13 +180,15 @@ impl Table {
             checked.push(self.checked(dumped)?);
         }
         checked.sort_unstable_by_key(|one| one.placed().position());
+        if !checked.is_sorted_by(|one, next| one.placed().last_position() < next.placed().position()) {
+            return Err(LoadError::Invalid("two segments for the same items"));
+        }
         let newest = checked.iter().map(|one| one.newest).max().unwrap_or(0);
         if newest > latest {
             return Err(LoadError::Ahead);
         }
         let now = newest.max(self.newest());
-        let are_distinct = checked.is_sorted_by(|one, next| one.number != next.number);
-        let changes = if are_distinct && checked.iter().all(|one| self.has_place_for(one)) {
+        let changes = if checked.iter().all(|one| self.has_place_for(one)) {
             self.plan_replacement(checked)?
         } else {
             self.plan_addition(&checked, now, room)?

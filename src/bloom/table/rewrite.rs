@@ -289,10 +289,12 @@ impl Rewriter {
         let base = self.base(target, sources);
         // Timed entries of older segments may have expired.
         let whole = base.filter(|(_, base)| self.kind != EntryKind::Timed || base.stamp == self.now);
-        if let ([source], None) = (sources, whole)
-            && let Some(placed) = source.near_segment(target)
+        if let ([source], Some((_, segment)), None) = (sources, base, whole) {
+            self.sift_blocks(target, *source, segment)?;
+        } else if let ([source], None) = (sources, base)
+            && let Some(parent) = source.parent_segment(target)
         {
-            self.divide_blocks(target, *source, placed, base.is_some())?;
+            self.divide_blocks(target, *source, parent)?;
         } else {
             self.spread_all(target, sources)?;
             for block in 0..1usize << target.blocks_log {
@@ -347,22 +349,41 @@ impl Rewriter {
         Ok(())
     }
 
-    /// Writes the blocks of a segment whose only source has the same blocks, or blocks with one address bit less. Each of
-    /// those is read once for both blocks that it becomes. This is the rule of [`write_block`](Self::write_block), in less
-    /// time if all entries of a block are settled. If the segment itself `is_base`, only its expired entries are left out.
+    /// Writes the blocks of a segment of timed entries without those that have expired. This is the rule of
+    /// [`write_block`](Self::write_block), in less time.
+    fn sift_blocks(
+        &mut self,
+        target: Target,
+        source: EntrySource<'_>,
+        segment: &Segment,
+    ) -> Result<(), RewriteError> {
+        self.spread.iter_mut().for_each(|spread| spread.is_used = false);
+        for block in 0..segment.blocks() {
+            let before = self.sums;
+            self.list.try_reserve(segment.length(block).into())?;
+            if !self.sift(segment, block, target.address_bits()) {
+                self.sums = before;
+                self.list.clear_block();
+                self.write_block(target.address_of(block), block, &[source], None)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the blocks of a segment whose only source has blocks with one address bit less. Each of those is read once
+    /// for both blocks that it becomes. This is the rule of [`write_block`](Self::write_block), in less time if all entries
+    /// of a block are settled.
     fn divide_blocks(
         &mut self,
         target: Target,
         source: EntrySource<'_>,
-        placed: Placed<'_>,
-        is_base: bool,
+        parent: Placed<'_>,
     ) -> Result<(), RewriteError> {
-        let Placed { segment, depth, .. } = placed;
-        let further = target.address_bits().wrapping_sub(depth.wrapping_add(segment.blocks_log()));
-        let lower_blocks = (1usize << target.blocks_log) >> further;
+        let Placed { segment, depth, .. } = parent;
+        let lower_blocks = (1usize << target.blocks_log) / 2;
         self.list.try_reserve(segment.used())?;
         self.upper.clear();
-        self.upper.try_reserve(if further > 0 { segment.used() } else { 0 })?;
+        self.upper.try_reserve(segment.used())?;
         self.spread.iter_mut().for_each(|spread| spread.is_used = false);
         for block in 0..lower_blocks {
             let address = target.address_of(block);
@@ -370,47 +391,38 @@ impl Rewriter {
             let (before, slots) = (self.sums, usize::from(segment.length(from)));
             // The blocks before may have taken more slots than they had.
             self.list.try_reserve(slots)?;
-            self.upper.try_reserve(if further > 0 { slots } else { 0 })?;
-            if is_base {
-                if self.sift(segment, block, address.bits) {
+            self.upper.try_reserve(slots)?;
+            if !self.divide(segment, from, address.bits) {
+                self.sums = before;
+                self.list.clear_block();
+                self.upper.clear_block();
+                if self.kind == EntryKind::Counted {
+                    self.divide_counted(segment, from, address.bits)?;
+                } else {
+                    let upper = block.wrapping_add(lower_blocks);
+                    self.write_block(address, block, &[source], None)?;
+                    std::mem::swap(&mut self.list, &mut self.upper);
+                    let written = self.write_block(target.address_of(upper), upper, &[source], None);
+                    std::mem::swap(&mut self.list, &mut self.upper);
+                    written?;
                     continue;
                 }
-            } else if self.divide(segment, from, address.bits, further)
-                || self.kind == EntryKind::Counted && {
-                    self.list.clear_block();
-                    self.upper.clear_block();
-                    self.divide_counted(segment, from, address.bits, further)?
-                }
-            {
-                self.list.end_block();
-                self.upper.end_block();
-                continue;
             }
-            self.sums = before;
-            self.list.clear_block();
-            self.upper.clear_block();
-            self.write_block(address, block, &[source], None)?;
-            if further > 0 {
-                let upper = block.wrapping_add(lower_blocks);
-                std::mem::swap(&mut self.list, &mut self.upper);
-                let written = self.write_block(target.address_of(upper), upper, &[source], None);
-                std::mem::swap(&mut self.list, &mut self.upper);
-                written?;
-            }
+            self.list.end_block();
+            self.upper.end_block();
         }
-        if further > 0 { Ok(self.list.append(&self.upper)?) } else { Ok(()) }
+        Ok(self.list.append(&self.upper)?)
     }
 
-    /// Writes the entries of a block to the list, and those whose remainder has a set lowest bit to the upper list if the
-    /// new blocks have one address bit more, `bits`. A plain void entry goes to both: it is the only one of its bucket.
-    /// Returns false if an entry becomes void, another one is void, or one is too long.
+    /// Writes the entries of a block to the list, and those whose remainder has a set lowest bit to the upper list. The new
+    /// blocks have `bits` address bits, one more than the block. A plain void entry goes to both: it is the only one of its
+    /// bucket. Returns false if an entry becomes void, or another one is void.
     #[inline(always)]
-    fn divide(&mut self, segment: &Segment, block: usize, bits: u32, further: u32) -> bool {
+    fn divide(&mut self, segment: &Segment, block: usize, bits: u32) -> bool {
         let Self { kind, now, list, upper, sums: RewriteSums { change, written, .. }, .. } = self;
         let (entry_bits, entry_bits_max) = (kind.entry_bits(segment), self.schedule.remainder_bits(bits));
         let live_codes = if *kind == EntryKind::Timed { live_codes(segment.stamp, *now) } else { u64::MAX };
-        let (mut is_settled, mut counts, mut is_upper, mut longest) =
-            (true, CountReader::default(), false, 0);
+        let (mut is_settled, mut counts, mut is_upper) = (true, CountReader::default(), false);
         segment.visit_block(block, |bucket, slot| {
             let mut slot = slot;
             if *kind != EntryKind::Counted || counts.is_entry(slot) {
@@ -418,44 +430,36 @@ impl Rewriter {
                     (slot & low_bits(entry_bits), slot >> 1 >> (entry_bits.wrapping_sub(1) & 63));
                 if live_codes >> code & 1 == 0 {
                     is_settled &= entry > 1;
-                    return change.remove_weight(bits.wrapping_sub(further), entry);
+                    return change.remove_weight(bits.wrapping_sub(1), entry);
                 }
                 if entry <= 1 && *kind == EntryKind::Plain {
                     let void = Entry { value: entry, copies: 0, number: 1 };
                     change.match_all_counts.uncount(*kind, void);
-                    written.count(*kind, void);
-                    if further > 0 {
+                    for list in [&mut *list, upper] {
                         written.count(*kind, void);
-                        upper.push(bucket, entry);
+                        list.push(bucket, entry);
                     }
-                    return list.push(bucket, entry);
+                    return;
                 }
-                let value = entry >> further;
+                let value = entry >> 1;
+                debug_assert!(remainder_bits(value) <= entry_bits_max, "a remainder that is cut fits");
                 is_settled &= value > 1;
-                longest |= value;
-                is_upper = further > 0 && entry & 1 == 1;
+                is_upper = entry & 1 == 1;
                 slot = code << 1 << (entry_bits_max & 63) | value;
             }
             if is_upper { upper.push(bucket, slot) } else { list.push(bucket, slot) }
         });
-        is_settled && remainder_bits(longest) <= entry_bits_max
+        is_settled
     }
 
     /// Does [`divide`](Self::divide) for counted entries, of which some are or become void. A void entry goes to both
-    /// lists, with one copy more. No two entries become equal: those that become void have no copies. Returns false if an
-    /// entry is too long.
+    /// lists, with one copy more. No two entries become equal: those that become void have no copies.
     ///
     /// # Errors
     /// [`OutOfMemory`].
-    fn divide_counted(
-        &mut self,
-        segment: &Segment,
-        block: usize,
-        bits: u32,
-        further: u32,
-    ) -> Result<bool, OutOfMemory> {
+    fn divide_counted(&mut self, segment: &Segment, block: usize, bits: u32) -> Result<(), OutOfMemory> {
         let Self { kind, list, upper, sums: RewriteSums { change, written, .. }, .. } = self;
-        let (entry_bits, mut longest) = (self.schedule.remainder_bits(bits).wrapping_add(1), 0);
+        let entry_bits = self.schedule.remainder_bits(bits).wrapping_add(1);
         // A copy has more slots than a void entry whose number was 0.
         let slots = usize::from(segment.length(block)).saturating_mul(kind.slots_max());
         list.try_reserve(slots)?;
@@ -466,18 +470,15 @@ impl Rewriter {
                 entry.write(*kind, entry_bits, |slot| list.push(bucket, slot));
             };
             if entry.value > 1 {
-                let divided = Entry { value: entry.value >> further, ..entry };
-                longest |= divided.value;
-                return put(if further > 0 && entry.value & 1 == 1 { upper } else { list }, divided);
+                let divided = Entry { value: entry.value >> 1, ..entry };
+                return put(if entry.value & 1 == 1 { upper } else { list }, divided);
             }
             change.match_all_counts.uncount(*kind, entry);
-            let copy = Entry { copies: entry.copies.wrapping_add(further), ..entry };
+            let copy = Entry { copies: entry.copies.wrapping_add(1), ..entry };
             put(list, copy);
-            if further > 0 {
-                put(upper, copy);
-            }
+            put(upper, copy);
         });
-        Ok(remainder_bits(longest).wrapping_add(1) <= entry_bits)
+        Ok(())
     }
 
     /// Copies a block of timed entries without those that have expired. Several slots are compared at once. Returns false

@@ -53,6 +53,11 @@ impl<'s> Placed<'s> {
         (self.number as u64).reverse_bits()
     }
 
+    /// Returns the last position of the segment.
+    pub(super) fn last_position(&self) -> u64 {
+        self.position() | u64::MAX.checked_shr(self.depth).unwrap_or(0)
+    }
+
     /// Calls `visit` with each block that has entries for an address, and with the address of that block.
     #[inline(always)]
     fn blocks_at(
@@ -101,14 +106,12 @@ impl<'s> EntrySource<'s> {
         }
     }
 
-    /// Returns the segment of a table that has all items of a new segment, if its blocks have the same number of address
-    /// bits or one less.
-    pub(super) fn near_segment(self, target: Target) -> Option<Placed<'s>> {
+    /// Returns the segment of a table that has all items of a new segment, if its blocks have one address bit less.
+    pub(super) fn parent_segment(self, target: Target) -> Option<Placed<'s>> {
         let Self::Table(directory) = self else { return None };
         let placed = Self::segment_for(directory, target.number);
         let bits = placed.depth.wrapping_add(placed.segment.blocks_log());
-        let is_near = bits == target.address_bits() || bits.wrapping_add(1) == target.address_bits();
-        (is_near && placed.depth <= target.depth).then_some(placed)
+        (bits.wrapping_add(1) == target.address_bits() && placed.depth <= target.depth).then_some(placed)
     }
 
     /// Returns the segment that has the same place and shape of slots as a new one, with entries.

@@ -671,6 +671,7 @@ fn filters_with_the_old_hash_count_a_bucket_once() {
                 let slots = Field::Bytes(vec![fingerprint; 2 * buckets]);
                 let fields = vec![number(1), number(buckets as u64), number(2 * buckets as u64), slots];
                 let filter = load(3, &mut Record(fields).reader(), &u64::MAX).unwrap();
+                assert_eq!(filter.parameters().buckets, buckets as u64);
                 found.extend(Some(filter.count(&item.to_le_bytes())).filter(|count| *count > 0));
             }
         }

@@ -8,7 +8,7 @@ use everbloom::bloom::table::{
 };
 use everbloom::bloom::work::{self, Work};
 
-use super::{KINDS, add_kind, addition, any, hash, of_kind};
+use super::{KINDS, add_kind, addition, any, has_at, hash, of_kind};
 use crate::fuzzed::fuzz::forge::{FILLINGS, Filling, TableForm, full_segment, most_slots};
 use crate::support::work::assert_work;
 
@@ -33,7 +33,7 @@ pub(super) fn now_of(kind: EntryKind) -> u64 {
     if kind == EntryKind::Timed { NOW } else { 0 }
 }
 
-fn words(bytes: &[u8]) -> Box<[u64]> {
+pub(super) fn words(bytes: &[u8]) -> Box<[u64]> {
     bytes.chunks(8).map(|word| u64::from_le_bytes(word.try_into().unwrap())).collect()
 }
 
@@ -373,5 +373,24 @@ fn new_items_are_refused_while_a_dense_part_of_a_large_table_is_loaded() {
         assert!(table.size_bytes() <= most, "{} above {most}", table.size_bytes());
         table.end_loading();
         assert_eq!(table.internal_validate(), Ok(()));
+    }
+}
+
+/// Most void entries do not count, so a sweep makes the table smaller. As many other entries would keep its size.
+#[test]
+fn a_table_of_void_entries_shrinks() {
+    for segments in [2, 3] {
+        let mut table = forged(EntryKind::Timed, Filling::Void, 6, segments, 3000).unwrap().table;
+        assert_eq!(table.match_all_counts().void_slots, table.used_slots());
+        let found = |table: &Table| (0..10_000).filter(|item| has_at(table, *item, NOW)).count();
+        let (before, mut item) = (found(&table), 0);
+        while table.segment_count() == segments {
+            assert!(item < 300, "{segments} segments");
+            add_kind(&mut table, item, NOW);
+            item += 1;
+        }
+        assert_eq!((table.segment_count(), table.internal_validate()), (segments - 1, Ok(())));
+        assert!((0..item).all(|item| has_at(&table, item, NOW)), "{segments} segments");
+        assert!(before > 5000 && found(&table) >= before, "{segments} segments");
     }
 }

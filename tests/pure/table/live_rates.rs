@@ -97,3 +97,18 @@ fn a_table_grows_and_shrinks() {
         assert!(table.segment_count() < segments / 2, "{} of {segments}", table.segment_count());
     }
 }
+
+/// In a table of few segments, all entries are read, so the share of the live ones is exact. Half of the items have
+/// expired, and both halves were added together.
+#[test]
+fn the_live_share_of_a_small_table_is_exact() {
+    for items in [200, 1000, 10_000] {
+        let mut table = timed(0.01, 2 * items);
+        for item in 0..items {
+            add(&mut table, 2 * item..2 * item + 1, 20, 20);
+            add(&mut table, 2 * item + 1..2 * item + 2, 10, 20);
+        }
+        let (all, live) = (table.error_rate(20), table.error_rate(25));
+        assert!((live / all - 0.5).abs() < 0.01, "{items}: {live} of {all}");
+    }
+}

@@ -7,6 +7,7 @@ mod entries;
 mod forged;
 mod frozen;
 mod live_rates;
+mod loading;
 mod rates;
 mod replicas;
 mod segments;

@@ -4,9 +4,9 @@ use everbloom::bloom::prefetch::NoPrefetch;
 use everbloom::bloom::prefetch::SelectTask;
 use everbloom::bloom::table::{Addition, EntryKind, Table};
 use everbloom::bloom::words::Select;
-use everbloom::bloom::{AddError, Added, GrowthBudget, Prefetch};
+use everbloom::bloom::{AddError, Added, GrowthBudget, ItemHash, Prefetch};
 
-use super::{addition, any, bytes, counted, hash, of_kind, remove, timed};
+use super::{add_kind, addition, any, bytes, counted, hash, of_kind, remove, timed};
 use crate::support::Random;
 
 const KINDS: [EntryKind; 3] = [EntryKind::Plain, EntryKind::Counted, EntryKind::Timed];
@@ -142,5 +142,50 @@ fn adds_and_removals_at_the_boundary_do_not_split_and_join_in_turn() {
             removed += 1;
         }
         assert!(size(&table) < grown, "{items}");
+    }
+}
+
+/// An add may split one segment and then need more slots in another. If the limit allows only the split, it is taken back.
+#[test]
+fn a_split_before_a_refusal_is_taken_back() {
+    for kind in KINDS {
+        let mut random = Random(3);
+        let mut item = |segment| ItemHash { h1: random.next() & !3 | segment, h2: random.next() };
+        let with = |table: &Table, hash| {
+            let mut table = table.try_clone().unwrap();
+            table.add(Addition { hash, ..addition(20) }, &any(), NoPrefetch).unwrap();
+            table
+        };
+        let mut table = of_kind(kind, 0.01, 50);
+        for number in 0.. {
+            if table.segment_count() == 4 {
+                break;
+            }
+            add_kind(&mut table, number, 20);
+        }
+        // The last segment is full, and then the next add splits the first one.
+        let grow =
+            |mut table: Table, item: &mut dyn FnMut() -> ItemHash, is_due: fn(&Table, &Table) -> bool| loop {
+                let next = with(&table, item());
+                if is_due(&table, &next) {
+                    return table;
+                }
+                table = next;
+            };
+        let table = grow(table, &mut || item(3), |table, next| next.size_bytes() > table.size_bytes());
+        let mut others = (0..3).cycle();
+        let table = grow(table, &mut || item(others.next().unwrap()), |_, next| next.segment_count() > 4);
+        let last = item(3);
+        let after = with(&table, last);
+        assert_eq!((table.segment_count(), after.segment_count()), (4, 5), "{kind:?}");
+        for limit in (table.size_bytes()..after.size_bytes()).step_by(8) {
+            let mut refusing = table.try_clone().unwrap();
+            let addition = Addition { hash: last, ..addition(20) };
+            let refused = refusing.add(addition, &GrowthBudget::new(&limit), NoPrefetch);
+            assert!(matches!(refused, Err(AddError::CannotGrow(_))), "{kind:?}, limit {limit}");
+            assert_eq!(refusing.segment_count(), 4, "{kind:?}, limit {limit}");
+            assert!(bytes(&refusing) == bytes(&table), "{kind:?}, limit {limit}");
+            assert_eq!(refusing.internal_validate(), Ok(()), "{kind:?}, limit {limit}");
+        }
     }
 }

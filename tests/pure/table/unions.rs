@@ -9,7 +9,7 @@ use everbloom::bloom::table::{Addition, EntryKind, Table, UnionError};
 use everbloom::bloom::{GrowthBudget, ItemHash, work};
 
 use super::{
-    KINDS, add, add_kind, addition, any, counted, has_at, measured_rate, of_kind, plain, remove, timed,
+    KINDS, add, add_kind, addition, any, counted, has_at, hash, measured_rate, of_kind, plain, remove, timed,
 };
 use crate::support::Random;
 use crate::support::work::assert_work;
@@ -250,4 +250,33 @@ fn a_bucket_of_a_counted_union_has_at_most_31_slots() {
     let united = |other| one.union_with(&[other], 0, &any(), |_| Ok::<(), UnionError>(()));
     assert_eq!(united(&fits).unwrap().unwrap().used_slots(), 31);
     assert_eq!(united(&does_not).err(), Some(UnionError::TooOften));
+}
+
+/// The first segment of each table has 4500 slots in one half of its blocks, and their union has two segments. So buckets
+/// become saturated, although each block has the entries of one table only.
+#[test]
+fn a_union_of_crafted_tables_that_is_too_full_has_all_items() {
+    let mut random = Random(7);
+    let mut crafted = |upper_half: u64| -> (Table, Vec<ItemHash>) {
+        let (mut table, mut hashes) = (plain(0.01), Vec::new());
+        while table.segment_count() < 2 {
+            // The lowest bit chooses the segment, and the six above it the block. The second segments are alike.
+            let hash = match table.used_slots() {
+                ..4_500 => ItemHash { h1: random.next() & !0x41 | upper_half << 6, h2: random.next() },
+                _ => ItemHash { h1: hash(hashes.len() as u64).h1 | 1, ..hash(hashes.len() as u64) },
+            };
+            table.add(Addition { hash, ..addition(0) }, &any(), NoPrefetch).unwrap();
+            hashes.push(hash);
+        }
+        assert_eq!(table.match_all_counts().saturated_buckets, 0);
+        (table, hashes)
+    };
+    let ((first, mut hashes), (second, others)) = (crafted(0), crafted(1));
+    hashes.extend(others);
+    for (first, second) in [(&first, &second), (&second, &first)] {
+        let united = union_of(first, &[second]);
+        assert_eq!(united.segment_count(), 2);
+        assert!(united.match_all_counts().saturated_buckets > 0);
+        assert!(hashes.iter().all(|hash| united.contains(*hash, 0, NoPrefetch)));
+    }
 }
