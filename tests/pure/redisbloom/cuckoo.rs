@@ -512,7 +512,8 @@ fn a_header_of_several_arrays_needs_an_expansion() {
     {
         let words = [1, 2, 0, count].map(u64::to_le_bytes).concat();
         let header = [&words[..], &[2, 0, 20, 0], &expansion.to_le_bytes()].concat();
-        assert_eq!(from_header(&header, &u64::MAX).is_ok(), is_possible, "{count} arrays, {expansion}");
+        let error = (!is_possible).then_some(DecodeError::Invalid("expansion"));
+        assert_eq!(from_header(&header, &u64::MAX).err(), error, "{count} arrays, {expansion}");
     }
 }
 

@@ -394,3 +394,24 @@ fn a_table_of_void_entries_shrinks() {
         assert!(before > 5000 && found(&table) >= before, "{segments} segments");
     }
 }
+
+/// The entries of the segment that is split next would take more slots than two segments have, because each void entry
+/// belongs to both.
+#[test]
+fn a_counted_table_that_cannot_be_split_refuses_new_items() {
+    let kind = EntryKind::Counted;
+    let counts = TableCounts { segments: 32, blocks_log: 6, ..of_kind(kind, 0.01, 0).counts() };
+    let form = TableForm::of_table(&Table::try_of_counts(kind, counts, 0, &any()).unwrap());
+    let void = full_segment(&form, 5, 6, Filling::CountedVoid, usize::MAX, 0);
+    let long = full_segment(&form, 5, 6, Filling::Long, 5_900, 0);
+    let used = (void.1 + 31 * long.1) as u64;
+    let counts = TableCounts { items: u64::MAX, entries: used, ..counts };
+    let mut table = Table::try_of_counts(kind, counts, used, &any()).unwrap();
+    table.set_segment(0, words(&void.0), 0).unwrap();
+    (1..32).for_each(|number| table.set_segment(number, words(&long.0), 0).unwrap());
+    assert_eq!(table.internal_validate(), Ok(()));
+    let refused = (0..100)
+        .filter_map(|item| table.add(Addition { hash: hash(item), ..addition(0) }, &any(), NoPrefetch).err());
+    let refused: Vec<_> = refused.collect();
+    assert!(refused.len() > 50 && refused.iter().all(|error| *error == AddError::TooOften), "{refused:?}");
+}
