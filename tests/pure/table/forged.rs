@@ -415,3 +415,28 @@ fn a_counted_table_that_cannot_be_split_refuses_new_items() {
     let refused: Vec<_> = refused.collect();
     assert!(refused.len() > 50 && refused.iter().all(|error| *error == AddError::TooOften), "{refused:?}");
 }
+
+/// Splits leave out entries that have expired, also void ones and those of saturated buckets.
+#[test]
+fn a_table_of_expired_forged_entries_grows() {
+    let now = NOW + 20;
+    for filling in FILLINGS {
+        for (blocks_log, segments) in [(3, 1), (6, 1), (6, 2), (6, 3)] {
+            let Some(made) = forged(EntryKind::Timed, filling, blocks_log, segments, most_slots(blocks_log))
+            else {
+                continue;
+            };
+            let (mut table, context) = (made.table, made.context);
+            for item in 0..25_000 {
+                let before = table.segment_count();
+                add_kind(&mut table, item, now);
+                if table.segment_count() != before || item % 1000 == 0 {
+                    assert_eq!(table.internal_validate(), Ok(()), "{item}: {context}");
+                }
+            }
+            assert!(table.segment_count() > 3, "{context}");
+            assert_eq!(table.match_all_counts().saturated_buckets, 0, "{context}");
+            assert!((0..25_000).all(|item| has_at(&table, item, now)), "{context}");
+        }
+    }
+}

@@ -25,7 +25,7 @@ fn plain_segment(slots: &[(u32, u32, u64)]) -> DumpedSegment {
     DumpedSegment { number: 0, depth: 0, blocks_log: 6, stamp: 0, words: words(&segment) }
 }
 
-/// The part belongs to a table of 4096 segments, and a table with four times the slots of the header has some 650.
+/// The part belongs to a table of 4096 segments. Four times the slots of the first header fit 1024.
 #[test]
 fn a_part_makes_a_table_grow_as_far_as_the_header_allows() {
     let deep = parts(&sparse(EntryKind::Plain, 1 << 12, 1000)).into_iter().map(|(part, _)| part);
