@@ -1,12 +1,12 @@
 //! Segments that no honest client makes: all slots in use, void or saturated, the longest counts, every generation. What
 //! they cost afterwards is bounded by their bytes, whatever is done with them.
 
-use everbloom::bloom::AddError;
 use everbloom::bloom::prefetch::NoPrefetch;
 use everbloom::bloom::table::{
     Addition, DumpedSegment, EntryKind, LoadError, Table, TableCounts, UnionError,
 };
 use everbloom::bloom::work::{self, Work};
+use everbloom::bloom::{AddError, ItemHash};
 
 use super::{KINDS, add_kind, addition, any, has_at, hash, of_kind};
 use crate::fuzzed::fuzz::forge::{FILLINGS, Filling, TableForm, full_segment, most_slots};
@@ -395,48 +395,52 @@ fn a_table_of_void_entries_shrinks() {
     }
 }
 
-/// The entries of the segment that is split next would take more slots than two segments have, because each void entry
-/// belongs to both.
+/// Returns a table whose segment `number`, which is split next, has one filling, and all others have long entries.
+fn about_to_split(kind: EntryKind, segments: usize, number: usize, filling: Filling) -> Table {
+    let counts = TableCounts { segments, blocks_log: 6, ..of_kind(kind, 0.01, 50).counts() };
+    let form = TableForm::of_table(&Table::try_of_counts(kind, counts, 0, &any()).unwrap());
+    let filled = (0..segments).map(|at| {
+        let (filling, most) = if at == number { (filling, usize::MAX) } else { (Filling::Long, 6_800) };
+        full_segment(&form, form.depth_of(at as u64), 6, filling, most, now_of(kind))
+    });
+    let filled: Vec<_> = filled.collect();
+    let used = filled.iter().map(|(_, used)| *used as u64).sum::<u64>();
+    let counts = if kind == EntryKind::Counted {
+        TableCounts { items: u64::MAX, entries: used, ..counts }
+    } else {
+        counts
+    };
+    let mut table = Table::try_of_counts(kind, counts, used, &any()).unwrap();
+    for (at, (bytes, _)) in filled.iter().enumerate() {
+        table.set_segment(at, words(bytes), now_of(kind)).unwrap();
+    }
+    assert_eq!(table.internal_validate(), Ok(()));
+    table
+}
+
+/// Each void entry belongs to both halves of the segment, so they would not fit.
 #[test]
 fn a_counted_table_that_cannot_be_split_refuses_new_items() {
-    let kind = EntryKind::Counted;
-    let counts = TableCounts { segments: 32, blocks_log: 6, ..of_kind(kind, 0.01, 0).counts() };
-    let form = TableForm::of_table(&Table::try_of_counts(kind, counts, 0, &any()).unwrap());
-    let void = full_segment(&form, 5, 6, Filling::CountedVoid, usize::MAX, 0);
-    let long = full_segment(&form, 5, 6, Filling::Long, 5_900, 0);
-    let used = (void.1 + 31 * long.1) as u64;
-    let counts = TableCounts { items: u64::MAX, entries: used, ..counts };
-    let mut table = Table::try_of_counts(kind, counts, used, &any()).unwrap();
-    table.set_segment(0, words(&void.0), 0).unwrap();
-    (1..32).for_each(|number| table.set_segment(number, words(&long.0), 0).unwrap());
-    assert_eq!(table.internal_validate(), Ok(()));
+    let mut table = about_to_split(EntryKind::Counted, 32, 0, Filling::CountedVoid);
     let refused = (0..100)
         .filter_map(|item| table.add(Addition { hash: hash(item), ..addition(0) }, &any(), NoPrefetch).err());
     let refused: Vec<_> = refused.collect();
     assert!(refused.len() > 50 && refused.iter().all(|error| *error == AddError::TooOften), "{refused:?}");
 }
 
-/// Splits leave out entries that have expired, also void ones and those of saturated buckets.
+/// A split leaves out entries that have expired, also void ones and those of saturated buckets. The item is in another
+/// segment, which alone is compacted before.
 #[test]
-fn a_table_of_expired_forged_entries_grows() {
-    let now = NOW + 20;
-    for filling in FILLINGS {
-        for (blocks_log, segments) in [(3, 1), (6, 1), (6, 2), (6, 3)] {
-            let Some(made) = forged(EntryKind::Timed, filling, blocks_log, segments, most_slots(blocks_log))
-            else {
-                continue;
-            };
-            let (mut table, context) = (made.table, made.context);
-            for item in 0..25_000 {
-                let before = table.segment_count();
-                add_kind(&mut table, item, now);
-                if table.segment_count() != before || item % 1000 == 0 {
-                    assert_eq!(table.internal_validate(), Ok(()), "{item}: {context}");
-                }
-            }
-            assert!(table.segment_count() > 3, "{context}");
-            assert_eq!(table.match_all_counts().saturated_buckets, 0, "{context}");
-            assert!((0..25_000).all(|item| has_at(&table, item, now)), "{context}");
+fn a_segment_of_expired_entries_is_split() {
+    let item = ItemHash { h1: hash(1).h1 & !7 | 3, ..hash(1) };
+    for filling in [Filling::Void, Filling::Saturated, Filling::Lengths] {
+        for expired in 10..20 {
+            let mut table = about_to_split(EntryKind::Timed, 5, 1, filling);
+            let now = NOW + expired;
+            table.add(Addition { hash: item, ..addition(now) }, &any(), NoPrefetch).unwrap();
+            let context = format!("{filling:?}, {expired} generations later");
+            assert_eq!((table.segment_count(), table.internal_validate()), (6, Ok(())), "{context}");
+            assert!(table.contains(item, now, NoPrefetch), "{context}");
         }
     }
 }
