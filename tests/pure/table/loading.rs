@@ -1,14 +1,16 @@
 //! Parts of dumps that do not fit the table into which they are loaded, or that are crafted.
 
-use everbloom::bloom::GrowthBudget;
+use everbloom::bloom::prefetch::NoPrefetch;
 use everbloom::bloom::table::{
-    DumpedSegment, EntryKind, LoadError, POSITIONS, Schedule, Table, TableCounts, UnionError,
+    Addition, DumpedSegment, EntryKind, LoadError, POSITIONS, Schedule, Table, TableCounts, UnionError,
 };
+use everbloom::bloom::{GrowthBudget, ItemHash};
 
 use super::forged::{forged, words};
 use super::segments::{parts, target};
-use super::{KINDS, add, add_kind, any, bytes, has_at, hash, of_kind, plain};
+use super::{KINDS, add, add_kind, addition, any, bytes, has_at, hash, of_kind, plain};
 use crate::fuzzed::fuzz::forge::{self, Filling, TableForm};
+use crate::support::Random;
 
 /// Returns a table with some items, and `segments` segments.
 fn sparse(kind: EntryKind, segments: usize, items: u64) -> Table {
@@ -107,6 +109,28 @@ fn an_entry_that_would_be_copied_too_often_is_refused_whatever_follows() {
         let refused = table.add_segments(vec![plain_segment(&slots)], u64::MAX, &any());
         assert_eq!(refused, Err(LoadError::Invalid("void entries")), "{slots:?}");
     }
+}
+
+/// The lowest three bits are 0 in the hashes of all items. So a table of up to eight segments has them in its first one,
+/// which is too full.
+#[test]
+fn a_table_grows_until_the_entries_of_a_part_fit() {
+    let mut random = Random(9);
+    let mut crafted = || {
+        let (mut table, mut hashes) = (plain(0.01), Vec::new());
+        while table.used_slots() < 4_500 {
+            let hash = ItemHash { h1: random.next() & !7, h2: random.next() };
+            table.add(Addition { hash, ..addition(0) }, &any(), NoPrefetch).unwrap();
+            hashes.push(hash);
+        }
+        assert_eq!(table.segment_count(), 1);
+        (table, hashes)
+    };
+    let ((mut table, mut hashes), (other, others)) = (crafted(), crafted());
+    hashes.extend(others);
+    table.add_segments(vec![parts(&other).remove(0).0], u64::MAX, &any()).unwrap();
+    assert_eq!((table.segment_count(), table.internal_validate()), (16, Ok(())));
+    assert!(hashes.iter().all(|hash| table.contains(*hash, 0, NoPrefetch)));
 }
 
 /// A dump has each item in one segment only. Here the first segments of tables of one, two and four segments are together,
