@@ -97,6 +97,20 @@ fn an_entry_reaches_every_segment_that_has_its_items() {
     }
 }
 
+#[test]
+fn a_part_of_a_small_table_is_loaded_into_a_large_one() {
+    for kind in KINDS {
+        let source = sparse(kind, 1, 2000);
+        for segments in [1, 2, 3, 64, 300, 512] {
+            let mut table = sparse(kind, segments, 0);
+            add_kind(&mut table, 1 << 40, 20);
+            table.add_segments(vec![parts(&source).remove(0).0], u64::MAX, &any()).unwrap();
+            assert_eq!((table.segment_count(), table.internal_validate()), (segments, Ok(())), "{kind:?}");
+            assert!((0..2000).all(|item| has_at(&table, item, 20)), "{kind:?}, {segments} segments");
+        }
+    }
+}
+
 /// The entries after it fit.
 #[test]
 fn an_entry_that_would_be_copied_too_often_is_refused_whatever_follows() {
