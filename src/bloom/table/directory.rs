@@ -134,9 +134,16 @@ impl Directory {
     /// Returns the bytes of all segments and pieces. O(1).
     #[inline(always)]
     pub(super) fn bytes(&self) -> u64 {
+        let own_bytes = if let Self::Many(many) = self { many.own_bytes } else { 0 };
+        self.segment_bytes().wrapping_add(own_bytes)
+    }
+
+    /// Returns the bytes of all segments. O(1).
+    #[inline(always)]
+    pub(super) fn segment_bytes(&self) -> u64 {
         match self {
             Self::One(segment) => segment.shape().bytes(),
-            Self::Many(many) => many.segment_bytes.wrapping_add(many.own_bytes),
+            Self::Many(many) => many.segment_bytes,
         }
     }
 
@@ -434,10 +441,10 @@ fn extend_to<T>(values: &mut Vec<T>, index: usize, blank: impl FnMut() -> T) -> 
     Ok(())
 }
 
-/// Moves the elements to a smaller allocation, if they take less than a quarter of this one and there is memory.
+/// Makes the capacity the least power of two again, if there is memory. So it follows from the number of elements.
 fn shrink<T>(values: &mut Vec<T>) {
-    let mut smaller = Vec::new();
-    if values.len() < values.capacity() / 4 && smaller.try_reserve_exact(values.len() * 2).is_ok() {
+    let (mut smaller, wanted) = (Vec::new(), values.len().next_power_of_two());
+    if wanted < values.capacity() && smaller.try_reserve_exact(wanted).is_ok() {
         smaller.append(values);
         *values = smaller;
     }

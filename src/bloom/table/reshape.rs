@@ -53,9 +53,9 @@ const SPARSE_SEGMENTS: usize = 400;
 /// A table is sparse if it has fewer slots in use than this number per segment. An add to a segment without entries
 /// takes at least 1.5 KiB.
 const SPARSE_SLOTS: u64 = 512;
-/// The bytes up to which a sparse table may grow while it is being loaded, without those per slot.
+/// The bytes of the segments up to which a sparse table may grow while it is being loaded, without those per slot.
 const SPARSE_BYTES: u64 = 1 << 16;
-/// The bytes per slot by which a sparse table may grow while it is being loaded.
+/// The bytes of the segments per slot by which a sparse table may grow while it is being loaded.
 const SPARSE_SLOT_BYTES: u64 = 4;
 /// An add rewrites a sparse table if it has at most this number of slots in use. This takes less than a millisecond.
 const CONDENSED_SLOTS_MAX: u64 = 1 << 14;
@@ -411,7 +411,8 @@ impl Table {
     /// Plans to rewrite a sparse table that is being loaded, before an add to a segment without entries. Its size comes
     /// from a header, so such adds could take much memory for a few bytes of a client.
     fn plan_loading(&self, demand: SlotDemand) -> Result<Option<Changes>, ReserveError> {
-        let (bytes, load) = (self.size_bytes(), self.load(self.used_slots()));
+        // The memory of the directory depends on the way in which the table was loaded, which may differ on a replica.
+        let (bytes, load) = (self.directory.segment_bytes(), self.load(self.used_slots()));
         let most = SPARSE_BYTES.saturating_add(load.saturating_mul(SPARSE_SLOT_BYTES));
         let (_, segment) = self.locate(demand.hash);
         if !segment.is_empty() || bytes < most || !self.is_sparse() {

@@ -104,7 +104,7 @@ fn tables_grow_as_before() {
 fn large_tables_grow_as_before() {
     let expected = [
         (0xcfee_83df_f6f0_d4d6, 0xb10d_cd35_2c11_22d9),
-        (0x6bbf_3859_2313_1a02, 0x4269_20c7_8bd3_bdd2),
+        (0x6bbf_3859_2313_1a02, 0xc25c_f593_8cba_2d13),
         (0x383e_4621_819a_7171, 0x3e6f_fddf_7132_067b),
     ];
     assert_frozen("large tables", expected, |kind, digests| {
@@ -155,8 +155,8 @@ fn huge_tables_take_items_as_before() {
 fn tables_shrink_as_before() {
     let expected = [
         (0x02ff_998c_c466_a135, 0x9441_95f0_d41d_43ec),
-        (0xa03c_e867_b19e_dca9, 0x6d33_c55d_2b39_bc29),
-        (0x3c91_fcf7_d175_296a, 0xf7ac_868f_3757_5802),
+        (0xa03c_e867_b19e_dca9, 0x56bc_3299_dac1_d5ce),
+        (0x3c91_fcf7_d175_296a, 0x2822_ab24_61e7_0f68),
     ];
     assert_frozen("removals and expiry", expected, |kind, digests| {
         let mut table = of_kind(kind, 0.01, 2_000);
@@ -211,7 +211,7 @@ fn tables_take_a_hot_item_as_before() {
     let expected = [
         (0x693d_7f2a_39e3_f5ce, 0x57b9_6a9a_ce61_05ee),
         (0x3b22_2a7c_0125_d9b3, 0x4d6c_c3b4_bc95_ea2b),
-        (0x0c6a_9b0a_59a6_2ded, 0x9e95_9a55_dc90_fabd),
+        (0x0c6a_9b0a_59a6_2ded, 0x0e88_a039_296c_168e),
     ];
     assert_frozen("a hot item", expected, |kind, digests| {
         let mut table = of_kind(kind, 0.01, 2_000);

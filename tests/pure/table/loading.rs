@@ -223,3 +223,34 @@ fn what_a_table_has_already_changes_nothing() {
         }
     }
 }
+
+/// A replica that was synchronised during a load has lists of another capacity. It takes the same decisions.
+#[test]
+fn adds_during_a_load_change_a_copy_in_the_same_way() {
+    for kind in KINDS {
+        let source = sparse(kind, 1 << 14, 500);
+        let filled = parts(&source).into_iter().map(|(part, _)| part).filter(|part| !part.words.is_empty());
+        let filled: Vec<_> = filled.collect();
+        let mut other_sizes = 0;
+        for together in 1..60 {
+            let mut table = target(&source);
+            let mut parts = filled.chunks(together);
+            // The last add makes the sparse table smaller.
+            while table.segment_count() == source.segment_count() {
+                table.add_segments(parts.next().unwrap().to_vec(), u64::MAX, &any()).unwrap();
+                let mut copy =
+                    Table::try_of_counts(kind, table.counts(), table.used_slots(), &any()).unwrap();
+                for (number, words, stamp) in table.segments() {
+                    copy.set_segment(number, words.into(), stamp).unwrap();
+                }
+                other_sizes += u64::from(copy.size_bytes() != table.size_bytes());
+                let addition = Addition { hash: hash(1 << 40 | table.used_slots()), ..addition(20) };
+                let outcomes = [&mut table, &mut copy].map(|table| table.add(addition, &any(), NoPrefetch));
+                let context = format!("{kind:?}, {together} parts at once, {} slots", table.used_slots());
+                assert_eq!(outcomes[0], outcomes[1], "{context}");
+                assert!(bytes(&table) == bytes(&copy), "{context}");
+            }
+        }
+        assert!(other_sizes > 10, "{kind:?}: {other_sizes}");
+    }
+}

@@ -298,6 +298,30 @@ fn the_directory_grows_and_shrinks_with_the_segments() -> Result<(), OutOfMemory
     Ok(())
 }
 
+/// A table takes as much memory as its copy and as the table that is loaded from its bytes, also after it has shrunk.
+#[test]
+fn the_memory_follows_from_the_contents() {
+    let mut table = counted(0.01);
+    (0..60_000).for_each(|item| _ = add(&mut table, item).unwrap());
+    let mut sizes = Vec::new();
+    for item in 0..60_000 {
+        if table.segment_count() != *sizes.last().unwrap_or(&0) {
+            sizes.push(table.segment_count());
+            let mut loaded =
+                Table::try_of_counts(table.kind(), table.counts(), table.used_slots(), &any()).unwrap();
+            for (number, words, stamp) in table.segments() {
+                loaded.set_segment(number, words.into(), stamp).unwrap();
+            }
+            let copy = table.try_clone().unwrap();
+            let expected = table.size_bytes();
+            let found = [loaded.size_bytes(), copy.size_bytes()];
+            assert_eq!(found, [expected; 2], "{} segments", table.segment_count());
+        }
+        remove(&mut table, item, NoPrefetch).unwrap();
+    }
+    assert!(sizes.len() > 9 && sizes.is_sorted_by(|more, fewer| more > fewer), "{sizes:?}");
+}
+
 /// Crafted bytes can state an older newest generation than that of an entry. A snapshot and a dump must correct it in
 /// the same way.
 #[test]
