@@ -270,7 +270,8 @@ impl World {
         let (counts, used) = (self.table.counts(), self.table.used_slots());
         let mut copy = Table::try_of_counts(self.kind(), counts, used, &any).unwrap();
         copy.begin_loading(self.table.used_slots());
-        let before = self.known.clone();
+        // An item that is removed and added again may be absent when its part is dumped.
+        let mut kept = self.known.clone();
         let mut position = 0;
         while let Some((part, end)) = self.table.segment_at(position).unwrap() {
             assert!(end > position);
@@ -280,7 +281,10 @@ impl World {
                 copy.add_segments(vec![part], u64::MAX, &any).unwrap();
             }
             match input.byte() % 8 {
-                0 => self.remove(usize::from(input.u16()), usize::from(input.byte())),
+                0 => {
+                    self.remove(usize::from(input.u16()), usize::from(input.byte()));
+                    kept.retain(|item, _| self.known.contains_key(item));
+                }
                 1 | 2 => {
                     let first = u64::from(input.u32()) << 20;
                     for number in 0..usize::from(input.u16()) % ADDS_MAX {
@@ -292,7 +296,7 @@ impl World {
         }
         copy.end_loading();
         assert_eq!(copy.internal_validate(), Ok(()));
-        for (item, known) in before.iter().filter(|(item, _)| self.known.contains_key(item)) {
+        for (item, known) in &kept {
             let is_live = self.kind() != EntryKind::Timed || is_live(known.added, self.now);
             let is_found = copy.contains(ItemHash { h1: item.0, h2: item.1 }, self.now, NoPrefetch);
             assert!(is_found || !is_live, "{item:x?}");
