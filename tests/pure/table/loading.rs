@@ -8,7 +8,7 @@ use everbloom::bloom::{GrowthBudget, ItemHash};
 
 use super::forged::{forged, words};
 use super::segments::{parts, target};
-use super::{KINDS, add, add_kind, addition, any, bytes, has_at, hash, of_kind, plain};
+use super::{KINDS, add, add_kind, addition, any, bytes, has_at, hash, of_kind, plain, reloaded};
 use crate::fuzzed::fuzz::forge::{self, Filling, TableForm};
 use crate::support::Random;
 
@@ -238,11 +238,7 @@ fn adds_during_a_load_change_a_copy_in_the_same_way() {
             // The last add makes the sparse table smaller.
             while table.segment_count() == source.segment_count() {
                 table.add_segments(parts.next().unwrap().to_vec(), u64::MAX, &any()).unwrap();
-                let mut copy =
-                    Table::try_of_counts(kind, table.counts(), table.used_slots(), &any()).unwrap();
-                for (number, words, stamp) in table.segments() {
-                    copy.set_segment(number, words.into(), stamp).unwrap();
-                }
+                let mut copy = reloaded(&table);
                 other_sizes += u64::from(copy.size_bytes() != table.size_bytes());
                 let addition = Addition { hash: hash(1 << 40 | table.used_slots()), ..addition(20) };
                 let outcomes = [&mut table, &mut copy].map(|table| table.add(addition, &any(), NoPrefetch));

@@ -93,6 +93,15 @@ fn measured_rate(table: &Table, now: u64, probes: u64) -> f64 {
     found as f64 / probes as f64
 }
 
+/// Returns the table that is loaded from the saved bytes of a table.
+fn reloaded(table: &Table) -> Table {
+    let mut loaded = Table::try_of_counts(table.kind(), table.counts(), table.used_slots(), &any()).unwrap();
+    for (number, words, stamp) in table.segments() {
+        loaded.set_segment(number, words.into(), stamp).unwrap();
+    }
+    loaded
+}
+
 /// Returns the bytes of all segments.
 fn bytes(table: &Table) -> Vec<u64> {
     table.segments().flat_map(|(number, words, stamp)| [&[number as u64, stamp], words].concat()).collect()
