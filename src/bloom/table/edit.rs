@@ -623,6 +623,23 @@ impl<F: FnMut(Result<bool, OutOfMemory>) -> bool> SelectTask for RemoveEach<'_, 
 }
 
 #[cfg(test)]
+impl Addition {
+    /// Returns an addition of an item in generation `now`.
+    const fn of_item(hash: ItemHash, now: Generation) -> Self {
+        Self { hash, generation: now, now, only_absent: false, most_items: u64::MAX }
+    }
+}
+
+#[cfg(test)]
+impl Table {
+    /// Adds an item in generation `now`.
+    pub(super) fn add_at(&mut self, hash: ItemHash, now: Generation) -> Added {
+        let room = GrowthBudget::new(&u64::MAX);
+        self.add(Addition::of_item(hash, now), &room, crate::bloom::prefetch::NoPrefetch).unwrap()
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::super::state::TableSpec;
     use super::*;
@@ -673,5 +690,29 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// An add that only renews a timed entry finds its bucket once.
+    #[test]
+    fn a_timed_entry_is_renewed_in_place() {
+        #[derive(Clone, Copy)]
+        struct Counting<'c>(&'c std::cell::Cell<u32>);
+        impl Select for Counting<'_> {
+            fn select(self, word: u64, rank: u32) -> u32 {
+                self.0.set(self.0.get() + 1);
+                PortableSelect.select(word, rank)
+            }
+        }
+        let mut table = Table::new(TableSpec { error_rate: 0.001, kind: EntryKind::Timed, items: 3_000 });
+        let (room, finds) = (GrowthBudget::new(&u64::MAX), std::cell::Cell::new(0));
+        let mut add = |bucket: u64, now| {
+            let hash = ItemHash { h1: 0, h2: bucket << 58 };
+            finds.set(0);
+            let added = table.add_item(Addition::of_item(hash, now), &room, Counting(&finds)).unwrap();
+            (added, finds.get())
+        };
+        add(0, 20);
+        add(1, 20);
+        assert_eq!(add(1, 21), (Added::Again, 1));
     }
 }

@@ -267,3 +267,16 @@ pub(super) fn generation_of(code: u64, stamp: Generation) -> Generation {
     let newest = stamp.wrapping_add(1);
     newest.wrapping_sub(newest.wrapping_sub(code) % CODES)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A bucket that adds fill needs no memory of the heap, nor does one more slot.
+    #[test]
+    fn the_slots_of_a_bucket_are_not_on_the_heap() {
+        let mut slots = RunSlots::new();
+        (0..=RUN_MAX as u64).for_each(|slot| slots.push(slot));
+        assert!(!slots.spilled());
+    }
+}

@@ -867,12 +867,10 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::bloom::growth_budget::GrowthBudget;
     use crate::bloom::hash::ItemHash;
     use crate::bloom::outcome::Added;
     use crate::bloom::prefetch::NoPrefetch;
     use crate::bloom::table::directory::Directory;
-    use crate::bloom::table::edit::Addition;
     use crate::bloom::table::state::Table;
     use crate::bloom::table::totals::{TableCounts, Tally};
 
@@ -1133,11 +1131,6 @@ mod tests {
         ItemHash { h1: key, h2: u64::from(bucket) << 58 }
     }
 
-    fn add(table: &mut Table, hash: ItemHash, now: Generation) -> Added {
-        let addition = Addition { hash, generation: now, now, only_absent: false, most_items: u64::MAX };
-        table.add(addition, &GrowthBudget::new(&u64::MAX), NoPrefetch).unwrap()
-    }
-
     /// Returns the index of the longest entry that matches an item. Of void entries it is the one with fewest copies.
     fn longest(entries: &[PlacedEntry], bucket: u8, key: u64) -> Option<usize> {
         let matches = |(_, entry): &(usize, &PlacedEntry)| {
@@ -1159,7 +1152,7 @@ mod tests {
                     let mut table = table_of(kind, segment.try_clone().unwrap());
                     let (before, items) = (matched(kind, 0, &set), table.items(NOW));
                     let known = before.contains_key(&(bucket, key));
-                    let added = add(&mut table, hash_of(bucket, key), NOW);
+                    let added = table.add_at(hash_of(bucket, key), NOW);
                     assert_sums(&table);
                     let after = entries_of(kind, table.directory.get(0));
                     let mut expected = before;
@@ -1174,7 +1167,7 @@ mod tests {
                             expected.insert((bucket, key), NOW);
                             assert_eq!(matched(kind, 0, &after), expected, "{set:?}, {bucket}, {key}");
                             // An entry of the item itself gets the new generation.
-                            assert_eq!(add(&mut table, hash_of(bucket, key), NOW + 1), Added::Again);
+                            assert_eq!(table.add_at(hash_of(bucket, key), NOW + 1), Added::Again);
                             let again = entries_of(kind, table.directory.get(0));
                             assert!(again.len() <= after.len(), "{set:?}, {bucket}, {key}");
                         }
@@ -1307,5 +1300,11 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// A bucket that adds fill is rewritten without memory of the heap.
+    #[test]
+    fn the_entries_of_a_bucket_are_not_on_the_heap() {
+        assert!(Run::new().inline_size() > RUN_MAX);
     }
 }

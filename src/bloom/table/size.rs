@@ -345,4 +345,13 @@ mod tests {
             "{digest:#x?}"
         );
     }
+
+    /// A segment with memory has slots.
+    #[test]
+    fn a_shape_without_slots_is_impossible() {
+        let shape = SegmentShape::of_words(0, 64, WORDS_MIN);
+        assert!(shape.is_possible());
+        assert!(!SegmentShape { slots: 0, ..shape }.is_possible());
+        assert!(SegmentShape { slots: 0, words: 0, ..shape }.is_possible());
+    }
 }

@@ -424,3 +424,32 @@ impl TableCounts {
         Self { schedule, items: 0, entries: 0, history, segments, blocks_log, loading }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Counts in fractions of an entry are rounded to the nearest number.
+    #[test]
+    fn a_difference_is_rounded() {
+        let unit = 1u128 << TALLY_BITS;
+        let cases =
+            [(0, unit, 11), (0, unit / 2, 11), (0, unit / 2 - 1, 10), (unit, 0, 9), (unit, 2 * unit, 11)];
+        for (before, after, expected) in cases {
+            let mut count = 10;
+            add_difference(&mut count, before, after);
+            assert_eq!(count, expected, "{before} {after}");
+        }
+    }
+
+    /// An item that moves out of a generation without a count changes no other count.
+    #[test]
+    fn only_generations_with_a_count_lose_items() {
+        let mut history = History::default();
+        history.add(20, 5);
+        history.remove_one(20 - CODES);
+        assert_eq!(history.live_items(20), 5);
+        history.remove_one(20);
+        assert_eq!(history.live_items(20), 4);
+    }
+}

@@ -300,3 +300,28 @@ impl<'t> Sources<'t> {
             .collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bloom::hash::murmur3::hash128;
+    use crate::bloom::table::state::TableSpec;
+
+    /// The estimate of a union with all entries has the error rate of the tables and of further growth.
+    #[test]
+    fn the_largest_union_has_the_error_rates_of_all() {
+        let spec = TableSpec { error_rate: 0.01, kind: EntryKind::Plain, items: 0 };
+        let mut tables = [Table::new(spec), Table::new(spec)];
+        for item in 0..1_000u64 {
+            tables[item as usize % 2].add_at(hash128(&item.to_le_bytes()), 0);
+        }
+        let [one, other] = &tables;
+        let union = Union { kind: EntryKind::Plain, schedule: one.schedule, now: 0 };
+        let estimate = union.largest(&[one, other]);
+        let growth = one.schedule.rate_of_growth(estimate.used_slots, estimate.size);
+        let rates = [one.error_rate(0), other.error_rate(0), growth];
+        assert!(rates.iter().all(|rate| *rate > 1e-5), "{rates:?}");
+        let ratio = estimate.error_rate_max / rates.iter().sum::<f64>();
+        assert!((0.999..1.001).contains(&ratio), "{rates:?}, {ratio}");
+    }
+}

@@ -176,3 +176,67 @@ fn has_right_numbers(segment: &Segment) -> bool {
     }
     is_right
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bloom::hash::murmur3::hash128;
+    use crate::bloom::table::state::TableSpec;
+    use crate::bloom::table::totals::ItemCounts;
+
+    const NOW: Generation = 40;
+
+    fn table(kind: EntryKind, items: u64) -> Table {
+        let mut table = Table::new(TableSpec { error_rate: 0.01, kind, items: 1 });
+        for item in 0..items {
+            table.add_at(hash128(&item.to_le_bytes()), NOW);
+        }
+        assert_eq!(table.internal_validate(), Ok(()));
+        table
+    }
+
+    /// Each rule that no sequence of commands breaks is checked.
+    #[test]
+    fn a_damaged_table_is_found() {
+        for kind in [EntryKind::Plain, EntryKind::Counted, EntryKind::Timed] {
+            let mut one = table(kind, 0);
+            one.directory.edit(0, |segment| segment.stamp = 1);
+            assert_eq!(one.internal_validate(), Err("a segment without entries has memory"));
+
+            let mut small = table(kind, 20_000);
+            let other = table(kind, 100);
+            assert!(other.size().blocks_log < BLOCKS_LOG_MAX && other.size().segments == 1);
+            small.directory.replace(1, other.directory.get(0).try_clone().unwrap());
+            let too_small = "one of several segments has too few blocks, or its number is too large";
+            assert_eq!(small.internal_validate(), Err(too_small));
+
+            let mut used = table(kind, 20_000);
+            let (_, all_used) = used.directory.stored_mut(1);
+            *all_used.unwrap() += 1;
+            assert_eq!(used.internal_validate(), Err("the number of used slots or of bytes is wrong"));
+
+            let mut reshaped = table(kind, 20_000);
+            let segment = reshaped.directory.get(1);
+            let fewer = SegmentShape { slots: segment.shape().slots - 1, ..segment.shape() };
+            let segment = segment.try_reshaped(fewer, segment.stamp).unwrap();
+            reshaped.directory.replace(1, segment);
+            assert_eq!(reshaped.internal_validate(), Err("the allocation of a segment has the wrong size"));
+        }
+        let mut timed = table(EntryKind::Timed, 100);
+        let ItemCounts::Timed { history, .. } = &mut timed.counts else { unreachable!() };
+        history.newest = NOW - 1;
+        assert_eq!(timed.internal_validate(), Err("an entry is newer than the table"));
+    }
+
+    /// The entries of a bucket that adds fill are compared without memory of the heap.
+    #[test]
+    fn the_entries_of_a_bucket_are_not_on_the_heap() {
+        let mut run = CheckedRun::default();
+        for value in 0..=RUN_MAX as u64 {
+            let entry = Entry { value: 100 + value, copies: 0, number: 1 };
+            assert!(run.takes(EntryKind::Counted, 3, entry));
+        }
+        assert_eq!(run.entries.len(), RUN_MAX + 1);
+        assert!(!run.entries.spilled());
+    }
+}

@@ -2,6 +2,7 @@
 
 use everbloom::bloom::prefetch::NoPrefetch;
 use everbloom::bloom::table::{Addition, EntryKind, Table};
+use everbloom::bloom::work::{self, Work};
 use everbloom::bloom::{AddError, Added, ItemHash};
 
 use super::segments::{parts, target};
@@ -115,4 +116,50 @@ fn a_small_table_grows_for_a_full_bucket() {
         let [crafted, honest] = [table, honest].map(|table| table.size_bytes());
         assert!(crafted > honest, "{kind:?}: {crafted} bytes, {honest} for honest items");
     }
+}
+
+/// A crafted item for a full segment of counted entries is refused before any segment is rewritten for it.
+#[test]
+fn an_item_for_a_full_segment_takes_little_work() {
+    let (mut table, mut random) = (counted(0.01), Random(11));
+    (0..100_000).for_each(|item| _ = add(&mut table, item));
+    let mut refused = 0;
+    for _ in 0..20_000 {
+        let hash = crafted(&mut random, 7, false);
+        _ = work::take();
+        if let Err(error) = table.add(Addition { hash, ..addition(0) }, &any(), NoPrefetch) {
+            assert_eq!((error, work::take()), (AddError::TooOften, Work::default()));
+            refused += 1;
+        }
+    }
+    assert!(refused > 10_000, "{refused}");
+}
+
+/// A table cannot shrink if crafted items fill the two segments that it would join. A removal sees this without reading
+/// their entries.
+#[test]
+fn removals_beside_full_segments_take_little_work() {
+    let (mut table, mut random) = (counted(0.01), Random(13));
+    for item in 0..600_000 {
+        add(&mut table, item).unwrap();
+    }
+    // The two halves of these items are in different segments, which a join unites.
+    let before = table.used_slots();
+    for _ in 0..2_000 {
+        for half in [0, 1 << 6] {
+            let hash = ItemHash { h1: random.next() << 7 | half, h2: random.next() };
+            table.add(Addition { hash, ..addition(0) }, &any(), NoPrefetch).unwrap();
+        }
+    }
+    assert!(table.used_slots() > before + 3_900);
+    _ = work::take();
+    for item in 0..390_000 {
+        assert_eq!(remove(&mut table, item, NoPrefetch), Ok(true));
+        if item % 1_000 == 0 {
+            let work = work::take();
+            assert!(work.slots < 1_000_000, "{item}: {work:?}");
+        }
+    }
+    assert_eq!(table.segment_count(), 65);
+    assert_eq!(table.internal_validate(), Ok(()));
 }

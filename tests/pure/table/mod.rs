@@ -8,6 +8,7 @@ mod forged;
 mod frozen;
 mod live_rates;
 mod loading;
+mod prefetch;
 mod rates;
 mod replicas;
 mod segments;
