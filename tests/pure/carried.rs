@@ -36,8 +36,10 @@ fn recorded_values_are_written_back_with_the_same_fields() {
         let mut copy = carried.try_clone().unwrap();
         assert_eq!((saved(&copy), copy.block()), (payload.record.clone(), carried.block()), "{key}");
         assert_eq!(copy.block_mut(), carried.block(), "{key}");
-        // The payload for RESTORE has the same fields. Its checksum is compared by servers.
-        let restored = Payload::read(&carried.payload().unwrap());
+        // The payload for RESTORE has the same fields, and takes no more memory. Its checksum is compared by servers.
+        let restored = carried.payload().unwrap();
+        assert_eq!(restored.capacity(), restored.len(), "{key}");
+        let restored = Payload::read(&restored);
         assert_eq!((&restored.type_name, &restored.record), (&payload.type_name, &payload.record), "{key}");
         assert_eq!(carried.payload().unwrap()[1], 0x81, "{key}");
     }

@@ -818,6 +818,7 @@ fn hostile_fields_are_refused_or_answer() {
         assert!(from_header(&header(fields, slots), &limit).is_err(), "{fields:?}, {slots:?}");
     }
     assert!(from_header(&header([0, 4, 0, 1], [2, 20, 0]), &limit).is_ok(), "one array needs no expansion");
+    assert!(from_header(&header([0, 4, 0, 1], [2, 20, 32_768]), &limit).is_ok(), "the largest expansion");
     let mut filter = from_header(&header([5, 4, 0, 2], [2, 20, 2]), &limit).unwrap();
     for (iterator, length) in [(0, 1), (1, 1), (9, 0), (u64::MAX, 4), (200, 30)] {
         assert!(load_chunk(&mut filter, iterator, &vec![1; length]).is_err(), "{iterator}, {length}");
