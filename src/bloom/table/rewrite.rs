@@ -147,13 +147,14 @@ impl Gathering<'_> {
     fn add(&mut self, bucket: u32, read: Entry) {
         let (kind, from, to, is_other) = (self.kind, self.from, self.address, self.is_other);
         let Some((mut entry, is_copy)) = place(kind, read, from, to) else { return };
+        // A remainder that gets bits back may have more than fit a word, so its weight is that of the entry that was read.
+        let (bits, value) =
+            if from.bits > to.bits { (from.bits, read.value) } else { (to.bits, entry.value) };
         if kind == EntryKind::Timed && !is_live(entry.number, self.now) {
-            return self.change.remove_weight(to.bits, entry.value);
+            return self.change.remove_weight(bits, value);
         }
         self.is_settled &= entry.value > 1;
         if is_copy || remainder_bits(entry.value) > self.longest {
-            let (bits, value) =
-                if from.bits > to.bits { (from.bits, read.value) } else { (to.bits, entry.value) };
             self.change.remove_weight(bits, value);
             let bits = remainder_bits(entry.value).min(self.longest);
             entry.value = 1 << bits | entry.value & low_bits(bits);

@@ -280,3 +280,19 @@ fn a_union_of_crafted_tables_that_is_too_full_has_all_items() {
         assert!(hashes.iter().all(|hash| united.contains(*hash, 0, NoPrefetch)));
     }
 }
+
+/// The remainders of a large table with a low error rate have more bits than fit a slot of a small one. The sums over
+/// its expired entries are still subtracted exactly.
+#[test]
+fn expired_entries_with_long_remainders_are_left_out() {
+    let mut table = timed(1e-15, 1);
+    (0..40_000).for_each(|item| _ = add_kind(&mut table, item, NOW - 40));
+    // An add compacts its segment, so these remain.
+    (0..200).for_each(|item| _ = add_kind(&mut table, item, NOW - 20));
+    assert!(table.segment_count() > 4 && table.used_slots() < 1_000, "{}", table.used_slots());
+    let mut other = timed(1e-15, 1);
+    (0..100).for_each(|item| _ = add_kind(&mut other, item, NOW));
+    let united = union_of(&table, &[&other]);
+    assert_eq!((united.items(NOW), united.segment_count()), (100, 1));
+    assert!((united.error_rate_max() / other.error_rate_max() - 1.0).abs() < 0.01);
+}
