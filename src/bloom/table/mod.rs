@@ -18,9 +18,9 @@
 //!   [`entry`]: what the slots of a bucket mean. [`schedule`]: how many bits of the hash an entry has.
 //! * [`totals`]: sums over the entries, and counts of the items. [`directory`]: the segments by number. [`state`]: the
 //!   table of all these.
-//! * [`lookup`]: finding items. [`source`]: where entries are read. [`rewrite`]: reading entries from some segments and writing them to others, the only way
-//!   in which a table changes its form. [`reshape`]: when it does: splits, joins, and compactions that free expired
-//!   entries. [`edit`]: adding and removing items.
+//! * [`lookup`]: finding items. [`source`]: where entries are read. [`rewrite`]: reading entries from some segments and
+//!   writing them to others, the only way in which a table changes its form. [`reshape`]: when it does: splits, joins,
+//!   and compactions that free expired entries. [`edit`]: adding and removing items.
 //! * [`union`]: one table with the entries of several. [`validate`]: the rules of a table. [`dump`]: saving, dumping and
 //!   loading segments.
 #![expect(

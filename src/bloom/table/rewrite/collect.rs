@@ -1,252 +1,18 @@
-//! Rewriting: the entries that belong to some addresses are read from segments of one or more tables, and written to a
-//! new segment.
-//!
-//! A split, a join, a compaction, a merge and the load of a dumped segment are rewrites. They differ in the sources, in
-//! the size of the result, and in how entries of several sources are united:
-//!
-//! * If the new blocks have longer addresses, an entry loses the lowest bits of its remainder, which have become
-//!   address bits. An entry without enough bits is copied to each block that it matches.
-//! * If they have shorter addresses, an entry gets the lost address bits back as the lowest bits of its remainder. The
-//!   copies of a counted void entry become one again: see [`unite_copies`].
-//! * A remainder that is too long for the new segment is cut.
-//! * Entries that have expired are left out. So are plain and timed entries that a shorter one covers.
-//! * A block of which one source has all entries is copied, if it has the same place in that source.
-//!
-//! The work is bounded by the blocks of the result: a block has at most [`SLOTS_MAX`](super::size::SLOTS_MAX) slots on
-//! average. It is read once for each new segment that it has entries for, or for each of up to four new blocks.
+//! Collecting the entries of a segment, block by block, and writing the segment.
 
-use std::ops::Range;
-
-use smallvec::SmallVec;
-
-use super::entry::{
-    COUNT_MAX, CountReader, Entry, EntryKind, EntryVisitor, RUN_MAX, generation_of, pass_entries,
-    remainder_bits, visit_entries,
-};
-use super::schedule::Schedule;
-use super::segment::{Segment, SlotList};
-use super::size::{BLOCKS_MAX, BUCKETS, SegmentShape};
-use super::source::{Address, EntrySource, Placed, Target};
-use super::totals::{EntrySums, MatchAllCounts, Weight};
-use crate::bloom::generation::{CODES, Generation, is_live};
-use crate::bloom::memory::OutOfMemory;
-use crate::bloom::words::low_bits;
-
-/// Why a segment could not be written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum RewriteError {
-    /// An allocation failed.
-    OutOfMemory,
-    /// The counted entries do not fit, which happens only if they are crafted. Other entries always fit, because
-    /// buckets become saturated.
-    TooFull,
-}
-
-impl From<OutOfMemory> for RewriteError {
-    fn from(_: OutOfMemory) -> Self {
-        Self::OutOfMemory
-    }
-}
-
-/// How equal counted entries are united.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Rule {
-    /// The entries are of one table, whose segments are split, joined or compacted.
-    Keep,
-    /// The sources are tables whose counts are added.
-    Sum,
-    /// The sources are a table, and segments of a dump that may have entries of this table. The larger count remains.
-    Larger,
-}
-
-/// An entry for a block of the new segment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Gathered {
-    bucket: u8,
-    entry: Entry,
-    /// Whether the entry is one of the copies of a void entry, which become one again.
-    is_copy: bool,
-    /// Whether the entry is not from the first source.
-    is_other: bool,
-}
-
-impl Gathered {
-    /// Returns whether both entries are of the same bucket and match the same items.
-    fn is_same(&self, other: &Self) -> bool {
-        let key = |one: &Self| (one.bucket, one.entry.value, one.entry.copies);
-        key(self) == key(other)
-    }
-}
-
-/// The entries that a source with fewer address bits has for a new segment, in the order of its blocks.
-#[derive(Default)]
-struct Spread {
-    entries: Vec<SpreadEntry>,
-    /// Whether this is the source, instead of the table or the segments themselves.
-    is_used: bool,
-}
-
-/// An entry of a [`Spread`].
-#[derive(Clone, Copy)]
-struct SpreadEntry {
-    /// The block of the new segment; [`ALL_BLOCKS`] if the entry is too short to choose one.
-    block: u8,
-    bucket: u8,
-    entry: Entry,
-    /// The address of the block that it was read from.
-    from: Address,
-}
-
-/// The block of a [`SpreadEntry`] that has to be compared with the address of each block.
-const ALL_BLOCKS: u8 = BLOCKS_MAX as u8;
-/// The entries of a source are spread first if the new blocks have at least this number of further address bits.
-const SPREAD_BITS: u32 = 3;
-
-impl Spread {
-    fn entries_of(&self, block: u8) -> &[SpreadEntry] {
-        let range = Range {
-            start: self.entries.partition_point(|one| one.block < block),
-            end: self.entries.partition_point(|one| one.block <= block),
-        };
-        self.entries.get(range).unwrap_or_default()
-    }
-}
-
-/// Where the entries of one block are gathered.
-struct Gathering<'r> {
-    kind: EntryKind,
-    now: Generation,
-    /// The longest remainder of the new block.
-    longest: u32,
-    address: Address,
-    gathered: &'r mut Vec<Gathered>,
-    change: &'r mut EntrySums,
-    /// Whether the entries are settled: see [`Rewriter::gather`].
-    is_settled: bool,
-    /// The address of the block that is read.
-    from: Address,
-    /// Whether no other new block reads that block before this one.
-    is_first_read: bool,
-    /// Whether the block is not from the first source.
-    is_other: bool,
-}
-
-impl EntryVisitor for Gathering<'_> {
-    #[inline(always)]
-    fn visit(&mut self, bucket: u32, read: Entry) {
-        if read.value <= 1 && self.is_first_read {
-            self.change.match_all_counts.uncount(self.kind, read);
-        }
-        self.add(bucket, read);
-    }
-}
-
-impl Gathering<'_> {
-    /// Adds an entry that was read, if it is live and belongs to the new block.
-    #[inline(always)]
-    fn add(&mut self, bucket: u32, read: Entry) {
-        let (kind, from, to, is_other) = (self.kind, self.from, self.address, self.is_other);
-        let Some((mut entry, is_copy)) = place(kind, read, from, to) else { return };
-        // A remainder that gets bits back may have more than fit a word, so its weight is that of the entry that was read.
-        let (bits, value) =
-            if from.bits > to.bits { (from.bits, read.value) } else { (to.bits, entry.value) };
-        if kind == EntryKind::Timed && !is_live(entry.number, self.now) {
-            return self.change.remove_weight(bits, value);
-        }
-        self.is_settled &= entry.value > 1;
-        if is_copy || remainder_bits(entry.value) > self.longest {
-            self.change.remove_weight(bits, value);
-            let bits = remainder_bits(entry.value).min(self.longest);
-            entry.value = 1 << bits | entry.value & low_bits(bits);
-            self.change.add_weight(to.bits, entry.value);
-            self.is_settled = false;
-        }
-        self.gathered.push(Gathered { bucket: bucket as u8, entry, is_copy, is_other });
-    }
-}
-
-/// Writes segments of a table.
-pub(super) struct Rewriter {
-    kind: EntryKind,
-    schedule: Schedule,
-    rule: Rule,
-    /// Entries that have expired at this generation are left out.
-    now: Generation,
-    /// Whether blocks may be copied.
-    copies_blocks: bool,
-    sums: RewriteSums,
-    /// The entries of the current block.
-    gathered: Vec<Gathered>,
-    /// The same entries, in the order of buckets.
-    sorted: Vec<Gathered>,
-    /// For each source, the entries for the current segment that were read first.
-    spread: Vec<Spread>,
-    /// The slots of the current segment.
-    list: SlotList,
-    /// The slots of the second half of its blocks, while they are read together with the first half.
-    upper: SlotList,
-}
-
-/// What a [`Rewriter`] has read and written.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct RewriteSums {
-    /// The weight of the entries that were written, less that of those that were read; and less the void entries and
-    /// saturated buckets that were read.
-    change: EntrySums,
-    /// The void entries and saturated buckets that were written.
-    pub(super) written: MatchAllCounts,
-    /// Whether an entry that was written is not from the first source.
-    pub(super) has_others: bool,
-    /// How many live entries of several sources the new blocks have, before equal and covered ones are left out. Of
-    /// copied blocks, each slot counts.
-    pub(super) read_entries: u64,
-}
-
-impl RewriteSums {
-    /// Returns the sums of the entries that were written, less the sums of those that were read.
-    pub(super) fn change(&self) -> EntrySums {
-        self.change.plus(EntrySums { weight: Weight::default(), match_all_counts: self.written })
-    }
-}
+use super::entries::RewriteError;
+use super::rewriter::Rewriter;
+use crate::bloom::table::entry::EntryKind;
+use crate::bloom::table::segment::Segment;
+use crate::bloom::table::size::SegmentShape;
+use crate::bloom::table::source::{Address, EntrySource, Placed, Target};
 
 impl Rewriter {
-    /// Returns a writer of segments of tables with this kind of entries and this schedule.
-    pub(super) fn new(kind: EntryKind, schedule: Schedule, rule: Rule, now: Generation) -> Self {
-        Self {
-            kind,
-            schedule,
-            rule,
-            now,
-            copies_blocks: true,
-            sums: RewriteSums::default(),
-            gathered: Vec::new(),
-            sorted: Vec::new(),
-            spread: Vec::new(),
-            list: SlotList::new(),
-            upper: SlotList::new(),
-        }
-    }
-
-    /// Returns a writer that copies no block, so that it counts each void entry that it writes.
-    pub(super) fn decoding(self) -> Self {
-        Self { copies_blocks: false, ..self }
-    }
-
-    /// Returns the sums over all that was read and written.
-    pub(super) const fn sums(&self) -> &RewriteSums {
-        &self.sums
-    }
-
-    /// Returns whether an entry that was written since the last call is not from the first source.
-    pub(super) fn take_has_others(&mut self) -> bool {
-        std::mem::take(&mut self.sums.has_others)
-    }
-
     /// Collects the entries of a segment, and returns the number of slots that they take. O(slots that are read).
     ///
     /// # Errors
     /// [`RewriteError`].
-    pub(super) fn collect(
+    pub(crate) fn collect(
         &mut self,
         target: Target,
         sources: &[EntrySource<'_>],
@@ -256,7 +22,7 @@ impl Rewriter {
     }
 
     /// Does [`collect`](Self::collect), but makes buckets saturated until the entries fit, unless they are counted.
-    pub(super) fn collect_saturating(
+    pub(crate) fn collect_saturating(
         &mut self,
         target: Target,
         sources: &[EntrySource<'_>],
@@ -281,7 +47,7 @@ impl Rewriter {
     }
 
     /// Does [`collect`](Self::collect), but the entries may take more slots than a segment has.
-    pub(super) fn gather_all(
+    pub(crate) fn gather_all(
         &mut self,
         target: Target,
         sources: &[EntrySource<'_>],
@@ -415,114 +181,12 @@ impl Rewriter {
         Ok(self.list.append(&self.upper)?)
     }
 
-    /// Writes the entries of a block to the list, and those whose remainder has a set lowest bit to the upper list. The new
-    /// blocks have `bits` address bits, one more than the block. A plain void entry goes to both: it is the only one of its
-    /// bucket. Returns false if an entry becomes void, or another one is void.
-    #[inline(always)]
-    fn divide(&mut self, segment: &Segment, block: usize, bits: u32) -> bool {
-        let Self { kind, now, list, upper, sums: RewriteSums { change, written, .. }, .. } = self;
-        let (entry_bits, entry_bits_max) = (kind.entry_bits(segment), self.schedule.remainder_bits(bits));
-        let live_codes = if *kind == EntryKind::Timed { live_codes(segment.stamp, *now) } else { u64::MAX };
-        let (mut is_settled, mut counts, mut is_upper) = (true, CountReader::default(), false);
-        segment.visit_block(block, |bucket, slot| {
-            let mut slot = slot;
-            if *kind != EntryKind::Counted || counts.is_entry(slot) {
-                let (entry, code) =
-                    (slot & low_bits(entry_bits), slot >> 1 >> (entry_bits.wrapping_sub(1) & 63));
-                if live_codes >> code & 1 == 0 {
-                    is_settled &= entry > 1;
-                    return change.remove_weight(bits.wrapping_sub(1), entry);
-                }
-                if entry <= 1 && *kind == EntryKind::Plain {
-                    let void = Entry { value: entry, copies: 0, number: 1 };
-                    change.match_all_counts.uncount(*kind, void);
-                    for list in [&mut *list, upper] {
-                        written.count(*kind, void);
-                        list.push(bucket, entry);
-                    }
-                    return;
-                }
-                let value = entry >> 1;
-                debug_assert!(remainder_bits(value) <= entry_bits_max, "a remainder that is cut fits");
-                is_settled &= value > 1;
-                is_upper = entry & 1 == 1;
-                slot = code << 1 << (entry_bits_max & 63) | value;
-            }
-            if is_upper { upper.push(bucket, slot) } else { list.push(bucket, slot) }
-        });
-        is_settled
-    }
-
-    /// Does [`divide`](Self::divide) for counted entries, of which some are or become void. A void entry goes to both
-    /// lists, with one copy more. No two entries become equal: those that become void have no copies.
-    ///
-    /// # Errors
-    /// [`OutOfMemory`].
-    fn divide_counted(&mut self, segment: &Segment, block: usize, bits: u32) -> Result<(), OutOfMemory> {
-        let Self { kind, list, upper, sums: RewriteSums { change, written, .. }, .. } = self;
-        let entry_bits = self.schedule.remainder_bits(bits).wrapping_add(1);
-        // A copy has more slots than a void entry whose number was 0.
-        let slots = usize::from(segment.length(block)).saturating_mul(kind.slots_max());
-        list.try_reserve(slots)?;
-        upper.try_reserve(slots)?;
-        visit_entries(*kind, segment, block, |bucket, entry| {
-            let mut put = |list: &mut SlotList, entry: Entry| {
-                written.count(*kind, entry);
-                entry.write(*kind, entry_bits, |slot| list.push(bucket, slot));
-            };
-            if entry.value > 1 {
-                let divided = Entry { value: entry.value >> 1, ..entry };
-                return put(if entry.value & 1 == 1 { upper } else { list }, divided);
-            }
-            change.match_all_counts.uncount(*kind, entry);
-            let copy = Entry { copies: entry.copies.wrapping_add(1), ..entry };
-            put(list, copy);
-            put(upper, copy);
-        });
-        Ok(())
-    }
-
-    /// Copies a block of timed entries without those that have expired. Several slots are compared at once. Returns false
-    /// if an entry is void.
-    #[inline(always)]
-    fn sift(&mut self, segment: &Segment, block: usize, bits: u32) -> bool {
-        let (width, entry_bits, stamp) = (segment.width(), self.kind.entry_bits(segment), segment.stamp);
-        // The lowest bit of each slot in a word.
-        let ones = (0..64 / width).fold(0, |ones, slot| ones | 1u64.wrapping_shl(slot.wrapping_mul(width)));
-        // At the stamp, every code stands for a live generation. Later, the oldest codes have expired, one per generation.
-        let live = CODES.saturating_sub(self.now.saturating_sub(stamp));
-        let oldest = stamp.wrapping_add(2) % CODES;
-        let (ages, live) = (ones.wrapping_mul(CODES.wrapping_sub(oldest)), ones.wrapping_mul(live));
-        let (all, entries) = (ones.wrapping_mul(CODES - 1), ones.wrapping_mul(low_bits(entry_bits)));
-        let mark = |values: u64| {
-            // Four bits of each slot become its code less the oldest one. The bit above them becomes set if it is live.
-            let ages = (values >> (entry_bits & 63) & all).wrapping_add(ages) & all;
-            let is_live = ages.wrapping_add(live) >> CODES.ilog2();
-            // The bit above each entry becomes set if it is not void.
-            let is_long = (values & entries).wrapping_add(entries.wrapping_sub(ones)) >> (entry_bits & 63);
-            !(is_live & is_long) & ones
-        };
-        let Self { list, sums: RewriteSums { change, .. }, .. } = self;
-        let (mut is_settled, mut left_out) = (true, 0u16);
-        let slots = segment.visit_marked(block, mark, |index, slot| {
-            let entry = slot & low_bits(entry_bits);
-            is_settled &= entry > 1;
-            change.remove_weight(bits, entry);
-            list.push(0, index.into());
-            left_out = left_out.wrapping_add(1);
-        });
-        if is_settled {
-            list.copy_block(slots.wrapping_sub(left_out));
-        }
-        is_settled
-    }
-
     /// Returns the segment of the entries that were collected last, from the same sources, in a shape with enough slots.
     /// O(slots).
     ///
     /// # Errors
     /// [`RewriteError`]. There is no shape if counted entries take too many slots.
-    pub(super) fn write(
+    pub(crate) fn write(
         &self,
         target: Target,
         sources: &[EntrySource<'_>],
@@ -535,330 +199,6 @@ impl Rewriter {
         let base = self.base(target, sources).map(|(_, segment)| segment);
         Ok(self.list.write(shape, if self.kind == EntryKind::Timed { self.now } else { 0 }, base)?)
     }
-
-    /// Reads the entries for a segment from the sources whose blocks have far fewer address bits. Each of their blocks
-    /// would otherwise be read for many blocks of the segment.
-    fn spread_all(&mut self, target: Target, sources: &[EntrySource<'_>]) -> Result<(), RewriteError> {
-        let Self { kind, spread, sums, .. } = self;
-        let segment_address = Address { value: target.number as u64, bits: target.depth };
-        let bits = target.address_bits();
-        spread.resize_with(sources.len().max(spread.len()), Spread::default);
-        for (source, Spread { entries, is_used }) in sources.iter().zip(spread) {
-            *is_used = source.address_bits(target).wrapping_add(SPREAD_BITS) <= bits;
-            entries.clear();
-            if !*is_used {
-                continue;
-            }
-            source.blocks_at(segment_address, |segment, block, from| {
-                let is_first_read = is_first_read(from, segment_address);
-                entries.try_reserve(segment.length(block).into()).map_err(|_| OutOfMemory)?;
-                visit_entries(*kind, segment, block, |bucket, entry| {
-                    if entry.value <= 1 && is_first_read {
-                        sums.change.match_all_counts.uncount(*kind, entry);
-                    }
-                    // The bits of the new address that the entry knows.
-                    let known = remainder_bits(entry.value).min(bits.wrapping_sub(from.bits));
-                    let value = from.value | (entry.value & low_bits(known)) << from.bits;
-                    let known = from.bits.wrapping_add(known);
-                    if (value ^ segment_address.value) & low_bits(known.min(target.depth)) == 0 {
-                        let block = if known == bits { (value >> target.depth) as u8 } else { ALL_BLOCKS };
-                        entries.push(SpreadEntry { block, bucket: bucket as u8, entry, from });
-                    }
-                });
-                Ok(())
-            })?;
-            entries.sort_unstable_by_key(|one| one.block);
-        }
-        Ok(())
-    }
-
-    /// Gathers the entries that a source has for one block. Returns whether they are settled: all are of one block, in the
-    /// order of buckets, and none is void, or covers or equals another.
-    #[inline(always)]
-    fn gather(
-        &mut self,
-        address: Address,
-        block: usize,
-        index: usize,
-        source: EntrySource<'_>,
-    ) -> Result<bool, RewriteError> {
-        let Self { kind, rule, now, gathered, sorted, sums: RewriteSums { change, .. }, .. } = self;
-        let (kind, longest, first) = (*kind, self.schedule.remainder_bits(address.bits), gathered.len());
-        let (mut blocks, mut is_finer) = (0u32, false);
-        let mut gathering = Gathering {
-            kind,
-            now: *now,
-            longest,
-            address,
-            gathered,
-            change,
-            is_settled: true,
-            from: address,
-            is_first_read: false,
-            is_other: index > 0,
-        };
-        if let Some(spread) = self.spread.get(index).filter(|spread| spread.is_used) {
-            let entries = [spread.entries_of(block as u8), spread.entries_of(ALL_BLOCKS)];
-            gathering
-                .gathered
-                .try_reserve(entries.iter().map(|entries| entries.len()).sum())
-                .map_err(|_| OutOfMemory)?;
-            for SpreadEntry { bucket, entry, from, .. } in entries.into_iter().flatten() {
-                if (from.value ^ address.value) & low_bits(from.bits) == 0 {
-                    gathering.from = *from;
-                    gathering.add((*bucket).into(), *entry);
-                }
-            }
-            return Ok(first == 0 && gathering.gathered.is_empty());
-        }
-        source.blocks_at(address, |segment, block, from| {
-            blocks = blocks.wrapping_add(1);
-            is_finer |= from.bits > address.bits;
-            (gathering.from, gathering.is_first_read) = (from, is_first_read(from, address));
-            gathering.gathered.try_reserve(segment.length(block).into()).map_err(|_| OutOfMemory)?;
-            pass_entries(kind, segment, block, &mut gathering);
-            Ok(())
-        })?;
-        let is_settled = gathering.is_settled && blocks <= 1 && first == 0;
-        if is_finer && kind == EntryKind::Counted {
-            let leave_out = |one: &Gathered| change.remove_weight(address.bits, one.entry.value);
-            unite_copies(gathered, first, sorted, *rule, leave_out)?;
-            return Ok(false);
-        }
-        Ok(is_settled || first == gathered.len())
-    }
-
-    /// Writes the gathered entries to the list. They must be settled.
-    fn push_all(&mut self, bits: u32) -> Result<(), OutOfMemory> {
-        let Self { kind, gathered, list, .. } = self;
-        let entry_bits = self.schedule.remainder_bits(bits).wrapping_add(1);
-        list.try_reserve(gathered.len().saturating_mul(kind.slots_max()))?;
-        self.sums.has_others |= gathered.first().is_some_and(|first| first.is_other);
-        for Gathered { bucket, entry, .. } in gathered {
-            entry.write(*kind, entry_bits, |slot| list.push((*bucket).into(), slot));
-        }
-        Ok(())
-    }
-
-    /// Settles the gathered entries and writes them to the list.
-    fn settle(&mut self, bits: u32) -> Result<(), RewriteError> {
-        sort_by_bucket(&self.gathered, &mut self.sorted)?;
-        let Self { kind, rule, sorted, sums, list, .. } = self;
-        let RewriteSums { change, written, has_others, .. } = sums;
-        let entry_bits = self.schedule.remainder_bits(bits).wrapping_add(1);
-        list.try_reserve(sorted.len().saturating_mul(kind.slots_max()))?;
-        let mut kept = Run::new();
-        for run in sorted.chunk_by_mut(|one, other| one.bucket == other.bucket) {
-            kept.clear();
-            run.sort_unstable();
-            let mut leave_out = |one: &Gathered| change.remove_weight(bits, one.entry.value);
-            if let [one] = run {
-                kept.push(*one);
-            } else if *kind == EntryKind::Counted {
-                united(run, &mut kept, *rule, &mut leave_out)?;
-                let slots = kept.iter().map(|kept| kept.entry.slots(*kind)).sum::<usize>();
-                if *rule == Rule::Sum && slots > RUN_MAX {
-                    return Err(RewriteError::TooFull);
-                }
-            } else {
-                uncovered(run, &mut kept, &mut leave_out);
-                if kept.len() > RUN_MAX {
-                    kept.iter().for_each(leave_out);
-                    let number = run.iter().map(|one| one.entry.number).max().unwrap_or(0);
-                    kept.truncate(1);
-                    for one in &mut kept {
-                        one.entry = Entry { value: 0, copies: 0, number };
-                        one.is_other = true;
-                    }
-                    change.add_weight(bits, 0);
-                }
-            }
-            for Gathered { bucket, entry, is_other, .. } in &kept {
-                *has_others |= *is_other;
-                written.count(*kind, *entry);
-                entry.write(*kind, entry_bits, |slot| list.push((*bucket).into(), slot));
-            }
-        }
-        Ok(())
-    }
-
-    /// Makes the buckets of the block with most slots saturated. This happens only if items are crafted.
-    ///
-    /// # Errors
-    /// [`RewriteError::TooFull`] if entries are counted, because no bucket of theirs is saturated, and unless tables are
-    /// united.
-    #[cold]
-    fn saturate_fullest_block(&mut self, bits: u32) -> Result<(), RewriteError> {
-        let Self { kind, sums: RewriteSums { change, written, .. }, list, now, .. } = self;
-        if *kind == EntryKind::Counted {
-            return Err(RewriteError::TooFull);
-        }
-        let entry_bits = self.schedule.remainder_bits(bits).wrapping_add(1);
-        let is_shorter = list.unite_fullest_block(|slots| {
-            let mut saturated = Entry::default();
-            for (_, slot) in slots {
-                let entry = Entry::of_slot(*kind, entry_bits, *now, *slot);
-                change.remove_weight(bits, entry.value);
-                written.uncount(*kind, entry);
-                saturated.number = saturated.number.max(entry.number);
-            }
-            change.add_weight(bits, 0);
-            written.count(*kind, saturated);
-            let mut slot = 0;
-            saturated.write(*kind, entry_bits, |written| slot = written);
-            slot
-        });
-        if is_shorter { Ok(()) } else { Err(RewriteError::TooFull) }
-    }
-}
-
-/// Returns which codes of a segment with this stamp stand for generations that are live: a bit per code.
-fn live_codes(stamp: Generation, now: Generation) -> u64 {
-    let live = (0..CODES).filter(|code| is_live(generation_of(*code, stamp), now));
-    live.fold(0, |codes, code| codes | 1 << code)
-}
-
-/// Returns whether no other new block reads the block with the address `from` before the one at `to`.
-#[inline(always)]
-fn is_first_read(from: Address, to: Address) -> bool {
-    from.bits >= to.bits || to.value >> from.bits == 0
-}
-
-/// Returns an entry as a block of the new segment has it, and whether it is one of several copies that become one.
-/// Returns `None` if the entry matches no item of that block.
-#[inline(always)]
-fn place(kind: EntryKind, entry: Entry, from: Address, to: Address) -> Option<(Entry, bool)> {
-    let bits = remainder_bits(entry.value);
-    if from.bits <= to.bits {
-        let further = to.bits.wrapping_sub(from.bits);
-        let known = bits.min(further);
-        if (entry.value ^ to.value >> from.bits) & low_bits(known) != 0 {
-            return None;
-        }
-        let (value, unknown) = (entry.value >> known, further.wrapping_sub(known));
-        let is_void = kind == EntryKind::Counted && value == 1;
-        let copies = if is_void { entry.copies.wrapping_add(unknown) } else { 0 };
-        return Some((Entry { value, copies, ..entry }, false));
-    }
-    let (back, low) = (from.bits.wrapping_sub(to.bits), from.value >> to.bits);
-    // The remainder gets back the bits that no split has copied. A saturated bucket becomes an entry that matches the
-    // items of its half only.
-    let uncopied = back.saturating_sub(entry.copies);
-    let bits = bits.wrapping_add(uncopied).min(63);
-    let value =
-        1u64.wrapping_shl(bits) | (entry.value << uncopied | low & low_bits(uncopied)) & low_bits(bits);
-    let copies = entry.copies.saturating_sub(back);
-    Some((Entry { value, copies, ..entry }, uncopied < back))
-}
-
-/// Unites the entries from index `first` on that are equal. They are counted, and were read from segments with longer
-/// addresses than the new one. Calls `leave_out` with the others.
-///
-/// A split has copied a void entry into both halves, with its count. A removal takes from the copy of its item only.
-/// Let `c` be the count at the split, and `c0` and `c1` the counts of the copies: `c - c0` items of one half and
-/// `c - c1` of the other were removed. So at most the smaller of `c0` and `c1` are left, and none if a copy is missing.
-fn unite_copies(
-    gathered: &mut Vec<Gathered>,
-    first: usize,
-    united: &mut Vec<Gathered>,
-    rule: Rule,
-    mut leave_out: impl FnMut(&Gathered),
-) -> Result<(), OutOfMemory> {
-    let read = gathered.get_mut(first..).unwrap_or_default();
-    read.sort_unstable();
-    united.clear();
-    united.try_reserve(read.len()).map_err(|_| OutOfMemory)?;
-    for equal in read.chunk_by(Gathered::is_same) {
-        let Some((one, others)) = equal.split_first() else { continue };
-        let counts = equal.iter().map(|one| one.entry.number);
-        let number = match rule {
-            _ if !one.is_copy => Some(counts.fold(0, u64::saturating_add).min(COUNT_MAX)),
-            // Segments of a dump may have been read at different times, and copies may come later.
-            Rule::Larger => counts.max(),
-            Rule::Keep | Rule::Sum => counts.min().filter(|_| !others.is_empty()),
-        };
-        others.iter().for_each(&mut leave_out);
-        match number {
-            Some(number) => united.push(Gathered { entry: Entry { number, ..one.entry }, ..*one }),
-            None => leave_out(one),
-        }
-    }
-    gathered.truncate(first);
-    gathered.extend_from_slice(united);
-    Ok(())
-}
-
-/// Sorts entries by their buckets into another list. O(entries).
-fn sort_by_bucket(gathered: &[Gathered], sorted: &mut Vec<Gathered>) -> Result<(), OutOfMemory> {
-    // The number of entries of lower buckets, and then the index after the entries that were placed.
-    let mut ends = [0usize; BUCKETS as usize];
-    for next in gathered {
-        let later = ends.get_mut(usize::from(next.bucket).wrapping_add(1)..).unwrap_or_default();
-        later.first_mut().into_iter().for_each(|end| *end = end.wrapping_add(1));
-    }
-    ends.iter_mut().fold(0, |sum, end| {
-        *end = end.wrapping_add(sum);
-        *end
-    });
-    sorted.clear();
-    sorted.try_reserve(gathered.len()).map_err(|_| OutOfMemory)?;
-    sorted.extend_from_slice(gathered);
-    for next in gathered {
-        let Some(end) = ends.get_mut(usize::from(next.bucket)) else { continue };
-        if let Some(place) = sorted.get_mut(*end) {
-            *place = *next;
-        }
-        *end = end.wrapping_add(1);
-    }
-    Ok(())
-}
-
-/// The entries of one bucket.
-type Run = SmallVec<[Gathered; RUN_MAX + 1]>;
-
-/// Appends the entries of a sorted run that no other covers to `kept`, but at most one more than [`RUN_MAX`]. Calls
-/// `leave_out` with all others.
-fn uncovered(run: &[Gathered], kept: &mut Run, mut leave_out: impl FnMut(&Gathered)) {
-    for next in run {
-        // Shorter entries come first, and of equal ones the newest comes last.
-        if kept.len() <= RUN_MAX && !kept.iter().any(|kept| kept.entry.covers(next.entry)) {
-            match kept.last_mut().filter(|last| last.entry.value == next.entry.value) {
-                Some(older) => leave_out(&std::mem::replace(older, *next)),
-                None => kept.push(*next),
-            }
-        } else {
-            leave_out(next);
-        }
-    }
-}
-
-/// Appends the entries of a sorted run to `kept`. Equal ones become one. Calls `leave_out` with all others.
-///
-/// # Errors
-/// [`RewriteError::TooFull`] if a sum of counts is too large.
-fn united(
-    run: &[Gathered],
-    kept: &mut Run,
-    rule: Rule,
-    mut leave_out: impl FnMut(&Gathered),
-) -> Result<(), RewriteError> {
-    for next in run {
-        let Some(last) = kept.last_mut().filter(|last| last.is_same(next)) else {
-            kept.push(*next);
-            continue;
-        };
-        let (one, other) = (last.entry.number, next.entry.number);
-        last.entry.number = match rule {
-            Rule::Larger => one.max(other),
-            Rule::Keep | Rule::Sum => one.saturating_add(other),
-        };
-        if last.entry.number > COUNT_MAX {
-            return Err(RewriteError::TooFull);
-        }
-        last.is_other |= next.is_other && last.entry.number > one;
-        leave_out(next);
-    }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -867,13 +207,19 @@ mod tests {
 
     use std::collections::BTreeMap;
 
+    use super::super::entries::{Rule, Run};
     use super::*;
+    use crate::bloom::generation::{Generation, is_live};
     use crate::bloom::hash::ItemHash;
     use crate::bloom::outcome::Added;
     use crate::bloom::prefetch::NoPrefetch;
     use crate::bloom::table::directory::Directory;
+    use crate::bloom::table::entry::{Entry, RUN_MAX, remainder_bits, visit_entries};
+    use crate::bloom::table::schedule::Schedule;
+    use crate::bloom::table::segment::SlotList;
     use crate::bloom::table::state::Table;
-    use crate::bloom::table::totals::{TableCounts, Tally};
+    use crate::bloom::table::totals::{EntrySums, MatchAllCounts, TableCounts, Tally};
+    use crate::bloom::words::low_bits;
 
     const SCHEDULE: Schedule = Schedule::FromOneBlock { base: 12, longer_from: 0 };
     const NOW: Generation = 40;

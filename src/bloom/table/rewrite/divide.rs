@@ -1,0 +1,125 @@
+//! Faster ways for the blocks of one source: left as they are but for expired entries, or divided into two.
+
+use super::rewriter::{RewriteSums, Rewriter};
+use crate::bloom::generation::{CODES, Generation, is_live};
+use crate::bloom::memory::OutOfMemory;
+use crate::bloom::table::entry::{
+    CountReader, Entry, EntryKind, generation_of, remainder_bits, visit_entries,
+};
+use crate::bloom::table::segment::{Segment, SlotList};
+use crate::bloom::words::low_bits;
+
+/// Returns which codes of a segment with this stamp stand for generations that are live: a bit per code.
+fn live_codes(stamp: Generation, now: Generation) -> u64 {
+    let live = (0..CODES).filter(|code| is_live(generation_of(*code, stamp), now));
+    live.fold(0, |codes, code| codes | 1 << code)
+}
+
+impl Rewriter {
+    /// Writes the entries of a block to the list, and those whose remainder has a set lowest bit to the upper list. The new
+    /// blocks have `bits` address bits, one more than the block. A plain void entry goes to both: it is the only one of its
+    /// bucket. Returns false if an entry becomes void, or another one is void.
+    #[inline(always)]
+    pub(super) fn divide(&mut self, segment: &Segment, block: usize, bits: u32) -> bool {
+        let Self { kind, now, list, upper, sums: RewriteSums { change, written, .. }, .. } = self;
+        let (entry_bits, entry_bits_max) = (kind.entry_bits(segment), self.schedule.remainder_bits(bits));
+        let live_codes = if *kind == EntryKind::Timed { live_codes(segment.stamp, *now) } else { u64::MAX };
+        let (mut is_settled, mut counts, mut is_upper) = (true, CountReader::default(), false);
+        segment.visit_block(block, |bucket, slot| {
+            let mut slot = slot;
+            if *kind != EntryKind::Counted || counts.is_entry(slot) {
+                let (entry, code) =
+                    (slot & low_bits(entry_bits), slot >> 1 >> (entry_bits.wrapping_sub(1) & 63));
+                if live_codes >> code & 1 == 0 {
+                    is_settled &= entry > 1;
+                    return change.remove_weight(bits.wrapping_sub(1), entry);
+                }
+                if entry <= 1 && *kind == EntryKind::Plain {
+                    let void = Entry { value: entry, copies: 0, number: 1 };
+                    change.match_all_counts.uncount(*kind, void);
+                    for list in [&mut *list, upper] {
+                        written.count(*kind, void);
+                        list.push(bucket, entry);
+                    }
+                    return;
+                }
+                let value = entry >> 1;
+                debug_assert!(remainder_bits(value) <= entry_bits_max, "a remainder that is cut fits");
+                is_settled &= value > 1;
+                is_upper = entry & 1 == 1;
+                slot = code << 1 << (entry_bits_max & 63) | value;
+            }
+            if is_upper { upper.push(bucket, slot) } else { list.push(bucket, slot) }
+        });
+        is_settled
+    }
+
+    /// Does [`divide`](Self::divide) for counted entries, of which some are or become void. A void entry goes to both
+    /// lists, with one copy more. No two entries become equal: those that become void have no copies.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`].
+    pub(super) fn divide_counted(
+        &mut self,
+        segment: &Segment,
+        block: usize,
+        bits: u32,
+    ) -> Result<(), OutOfMemory> {
+        let Self { kind, list, upper, sums: RewriteSums { change, written, .. }, .. } = self;
+        let entry_bits = self.schedule.remainder_bits(bits).wrapping_add(1);
+        // A copy has more slots than a void entry whose number was 0.
+        let slots = usize::from(segment.length(block)).saturating_mul(kind.slots_max());
+        list.try_reserve(slots)?;
+        upper.try_reserve(slots)?;
+        visit_entries(*kind, segment, block, |bucket, entry| {
+            let mut put = |list: &mut SlotList, entry: Entry| {
+                written.count(*kind, entry);
+                entry.write(*kind, entry_bits, |slot| list.push(bucket, slot));
+            };
+            if entry.value > 1 {
+                let divided = Entry { value: entry.value >> 1, ..entry };
+                return put(if entry.value & 1 == 1 { upper } else { list }, divided);
+            }
+            change.match_all_counts.uncount(*kind, entry);
+            let copy = Entry { copies: entry.copies.wrapping_add(1), ..entry };
+            put(list, copy);
+            put(upper, copy);
+        });
+        Ok(())
+    }
+
+    /// Copies a block of timed entries without those that have expired. Several slots are compared at once. Returns false
+    /// if an entry is void.
+    #[inline(always)]
+    pub(super) fn sift(&mut self, segment: &Segment, block: usize, bits: u32) -> bool {
+        let (width, entry_bits, stamp) = (segment.width(), self.kind.entry_bits(segment), segment.stamp);
+        // The lowest bit of each slot in a word.
+        let ones = (0..64 / width).fold(0, |ones, slot| ones | 1u64.wrapping_shl(slot.wrapping_mul(width)));
+        // At the stamp, every code stands for a live generation. Later, the oldest codes have expired, one per generation.
+        let live = CODES.saturating_sub(self.now.saturating_sub(stamp));
+        let oldest = stamp.wrapping_add(2) % CODES;
+        let (ages, live) = (ones.wrapping_mul(CODES.wrapping_sub(oldest)), ones.wrapping_mul(live));
+        let (all, entries) = (ones.wrapping_mul(CODES - 1), ones.wrapping_mul(low_bits(entry_bits)));
+        let mark = |values: u64| {
+            // Four bits of each slot become its code less the oldest one. The bit above them becomes set if it is live.
+            let ages = (values >> (entry_bits & 63) & all).wrapping_add(ages) & all;
+            let is_live = ages.wrapping_add(live) >> CODES.ilog2();
+            // The bit above each entry becomes set if it is not void.
+            let is_long = (values & entries).wrapping_add(entries.wrapping_sub(ones)) >> (entry_bits & 63);
+            !(is_live & is_long) & ones
+        };
+        let Self { list, sums: RewriteSums { change, .. }, .. } = self;
+        let (mut is_settled, mut left_out) = (true, 0u16);
+        let slots = segment.visit_marked(block, mark, |index, slot| {
+            let entry = slot & low_bits(entry_bits);
+            is_settled &= entry > 1;
+            change.remove_weight(bits, entry);
+            list.push(0, index.into());
+            left_out = left_out.wrapping_add(1);
+        });
+        if is_settled {
+            list.copy_block(slots.wrapping_sub(left_out));
+        }
+        is_settled
+    }
+}

@@ -1,0 +1,91 @@
+//! Writing the entries that were gathered for a block, after equal and covered ones are left out.
+
+use super::entries::{Gathered, RewriteError, Rule, Run, sort_by_bucket, uncovered, united};
+use super::rewriter::{RewriteSums, Rewriter};
+use crate::bloom::memory::OutOfMemory;
+use crate::bloom::table::entry::{Entry, EntryKind, RUN_MAX};
+
+impl Rewriter {
+    /// Writes the gathered entries to the list. They must be settled.
+    pub(super) fn push_all(&mut self, bits: u32) -> Result<(), OutOfMemory> {
+        let Self { kind, gathered, list, .. } = self;
+        let entry_bits = self.schedule.remainder_bits(bits).wrapping_add(1);
+        list.try_reserve(gathered.len().saturating_mul(kind.slots_max()))?;
+        self.sums.has_others |= gathered.first().is_some_and(|first| first.is_other);
+        for Gathered { bucket, entry, .. } in gathered {
+            entry.write(*kind, entry_bits, |slot| list.push((*bucket).into(), slot));
+        }
+        Ok(())
+    }
+
+    /// Settles the gathered entries and writes them to the list.
+    pub(super) fn settle(&mut self, bits: u32) -> Result<(), RewriteError> {
+        sort_by_bucket(&self.gathered, &mut self.sorted)?;
+        let Self { kind, rule, sorted, sums, list, .. } = self;
+        let RewriteSums { change, written, has_others, .. } = sums;
+        let entry_bits = self.schedule.remainder_bits(bits).wrapping_add(1);
+        list.try_reserve(sorted.len().saturating_mul(kind.slots_max()))?;
+        let mut kept = Run::new();
+        for run in sorted.chunk_by_mut(|one, other| one.bucket == other.bucket) {
+            kept.clear();
+            run.sort_unstable();
+            let mut leave_out = |one: &Gathered| change.remove_weight(bits, one.entry.value);
+            if let [one] = run {
+                kept.push(*one);
+            } else if *kind == EntryKind::Counted {
+                united(run, &mut kept, *rule, &mut leave_out)?;
+                let slots = kept.iter().map(|kept| kept.entry.slots(*kind)).sum::<usize>();
+                if *rule == Rule::Sum && slots > RUN_MAX {
+                    return Err(RewriteError::TooFull);
+                }
+            } else {
+                uncovered(run, &mut kept, &mut leave_out);
+                if kept.len() > RUN_MAX {
+                    kept.iter().for_each(leave_out);
+                    let number = run.iter().map(|one| one.entry.number).max().unwrap_or(0);
+                    kept.truncate(1);
+                    for one in &mut kept {
+                        one.entry = Entry { value: 0, copies: 0, number };
+                        one.is_other = true;
+                    }
+                    change.add_weight(bits, 0);
+                }
+            }
+            for Gathered { bucket, entry, is_other, .. } in &kept {
+                *has_others |= *is_other;
+                written.count(*kind, *entry);
+                entry.write(*kind, entry_bits, |slot| list.push((*bucket).into(), slot));
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the buckets of the block with most slots saturated. This happens only if items are crafted.
+    ///
+    /// # Errors
+    /// [`RewriteError::TooFull`] if entries are counted, because no bucket of theirs is saturated, and unless tables are
+    /// united.
+    #[cold]
+    pub(super) fn saturate_fullest_block(&mut self, bits: u32) -> Result<(), RewriteError> {
+        let Self { kind, sums: RewriteSums { change, written, .. }, list, now, .. } = self;
+        if *kind == EntryKind::Counted {
+            return Err(RewriteError::TooFull);
+        }
+        let entry_bits = self.schedule.remainder_bits(bits).wrapping_add(1);
+        let is_shorter = list.unite_fullest_block(|slots| {
+            let mut saturated = Entry::default();
+            for (_, slot) in slots {
+                let entry = Entry::of_slot(*kind, entry_bits, *now, *slot);
+                change.remove_weight(bits, entry.value);
+                written.uncount(*kind, entry);
+                saturated.number = saturated.number.max(entry.number);
+            }
+            change.add_weight(bits, 0);
+            written.count(*kind, saturated);
+            let mut slot = 0;
+            saturated.write(*kind, entry_bits, |written| slot = written);
+            slot
+        });
+        if is_shorter { Ok(()) } else { Err(RewriteError::TooFull) }
+    }
+}
