@@ -21,8 +21,8 @@ const STEPS_MAX: usize = 60;
 const ADD_SLOTS_MAX: u64 = 60_000;
 /// Largest number of adds of one step.
 const ADDS_MAX: usize = 2000;
-/// Largest number of items that are added in steps of many. More would take seconds to check.
-const ITEMS_MAX: usize = 30_000;
+/// Largest number of adds and removals of one input in steps of many. More would take seconds.
+const CHANGES_MAX: usize = 30_000;
 
 /// The number of adds of an item, and the generation of the last one.
 #[derive(Clone, Copy, Debug, Default)]
@@ -39,6 +39,8 @@ struct World {
     now: u64,
     /// Whether all entries of the table belong to known items.
     is_exact: bool,
+    /// How many adds and removals are left for steps of many.
+    changes_left: usize,
 }
 
 /// Makes a table and runs a sequence of operations on it.
@@ -49,7 +51,7 @@ pub fn run(data: &[u8]) {
     let items = *input.choose(&[1, 50, 2000, 30_000]);
     let table = Table::new(TableSpec { error_rate, kind, items });
     let now = if kind == EntryKind::Timed { 100 } else { 0 };
-    let mut world = World { table, known: BTreeMap::new(), now, is_exact: true };
+    let mut world = World { table, known: BTreeMap::new(), now, is_exact: true, changes_left: CHANGES_MAX };
     for _ in 0..STEPS_MAX {
         if input.is_empty() {
             break;
@@ -158,10 +160,18 @@ impl World {
         }
     }
 
+    /// Returns how many of `wanted` changes may be made.
+    fn changes(&mut self, wanted: usize) -> usize {
+        let made = wanted.min(self.changes_left);
+        self.changes_left -= made;
+        made
+    }
+
     /// Adds many honest items.
     fn add_many(&mut self, input: &mut Input<'_>) {
         let (first, count) = (u64::from(input.u32()) << 20, usize::from(input.u16()) % ADDS_MAX);
-        for number in 0..count.min(ITEMS_MAX.saturating_sub(self.known.len())) as u64 {
+        let count = self.changes(count);
+        for number in 0..count as u64 {
             self.add(hash128(&(first | number).to_le_bytes()), u64::MAX, 0);
         }
     }
@@ -172,7 +182,8 @@ impl World {
             return Vec::new();
         }
         let skipped = first % self.known.len().max(1);
-        let items: Vec<_> = self.known.keys().copied().skip(skipped).take(times * 8).collect();
+        let most = self.changes(times * 8);
+        let items: Vec<_> = self.known.keys().copied().skip(skipped).take(most).collect();
         for item in &items {
             let known = self.known.get_mut(item).unwrap();
             self.table.remove_each(&[ItemHash { h1: item.0, h2: item.1 }], NoPrefetch, |removed| {
@@ -190,7 +201,8 @@ impl World {
     /// Adds the entries of another table.
     fn unite(&mut self, input: &mut Input<'_>) {
         let table = self.table.emptied();
-        let mut other = Self { table, known: BTreeMap::new(), now: self.now, is_exact: true };
+        let mut other =
+            Self { table, known: BTreeMap::new(), now: self.now, is_exact: true, changes_left: 0 };
         for _ in 0..usize::from(input.u16()) % ADDS_MAX {
             if input.is_empty() {
                 break;
