@@ -296,3 +296,19 @@ fn expired_entries_with_long_remainders_are_left_out() {
     assert_eq!((united.items(NOW), united.segment_count()), (100, 1));
     assert!((united.error_rate_max() / other.error_rate_max() - 1.0).abs() < 0.01);
 }
+
+/// A union with a copy adds nothing, also if most blocks of both are empty.
+#[test]
+fn a_union_with_a_copy_adds_nothing() {
+    for kind in [EntryKind::Plain, EntryKind::Timed] {
+        let (mut table, mut random) = (of_kind(kind, 0.001, 1), Random(5));
+        for _ in 0..300 {
+            // All items are in the first of up to 64 blocks.
+            let hash = ItemHash { h1: random.next() << 6, h2: random.next() };
+            table.add(Addition { hash, ..addition(NOW) }, &any(), NoPrefetch).unwrap();
+        }
+        let copy = table.try_clone().unwrap();
+        let united = table.union_with(&[&copy], NOW, &any(), |_| Ok::<(), UnionError>(())).unwrap();
+        assert!(united.is_none(), "{kind:?}");
+    }
+}
