@@ -304,6 +304,17 @@ fn a_filter_that_is_too_large_is_refused_with_the_limit_and_its_setting() {
     }
 }
 
+/// Of several limits, the smallest one is stated. Of equal ones, the first.
+#[test]
+fn the_smallest_limit_counts() {
+    let limit = |bytes, source| Limit { bytes, source };
+    let machine = limit(8, LimitSource::Machine);
+    for (bytes, source) in [(7, LimitSource::Cgroup), (8, LimitSource::Machine), (9, LimitSource::Machine)] {
+        let smaller = machine.min(limit(bytes, LimitSource::Cgroup));
+        assert_eq!(smaller, limit(bytes.min(8), source));
+    }
+}
+
 /// tests/pure/growth finds the least limit that is validated.
 #[test]
 fn a_new_filter_must_be_able_to_grow_to_the_items_of_validatescaleto() {
