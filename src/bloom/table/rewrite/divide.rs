@@ -1,4 +1,4 @@
-//! Faster ways for the blocks of one source: left as they are but for expired entries, or divided into two.
+//! Faster ways for the blocks of one source, which only lose their expired entries, or are divided into two.
 
 use super::rewriter::{RewriteSums, Rewriter};
 use crate::bloom::generation::{CODES, Generation, is_live};

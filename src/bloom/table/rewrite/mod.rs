@@ -18,8 +18,8 @@
 //! Each file imports only the ones above it in this list:
 //!
 //! * [`entries`]: entries between the blocks of the sources and those of the result. [`rewriter`]: the state of a rewrite.
-//! * [`gather`]: reading the entries for a block. [`settle`]: uniting them. [`divide`]: the same in less time, for blocks
-//!   of which all entries are live, or go to one of two halves.
+//! * [`gather`]: reading the entries for a block. [`settle`]: uniting them. [`divide`]: the same in less time, if a block
+//!   of one source only loses its expired entries, or is divided into two.
 //! * [`collect`]: all blocks of a segment.
 
 mod collect;
