@@ -16,9 +16,9 @@ pub const CUCKOO_CAPACITY_MIN_ITEMS: u64 = 4;
 /// Largest capacity that CF.RESERVE and CF.INSERT accept, as in RedisBloom.
 pub const CUCKOO_CAPACITY_MAX_ITEMS: u64 = 1 << 30;
 /// Most slots of a bucket of a cuckoo filter, as in RedisBloom.
-pub const CUCKOO_BUCKET_MAX_SLOTS: u32 = 255;
+pub const CUCKOO_BUCKET_MAX_SLOTS: u8 = 255;
 /// Most fingerprints that an add to a cuckoo filter may move, as in RedisBloom.
-pub const CUCKOO_ITERATIONS_MAX: u32 = 65_535;
+pub const CUCKOO_ITERATIONS_MAX: u16 = 65_535;
 /// Largest `bf.cuckoo-max-expansions`, as in RedisBloom.
 pub const CUCKOO_MAX_EXPANSIONS_MAX: u64 = 65_536;
 /// Largest capacity of one layer, in items: 2^40, far above what the byte limits permit.

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use super::creation::spec;
 use super::effects::{Effects, KeyChange, Replication, count_of};
 use super::error::CommandError;
-use super::keyspace::{Host, KeyValue};
+use super::keyspace::{Host, KeyValue, Value};
 use super::options::CreationOptions;
 use super::outcomes::ItemOutcomes;
 use super::replicated::{ArgumentList, Creation, ReplicatedCommand};
@@ -146,11 +146,10 @@ pub(super) fn add_items<'a, A: Adds<'a>>(
             let commands = adds.replicated(key, Some(creation), at_ms, &outcomes, buffer);
             let effects = Effects {
                 replication: Replication::Rewritten(commands),
-                created: true,
                 layers_added: count_of(filter.part_count().saturating_sub(1)),
                 ..outcomes.effects(adds.count())
             };
-            let publish = Some(Box::new(filter));
+            let publish = Some(Value::Filter(Box::new(filter)));
             Ok((outcomes, KeyChange { publish, expires_at_ms: options.expires_at_ms, effects }))
         }
     }
@@ -176,13 +175,13 @@ fn add_to<'a, A: Adds<'a>>(
     Ok(outcomes)
 }
 
-/// Checks that a command without options may create the filter if the key is vacant: with `bf.auto-create no` only
+/// Checks that a command without options may create the filter if the key has no value: with `bf.auto-create no` only
 /// replicated commands may.
 ///
 /// # Errors
 /// [`CommandError::NotFound`].
-pub(super) fn check_auto_create(slot: &KeyValue<&mut Filter>, host: &dyn Host) -> Result<(), CommandError> {
-    let is_vacant = matches!(slot, KeyValue::Vacant);
+pub(super) fn check_auto_create<V>(value: &KeyValue<V>, host: &dyn Host) -> Result<(), CommandError> {
+    let is_vacant = matches!(value, KeyValue::Vacant);
     if is_vacant && !host.settings().auto_create && !host.is_replicated() {
         return Err(CommandError::NotFound);
     }

@@ -3,7 +3,7 @@
 use super::arguments::Arguments;
 use super::effects::{Effects, KeyChange, publish};
 use super::error::CommandError;
-use super::keyspace::{Host, KeyValue, Keyspace, OpenKey, Reply};
+use super::keyspace::{Host, KeyValue, Keyspace, OpenKey, Reply, Value};
 use super::number::parse_integer;
 use super::spare::Spare;
 use super::table::KeyAccess;
@@ -92,7 +92,7 @@ pub(super) fn load_chunk<'a>(
             None
         }
     };
-    let effects = publish(&mut open, key, KeyChange::received(created))?;
+    let effects = publish(&mut open, key, KeyChange::received(created.map(Value::Filter)))?;
     reply.simple("OK");
     Ok(effects)
 }
@@ -165,7 +165,7 @@ pub(super) fn load<'a>(
             CommandError::BadBlob
         }
     })?;
-    let effects = publish(&mut open, key, KeyChange::received(Some(Box::new(filter))))?;
+    let effects = publish(&mut open, key, KeyChange::received(Some(Value::Filter(Box::new(filter)))))?;
     reply.simple("OK");
     Ok(effects)
 }

@@ -5,14 +5,15 @@
 //! filter of the same capacity. With `bf.format redisbloom` new filters are cuckoo filters.
 
 use std::borrow::Cow;
+use std::ops::RangeInclusive;
 
 use super::adding::{AddRules, add_items, argument_buffer, check_auto_create};
 use super::arguments::Arguments;
 use super::chunks::{add_chunk, chunk_at, empty_filter, write_chunk};
-use super::effects::{CuckooChange, Effects, KeyChange, Replication, count_of, publish, publish_cuckoo};
+use super::effects::{Effects, KeyChange, Replication, count_of, publish};
 use super::error::{CommandError, CuckooError, quotable};
 use super::items::delete;
-use super::keyspace::{CuckooSettings, Host, KeyName, KeyValue, Keyspace, OpenKey, Reply};
+use super::keyspace::{CuckooSettings, Host, KeyName, KeyValue, Keyspace, OpenKey, Reply, Value, ValueRef};
 use super::number::parse_integer;
 use super::options::{CommandOptions, CreationOptions, is_named};
 use super::outcomes::ItemOutcomes;
@@ -33,32 +34,16 @@ use crate::format::redisbloom::cuckoo as format;
 /// What counting filters show of parameters that they do not have.
 const SHOWN: CuckooSettings = CuckooSettings::DEFAULT;
 
-/// A filter that counts.
-enum Counted<'f> {
-    /// A counting filter.
-    Counting(&'f mut Filter),
-    /// A cuckoo filter of RedisBloom.
-    Cuckoo(&'f mut CuckooFilter),
+/// Returns the filter that counts under a key. A filter that does not count is of the wrong type.
+#[inline(always)]
+fn counted(key: &mut impl OpenKey) -> KeyValue<ValueRef<'_>> {
+    match key.value() {
+        KeyValue::Present(ValueRef::Filter(filter)) if filter.kind() != Kind::Counting => KeyValue::WrongType,
+        value => value,
+    }
 }
 
-impl<'f> Counted<'f> {
-    /// Returns the value of a key. A filter that does not count is of the wrong type.
-    #[inline(always)]
-    fn of(key: &'f mut impl OpenKey) -> KeyValue<Self> {
-        if key.cuckoo().is_some() {
-            return key
-                .cuckoo()
-                .map_or(KeyValue::WrongType, |filter| KeyValue::Present(Self::Cuckoo(filter)));
-        }
-        match key.slot() {
-            KeyValue::Vacant => KeyValue::Vacant,
-            KeyValue::Present(filter) if filter.kind() == Kind::Counting => {
-                KeyValue::Present(Self::Counting(filter))
-            }
-            KeyValue::Present(_) | KeyValue::WrongType => KeyValue::WrongType,
-        }
-    }
-
+impl ValueRef<'_> {
     /// Calls `reply` with whether each item may be in the filter. Returns how many may be.
     #[inline(always)]
     fn contains_many(
@@ -68,7 +53,7 @@ impl<'f> Counted<'f> {
         mut reply: impl FnMut(bool),
     ) -> u32 {
         match self {
-            Self::Counting(filter) => filter.contains_many(items, prefetch, reply),
+            Self::Filter(filter) => filter.contains_many(items, prefetch, reply),
             Self::Cuckoo(filter) => {
                 let mut items_found = 0u32;
                 filter.for_each_hash(items, prefetch, |filter, hash| {
@@ -83,7 +68,7 @@ impl<'f> Counted<'f> {
 
     fn occurrences(&self, item: &[u8]) -> u64 {
         match self {
-            Self::Counting(filter) => filter.occurrences(item),
+            Self::Filter(filter) => filter.occurrences(item),
             Self::Cuckoo(filter) => filter.count(item),
         }
     }
@@ -91,7 +76,7 @@ impl<'f> Counted<'f> {
     /// Returns what CF.INFO and CF.DEBUG show: the name in CF.INFO and the value.
     fn numbers(&self) -> [(&'static str, u64); 8] {
         let [size, buckets, filters, items, deletes, bucket_size, expansion, iterations] = match self {
-            Self::Counting(filter) => {
+            Self::Filter(filter) => {
                 let buckets = filter.capacity_items() / u64::from(SHOWN.bucket_size_slots);
                 [
                     filter.size_bytes(),
@@ -136,14 +121,9 @@ fn makes_cuckoo(host: &dyn Host) -> bool {
     host.settings().format == Format::RedisBloom
 }
 
-/// Returns the options with which the filter is created if the slot is vacant. An existing filter ignores them.
-fn creation_options(slot: &KeyValue<&mut Filter>, given: CreationOptions) -> CreationOptions {
-    match slot {
-        KeyValue::Vacant => {
-            CreationOptions { is_counting: true, expansion: Some(SHOWN.expansion_factor), ..given }
-        }
-        KeyValue::Present(_) | KeyValue::WrongType => CreationOptions::default(),
-    }
+/// Returns the options with which a counting filter is created.
+fn counting_options(given: CreationOptions) -> CreationOptions {
+    CreationOptions { is_counting: true, expansion: Some(SHOWN.expansion_factor), ..given }
 }
 
 /// CF.RESERVE: `key capacity [BUCKETSIZE b] [MAXITERATIONS m] [EXPANSION e] [ERROR rate] [KEYED] [EX s | PX ms | EXAT s |
@@ -157,60 +137,31 @@ pub(super) fn reserve<'a>(
     reply: &mut impl Reply,
 ) -> Result<Effects<'a>, CommandError> {
     let key = arguments.key()?;
-    let options = parse_reserve(arguments, keyspace)?;
+    let (options, capacity_items, settings) = parse_reserve(arguments, keyspace)?;
     let mut open = keyspace.open(key, KeyAccess::ReadWrite);
-    match Counted::of(&mut open) {
+    match counted(&mut open) {
         KeyValue::Vacant => {}
-        KeyValue::Present(Counted::Cuckoo(_)) => return Err(CommandError::ItemExists),
+        KeyValue::Present(ValueRef::Cuckoo(_)) => return Err(CommandError::ItemExists),
         _ => open.slot().vacant(CommandError::ItemExists)?,
     }
     // An everbloom primary replicates the creation of a counting filter as BF.INSERT.
-    let effects = if makes_cuckoo(keyspace) || keyspace.is_replicated() {
-        let (filter, commands) = new_cuckoo(
-            key,
-            &options.creation,
-            options.capacity_items,
-            options.parameters(&keyspace.settings().cuckoo),
-            keyspace,
-        )?;
-        let effects = Effects { replication: Replication::Rewritten(commands), ..Effects::default() };
-        publish_cuckoo(&mut open, CuckooChange { publish: Some(filter), effects })?
+    let change = if makes_cuckoo(keyspace) || keyspace.is_replicated() {
+        let (filter, commands) = new_cuckoo(key, &options, capacity_items, &settings, keyspace)?;
+        KeyChange::created(Value::Cuckoo(filter), commands, None)
     } else {
-        publish(&mut open, key, creation(key, &options.creation, keyspace)?)?
+        creation(key, &options, keyspace)?
     };
+    let effects = publish(&mut open, key, change)?;
     reply.simple("OK");
     Ok(effects)
 }
 
-/// The options of CF.RESERVE.
-struct ReserveOptions {
-    creation: CreationOptions,
-    capacity_items: u64,
-    bucket_size: Option<u32>,
-    max_iterations: Option<u32>,
-    expansion: Option<u32>,
-}
-
-impl ReserveOptions {
-    /// Returns the parameters of a cuckoo filter with these options.
-    fn parameters(&self, settings: &CuckooSettings) -> CuckooParameters {
-        let bucket_size = self.bucket_size.and_then(|size| u8::try_from(size).ok());
-        let max_iterations = self.max_iterations.and_then(|most| u16::try_from(most).ok());
-        let settings = CuckooSettings {
-            bucket_size_slots: bucket_size.unwrap_or(settings.bucket_size_slots),
-            max_iterations: max_iterations.unwrap_or(settings.max_iterations),
-            expansion_factor: self.expansion.unwrap_or(settings.expansion_factor),
-            ..*settings
-        };
-        parameters(self.capacity_items, &settings)
+impl CuckooSettings {
+    /// Returns the parameters of a new cuckoo filter of a capacity.
+    fn parameters(&self, capacity_items: u64) -> CuckooParameters {
+        let expansion = u16::try_from(self.expansion_factor).unwrap_or(u16::MAX);
+        CuckooParameters::reserved(capacity_items, self.bucket_size_slots, self.max_iterations, expansion)
     }
-}
-
-/// Returns the parameters of a cuckoo filter of a capacity. The settings decide the rest.
-fn parameters(capacity_items: u64, settings: &CuckooSettings) -> CuckooParameters {
-    let CuckooSettings { bucket_size_slots, max_iterations, expansion_factor, .. } = *settings;
-    let expansion = u16::try_from(expansion_factor).unwrap_or(u16::MAX);
-    CuckooParameters::reserved(capacity_items, bucket_size_slots, max_iterations, expansion)
 }
 
 /// Creates a cuckoo filter. Returns it with the commands that create it on replicas, with every parameter.
@@ -221,7 +172,7 @@ fn new_cuckoo<'a>(
     key: KeyName<'a>,
     options: &CreationOptions,
     capacity_items: u64,
-    parameters: CuckooParameters,
+    settings: &CuckooSettings,
     host: &dyn Host,
 ) -> Result<(Box<CuckooFilter>, Vec<ReplicatedCommand<'a>>), CommandError> {
     let own = [
@@ -232,6 +183,7 @@ fn new_cuckoo<'a>(
     if let Some((_, word)) = own.iter().find(|(is_given, _)| *is_given) {
         return Err(CommandError::NeedsEverbloom(word));
     }
+    let parameters = settings.parameters(capacity_items);
     let filter = CuckooFilter::reserve(parameters, host).map_err(CommandError::Reserve)?;
     let CuckooParameters { bucket_size, max_iterations, expansion, .. } = parameters;
     let arguments = vec![
@@ -247,8 +199,12 @@ fn new_cuckoo<'a>(
     Ok((Box::new(filter), vec![ReplicatedCommand { command: "CF.RESERVE", arguments }]))
 }
 
-/// Reads the arguments of CF.RESERVE after the key.
-fn parse_reserve(mut arguments: Arguments<'_>, host: &dyn Host) -> Result<ReserveOptions, CommandError> {
+/// Reads the arguments of CF.RESERVE after the key. Returns the options of a counting filter, the capacity, and the
+/// settings with the options of a cuckoo filter in their place.
+fn parse_reserve(
+    mut arguments: Arguments<'_>,
+    host: &dyn Host,
+) -> Result<(CreationOptions, u64, CuckooSettings), CommandError> {
     let capacity = arguments.required()?;
     let words = arguments.rest();
     // All options but KEYED have a value. RedisBloom counts the arguments first.
@@ -264,11 +220,11 @@ fn parse_reserve(mut arguments: Arguments<'_>, host: &dyn Host) -> Result<Reserv
         }
     }
     let CommandOptions { creation, cuckoo, .. } = given;
-    let max_iterations = checked("MAXITERATIONS", cuckoo.max_iterations, 1, CUCKOO_ITERATIONS_MAX)?;
-    let bucket_size = checked("BUCKETSIZE", cuckoo.bucket_size, 1, CUCKOO_BUCKET_MAX_SLOTS)?;
-    let expansion = checked("EXPANSION", cuckoo.expansion, 0, EXPANSION_MAX)?;
-    let least_items = host.cuckoo_capacity_min_items();
-    let least_items = bucket_size.map_or(least_items, |slots| u64::from(slots).saturating_mul(2));
+    let max_iterations = checked("MAXITERATIONS", cuckoo.max_iterations, 1..=CUCKOO_ITERATIONS_MAX)?;
+    let bucket_size = checked("BUCKETSIZE", cuckoo.bucket_size, 1..=CUCKOO_BUCKET_MAX_SLOTS)?;
+    let expansion = checked("EXPANSION", cuckoo.expansion, 0..=EXPANSION_MAX)?.map(rounded_expansion);
+    let least_items =
+        bucket_size.map_or_else(|| host.cuckoo_capacity_min_items(), |slots| 2 * u64::from(slots));
     let capacity_items = u64::try_from(capacity).ok();
     let capacity_items =
         capacity_items.filter(|items| (least_items..=CUCKOO_CAPACITY_MAX_ITEMS).contains(items));
@@ -276,27 +232,37 @@ fn parse_reserve(mut arguments: Arguments<'_>, host: &dyn Host) -> Result<Reserv
     if let Some(word) = unknown {
         return Err(CommandError::UnknownArgument(quotable(word)));
     }
-    let expansion = expansion.map(rounded_expansion);
     let creation = CreationOptions {
         capacity_items: Some(capacity_items),
         expansion: Some(expansion.unwrap_or(SHOWN.expansion_factor)),
         is_counting: true,
         ..creation
     };
-    Ok(ReserveOptions { creation, capacity_items, bucket_size, max_iterations, expansion })
+    let settings = host.settings().cuckoo;
+    let settings = CuckooSettings {
+        bucket_size_slots: bucket_size.unwrap_or(settings.bucket_size_slots),
+        max_iterations: max_iterations.unwrap_or(settings.max_iterations),
+        expansion_factor: expansion.unwrap_or(settings.expansion_factor),
+        ..settings
+    };
+    Ok((creation, capacity_items, settings))
 }
 
 /// Checks the value of an option of CF.RESERVE. Returns it, if it was given.
-fn checked(
+fn checked<N: TryFrom<i64> + PartialOrd + Into<u32>>(
     option: &'static str,
     value: Option<Option<i64>>,
-    min: u32,
-    max: u32,
-) -> Result<Option<u32>, CuckooError> {
+    range: RangeInclusive<N>,
+) -> Result<Option<N>, CuckooError> {
     let Some(value) = value else { return Ok(None) };
-    let value = u32::try_from(value.ok_or(CuckooError::BadValue(option))?).ok();
-    let value = value.filter(|value| (min..=max).contains(value));
-    value.map(Some).ok_or(CuckooError::Range { option, min, max })
+    let value = N::try_from(value.ok_or(CuckooError::BadValue(option))?).ok();
+    if let Some(value) = value
+        && range.contains(&value)
+    {
+        return Ok(Some(value));
+    }
+    let (min, max) = range.into_inner();
+    Err(CuckooError::Range { option, min: min.into(), max: max.into() })
 }
 
 /// Returns an expansion as RedisBloom stores it: rounded up to a power of two; 0 for a fixed filter.
@@ -322,10 +288,11 @@ pub(super) fn add<'a>(
     let rules = rules(arguments.command());
     let (key, item) = (arguments.key()?, arguments.required()?);
     let mut open = keyspace.open(key, KeyAccess::ReadWrite);
-    check_auto_create(&open.slot(), keyspace)?;
-    let items: &[&'a [u8]] = &[item];
-    let (outcomes, effects) =
-        add_occurrences(key, items, CreationOptions::default(), rules, &mut open, keyspace)?;
+    let value = counted(&mut open);
+    check_auto_create(&value, keyspace)?;
+    let (outcomes, change) =
+        add_occurrences(key, &[item], CreationOptions::default(), rules, value, keyspace)?;
+    let effects = publish(&mut open, key, change)?;
     match outcomes.only() {
         Ok(is_added) => reply.boolean(is_added),
         Err(error) => reply.error(&CuckooError::Add(error).to_string()),
@@ -333,7 +300,7 @@ pub(super) fn add<'a>(
     Ok(effects)
 }
 
-/// Adds items to the filter of a key, or to a new filter with the given options. O(items).
+/// Adds items to the value of a key, or to a new filter with the given options. O(items).
 ///
 /// # Errors
 /// The command is refused. Nothing has changed.
@@ -343,35 +310,29 @@ fn add_occurrences<'a>(
     items: &[&'a [u8]],
     given: CreationOptions,
     rules: AddRules,
-    open: &mut impl OpenKey,
+    value: KeyValue<ValueRef<'_>>,
     host: &impl Keyspace,
-) -> Result<(ItemOutcomes, Effects<'a>), CommandError> {
-    match Counted::of(open) {
-        KeyValue::WrongType => Err(CommandError::WrongType),
-        KeyValue::Present(Counted::Cuckoo(filter)) => {
-            let (outcomes, effects) = add_to_cuckoo(key, items, rules, filter, Vec::new(), host)?;
-            Ok((outcomes, publish_cuckoo(open, CuckooChange { publish: None, effects })?))
+) -> Result<(ItemOutcomes, KeyChange<'a>), CommandError> {
+    let (options, slot) = match value {
+        KeyValue::WrongType => return Err(CommandError::WrongType),
+        KeyValue::Present(ValueRef::Cuckoo(filter)) => {
+            return add_to_cuckoo(key, items, rules, filter, Vec::new(), host);
         }
         KeyValue::Vacant if makes_cuckoo(host) => {
             let settings = host.settings().cuckoo;
             let default_items = settings.initial_size_items.max(host.cuckoo_capacity_min_items());
             let capacity_items = given.capacity_items.unwrap_or(default_items);
-            let parameters = parameters(capacity_items, &settings);
-            let (mut filter, creation) = new_cuckoo(key, &given, capacity_items, parameters, host)?;
-            let (outcomes, effects) = add_to_cuckoo(key, items, rules, &mut filter, creation, host)?;
-            Ok((outcomes, publish_cuckoo(open, CuckooChange { publish: Some(filter), effects })?))
+            let (mut filter, creation) = new_cuckoo(key, &given, capacity_items, &settings, host)?;
+            let (outcomes, change) = add_to_cuckoo(key, items, rules, &mut filter, creation, host)?;
+            return Ok((outcomes, KeyChange { publish: Some(Value::Cuckoo(filter)), ..change }));
         }
-        slot => {
-            let slot = match slot {
-                KeyValue::Present(Counted::Counting(filter)) => KeyValue::Present(filter),
-                _ => KeyValue::Vacant,
-            };
-            let options = creation_options(&slot, given);
-            let (outcomes, change) =
-                add_items(key.bytes, &items, &options, rules, slot, host, host.prefetch())?;
-            Ok((outcomes, publish(open, key, change)?))
+        // An existing filter ignores the options.
+        KeyValue::Present(ValueRef::Filter(filter)) => {
+            (CreationOptions::default(), KeyValue::Present(filter))
         }
-    }
+        KeyValue::Vacant => (counting_options(given), KeyValue::Vacant),
+    };
+    add_items(key.bytes, &items, &options, rules, slot, host, host.prefetch())
 }
 
 /// Adds items to a cuckoo filter. `commands` create it on replicas, if it is new.
@@ -385,7 +346,7 @@ fn add_to_cuckoo<'a>(
     filter: &mut CuckooFilter,
     mut commands: Vec<ReplicatedCommand<'a>>,
     host: &impl Keyspace,
-) -> Result<(ItemOutcomes, Effects<'a>), CommandError> {
+) -> Result<(ItemOutcomes, KeyChange<'a>), CommandError> {
     if filter.release() == CuckooRelease::Old {
         return Err(CuckooError::OldRelease.into());
     }
@@ -413,7 +374,7 @@ fn add_to_cuckoo<'a>(
     };
     let layers_added = count_of(filter.arrays().len().saturating_sub(arrays));
     let effects = Effects { replication, layers_added, ..outcomes.effects(items.len()) };
-    Ok((outcomes, effects))
+    Ok((outcomes, KeyChange { publish: None, expires_at_ms: None, effects }))
 }
 
 /// CF.INSERT and CF.INSERTNX: `key [CAPACITY c] [NOCREATE] [ERROR rate] [KEYED] [EX s | PX ms | EXAT s | PXAT ms] ITEMS item
@@ -432,10 +393,12 @@ pub(super) fn insert<'a>(
     given.read(&mut arguments, Some("ITEMS"), keyspace)?;
     let items = arguments.items()?;
     let mut open = keyspace.open(key, KeyAccess::ReadWrite);
-    if given.no_create && matches!(open.slot(), KeyValue::Vacant) {
+    let value = counted(&mut open);
+    if given.no_create && matches!(value, KeyValue::Vacant) {
         return Err(CommandError::NotFound);
     }
-    let (outcomes, effects) = add_occurrences(key, items, given.creation, rules, &mut open, keyspace)?;
+    let (outcomes, change) = add_occurrences(key, items, given.creation, rules, value, keyspace)?;
+    let effects = publish(&mut open, key, change)?;
     outcomes.write_occurrences(rules.only_absent, reply);
     Ok(effects)
 }
@@ -451,9 +414,9 @@ pub(super) fn exists<'a>(
 ) -> Result<Effects<'a>, CommandError> {
     let (key, item) = (arguments.key()?, arguments.required()?);
     let mut key = keyspace.open(key, KeyAccess::ReadOnly);
-    let found = match Counted::of(&mut key) {
-        KeyValue::Present(Counted::Counting(filter)) => filter.contains(item, keyspace.prefetch()),
-        KeyValue::Present(Counted::Cuckoo(filter)) => filter.contains(item, keyspace.prefetch()),
+    let found = match counted(&mut key) {
+        KeyValue::Present(ValueRef::Filter(filter)) => filter.contains(item, keyspace.prefetch()),
+        KeyValue::Present(ValueRef::Cuckoo(filter)) => filter.contains(item, keyspace.prefetch()),
         KeyValue::Vacant | KeyValue::WrongType => false,
     };
     reply.boolean(found);
@@ -472,7 +435,7 @@ pub(super) fn mexists<'a>(
     let (key, items) = (arguments.key()?, arguments.items()?);
     let mut key = keyspace.open(key, KeyAccess::ReadOnly);
     reply.array(items.len());
-    let items_found = match Counted::of(&mut key) {
+    let items_found = match counted(&mut key) {
         KeyValue::Present(mut filter) => {
             filter.contains_many(items, keyspace.prefetch(), |found| reply.boolean(found))
         }
@@ -495,7 +458,7 @@ pub(super) fn count<'a>(
 ) -> Result<Effects<'a>, CommandError> {
     let (key, item) = (arguments.key()?, arguments.required()?);
     let mut key = keyspace.open(key, KeyAccess::ReadOnly);
-    let occurrences = match Counted::of(&mut key) {
+    let occurrences = match counted(&mut key) {
         KeyValue::Present(filter) => filter.occurrences(item),
         KeyValue::Vacant | KeyValue::WrongType => 0,
     };
@@ -514,23 +477,19 @@ pub(super) fn del<'a>(
 ) -> Result<Effects<'a>, CommandError> {
     let (key, item) = (arguments.key()?, arguments.required()?);
     let mut open = keyspace.open(key, KeyAccess::ReadWrite);
-    let (is_deleted, is_cuckoo) = match Counted::of(&mut open) {
-        KeyValue::Present(Counted::Counting(filter)) => {
+    let is_deleted = match counted(&mut open) {
+        KeyValue::Present(ValueRef::Filter(filter)) => {
             let results = delete(filter, &[item], keyspace.prefetch())?;
-            (*results.first().ok_or(CommandError::OutOfMemory)?, false)
+            *results.first().ok_or(CommandError::OutOfMemory)?
         }
-        KeyValue::Present(Counted::Cuckoo(filter)) => (filter.delete(item), true),
+        KeyValue::Present(ValueRef::Cuckoo(filter)) => filter.delete(item),
         KeyValue::Vacant | KeyValue::WrongType => return Err(CuckooError::NotFound.into()),
     };
     reply.boolean(is_deleted);
     if !is_deleted {
         return Ok(Effects::default());
     }
-    if is_cuckoo {
-        open.cuckoo_changed();
-    } else {
-        open.changed(0);
-    }
+    open.changed(0);
     Ok(Effects { replication: Replication::Verbatim, items_deleted: 1, ..Effects::default() })
 }
 
@@ -544,7 +503,7 @@ pub(super) fn info<'a>(
     reply: &mut impl Reply,
 ) -> Result<Effects<'a>, CommandError> {
     let mut key = keyspace.open(arguments.key()?, KeyAccess::ReadOnly);
-    let numbers = Counted::of(&mut key).required()?.numbers();
+    let numbers = counted(&mut key).required()?.numbers();
     reply.map(numbers.len());
     for (name, number) in numbers {
         reply.simple(name);
@@ -563,7 +522,7 @@ pub(super) fn debug<'a>(
     reply: &mut impl Reply,
 ) -> Result<Effects<'a>, CommandError> {
     let mut key = keyspace.open(arguments.key()?, KeyAccess::ReadOnly);
-    let numbers = Counted::of(&mut key).required()?.numbers().map(|(_, number)| number);
+    let numbers = counted(&mut key).required()?.numbers().map(|(_, number)| number);
     let [_, buckets, filters, items, deletes, bucket_size, expansion, iterations] = numbers;
     let line = format!(
         "bktsize:{bucket_size} buckets:{buckets} items:{items} deletes:{deletes} filters:{filters} \
@@ -584,16 +543,16 @@ pub(super) fn compact<'a>(
     reply: &mut impl Reply,
 ) -> Result<Effects<'a>, CommandError> {
     let mut key = keyspace.open(arguments.key()?, KeyAccess::ReadWrite);
-    let has_changed = match Counted::of(&mut key) {
-        KeyValue::Present(Counted::Counting(_)) => false,
-        KeyValue::Present(Counted::Cuckoo(filter)) => filter.compact(true),
+    let has_changed = match counted(&mut key) {
+        KeyValue::Present(ValueRef::Filter(_)) => false,
+        KeyValue::Present(ValueRef::Cuckoo(filter)) => filter.compact(true),
         KeyValue::Vacant | KeyValue::WrongType => return Err(CuckooError::NothingToCompact.into()),
     };
     reply.simple("OK");
     if !has_changed {
         return Ok(Effects::default());
     }
-    key.cuckoo_changed();
+    key.changed(0);
     Ok(Effects { replication: Replication::Verbatim, ..Effects::default() })
 }
 
@@ -611,14 +570,14 @@ pub(super) fn scan_dump<'a>(
     let iterator = parse_integer(iterator).and_then(|iterator| u64::try_from(iterator).ok());
     let iterator = iterator.ok_or(CuckooError::Position)?;
     let mut key = keyspace.open(key, KeyAccess::ReadOnly);
-    let filter = Counted::of(&mut key).required()?;
+    let filter = counted(&mut key).required()?;
     let chunk = match filter {
-        Counted::Counting(filter) if filter.items() > 0 => chunk_at(filter, iterator, keyspace)?,
-        Counted::Cuckoo(filter) if filter.release() == CuckooRelease::Old => {
+        ValueRef::Filter(filter) if filter.items() > 0 => chunk_at(filter, iterator, keyspace)?,
+        ValueRef::Cuckoo(filter) if filter.release() == CuckooRelease::Old => {
             return Err(CuckooError::OldRelease.into());
         }
-        Counted::Cuckoo(filter) if filter.items() > 0 => format::chunk(filter, iterator),
-        Counted::Counting(_) | Counted::Cuckoo(_) => None,
+        ValueRef::Cuckoo(filter) if filter.items() > 0 => format::chunk(filter, iterator),
+        ValueRef::Filter(_) | ValueRef::Cuckoo(_) => None,
     };
     if let Some(chunk) = &chunk {
         Spare::for_copy(chunk.data.len())?.free();
@@ -649,29 +608,23 @@ pub(super) fn load_chunk<'a>(
     // A negative iterator becomes 0, which no chunk has.
     let iterator = u64::try_from(iterator).unwrap_or(0);
     let mut open = keyspace.open(key, KeyAccess::ReadWrite);
-    let effects = Effects { replication: Replication::Verbatim, ..Effects::default() };
-    let created = match Counted::of(&mut open) {
+    let created = match counted(&mut open) {
         KeyValue::WrongType => return Err(CommandError::WrongType),
         KeyValue::Vacant if iterator == format::HEADER_ITERATOR => {
             let filter = format::from_header(data, keyspace).map_err(|error| match error {
                 DecodeError::Truncated => CuckooError::Header,
                 _ => CuckooError::Create,
             })?;
-            let effects =
-                publish_cuckoo(&mut open, CuckooChange { publish: Some(Box::new(filter)), effects })?;
-            reply.simple("OK");
-            return Ok(effects);
+            Some(Value::Cuckoo(Box::new(filter)))
         }
-        KeyValue::Vacant if is_header(iterator, data) => Some(created(data, keyspace)?),
+        KeyValue::Vacant if is_header(iterator, data) => Some(Value::Filter(created(data, keyspace)?)),
         KeyValue::Vacant => return Err(CommandError::NotFound),
         KeyValue::Present(_) if is_header(iterator, data) => return Err(CommandError::ItemExists),
-        KeyValue::Present(Counted::Cuckoo(filter)) => {
+        KeyValue::Present(ValueRef::Cuckoo(filter)) => {
             format::load_chunk(filter, iterator, data).map_err(|_| CuckooError::Chunk)?;
-            let effects = publish_cuckoo(&mut open, CuckooChange { publish: None, effects })?;
-            reply.simple("OK");
-            return Ok(effects);
+            None
         }
-        KeyValue::Present(Counted::Counting(filter)) => {
+        KeyValue::Present(ValueRef::Filter(filter)) => {
             add_chunk(filter, iterator, data, keyspace).map_err(|error| match error {
                 CommandError::BadData => CuckooError::Chunk.into(),
                 error => error,

@@ -1,10 +1,9 @@
 //! The changes of a command, and what the host does afterwards: replication, events, statistics.
 
 use super::error::CommandError;
-use super::keyspace::{KeyName, OpenKey};
+use super::keyspace::{KeyName, OpenKey, Value};
 use super::replicated::ReplicatedCommand;
-use crate::bloom::cuckoo::filter::CuckooFilter;
-use crate::bloom::{AddError, Filter};
+use crate::bloom::AddError;
 
 /// What is replicated, to replicas and to the append-only file.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -66,40 +65,11 @@ pub(super) fn count_of(arguments: usize) -> u32 {
     u32::try_from(arguments).unwrap_or(u32::MAX)
 }
 
-/// The change of a key by a command on cuckoo filters, before a new filter is published.
-#[derive(Debug)]
-pub(super) struct CuckooChange<'a> {
-    /// A complete filter to put under the key.
-    pub(super) publish: Option<Box<CuckooFilter>>,
-    /// What the host does.
-    pub(super) effects: Effects<'a>,
-}
-
-/// Publishes a change of a cuckoo filter, as [`publish`] does for other filters.
-///
-/// # Errors
-/// [`CommandError::Internal`]. The key is unchanged.
-pub(super) fn publish_cuckoo<'a>(
-    key: &mut impl OpenKey,
-    change: CuckooChange<'a>,
-) -> Result<Effects<'a>, CommandError> {
-    let CuckooChange { publish, mut effects } = change;
-    match publish {
-        Some(filter) => {
-            key.publish_cuckoo(filter)?;
-            effects.created = true;
-        }
-        None if effects.replication == Replication::None => {}
-        None => key.cuckoo_changed(),
-    }
-    Ok(effects)
-}
-
 /// The change of a key by a command, before a new filter is published.
 #[derive(Debug)]
 pub(super) struct KeyChange<'a> {
-    /// A complete filter to put under the key, in place of the key's value.
-    pub(super) publish: Option<Box<Filter>>,
+    /// A complete value to put under the key, in place of the key's value.
+    pub(super) publish: Option<Value>,
     /// When the key of the published filter expires, in milliseconds of UNIX time.
     pub(super) expires_at_ms: Option<u64>,
     /// What the host does.
@@ -109,21 +79,19 @@ pub(super) struct KeyChange<'a> {
 impl<'a> KeyChange<'a> {
     /// Returns the change that creates a filter, replicated as `commands`.
     pub(super) fn created(
-        filter: Box<Filter>,
+        value: Value,
         commands: Vec<ReplicatedCommand<'a>>,
         expires_at_ms: Option<u64>,
     ) -> Self {
-        let effects =
-            Effects { replication: Replication::Rewritten(commands), created: true, ..Effects::default() };
-        Self { publish: Some(filter), expires_at_ms, effects }
+        let effects = Effects { replication: Replication::Rewritten(commands), ..Effects::default() };
+        Self { publish: Some(value), expires_at_ms, effects }
     }
 
     /// Returns the change by a BF.LOADCHUNK or BF.LOAD. `filter` is the new filter; `None` if a chunk was added to an
     /// existing one.
-    pub(super) fn received(filter: Option<Box<Filter>>) -> Self {
-        let effects =
-            Effects { replication: Replication::Verbatim, created: filter.is_some(), ..Effects::default() };
-        Self { publish: filter, expires_at_ms: None, effects }
+    pub(super) fn received(value: Option<Value>) -> Self {
+        let effects = Effects { replication: Replication::Verbatim, ..Effects::default() };
+        Self { publish: value, expires_at_ms: None, effects }
     }
 }
 
@@ -140,8 +108,9 @@ pub(super) fn publish<'a>(
 ) -> Result<Effects<'a>, CommandError> {
     let KeyChange { publish, expires_at_ms, mut effects } = change;
     match publish {
-        Some(filter) => {
-            key.publish(filter)?;
+        Some(value) => {
+            key.publish(value)?;
+            effects.created = true;
             if let Some(at_ms) = expires_at_ms {
                 key.expire_at(at_ms);
                 effects.expires = true;
@@ -151,7 +120,7 @@ pub(super) fn publish<'a>(
             }
         }
         None if effects.replication == Replication::None => {}
-        None => effects.layers_added = key.changed(effects.items_added),
+        None => effects.layers_added = key.changed(effects.items_added).max(effects.layers_added),
     }
     Ok(effects)
 }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::arguments::Arguments;
 use super::effects::{Effects, KeyChange, publish};
 use super::error::{CommandError, ImportError, quotable};
-use super::keyspace::{Host, KeyName, KeyValue, Keyspace, OpenKey, Reply};
+use super::keyspace::{Host, KeyName, KeyValue, Keyspace, OpenKey, Reply, Value};
 use super::options::{CommandOptions, CreationOptions, GUAVA, ImportOptions};
 use super::replicated::{ArgumentList, ReplicatedCommand, growth_words, number, word};
 use super::spare::Spare;
@@ -181,7 +181,7 @@ impl<'a> Import<'a> {
         let command = self.replicated(&layout, capacity_items, error_rate, growth);
         let policy = Imported { form, estimated_items: 0, error_rate, growth };
         let filter = Filter::import(layout, bits, capacity_items, policy).ok_or(CommandError::OutOfMemory)?;
-        Ok(KeyChange::created(Box::new(filter), vec![command], self.filter.expires_at_ms))
+        Ok(KeyChange::created(Value::Filter(Box::new(filter)), vec![command], self.filter.expires_at_ms))
     }
 
     /// Reads missing options from Redisson's settings.

@@ -164,6 +164,24 @@ impl<V> KeyValue<V> {
     }
 }
 
+/// A value to put under a key.
+#[derive(Debug)]
+pub enum Value {
+    /// A filter with bits, a table, or both.
+    Filter(Box<Filter>),
+    /// A cuckoo filter of RedisBloom.
+    Cuckoo(Box<CuckooFilter>),
+}
+
+/// The value of an open key.
+#[derive(Debug)]
+pub enum ValueRef<'v> {
+    /// A filter with bits, a table, or both.
+    Filter(&'v mut Filter),
+    /// A cuckoo filter of RedisBloom.
+    Cuckoo(&'v mut CuckooFilter),
+}
+
 /// The keys of the selected database, and the server.
 pub trait Keyspace: Host {
     /// A key that is open.
@@ -215,20 +233,17 @@ pub trait OpenKey {
     /// Returns the value of the key. Sets the time of a sliding-window filter ([`Filter::set_time`]): to the time of
     /// the command, or to the newest generation if the command is replicated and may write. If the key is open for
     /// reading, the caller may change only parts of the filter that are never saved.
-    fn slot(&mut self) -> KeyValue<&mut Filter>;
+    fn value(&mut self) -> KeyValue<ValueRef<'_>>;
 
-    /// Returns the cuckoo filter of RedisBloom under the key, if there is one. For such a key [`slot`](Self::slot) returns
-    /// [`KeyValue::WrongType`].
-    fn cuckoo(&mut self) -> Option<&mut CuckooFilter>;
-
-    /// Updates the statistics after a change of the cuckoo filter.
-    fn cuckoo_changed(&mut self);
-
-    /// Puts a cuckoo filter under the key, in place of its value.
-    ///
-    /// # Errors
-    /// [`CommandError::Internal`] if the server refuses it. The key is unchanged.
-    fn publish_cuckoo(&mut self, filter: Box<CuckooFilter>) -> Result<(), CommandError>;
+    /// Returns the filter under the key. A cuckoo filter is of another type.
+    #[inline(always)]
+    fn slot(&mut self) -> KeyValue<&mut Filter> {
+        match self.value() {
+            KeyValue::Vacant => KeyValue::Vacant,
+            KeyValue::Present(ValueRef::Filter(filter)) => KeyValue::Present(filter),
+            KeyValue::Present(ValueRef::Cuckoo(_)) | KeyValue::WrongType => KeyValue::WrongType,
+        }
+    }
 
     /// Returns the bytes that the allocator has set aside for the filter that [`slot`](Self::slot) returned. O(layers).
     fn allocated_bytes(&mut self) -> u64;
@@ -241,11 +256,11 @@ pub trait OpenKey {
     /// and its capacity before the merge.
     fn altered(&mut self, items_before: u64, capacity_before_items: u64);
 
-    /// Puts a filter under the key, in place of its value.
+    /// Puts a value under the key, in place of its value.
     ///
     /// # Errors
     /// [`CommandError::Internal`] if the server refuses it. The key is unchanged.
-    fn publish(&mut self, filter: Box<Filter>) -> Result<(), CommandError>;
+    fn publish(&mut self, value: Value) -> Result<(), CommandError>;
 
     /// Replaces the filter that [`slot`](Self::slot) returned by another one of the same format. The key keeps its
     /// time to live. The old filter is freed, in the background if it is large.

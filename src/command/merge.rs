@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::arguments::Arguments;
 use super::effects::{Effects, Replication};
 use super::error::{CommandError, quotable};
-use super::keyspace::{KeyName, KeyValue, Keyspace, OpenKey, Reply};
+use super::keyspace::{KeyName, KeyValue, Keyspace, OpenKey, Reply, Value};
 use super::table::KeyAccess;
 use crate::bloom::filter::merge::MergeError;
 use crate::bloom::{Filter, OutOfMemory, ReserveError, try_collect};
@@ -105,7 +105,7 @@ impl<'a> MergeRequest<'a> {
             }
             None => {
                 let merged = Filter::merged_of(&sources, is_forced, keyspace, memory).map_err(refusal)?;
-                open.publish(Box::new(merged))?;
+                open.publish(Value::Filter(Box::new(merged)))?;
                 true
             }
         };

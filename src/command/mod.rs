@@ -43,7 +43,9 @@ pub mod words;
 pub use effects::{Effects, Replication};
 pub use error::CommandError;
 pub use execute::{end_after_panic, execute, refuse};
-pub use keyspace::{CuckooSettings, Host, KeyName, KeyValue, Keyspace, OpenKey, Protocol, Reply, Settings};
+pub use keyspace::{
+    CuckooSettings, Host, KeyName, KeyValue, Keyspace, OpenKey, Protocol, Reply, Settings, Value, ValueRef,
+};
 pub use log_lines::{Refusals, growth_line, import_line};
 pub use replicated::ReplicatedCommand;
 pub use table::{COMMANDS, Command};

@@ -4,7 +4,7 @@ use super::arguments::Arguments;
 use super::creation::spec;
 use super::effects::{Effects, KeyChange, Replication, publish};
 use super::error::CommandError;
-use super::keyspace::{Host, KeyName, KeyValue, Keyspace, OpenKey, Reply};
+use super::keyspace::{Host, KeyName, KeyValue, Keyspace, OpenKey, Reply, Value};
 use super::number::{is_ratio, parse_double, parse_integer};
 use super::options::{CommandOptions, CreationOptions};
 use super::replicated::Creation;
@@ -56,7 +56,7 @@ pub(super) fn creation<'a>(
 ) -> Result<KeyChange<'a>, CommandError> {
     let filter = Filter::reserve(spec(options, host)?, host).map_err(CommandError::Reserve)?;
     let commands = Creation::of(&filter).commands(key.bytes, std::iter::empty(), Vec::new());
-    Ok(KeyChange::created(Box::new(filter), commands, options.expires_at_ms))
+    Ok(KeyChange::created(Value::Filter(Box::new(filter)), commands, options.expires_at_ms))
 }
 
 /// Reads the arguments after the key. Returns the options, and whether the filter may exist already.

@@ -14,10 +14,9 @@ use super::datatype::{self, other};
 use super::log;
 use super::server;
 use super::stored_filter::{self, StoredFilter};
-use crate::bloom::cuckoo::filter::CuckooFilter;
 use crate::bloom::{Filter, FilterCounts};
 use crate::command::table::KeyAccess;
-use crate::command::{CommandError, KeyValue, OpenKey};
+use crate::command::{CommandError, KeyValue, OpenKey, Value, ValueRef};
 
 /// Strings of up to this many bytes are copied. A short string may be stored as a number or together with its key, and
 /// borrowing it through the module API would convert it. Servers embed strings of up to 128 bytes in their keys. All
@@ -71,6 +70,14 @@ impl<'a> Claims<'a> {
     }
 }
 
+/// The value of a key of our types.
+#[derive(Clone, Copy)]
+enum Found {
+    Filter(NonNull<StoredFilter>),
+    /// A value of the type of cuckoo filters.
+    Cuckoo(NonNull<c_void>),
+}
+
 /// A key of the selected database, open while this value lives.
 pub(super) struct Key<'k> {
     /// `None` for a key that does not exist and is only read.
@@ -79,7 +86,7 @@ pub(super) struct Key<'k> {
     may_have_changed: Option<&'k Cell<bool>>,
     /// The filter of the key, after it was looked up. If the key is open for writing, `counts` is the result of
     /// [`Filter::counts_since`] at the lookup.
-    stored: Option<NonNull<StoredFilter>>,
+    found: Option<Found>,
     counts: FilterCounts,
     context: Context,
     access: KeyAccess,
@@ -106,14 +113,14 @@ impl<'k> Key<'k> {
             // SAFETY: context and name are alive by the caller's contract. The mode is one the API defines.
             .and_then(|open_key| NonNull::new(unsafe { open_key(context, name, mode.cast_signed()) }));
         let may_have_changed = Some(may_have_changed);
-        Self { key, may_have_changed, stored: None, counts: FilterCounts::default(), context, access }
+        Self { key, may_have_changed, found: None, counts: FilterCounts::default(), context, access }
     }
 
     /// Returns a key that could not be opened. It behaves like a key of another type.
     pub(super) fn none() -> Self {
         let (context, access) = (ptr::null_mut(), KeyAccess::ReadOnly);
         let counts = FilterCounts::default();
-        Self { key: None, may_have_changed: None, stored: None, counts, context, access }
+        Self { key: None, may_have_changed: None, found: None, counts, context, access }
     }
 
     /// Records that the key may have changed.
@@ -124,8 +131,9 @@ impl<'k> Key<'k> {
         }
     }
 
+    /// Returns the value.
     #[inline(always)]
-    fn value(&self) -> KeyValue<NonNull<StoredFilter>> {
+    fn found(&self) -> KeyValue<Found> {
         let Some(key) = self.key else {
             return if self.may_have_changed.is_some() { KeyValue::Vacant } else { KeyValue::WrongType };
         };
@@ -136,25 +144,16 @@ impl<'k> Key<'k> {
         };
         // SAFETY: the key is open.
         let data_type = unsafe { get_type(key.as_ptr()) };
-        if !datatype::is_ours(data_type) {
+        let is_filter = datatype::is_ours(data_type);
+        if !is_filter && !other::is_cuckoo(data_type) {
             return if self.key_type().is_none() { KeyValue::Vacant } else { KeyValue::WrongType };
         }
         // SAFETY: the key is open and holds a value of a module's type.
-        let value = unsafe { get_value(key.as_ptr()) };
-        NonNull::new(value.cast()).map_or(KeyValue::WrongType, KeyValue::Present)
-    }
-
-    /// Returns the value of a cuckoo filter.
-    fn cuckoo_value(&self) -> Option<NonNull<c_void>> {
-        let (key, data_type) = (self.key?, other::cuckoo_type()?);
-        let (get_type, get_value) =
-            (api!(RedisModule_ModuleTypeGetType)?, api!(RedisModule_ModuleTypeGetValue)?);
-        // SAFETY: the key is open.
-        if unsafe { get_type(key.as_ptr()) } != data_type.as_ptr() {
-            return None;
-        }
-        // SAFETY: the key is open and holds a value of a module's type.
-        NonNull::new(unsafe { get_value(key.as_ptr()) })
+        let value = NonNull::new(unsafe { get_value(key.as_ptr()) });
+        let found = |value: NonNull<c_void>| {
+            if is_filter { Found::Filter(value.cast()) } else { Found::Cuckoo(value) }
+        };
+        value.map_or(KeyValue::WrongType, |value| KeyValue::Present(found(value)))
     }
 
     /// Returns the type of the key; `None` if it does not exist.
@@ -208,68 +207,40 @@ impl<'k> Key<'k> {
         // opened before the value was looked up. Only BF.IMPORT opens its source later, and does not use the value
         // after that. They are also notified of the change, but after all keys are closed (`effects`). Only `publish`
         // sets another value, and it resets `stored`.
-        self.stored.map(|mut stored| unsafe { stored.as_mut() })
+        match self.found {
+            Some(Found::Filter(mut stored)) => Some(unsafe { stored.as_mut() }),
+            Some(Found::Cuckoo(_)) | None => None,
+        }
     }
 }
 
 impl OpenKey for Key<'_> {
     #[inline(always)]
-    fn slot(&mut self) -> KeyValue<&mut Filter> {
-        match self.value() {
-            KeyValue::Vacant => KeyValue::Vacant,
-            KeyValue::WrongType => KeyValue::WrongType,
-            KeyValue::Present(stored) => {
-                self.stored = Some(stored);
-                let (context, access) = (self.context, self.access);
-                let Some(stored) = self.stored() else { return KeyValue::WrongType };
-                // SAFETY: the context is that of the running command.
-                let is_replicated =
-                    || access == KeyAccess::ReadWrite && unsafe { server::is_replicated(context) };
-                stored.filter.set_time(server::now_ms, is_replicated);
-                if access == KeyAccess::ReadWrite {
-                    self.counts = stored.filter.counts_since(usize::MAX);
-                    self.note_change();
-                }
-                self.stored().map_or(KeyValue::WrongType, |stored| KeyValue::Present(&mut stored.filter))
-            }
-        }
-    }
-
-    fn cuckoo(&mut self) -> Option<&mut CuckooFilter> {
-        let value = self.cuckoo_value()?;
-        if self.access == KeyAccess::ReadWrite {
+    fn value(&mut self) -> KeyValue<ValueRef<'_>> {
+        let found = match self.found() {
+            KeyValue::Vacant => return KeyValue::Vacant,
+            KeyValue::WrongType => return KeyValue::WrongType,
+            KeyValue::Present(found) => found,
+        };
+        self.found = Some(found);
+        let (context, access) = (self.context, self.access);
+        if access == KeyAccess::ReadWrite {
             self.note_change();
         }
-        // SAFETY: the value is one of the type of cuckoo filters. It is alive and not used elsewhere during the borrow, for
-        // the reasons that `stored` gives.
-        Some(unsafe { other::cuckoo_at(value.as_ptr()) })
-    }
-
-    fn cuckoo_changed(&mut self) {
-        if let Some(value) = self.cuckoo_value() {
-            // SAFETY: as in `cuckoo`.
-            unsafe { other::recount_cuckoo(value.as_ptr()) };
+        if let Found::Cuckoo(value) = found {
+            // SAFETY: the value is one of the type of cuckoo filters. It is alive and not used elsewhere during the
+            // borrow, for the reasons that `stored` gives.
+            return KeyValue::Present(ValueRef::Cuckoo(unsafe { other::cuckoo_at(value.as_ptr()) }));
         }
-    }
-
-    fn publish_cuckoo(&mut self, filter: Box<CuckooFilter>) -> Result<(), CommandError> {
-        let (Some(key), Some(set_value), Some(data_type)) =
-            (self.key, api!(RedisModule_ModuleTypeSetValue), other::cuckoo_type())
-        else {
-            return Err(not_published());
-        };
-        self.stored = None;
-        self.note_change();
-        let value = other::cuckoo_value(*filter);
-        // SAFETY: the key is open, and the value is one of the type, as its callbacks expect. If the server takes the
-        // value, it owns it until it frees it.
-        let status = unsafe { set_value(key.as_ptr(), data_type.as_ptr(), value) };
-        if succeeded(status) {
-            return Ok(());
+        let Some(stored) = self.stored() else { return KeyValue::WrongType };
+        // SAFETY: the context is that of the running command.
+        let is_replicated = || access == KeyAccess::ReadWrite && unsafe { server::is_replicated(context) };
+        stored.filter.set_time(server::now_ms, is_replicated);
+        if access == KeyAccess::ReadWrite {
+            self.counts = stored.filter.counts_since(usize::MAX);
         }
-        // SAFETY: the server did not take the value.
-        unsafe { other::free_cuckoo(value) };
-        Err(not_published())
+        self.stored()
+            .map_or(KeyValue::WrongType, |stored| KeyValue::Present(ValueRef::Filter(&mut stored.filter)))
     }
 
     fn allocated_bytes(&mut self) -> u64 {
@@ -278,6 +249,11 @@ impl OpenKey for Key<'_> {
 
     #[inline(always)]
     fn changed(&mut self, items_added: u64) -> u32 {
+        if let Some(Found::Cuckoo(value)) = self.found {
+            // SAFETY: as in `value`.
+            unsafe { other::recount_cuckoo(value.as_ptr()) };
+            return 0;
+        }
         let before = self.counts;
         let Some(stored) = self.stored() else { return 0 };
         stored.changed(&before, items_added)
@@ -289,23 +265,31 @@ impl OpenKey for Key<'_> {
         }
     }
 
-    fn publish(&mut self, filter: Box<Filter>) -> Result<(), CommandError> {
+    fn publish(&mut self, value: Value) -> Result<(), CommandError> {
+        let data_type = match &value {
+            Value::Filter(filter) => datatype::handle(filter.format()),
+            Value::Cuckoo(_) => other::cuckoo_type(),
+        };
         let (Some(key), Some(set_value), Some(data_type)) =
-            (self.key, api!(RedisModule_ModuleTypeSetValue), datatype::handle(filter.format()))
+            (self.key, api!(RedisModule_ModuleTypeSetValue), data_type)
         else {
             return Err(not_published());
         };
-        self.stored = None;
+        self.found = None;
         self.note_change();
-        let value = StoredFilter::into_value(*filter);
-        // SAFETY: the key is open, and the value is a boxed `StoredFilter`, as the callbacks of our type expect. If the
-        // server takes the value, it owns it until it calls `datatype::free`.
+        let is_cuckoo = matches!(value, Value::Cuckoo(_));
+        let value = match value {
+            Value::Filter(filter) => StoredFilter::into_value(*filter),
+            Value::Cuckoo(filter) => other::cuckoo_value(*filter),
+        };
+        // SAFETY: the key is open, and the value is one of the type, as its callbacks expect. If the server takes the
+        // value, it owns it until it calls `free`.
         let status = unsafe { set_value(key.as_ptr(), data_type.as_ptr(), value) };
         if succeeded(status) {
             return Ok(());
         }
-        // SAFETY: the pointer is the box of a `StoredFilter`, which the server did not take.
-        drop(unsafe { Box::from_raw(value.cast::<StoredFilter>()) });
+        // SAFETY: the server did not take the value, which is one of the type.
+        unsafe { if is_cuckoo { other::free_cuckoo(value) } else { datatype::free(value) } };
         Err(not_published())
     }
 

@@ -10,7 +10,8 @@ use everbloom::bloom::{ByteLimit, Filter, FilterCounts, Limit, Memory, Prefetch,
 use everbloom::command::table::KeyAccess;
 use everbloom::command::totals::{CountedFilter, FilterTotals};
 use everbloom::command::{
-    Command, CommandError, Host, KeyName, KeyValue, Keyspace, OpenKey, Protocol, Reply, Settings,
+    Command, CommandError, Host, KeyName, KeyValue, Keyspace, OpenKey, Protocol, Reply, Settings, Value,
+    ValueRef,
 };
 
 use super::Random;
@@ -184,46 +185,28 @@ impl TestKey<'_> {
     /// Asserts that the key has a filter and is open for writing.
     fn assert_changeable(&self) {
         step();
-        assert!(self.access == KeyAccess::ReadWrite && self.filter.is_some());
+        assert!(self.access == KeyAccess::ReadWrite && (self.filter.is_some() || self.cuckoo.is_some()));
     }
 }
 
 impl OpenKey for TestKey<'_> {
-    fn slot(&mut self) -> KeyValue<&mut Filter> {
+    fn value(&mut self) -> KeyValue<ValueRef<'_>> {
         step();
         let (database, is_write) = (self.database, self.access == KeyAccess::ReadWrite);
         database.has_looked_up.set(true);
-        let is_writable = is_write && self.filter.is_some();
+        let is_writable = is_write && (self.filter.is_some() || self.cuckoo.is_some());
         database.may_have_changed.set(database.may_have_changed.get() || is_writable);
         if let Some(filter) = &mut self.filter {
             filter.set_time(|| database.now_ms, || database.is_replicated && is_write);
             self.before = filter.counts_since(usize::MAX);
         }
-        match &mut self.filter {
+        match (&mut self.filter, &mut self.cuckoo) {
             // `string` has another type.
-            _ if self.name == b"string" || self.cuckoo.is_some() => KeyValue::WrongType,
-            Some(filter) => KeyValue::Present(filter),
-            None => KeyValue::Vacant,
+            _ if self.name == b"string" => KeyValue::WrongType,
+            (_, Some(filter)) => KeyValue::Present(ValueRef::Cuckoo(filter)),
+            (Some(filter), None) => KeyValue::Present(ValueRef::Filter(filter)),
+            (None, None) => KeyValue::Vacant,
         }
-    }
-
-    fn cuckoo(&mut self) -> Option<&mut CuckooFilter> {
-        let is_writable = self.access == KeyAccess::ReadWrite && self.cuckoo.is_some();
-        self.database.may_have_changed.set(self.database.may_have_changed.get() || is_writable);
-        self.cuckoo.as_mut()
-    }
-
-    fn cuckoo_changed(&mut self) {
-        step();
-        assert!(self.access == KeyAccess::ReadWrite && self.cuckoo.is_some());
-    }
-
-    fn publish_cuckoo(&mut self, filter: Box<CuckooFilter>) -> Result<(), CommandError> {
-        step();
-        assert_eq!(self.access, KeyAccess::ReadWrite);
-        self.database.may_have_changed.set(true);
-        self.cuckoo = Some(*filter);
-        Ok(())
     }
 
     fn allocated_bytes(&mut self) -> u64 {
@@ -252,11 +235,14 @@ impl OpenKey for TestKey<'_> {
         self.set(filter);
     }
 
-    fn publish(&mut self, filter: Box<Filter>) -> Result<(), CommandError> {
+    fn publish(&mut self, value: Value) -> Result<(), CommandError> {
         step();
         assert_eq!(self.access, KeyAccess::ReadWrite);
         self.database.may_have_changed.set(true);
-        self.set(*filter);
+        match value {
+            Value::Filter(filter) => self.set(*filter),
+            Value::Cuckoo(filter) => self.cuckoo = Some(*filter),
+        }
         Ok(())
     }
 }

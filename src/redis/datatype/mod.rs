@@ -115,7 +115,7 @@ unsafe fn create_type(
 ///
 /// # Safety
 /// Called by the server only, perhaps on a background thread, with a value of the type that it does not use again.
-unsafe extern "C" fn free(value: *mut c_void) {
+pub(super) unsafe extern "C" fn free(value: *mut c_void) {
     or_abort("freeing a filter", || {
         // SAFETY: every value of the type comes from `Box::into_raw`, and the server does not use this one again.
         drop(unsafe { Box::from_raw(value.cast::<StoredFilter>()) });

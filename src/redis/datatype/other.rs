@@ -158,6 +158,11 @@ pub(in crate::redis) fn cuckoo_type() -> Option<NonNull<RedisModuleType>> {
 }
 
 /// Returns a cuckoo filter as a value for the server to own.
+pub(in crate::redis) fn is_cuckoo(data_type: *mut RedisModuleType) -> bool {
+    !data_type.is_null() && CUCKOO.load(Relaxed) == data_type
+}
+
+/// Returns a value of the type of cuckoo filters.
 pub(in crate::redis) fn cuckoo_value(filter: CuckooFilter) -> *mut c_void {
     Stored::into_pointer(filter)
 }
