@@ -63,6 +63,7 @@ mod redis;
 
 pub use bloom::{AddError, Format, Growth, Limit, LimitSource, OutOfMemory, ReserveError};
 pub use format::chunks::{ChunkError, DumpError};
+pub use format::payload::{DumpField, DumpFields};
 pub use format::{DecodeError, Sink, Source, UnsignedOrBytes};
 pub use library::{
     BloomFilter, Chunks, CreateError, FilterSize, ItemTime, LayerSize, LayerStats, Loader, Options,

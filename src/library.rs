@@ -19,6 +19,7 @@ use crate::bloom::{
 };
 use crate::format::chunks::{ChunkError, DumpError, Trust};
 use crate::format::filter as encoding;
+use crate::format::payload::{DumpField, DumpFields, format_of};
 use crate::format::{DecodeError, Sink, Source};
 
 #[cfg(not(feature = "prefetch"))]
@@ -246,6 +247,22 @@ impl BloomFilter {
         source: &mut impl Source,
     ) -> Result<Self, DecodeError> {
         encoding::load(format, encoding_version, source, &NO_LIMIT).map(Self)
+    }
+
+    /// Reads the reply of DUMP for a filter of any format. `decompress` returns what bytes compressed with LZF expand to, with
+    /// the number of bytes that this should be; `None` if they are not valid. The checksum is not checked. O(bytes).
+    ///
+    /// # Errors
+    /// [`DecodeError`], also for a value of another type and for a value with more fields, which may be from a newer release.
+    pub fn from_dump(
+        payload: &[u8],
+        decompress: impl Fn(&[u8], u64) -> Option<Vec<u8>> + Copy,
+    ) -> Result<Self, DecodeError> {
+        let (id, mut fields) = DumpFields::of_payload(payload, decompress).ok_or(DecodeError::Truncated)?;
+        let (format, version) = format_of(id).ok_or(DecodeError::Invalid("data type"))?;
+        let filter = Self::load(format, version, &mut fields)?;
+        let is_at_end = fields.next_field() == Some(DumpField::End);
+        if is_at_end { Ok(filter) } else { Err(DecodeError::Invalid("number of fields")) }
     }
 
     /// Reads the argument of a BF.LOAD, as valkey-bloom writes it to an append-only file. O(bytes).

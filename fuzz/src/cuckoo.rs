@@ -171,5 +171,5 @@ fn carried(input: &mut Input<'_>) {
     let mut saved = Record::default();
     value.try_clone().unwrap().save(&mut saved);
     assert_eq!(saved, fields);
-    assert!(value.payload().unwrap().len() > value.block().len());
+    assert!(value.payload().unwrap().len() > value.bytes().len());
 }

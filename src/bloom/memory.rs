@@ -40,8 +40,22 @@ impl Memory for UnknownMemory {
     }
 }
 
-/// A visitor of blocks of the allocator.
-/// [`Filter::visit_blocks`](crate::bloom::Filter::visit_blocks) guarantees that each visited block is a whole block,
+/// A value whose blocks of the allocator can be measured and moved.
+pub trait Blocks {
+    /// Visits the blocks that the value owns, but not the one that the value is in. O(blocks).
+    fn visit_blocks(&self, visitor: &mut impl BlockVisitor);
+
+    /// Returns the number of large blocks, which [`move_block`](Self::move_block) moves: bits, segments and arrays.
+    fn block_count(&self) -> usize;
+
+    /// Moves all other blocks. O(blocks).
+    fn move_structs(&mut self, mover: &impl BlockMover);
+
+    /// Moves large block `number`, if it has memory.
+    fn move_block(&mut self, number: usize, mover: &impl BlockMover);
+}
+
+/// A visitor of blocks of the allocator. [`Blocks::visit_blocks`] guarantees that each visited block is a whole block,
 /// from its first byte on, and still allocated. So a visitor may query the allocator for the size of a block, which is
 /// unsound for any other memory.
 pub trait BlockVisitor {

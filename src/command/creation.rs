@@ -11,7 +11,9 @@ use crate::bloom::filter::size::validate_scale_to;
 use crate::bloom::generation::WindowLength;
 use crate::bloom::hash::siphash::{HashKey, Seed};
 use crate::bloom::limits::{CAPACITY_DEFAULT_ITEMS, CAPACITY_MAX_ITEMS};
-use crate::bloom::{Filter, FilterSpec, Format, Growth, Hash, Kind, Policy, Promise, ScaleError, Window};
+use crate::bloom::{
+    Filter, FilterSpec, Format, Growth, Hash, Kind, Policy, Promise, Rules, ScaleError, Window,
+};
 
 impl CreationOptions {
     /// Returns the largest capacity that a client may request for the options' format. A primary may request more:
@@ -256,11 +258,8 @@ pub(super) fn spec(options: &CreationOptions, host: &dyn Host) -> Result<FilterS
 
 fn own_policy(options: &CreationOptions, settings: &Settings, promise: Promise) -> Policy {
     if let Some(window_ms) = options.window_ms {
-        return Policy::Window(Box::new(Window::new(
-            promise,
-            WindowLength::new(window_ms),
-            options.no_refresh,
-        )));
+        let window = Window::new(WindowLength::new(window_ms), options.no_refresh);
+        return Policy::promised(promise, Rules::Window(window));
     }
     let promise = if options.is_unreserved(settings) {
         // UNRESERVED without CAPACITY means the default, because a replica may have another `bf.initial-size`.
@@ -269,7 +268,7 @@ fn own_policy(options: &CreationOptions, settings: &Settings, promise: Promise) 
     } else {
         promise
     };
-    if options.is_counting { Policy::Counting(Box::new(promise)) } else { Policy::Everbloom(promise) }
+    if options.is_counting { Policy::promised(promise, Rules::Counting) } else { Policy::Everbloom(promise) }
 }
 
 /// Returns the growth factor that RedisBloom saves: that of EXPANSION, or the setting. RedisBloom saves it for fixed

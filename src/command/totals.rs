@@ -26,7 +26,8 @@ impl Count {
         }
     }
 
-    fn subtract(&self, less: u64) {
+    /// Subtracts from the count.
+    pub fn subtract(&self, less: u64) {
         self.0.fetch_sub(less, Relaxed);
     }
 

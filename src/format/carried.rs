@@ -4,9 +4,9 @@
 //! A value is kept as the payload of DUMP has it: for each field an opcode and the field, as in the server's snapshots. The
 //! fields were read from files of RedisBloom; docs/formats.md lists them.
 
-use super::restore::{EncodedFields, Keeping};
+use super::payload::{EncodedFields, Keeping};
 use super::stream::{DecodeError, Sink, Source};
-use crate::bloom::OutOfMemory;
+use crate::bloom::{BlockMover, BlockVisitor, Blocks, OutOfMemory};
 
 /// A type of RedisBloom that is only carried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,15 +93,26 @@ impl Carried {
         Ok(Self { carried_type: self.carried_type, fields: self.fields.exact()? })
     }
 
-    /// Returns the fields as they are stored, the only block of the allocator.
+    /// Returns the fields as they are stored.
     #[must_use]
-    pub fn block(&self) -> &[u8] {
+    pub fn bytes(&self) -> &[u8] {
         self.fields.block()
     }
+}
 
-    /// Returns the mutable block, for relocation.
-    pub const fn block_mut(&mut self) -> &mut Vec<u8> {
-        self.fields.block_mut()
+impl Blocks for Carried {
+    fn visit_blocks(&self, visitor: &mut impl BlockVisitor) {
+        visitor.visit(self.fields.block());
+    }
+
+    fn block_count(&self) -> usize {
+        1
+    }
+
+    fn move_structs(&mut self, _mover: &impl BlockMover) {}
+
+    fn move_block(&mut self, _number: usize, mover: &impl BlockMover) {
+        mover.move_vec(self.fields.block_mut());
     }
 }
 

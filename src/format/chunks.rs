@@ -271,6 +271,18 @@ pub enum Rewritten<'d> {
         /// Its bytes.
         &'d [u8],
     ),
+    /// CF.LOADCHUNK, of cuckoo filters.
+    CuckooChunk {
+        /// The iterator.
+        iterator: u64,
+        /// Its bytes.
+        data: &'d [u8],
+    },
+    /// RESTORE without an expiry, of values that have no chunks.
+    Payload(
+        /// The payload of DUMP.
+        &'d [u8],
+    ),
 }
 
 /// Calls `emit` with chunks that recreate the filter. Clear chunks of bits are omitted, because the header creates

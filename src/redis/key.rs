@@ -2,18 +2,18 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
-use std::ffi::c_void;
 use std::ptr::{self, NonNull};
 use std::slice;
 
 use redis_module::raw;
 
-use super::api::{Context, succeeded};
+use super::api::Context;
 use super::args::Argv;
-use super::datatype::{self, other};
+use super::datatype::{self, ValueFamily};
 use super::log;
 use super::server;
-use super::stored_filter::{self, StoredFilter};
+use super::stored::{self, Stored, StoredFilter};
+use crate::bloom::cuckoo::filter::CuckooFilter;
 use crate::bloom::{Filter, FilterCounts};
 use crate::command::table::KeyAccess;
 use crate::command::{CommandError, KeyValue, OpenKey, Value, ValueRef};
@@ -70,12 +70,17 @@ impl<'a> Claims<'a> {
     }
 }
 
-/// The value of a key of our types.
+/// The value of a key, of one of the types that commands work with.
 #[derive(Clone, Copy)]
 enum Found {
     Filter(NonNull<StoredFilter>),
-    /// A value of the type of cuckoo filters.
-    Cuckoo(NonNull<c_void>),
+    Cuckoo(NonNull<Stored<CuckooFilter>>),
+}
+
+/// [`Found`], borrowed.
+enum FoundRef<'k> {
+    Filter(&'k mut StoredFilter),
+    Cuckoo(&'k mut Stored<CuckooFilter>),
 }
 
 /// A key of the selected database, open while this value lives.
@@ -84,8 +89,8 @@ pub(super) struct Key<'k> {
     key: Option<NonNull<raw::RedisModuleKey>>,
     /// Set to true when the key may have changed. `None` for a key that could not be opened.
     may_have_changed: Option<&'k Cell<bool>>,
-    /// The filter of the key, after it was looked up. If the key is open for writing, `counts` is the result of
-    /// [`Filter::counts_since`] at the lookup.
+    /// The value, after it was looked up. For a filter under a key that is open for writing, `counts` is the result of
+    /// [`Filter::counts_since`](crate::bloom::Filter::counts_since) at the lookup.
     found: Option<Found>,
     counts: FilterCounts,
     context: Context,
@@ -144,16 +149,17 @@ impl<'k> Key<'k> {
         };
         // SAFETY: the key is open.
         let data_type = unsafe { get_type(key.as_ptr()) };
-        let is_filter = datatype::is_ours(data_type);
-        if !is_filter && !other::is_cuckoo(data_type) {
+        let Some(family) = datatype::family_of(data_type) else {
             return if self.key_type().is_none() { KeyValue::Vacant } else { KeyValue::WrongType };
-        }
-        // SAFETY: the key is open and holds a value of a module's type.
-        let value = NonNull::new(unsafe { get_value(key.as_ptr()) });
-        let found = |value: NonNull<c_void>| {
-            if is_filter { Found::Filter(value.cast()) } else { Found::Cuckoo(value) }
         };
-        value.map_or(KeyValue::WrongType, |value| KeyValue::Present(found(value)))
+        // SAFETY: the key is open and holds a value of a module's type.
+        let Some(value) = NonNull::new(unsafe { get_value(key.as_ptr()) }) else {
+            return KeyValue::WrongType;
+        };
+        KeyValue::Present(match family {
+            ValueFamily::Filter => Found::Filter(value.cast()),
+            ValueFamily::Cuckoo => Found::Cuckoo(value.cast()),
+        })
     }
 
     /// Returns the type of the key; `None` if it does not exist.
@@ -197,19 +203,30 @@ impl<'k> Key<'k> {
         Some(unsafe { slice::from_raw_parts(start.cast(), length) })
     }
 
+    /// Returns the value that was found under the key.
+    #[inline(always)]
+    fn stored(&mut self) -> Option<FoundRef<'_>> {
+        // The value of a key of our types is a `Stored` (see `datatype`). It must be alive and not be used elsewhere during
+        // the borrow. This key is borrowed exclusively, and it is the only open key of its name. Commands run one at a
+        // time on the server's main thread. Other modules can write to this key only when they are notified. They are
+        // notified when a key expires while it is opened, but all keys of the command were opened before the value was
+        // looked up. Only BF.IMPORT opens its source later, and does not use the value after that. They are also notified
+        // of the change, but after all keys are closed (`effects`). Only `publish` sets another value, and it resets
+        // `found`.
+        match self.found? {
+            // SAFETY: see above; `found` has looked at the type.
+            Found::Filter(mut stored) => Some(FoundRef::Filter(unsafe { stored.as_mut() })),
+            // SAFETY: see above; `found` has looked at the type.
+            Found::Cuckoo(mut stored) => Some(FoundRef::Cuckoo(unsafe { stored.as_mut() })),
+        }
+    }
+
     /// Returns the filter that was found under the key.
     #[inline(always)]
-    fn stored(&mut self) -> Option<&mut StoredFilter> {
-        // SAFETY: the value of a key of our type is a `StoredFilter` (see `datatype`). It must be alive and not be used
-        // elsewhere during the borrow. This key is borrowed exclusively, and it is the only open key of its name.
-        // Commands run one at a time on the server's main thread. Other modules can write to this key only when they
-        // are notified. They are notified when a key expires while it is opened, but all keys of the command were
-        // opened before the value was looked up. Only BF.IMPORT opens its source later, and does not use the value
-        // after that. They are also notified of the change, but after all keys are closed (`effects`). Only `publish`
-        // sets another value, and it resets `stored`.
-        match self.found {
-            Some(Found::Filter(mut stored)) => Some(unsafe { stored.as_mut() }),
-            Some(Found::Cuckoo(_)) | None => None,
+    fn stored_filter(&mut self) -> Option<&mut StoredFilter> {
+        match self.stored()? {
+            FoundRef::Filter(stored) => Some(stored),
+            FoundRef::Cuckoo(_) => None,
         }
     }
 }
@@ -227,75 +244,67 @@ impl OpenKey for Key<'_> {
         if access == KeyAccess::ReadWrite {
             self.note_change();
         }
-        if let Found::Cuckoo(value) = found {
-            // SAFETY: the value is one of the type of cuckoo filters. It is alive and not used elsewhere during the
-            // borrow, for the reasons that `stored` gives.
-            return KeyValue::Present(ValueRef::Cuckoo(unsafe { other::cuckoo_at(value.as_ptr()) }));
+        if let Some(stored) = self.stored_filter() {
+            // SAFETY: the context is that of the running command.
+            let is_replicated =
+                || access == KeyAccess::ReadWrite && unsafe { server::is_replicated(context) };
+            stored.value.set_time(server::now_ms, is_replicated);
+            if access == KeyAccess::ReadWrite {
+                self.counts = stored.value.counts_since(usize::MAX);
+            }
         }
-        let Some(stored) = self.stored() else { return KeyValue::WrongType };
-        // SAFETY: the context is that of the running command.
-        let is_replicated = || access == KeyAccess::ReadWrite && unsafe { server::is_replicated(context) };
-        stored.filter.set_time(server::now_ms, is_replicated);
-        if access == KeyAccess::ReadWrite {
-            self.counts = stored.filter.counts_since(usize::MAX);
+        match self.stored() {
+            Some(FoundRef::Filter(stored)) => KeyValue::Present(ValueRef::Filter(&mut stored.value)),
+            Some(FoundRef::Cuckoo(stored)) => KeyValue::Present(ValueRef::Cuckoo(&mut stored.value)),
+            None => KeyValue::WrongType,
         }
-        self.stored()
-            .map_or(KeyValue::WrongType, |stored| KeyValue::Present(ValueRef::Filter(&mut stored.filter)))
     }
 
     fn allocated_bytes(&mut self) -> u64 {
-        self.stored().map_or(0, |stored| stored.allocated_bytes() as u64)
+        self.stored_filter().map_or(0, |stored| stored.allocated_bytes() as u64)
     }
 
     #[inline(always)]
     fn changed(&mut self, items_added: u64) -> u32 {
-        if let Some(Found::Cuckoo(value)) = self.found {
-            // SAFETY: as in `value`.
-            unsafe { other::recount_cuckoo(value.as_ptr()) };
-            return 0;
-        }
         let before = self.counts;
-        let Some(stored) = self.stored() else { return 0 };
-        stored.changed(&before, items_added)
+        match self.stored() {
+            Some(FoundRef::Filter(stored)) => stored.changed(&before, items_added),
+            Some(FoundRef::Cuckoo(stored)) => {
+                stored.changed();
+                0
+            }
+            None => 0,
+        }
     }
 
     fn altered(&mut self, items_before: u64, capacity_before_items: u64) {
-        if let Some(stored) = self.stored() {
+        if let Some(stored) = self.stored_filter() {
             stored.altered(items_before, capacity_before_items);
         }
     }
 
     fn publish(&mut self, value: Value) -> Result<(), CommandError> {
-        let data_type = match &value {
-            Value::Filter(filter) => datatype::handle(filter.format()),
-            Value::Cuckoo(_) => other::cuckoo_type(),
-        };
-        let (Some(key), Some(set_value), Some(data_type)) =
-            (self.key, api!(RedisModule_ModuleTypeSetValue), data_type)
-        else {
-            return Err(not_published());
-        };
         self.found = None;
         self.note_change();
-        let is_cuckoo = matches!(value, Value::Cuckoo(_));
-        let value = match value {
-            Value::Filter(filter) => StoredFilter::into_value(*filter),
-            Value::Cuckoo(filter) => other::cuckoo_value(*filter),
-        };
-        // SAFETY: the key is open, and the value is one of the type, as its callbacks expect. If the server takes the
-        // value, it owns it until it calls `free`.
-        let status = unsafe { set_value(key.as_ptr(), data_type.as_ptr(), value) };
-        if succeeded(status) {
+        let is_set = self.key.is_some_and(|key| match value {
+            Value::Filter(filter) => {
+                let data_type = datatype::filter_type(filter.format());
+                // SAFETY: the key is open, and this is the type of the filter.
+                unsafe { datatype::set_value(key, data_type, *filter) }
+            }
+            // SAFETY: the key is open, and this is the type of the filter.
+            Value::Cuckoo(filter) => unsafe { datatype::set_value(key, datatype::cuckoo_type(), *filter) },
+        });
+        if is_set {
             return Ok(());
         }
-        // SAFETY: the server did not take the value, which is one of the type.
-        unsafe { if is_cuckoo { other::free_cuckoo(value) } else { datatype::free(value) } };
-        Err(not_published())
+        log::throttled(&log::PUBLISHING, ptr::null_mut(), "the key cannot be set");
+        Err(CommandError::Internal)
     }
 
     fn replace(&mut self, filter: Filter) {
-        if let Some(stored) = self.stored() {
-            stored_filter::free(std::mem::replace(stored, StoredFilter::new(filter)));
+        if let Some(stored) = self.stored_filter() {
+            stored::free(std::mem::replace(stored, StoredFilter::new(filter)));
         }
     }
 
@@ -304,13 +313,6 @@ impl OpenKey for Key<'_> {
         // SAFETY: the key is open. The server refuses a key that is open for reading only, or has no value.
         unsafe { set_expire(key.as_ptr(), at_ms.cast_signed()) };
     }
-}
-
-/// Logs that the server refused a filter, and returns the error for it.
-#[cold]
-fn not_published() -> CommandError {
-    log::throttled(&log::PUBLISHING, ptr::null_mut(), "the key cannot be set");
-    CommandError::Internal
 }
 
 impl Drop for Key<'_> {

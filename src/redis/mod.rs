@@ -4,9 +4,9 @@
 //!    (`stats`).
 //! 2. The server calls a handler of `dispatch`, which catches panics. `args` borrows the arguments.
 //! 3. `dispatch` calls [`execute`](crate::command::execute()), with a `keyspace` and a `reply` of this server.
-//! 4. The keyspace opens a `key`. The value of a key is a filter with state that only this server needs (`stored_filter`).
+//! 4. The keyspace opens a `key`. The value of a key is a filter with state that only this server needs (`stored`).
 //!    Limits come from `memory` and `cgroup`, clock and random numbers from `server`.
-//! 5. When a filter has changed, `stored_filter` updates the totals of `stats` and requests `huge_pages`.
+//! 5. When a filter has changed, `stored` updates the totals of `stats` and requests `huge_pages`.
 //! 6. `effects` replicates the command, signals the key, and notifies events. `log` writes lines about the filter.
 //!
 //! Apart from the filters, the state of the module is in statics of `config`, `memory`, `stats`, `log`, `huge_pages`,
@@ -33,4 +33,4 @@ mod pagemap;
 mod reply;
 mod server;
 mod stats;
-mod stored_filter;
+mod stored;

@@ -11,6 +11,7 @@ use crate::bloom::filter::kind::KINDS;
 use crate::command::table::KeyAccess;
 use crate::command::totals::{Count, FilterTotals, KindTotals, TOTAL_NAMES};
 use crate::command::{Command, Effects};
+use crate::format::carried::CarriedType;
 
 // The following counts are of events since the module was loaded.
 
@@ -36,17 +37,41 @@ static DEFRAG_MISSES: Count = Count::new();
 /// The totals over all filters, in all databases.
 pub(super) static TOTALS: FilterTotals = FilterTotals::new();
 
-/// The names in INFO of RedisBloom's types besides Bloom filters: cuckoo filters, and the carried types in their order.
-pub(super) const OTHER_NAMES: [&str; 4] = ["cuckoo", "cms", "topk", "tdigest"];
+/// A type of RedisBloom besides Bloom filters.
+#[derive(Clone, Copy)]
+pub(super) enum OtherType {
+    Cuckoo,
+    Carried(CarriedType),
+}
+
+/// The names of these types in INFO: cuckoo filters, and the carried types in their order.
+const OTHER_NAMES: [&str; 1 + CarriedType::ALL.len()] = ["cuckoo", "cms", "topk", "tdigest"];
 
 /// The number and the bytes of the values of each of these types.
 static OTHERS: [[Count; 2]; OTHER_NAMES.len()] = [const { [Count::new(), Count::new()] }; OTHER_NAMES.len()];
 
-/// Adds values and bytes, both perhaps wrapped negative numbers, to the totals of a type.
-pub(super) fn count_other(number: usize, values: u64, bytes: u64) {
-    if let Some([total_values, total_bytes]) = OTHERS.get(number) {
-        total_values.add(values);
-        total_bytes.add(bytes);
+impl OtherType {
+    #[expect(clippy::indexing_slicing, reason = "the number of a type")]
+    const fn totals(self) -> &'static [Count; 2] {
+        match self {
+            Self::Cuckoo => &OTHERS[0],
+            Self::Carried(carried) => &OTHERS[1 + carried as usize],
+        }
+    }
+
+    /// Adds a value to the totals. Returns its bytes, for [`uncount`](Self::uncount).
+    pub(super) fn count(self, bytes: u64) -> u64 {
+        let [all_values, all_bytes] = self.totals();
+        all_values.add(1);
+        all_bytes.add(bytes);
+        bytes
+    }
+
+    /// Removes a value, with the bytes that it was counted with, from the totals.
+    pub(super) fn uncount(self, bytes: u64) {
+        let [all_values, all_bytes] = self.totals();
+        all_values.subtract(1);
+        all_bytes.subtract(bytes);
     }
 }
 

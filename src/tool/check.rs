@@ -10,9 +10,7 @@ use serde_json::json;
 use super::failure::{Failure, check_interruption};
 use super::output::{Printer, bytes, counted, shown, table};
 use super::partitions;
-use super::server::{
-    CUCKOO, CallError, ConnectionArguments, Router, Site, field, format_of, integer, scan, text,
-};
+use super::server::{CallError, ConnectionArguments, Family, Router, Site, field, integer, scan, text};
 
 /// Filters with at least this number of layers get advice. They have grown at least four times.
 const MANY_LAYERS: u64 = 5;
@@ -63,13 +61,11 @@ pub(crate) fn run(arguments: CheckArguments, printer: &Printer) -> Result<(), Fa
     let mut router = Router::to_all_keys(&site, "BF.INFO")?;
     printer.note("looking for filters");
     let found = scan(&mut router, arguments.pattern.as_deref())?;
-    let mut keys = found.filters;
-    keys.extend(found.cuckoos);
-    let progress = printer.progress("checking", Some(keys.len() as u64));
-    let mut filters = Vec::with_capacity(keys.len());
-    for ((key, data_type), done) in keys.into_iter().zip(0u64..) {
+    let progress = printer.progress("checking", Some(found.filters.len() as u64));
+    let mut filters = Vec::with_capacity(found.filters.len());
+    for ((key, (family, data_type)), done) in found.filters.into_iter().zip(0u64..) {
         check_interruption()?;
-        filters.extend(query(&mut router, &key, data_type)?);
+        filters.extend(query(&mut router, &key, family, data_type)?);
         progress.set(done, shown(&key));
     }
     progress.finish();
@@ -96,22 +92,27 @@ fn memory_bytes(router: &mut Router, key: &[u8]) -> Option<u64> {
 }
 
 /// Returns the statistics of the filter under a key; `None` if it no longer exists.
-fn query(router: &mut Router, key: &[u8], data_type: String) -> Result<Option<CheckedFilter>, Failure> {
-    let is_cuckoo = data_type == CUCKOO;
+fn query(
+    router: &mut Router,
+    key: &[u8],
+    family: Family,
+    data_type: String,
+) -> Result<Option<CheckedFilter>, Failure> {
     let filter = CheckedFilter { key: shown(key), data_type, ..CheckedFilter::default() };
-    let stats = if is_cuckoo { b"CF.INFO" } else { &b"BF.STATS"[..] };
-    let queried = match router.call(key, &[stats, key]) {
-        Ok(info) if is_cuckoo => {
+    let queried = match family {
+        Family::Cuckoo => router.call(key, &[b"CF.INFO", key]).map(|info| {
             let count = |name: &str| field(&info, name).and_then(integer);
             let (layers, items) = (count("Number of filters"), count("Number of items inserted"));
             let bytes = memory_bytes(router, key).or_else(|| count("Size"));
-            Ok(CheckedFilter { kind: Some("cuckoo".to_owned()), layers, items, bytes, ..filter })
-        }
-        Err(error) if error.lacks_command() => router.call(key, &[b"BF.INFO", key]).map(|info| {
-            let memory = memory_bytes(router, key);
-            of_info(filter, &info, memory)
+            CheckedFilter { kind: Some("cuckoo".to_owned()), layers, items, bytes, ..filter }
         }),
-        stats => stats.map(|stats| of_stats(filter, &stats)),
+        Family::Bloom(_) => match router.call(key, &[b"BF.STATS", key]) {
+            Err(error) if error.lacks_command() => router.call(key, &[b"BF.INFO", key]).map(|info| {
+                let memory = memory_bytes(router, key);
+                of_info(filter, &info, memory)
+            }),
+            stats => stats.map(|stats| of_stats(filter, &stats)),
+        },
     };
     match queried {
         Ok(filter) => Ok(Some(filter)),
@@ -210,7 +211,9 @@ fn report(filters: &[CheckedFilter], kept: &[KeptKey], printer: &Printer) -> Res
     let total = filters.iter().filter_map(|filter| filter.bytes).fold(0u64, u64::saturating_add);
     let mut text = if filters.is_empty() { String::new() } else { table(&rows) };
     text.push_str(&format!("{}, {}\n", counted(filters.len() as u64, "filter"), bytes(total)));
-    let own = filters.iter().filter(|filter| format_of(&filter.data_type) == Some(Format::Everbloom)).count();
+    let is_own =
+        |filter: &&CheckedFilter| Family::of(&filter.data_type) == Some(Family::Bloom(Format::Everbloom));
+    let own = filters.iter().filter(is_own).count();
     if own > 0 {
         text.push_str(&format!(
             "{} of the type everbloom, which RedisBloom cannot load\n",

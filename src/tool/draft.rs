@@ -11,7 +11,7 @@ use redis::Value;
 use super::chunks::ChunkResult;
 use super::failure::{Failure, check_interruption};
 use super::output::shown;
-use super::server::{Router, Site, format_of, sibling, text};
+use super::server::{Family, Router, Site, sibling, text};
 
 /// Milliseconds after which a temporary key expires.
 const EXPIRY_MS: &[u8] = b"600000";
@@ -36,7 +36,9 @@ impl ReplaceArguments {
         let data_type = text(&router.call(key, &[b"TYPE", key])?).unwrap_or_default();
         match data_type.as_str() {
             "none" => Ok(()),
-            name if self.replace && (self.force || format_of(name).is_some()) => Ok(()),
+            name if self.replace && (self.force || matches!(Family::of(name), Some(Family::Bloom(_)))) => {
+                Ok(())
+            }
             name if self.replace => Err(Failure::new(format!(
                 "the key is a {name}, not a filter: use --replace --force to replace it"
             ))),

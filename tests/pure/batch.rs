@@ -191,7 +191,7 @@ fn random_batches_equal_single_commands() {
 }
 
 fn no_refresh() -> Filter {
-    windowed(Window::new(promise(0.001, 100, 2), WindowLength::new(14_000), true))
+    windowed(promise(0.001, 100, 2), Window::new(WindowLength::new(14_000), true))
 }
 
 /// Returns a merged filter. Its layers have the same hash if `is_alike`, and different hashes otherwise.

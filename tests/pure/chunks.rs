@@ -182,6 +182,7 @@ fn rewritten_chunks(filter: &Filter, fresh: u64) -> Vec<(u64, Vec<u8>)> {
     rewrite(filter, UnknownMemory, fresh, &mut |command| match command {
         Rewritten::Chunk { iterator, data } => chunks.push((iterator, data.to_vec())),
         Rewritten::Blob(blob) => chunks.push((0, blob.to_vec())),
+        Rewritten::CuckooChunk { .. } | Rewritten::Payload(_) => panic!("not of a filter"),
     })
     .unwrap();
     chunks

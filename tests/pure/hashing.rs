@@ -7,7 +7,7 @@ use everbloom::bloom::bits::sizing::LayerShape;
 use everbloom::bloom::generation::WindowLength;
 use everbloom::bloom::hash::murmur3::hash128;
 use everbloom::bloom::hash::siphash::HashKey;
-use everbloom::bloom::{Filter, FilterSpec, Hash, ItemHash, Policy, Window};
+use everbloom::bloom::{Filter, FilterSpec, Hash, ItemHash, Policy, Rules, Window};
 
 use crate::support::Random;
 use crate::support::make::{
@@ -94,15 +94,15 @@ fn crafted_items_do_not_collide_in_a_keyed_filter() {
 
 #[test]
 fn a_keyed_filter_differs_from_a_plain_one_only_by_its_hash() {
-    let window = Window::new(promise(0.01, 20, 2), WindowLength::new(60_000), false);
+    let window = Window::new(WindowLength::new(60_000), false);
     for policy in [
         Policy::Everbloom(promise(0.01, 100, 2)),
         Policy::Everbloom(promise(0.001, 10, 2)),
         Policy::Everbloom(saturating(0.01, 60)),
         Policy::Everbloom(promise(0.01, 3_000_000, 0)),
         Policy::Everbloom(unreserved(0.01, 100, 2)),
-        Policy::Counting(Box::new(promise(0.01, 20, 2))),
-        Policy::Window(Box::new(window)),
+        Policy::promised(promise(0.01, 20, 2), Rules::Counting),
+        Policy::promised(promise(0.01, 20, 2), Rules::Window(window)),
     ] {
         // An item whose plain hash is the keyed hash of another item leaves the same bytes.
         let (mut filter, mut plain) = both(policy.clone());

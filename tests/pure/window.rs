@@ -12,7 +12,7 @@ const DAY_MS: u64 = 86_400_000;
 
 /// Returns an empty filter with an expansion; 0 for a fixed one.
 fn filter(error_rate: f64, capacity_items: u64, expansion: u32, window_ms: u64) -> Filter {
-    windowed(Window::new(promise(error_rate, capacity_items, expansion), WindowLength::new(window_ms), false))
+    windowed(promise(error_rate, capacity_items, expansion), Window::new(WindowLength::new(window_ms), false))
 }
 
 /// Adds an item at a time in milliseconds of UNIX time.

@@ -201,7 +201,7 @@ fn payloads_survive_every_allocation_that_fails() {
     let arrays = [1, 2].map(|slot| BucketArray::of_bytes(4096, 2, vec![slot; 8192]).unwrap());
     let filter = CuckooFilter::from_parts(parameters, CuckooRelease::Current, 9, 0, arrays.into()).unwrap();
     assert!(!cuckoo::has_chunks(&filter));
-    assert!(each_refusal("cuckoo", || cuckoo::rewrite(&filter, &mut |_, _, _| {})) > 2);
+    assert!(each_refusal("cuckoo", || cuckoo::rewrite(&filter, &mut |_| {})) > 2);
 
     let fields = [5000, 1, 0].map(Field::Unsigned).into_iter().chain([Field::Bytes(vec![7; 20_000])]);
     let record = Record(fields.collect());

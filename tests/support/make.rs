@@ -10,7 +10,8 @@ use everbloom::bloom::hash::scheme::SchemeParameters;
 use everbloom::bloom::hash::siphash::{HashKey, Seed};
 use everbloom::bloom::prefetch::NoPrefetch;
 use everbloom::bloom::{
-    AddError, Added, ByteLimit, Filter, FilterSpec, Growth, Hash, Limit, OutOfMemory, Policy, Promise, Window,
+    AddError, Added, ByteLimit, Filter, FilterSpec, Growth, Hash, Limit, OutOfMemory, Policy, Promise, Rules,
+    Window,
 };
 use everbloom::format::chunks::Trust;
 
@@ -70,12 +71,12 @@ pub fn keyed(promise: Promise) -> Filter {
 
 /// Returns an empty counting filter.
 pub fn counting(promise: Promise) -> Filter {
-    reserve(Policy::Counting(Box::new(promise)), Hash::Murmur3)
+    reserve(Policy::promised(promise, Rules::Counting), Hash::Murmur3)
 }
 
 /// Returns an empty counting filter with a keyed hash.
 pub fn keyed_counting(promise: Promise) -> Filter {
-    reserve(Policy::Counting(Box::new(promise)), Hash::Keyed(KEY))
+    reserve(Policy::promised(promise, Rules::Counting), Hash::Keyed(KEY))
 }
 
 /// Returns an empty filter of everbloom's own format that neither counts nor expires.
@@ -85,22 +86,22 @@ pub fn own(promise: Promise, hash: Hash) -> Filter {
 
 /// Returns an empty filter with a window of this length.
 pub fn window(promise: Promise, window_ms: u64) -> Filter {
-    windowed(Window::new(promise, WindowLength::new(window_ms), false))
+    windowed(promise, Window::new(WindowLength::new(window_ms), false))
 }
 
 /// Returns an empty filter with this window.
-pub fn windowed(window: Window) -> Filter {
-    reserve(Policy::Window(Box::new(window)), Hash::Murmur3)
+pub fn windowed(promise: Promise, window: Window) -> Filter {
+    reserve(Policy::promised(promise, Rules::Window(window)), Hash::Murmur3)
 }
 
 /// Returns an empty filter with a window of this length and a keyed hash.
 pub fn keyed_window(promise: Promise, window_ms: u64) -> Filter {
-    keyed_windowed(Window::new(promise, WindowLength::new(window_ms), false))
+    keyed_windowed(promise, Window::new(WindowLength::new(window_ms), false))
 }
 
 /// Returns an empty filter with this window and a keyed hash.
-pub fn keyed_windowed(window: Window) -> Filter {
-    reserve(Policy::Window(Box::new(window)), Hash::Keyed(KEY))
+pub fn keyed_windowed(promise: Promise, window: Window) -> Filter {
+    reserve(Policy::promised(promise, Rules::Window(window)), Hash::Keyed(KEY))
 }
 
 /// Returns an empty filter of RedisBloom's format.

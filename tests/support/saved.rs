@@ -88,6 +88,7 @@ pub fn rewritten(filter: &Filter) -> Filter {
     let is_valkeybloom = filter.format() == Format::ValkeyBloom;
     rewrite(filter, UnknownMemory, 3, &mut |command| match (command, &mut made) {
         (Rewritten::Chunk { .. }, _) if is_valkeybloom => panic!("valkey-bloom loads no chunks"),
+        (Rewritten::CuckooChunk { .. } | Rewritten::Payload(_), _) => panic!("not of a filter"),
         (Rewritten::Blob(blob), _) => made = Some(from_blob(blob, &ANY).unwrap()),
         (Rewritten::Chunk { data, .. }, None) => made = Some(from_header(data, &ANY).unwrap()),
         (Rewritten::Chunk { iterator, data }, Some(made)) => {

@@ -2,7 +2,7 @@
 
 use super::array::{BucketArray, CuckooHash, CuckooRelease, other};
 use super::rooms::{Rooms, searched};
-use crate::bloom::memory::{BlockMover, BlockVisitor, OutOfMemory};
+use crate::bloom::memory::{BlockMover, BlockVisitor, Blocks, OutOfMemory};
 use crate::bloom::outcome::{AddError, ByteLimit, ReserveError};
 use crate::bloom::prefetch::Prefetch;
 use crate::bloom::work::count_slots;
@@ -426,17 +426,24 @@ impl CuckooFilter {
         }
         Ok(Self { arrays, ..Self { arrays: Vec::new(), ..*self } })
     }
+}
 
-    /// Visits the blocks of the allocator.
-    pub fn visit_blocks(&self, visitor: &mut impl BlockVisitor) {
+impl Blocks for CuckooFilter {
+    fn visit_blocks(&self, visitor: &mut impl BlockVisitor) {
         visitor.visit(&self.arrays);
         self.arrays.iter().for_each(|array| visitor.visit(array.bytes()));
     }
 
-    /// Moves the list of arrays and the first `most` arrays.
-    pub fn move_blocks(&mut self, most: usize, mover: &impl BlockMover) {
+    fn block_count(&self) -> usize {
+        self.arrays.len()
+    }
+
+    fn move_structs(&mut self, mover: &impl BlockMover) {
         mover.move_vec(&mut self.arrays);
-        self.arrays.iter_mut().take(most).for_each(|array| mover.move_vec(array.block_mut()));
+    }
+
+    fn move_block(&mut self, number: usize, mover: &impl BlockMover) {
+        self.arrays.get_mut(number).into_iter().for_each(|array| mover.move_vec(array.block_mut()));
     }
 }
 

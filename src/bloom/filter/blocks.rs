@@ -2,13 +2,11 @@
 
 use super::Filter;
 use super::parts::Parts;
-use crate::bloom::memory::{BlockMover, BlockVisitor};
+use crate::bloom::Table;
+use crate::bloom::memory::{BlockMover, BlockVisitor, Blocks};
 
-/// The blocks of the allocator, which can be measured or moved.
-impl Filter {
-    /// Visits the blocks that the struct owns, except that of the dumps: first the block of the policy, then those of
-    /// the layers and of the table. O(layers + segments).
-    pub fn visit_blocks(&self, visitor: &mut impl BlockVisitor) {
+impl Blocks for Filter {
+    fn visit_blocks(&self, visitor: &mut impl BlockVisitor) {
         self.policy.visit_block(visitor);
         if let Parts::Many { layers, table } = &self.parts {
             visitor.visit(layers);
@@ -23,10 +21,10 @@ impl Filter {
         if let Some(table) = self.table() {
             table.visit_blocks(visitor);
         }
+        // The state of dumps is not a part of the filter.
     }
 
-    /// Moves the blocks that the struct owns, except those of bits and of segments.
-    pub fn move_structs(&mut self, mover: &impl BlockMover) {
+    fn move_structs(&mut self, mover: &impl BlockMover) {
         self.policy.move_block(mover);
         if let Parts::Many { layers, table } = &mut self.parts {
             mover.move_vec(layers);
@@ -43,8 +41,12 @@ impl Filter {
         self.dumps.iter_mut().for_each(|dumps| mover.move_box(dumps));
     }
 
-    /// Moves the bits of layer `number`, 0 being the oldest.
-    pub fn move_bits(&mut self, number: usize, mover: &impl BlockMover) {
+    fn block_count(&self) -> usize {
+        self.layer_count().saturating_add(self.table().map_or(0, Table::segment_count))
+    }
+
+    fn move_block(&mut self, number: usize, mover: &impl BlockMover) {
+        let segment = number.checked_sub(self.layer_count());
         if let Some(layer) = self.layers_mut().get_mut(number) {
             layer.bits_mut().relocate(|words| {
                 // A boxed slice is a vector without spare capacity: the conversion moves nothing.
@@ -52,13 +54,8 @@ impl Filter {
                 mover.move_vec(&mut words);
                 words.into_boxed_slice()
             });
-        }
-    }
-
-    /// Moves the block of segment `number` of the table.
-    pub fn move_segment(&mut self, number: usize, mover: &impl BlockMover) {
-        if let Some(table) = self.table_mut() {
-            table.move_segment(number, mover);
+        } else if let (Some(segment), Some(table)) = (segment, self.table_mut()) {
+            table.move_segment(segment, mover);
         }
     }
 }

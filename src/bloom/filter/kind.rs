@@ -2,7 +2,7 @@
 //!
 //! Commands, statistics and INFO name the kind of a filter. It follows from its policy and its hash.
 
-use super::policy::{Policy, redisbloom};
+use super::policy::{Policy, Rules, redisbloom};
 use crate::bloom::hash::Hash;
 use crate::bloom::limits::CAPACITY_MAX_ITEMS;
 
@@ -112,15 +112,15 @@ impl Policy {
     /// Returns the kind of filters with this policy and this hash.
     #[must_use]
     pub(super) const fn kind(&self, hash: &Hash) -> Kind {
-        match (self, hash) {
-            (Self::Everbloom(_) | Self::Merged(_), Hash::Keyed(_)) => Kind::Keyed,
-            (Self::Everbloom(_) | Self::Merged(_), _) => Kind::Everbloom,
-            (Self::Counting(_), _) => Kind::Counting,
-            (Self::Union(_), _) => Kind::Union,
-            (Self::Window(_), _) => Kind::Window,
-            (Self::RedisBloom(_), _) => Kind::RedisBloom,
-            (Self::ValkeyBloom(_), _) => Kind::ValkeyBloom,
-            (Self::Imported(_), _) => Kind::Imported,
+        match (self, self.rules(), hash) {
+            (_, Some(Rules::Counting), _) => Kind::Counting,
+            (_, Some(Rules::Union), _) => Kind::Union,
+            (_, Some(Rules::Window(_)), _) => Kind::Window,
+            (Self::RedisBloom(_), ..) => Kind::RedisBloom,
+            (Self::ValkeyBloom(_), ..) => Kind::ValkeyBloom,
+            (Self::Imported(_), ..) => Kind::Imported,
+            (Self::Everbloom(_) | Self::Promised(_), _, Hash::Keyed(_)) => Kind::Keyed,
+            (Self::Everbloom(_) | Self::Promised(_), ..) => Kind::Everbloom,
         }
     }
 }

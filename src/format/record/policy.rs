@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::bloom::filter::policy::{BitOrder, Imported, StringForm, ValkeyBloom};
 use crate::bloom::generation::WindowLength;
-use crate::bloom::{Filter, Growth, Policy, Promise, Window};
+use crate::bloom::{Filter, Growth, Policy, Promise, Rules, Window};
 use crate::format::stream::{DecodeError, read};
 
 /// The first bytes of every record.
@@ -76,13 +76,15 @@ impl PolicyFields {
         };
         match filter.policy() {
             Policy::Everbloom(promise) => promised(PROMISE, promise),
-            Policy::Merged(promise) => promised(MERGED, promise),
-            Policy::Union(promise) => promised(UNITED, promise),
-            Policy::Counting(promise) => promised(COUNTING, promise),
-            Policy::Window(window) => Self {
-                flags: common.flags | flag(window.no_refresh, NO_REFRESH),
-                length: window.span.ms(),
-                ..promised(WINDOW, &window.promise)
+            Policy::Promised(policy) => match policy.rules {
+                Rules::Merged => promised(MERGED, &policy.promise),
+                Rules::Union => promised(UNITED, &policy.promise),
+                Rules::Counting => promised(COUNTING, &policy.promise),
+                Rules::Window(window) => Self {
+                    flags: common.flags | flag(window.no_refresh, NO_REFRESH),
+                    length: window.span.ms(),
+                    ..promised(WINDOW, &policy.promise)
+                },
             },
             Policy::Imported(imported) => Self {
                 policy: IMPORTED,
@@ -136,12 +138,12 @@ impl PolicyFields {
         let promise = Promise { error_rate, capacity_items, growth };
         Ok(match self.policy {
             PROMISE => Policy::Everbloom(promise),
-            MERGED => Policy::Merged(Box::new(promise)),
-            UNITED => Policy::Union(Box::new(promise)),
-            COUNTING => Policy::Counting(Box::new(promise)),
+            MERGED => Policy::promised(promise, Rules::Merged),
+            UNITED => Policy::promised(promise, Rules::Union),
+            COUNTING => Policy::promised(promise, Rules::Counting),
             WINDOW => {
-                let window = Window::new(promise, WindowLength::new(self.length), flags & NO_REFRESH != 0);
-                Policy::Window(Box::new(window))
+                let window = Window::new(WindowLength::new(self.length), flags & NO_REFRESH != 0);
+                Policy::promised(promise, Rules::Window(window))
             }
             IMPORTED => {
                 let unsupported = DecodeError::unsupported("bit order", self.order);

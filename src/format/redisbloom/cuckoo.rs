@@ -8,9 +8,9 @@
 use crate::bloom::cuckoo::array::{BucketArray, CuckooRelease};
 use crate::bloom::cuckoo::filter::{ARRAYS_MAX, BUCKETS_MAX, CuckooFilter, CuckooParameters, EXPANSION_MAX};
 use crate::bloom::{ByteLimit, OutOfMemory};
-use crate::format::chunks::{Chunk, ChunkError};
+use crate::format::chunks::{Chunk, ChunkError, Rewritten};
 use crate::format::contents::CHUNK_BYTES;
-use crate::format::restore::EncodedFields;
+use crate::format::payload::EncodedFields;
 use crate::format::stream::{DecodeError, Sink, Source, append, read};
 
 /// The name of the type in a server.
@@ -238,26 +238,22 @@ pub fn has_chunks(filter: &CuckooFilter) -> bool {
     filter.release() == CuckooRelease::Current && filter.has_sizes_of_parameters()
 }
 
-/// Calls `emit` with the commands that recreate the filter: CF.LOADCHUNK with the iterator and the bytes of each chunk, or
-/// RESTORE with 0 and the payload. O(bytes).
+/// Calls `emit` with the commands that recreate the filter, in order. O(bytes).
 ///
 /// # Errors
 /// [`OutOfMemory`] if a payload cannot be allocated.
-pub fn rewrite(
-    filter: &CuckooFilter,
-    emit: &mut dyn FnMut(&std::ffi::CStr, u64, &[u8]),
-) -> Result<(), OutOfMemory> {
+pub fn rewrite(filter: &CuckooFilter, emit: &mut dyn FnMut(Rewritten<'_>)) -> Result<(), OutOfMemory> {
     if !has_chunks(filter) {
         let mut fields = EncodedFields::default();
         save(filter, &mut fields);
-        emit(c"RESTORE", 0, &fields.payload(TYPE_NAME, ENCODING_VERSION)?);
+        emit(Rewritten::Payload(&fields.payload(TYPE_NAME, ENCODING_VERSION)?));
         return Ok(());
     }
     let mut iterator = HEADER_ITERATOR;
-    emit(c"CF.LOADCHUNK", iterator, &header(filter));
+    emit(Rewritten::CuckooChunk { iterator, data: &header(filter) });
     for data in filter.arrays().iter().flat_map(|array| array.bytes().chunks(CHUNK_BYTES)) {
         iterator = iterator.saturating_add(data.len() as u64);
-        emit(c"CF.LOADCHUNK", iterator, data);
+        emit(Rewritten::CuckooChunk { iterator, data });
     }
     Ok(())
 }

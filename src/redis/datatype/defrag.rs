@@ -1,9 +1,9 @@
-//! Active defragmentation: moves the structs of a filter, its bits and the segments of its table to better addresses.
+//! Active defragmentation: moves the structs and the blocks of a value to better addresses.
 //!
 //! # Duration of a step
 //!
-//! The server sets no time limit for a call, so the module asks the server after every layer or segment whether to
-//! stop. Before the first question it moves all structs. Between two questions it moves one block, of at most
+//! The server sets no time limit for a call, so the module asks the server after every layer, segment or array whether
+//! to stop. Before the first question it moves all structs. Between two questions it moves one block, of at most
 //! [`MOVABLE_MAX_BYTES`]. At a question, Redis 7.0 and Valkey check the clock. Redis from 8.0 on checks it only after
 //! 512 moved or 1024 unmoved blocks.
 //!
@@ -17,12 +17,13 @@ use std::ptr::{self, NonNull};
 
 use redis_module::raw::{RedisModuleDefragCtx, RedisModuleString};
 
-use super::{BLOCKS_AT_ONCE_MAX, block_count, or_abort};
+use super::value::StoredValue;
+use super::{BLOCKS_AT_ONCE_MAX, or_abort};
 use crate::bloom::BlockMover;
 use crate::redis::allocator::ALIGN_MAX_BYTES;
 use crate::redis::api::succeeded;
 use crate::redis::stats;
-use crate::redis::stored_filter::StoredFilter;
+use crate::redis::stored::Stored;
 
 /// The server need not call again for the value.
 const DONE: c_int = 0;
@@ -33,16 +34,16 @@ const TO_BE_CONTINUED: c_int = 1;
 ///
 /// # Safety
 /// Called by the server only, with a place that holds a value of the type.
-pub(super) unsafe extern "C" fn defrag(
+pub(super) unsafe extern "C" fn defrag<V: StoredValue>(
     context: *mut RedisModuleDefragCtx,
     _key: *mut RedisModuleString,
     value: *mut *mut c_void,
 ) -> c_int {
-    or_abort("moving a filter", || {
+    or_abort("moving a value", || {
         // SAFETY: the context is the server's, and the place holds a value of the type. Both are used within this
         // callback.
         let mut run = unsafe { DefragStep::new(context, value) };
-        run.execute()
+        run.execute::<V>()
     })
 }
 
@@ -55,7 +56,7 @@ pub(super) unsafe extern "C" fn defrag(
 const MOVABLE_MAX_BYTES: usize = 256 << 10;
 
 /// One call by the server to defragment a value.
-pub(super) struct DefragStep {
+struct DefragStep {
     context: *mut RedisModuleDefragCtx,
     value: *mut *mut c_void,
 }
@@ -66,31 +67,27 @@ impl DefragStep {
     /// # Safety
     /// The context must be alive, and the place hold a value of the type that nothing else uses, while this
     /// lives.
-    pub(super) unsafe fn new(context: *mut RedisModuleDefragCtx, value: *mut *mut c_void) -> Self {
+    unsafe fn new(context: *mut RedisModuleDefragCtx, value: *mut *mut c_void) -> Self {
         Self { context, value }
     }
 
-    fn execute(&mut self) -> c_int {
+    fn execute<V: StoredValue>(&mut self) -> c_int {
         let cursor = self.cursor();
         let first = cursor.unwrap_or(0);
         if first == 0 {
-            self.move_value::<StoredFilter>();
+            self.move_box_of_value::<Stored<V>>();
         }
         // SAFETY: the place holds a value of the type, moved or not, by the contract of `new`.
-        let value = unsafe { *self.value };
-        // SAFETY: a value of the type is a boxed `StoredFilter`, and nothing else uses it by the contract of `new`.
-        let StoredFilter { filter, .. } = unsafe { &mut *value.cast::<StoredFilter>() };
+        let stored = unsafe { *self.value };
+        // SAFETY: a value of the type is a boxed `Stored`, and nothing else uses it by the contract of `new`.
+        let Stored { value, .. } = unsafe { &mut *stored.cast::<Stored<V>>() };
         if first == 0 {
-            filter.move_structs(self);
+            value.move_structs(self);
         }
-        let layers = filter.layer_count();
-        let count = block_count(filter);
+        let count = value.block_count();
         let count = if cursor.is_none() { count.min(BLOCKS_AT_ONCE_MAX) } else { count };
         for index in first..count {
-            match index.checked_sub(layers) {
-                None => filter.move_bits(index, self),
-                Some(segment) => filter.move_segment(segment, self),
-            }
+            value.move_block(index, self);
             let next = index.saturating_add(1);
             if next < count && self.should_stop() && self.set_cursor(next) {
                 return TO_BE_CONTINUED;
@@ -100,7 +97,7 @@ impl DefragStep {
     }
 
     /// Moves the value itself, a boxed `T`.
-    pub(super) fn move_value<T>(&self) {
+    fn move_box_of_value<T>(&self) {
         // SAFETY: the place holds a value of the type by the contract of `new`.
         let old = unsafe { *self.value };
         if let Some(new) = self.move_block(old.cast::<T>(), 1) {

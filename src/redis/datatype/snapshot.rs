@@ -9,61 +9,31 @@ use std::slice;
 
 use redis_module::raw::{RedisModuleIO, RedisModuleString};
 
-use super::{filter_at, or_abort};
-use crate::bloom::Format;
-use crate::format;
+use super::value::{ServerType, StoredValue};
+use super::{or_abort, value_at};
 use crate::format::chunks::Rewritten;
 use crate::format::{DecodeError, Sink, Source};
-use crate::redis::config::settings;
 use crate::redis::headroom::has_room_for;
 use crate::redis::memory::LoadLimit;
-use crate::redis::pagemap::ProcessMemory;
-use crate::redis::server::{exit_at_once, now_ms, random_number};
-use crate::redis::stored_filter::StoredFilter;
+use crate::redis::server::exit_at_once;
+use crate::redis::stored::Stored;
 use crate::redis::{log, stats};
-
-/// Returns the format at a position among all formats.
-#[expect(clippy::indexing_slicing, reason = "a position without a format does not compile")]
-pub(super) const fn nth_format<const PLACE: usize>() -> Format {
-    const { Format::ALL[PLACE] }
-}
-
-/// Reads a value of the format at a position among all formats. The server does not pass the type, so each type has a
-/// separate callback.
-///
-/// # Safety
-/// Called by the server only, with a value to be read from `io`.
-pub(super) unsafe extern "C" fn load<const PLACE: usize>(
-    io: *mut RedisModuleIO,
-    encoding_version: c_int,
-) -> *mut c_void {
-    // SAFETY: `io` is the server's, and is not used after this callback.
-    unsafe { load_as(nth_format::<PLACE>(), encoding_version, io) }
-}
 
 /// Reads a value. Returns null, with a line in the log, if it cannot be read.
 ///
 /// # Safety
-/// `io` must be the server's, within the running callback.
-unsafe fn load_as(format: Format, encoding_version: c_int, io: *mut RedisModuleIO) -> *mut c_void {
+/// Called by the server only, with a value to be read from `io`.
+pub(super) unsafe extern "C" fn load<T: ServerType>(
+    io: *mut RedisModuleIO,
+    encoding_version: c_int,
+) -> *mut c_void {
     // SAFETY: `io` is the server's, and is not used after this callback.
     let mut source = unsafe { SnapshotIo::new(io) };
     // SAFETY: `io` is the server's, and is not used after this callback.
     let limit = unsafe { LoadLimit::new(io) };
-    let read = || {
-        let mut filter = format::filter::load(format, encoding_version, &mut source, &limit)
-            .map_err(|error| error.to_string())?;
-        if filter.needs_admission(now_ms()) && limit.is_from_client() {
-            filter.admit(now_ms()).map_err(|error| DecodeError::from(error).to_string())?;
-        }
-        if settings().assume_redisbloom_1_1 {
-            filter.assume_redisbloom_1_1();
-        }
-        Ok(filter)
-    };
-    let outcome = catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| Err("internal error".to_owned()));
-    match outcome {
-        Ok(filter) => StoredFilter::into_value(filter),
+    let read = || T::load(encoding_version, &mut source, &limit);
+    match catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| Err("internal error".to_owned())) {
+        Ok(value) => Stored::into_pointer(value),
         Err(error) => {
             stats::LOAD_ERRORS.add(1);
             // SAFETY: `io` is the server's, within this callback.
@@ -77,49 +47,51 @@ unsafe fn load_as(format: Format, encoding_version: c_int, io: *mut RedisModuleI
 ///
 /// # Safety
 /// Called by the server only, with a value of the type.
-pub(super) unsafe extern "C" fn save(io: *mut RedisModuleIO, value: *mut c_void) {
+pub(super) unsafe extern "C" fn save<V: StoredValue>(io: *mut RedisModuleIO, value: *mut c_void) {
     // SAFETY: the value is one of the type, which nothing else reads or changes during the callback.
-    let StoredFilter { filter, .. } = unsafe { &mut *value.cast::<StoredFilter>() };
+    let stored = unsafe { &mut *value.cast::<Stored<V>>() };
     // SAFETY: `io` is the server's, and is not used after this callback.
     let mut sink = unsafe { SnapshotIo::new(io) };
-    or_abort("saving a filter", || format::filter::save(filter, &mut sink, ProcessMemory));
+    or_abort("saving a value", || stored.value.save(&mut sink));
 }
 
 /// Writes the commands that restore a value to an append-only file.
 ///
 /// # Safety
 /// Called by the server only, with a value of the type and its key.
-pub(super) unsafe extern "C" fn rewrite(
+pub(super) unsafe extern "C" fn rewrite<V: StoredValue>(
     aof: *mut RedisModuleIO,
     key: *mut RedisModuleString,
     value: *mut c_void,
 ) {
     // SAFETY: the value is one of the type, which nothing changes during the callback.
-    let filter = unsafe { filter_at(value) };
+    let value = unsafe { value_at::<V>(value) };
     let Some(emit) = api!(RedisModule_EmitAOF) else { return };
-    let outcome = or_abort("rewriting a filter", || {
-        format::filter::rewrite(filter, ProcessMemory, random_number(), &mut |command| match command {
-            Rewritten::Chunk { iterator, data } => {
-                let (name, format) = (c"BF.LOADCHUNK", c"slb");
-                let iterator: c_longlong = iterator.cast_signed();
-                // SAFETY: `aof` and the key are the server's, within this callback. The format stands for what follows
-                // it: a string of the server, a `long long`, and bytes with their length as a `size_t`. The server
-                // writes them before it returns, and keeps a failure in `aof`.
-                unsafe {
-                    emit(aof, name.as_ptr(), format.as_ptr(), key, iterator, data.as_ptr(), data.len())
-                };
-            }
-            Rewritten::Blob(blob) => {
-                let (name, format) = (c"BF.LOAD", c"sb");
-                // SAFETY: `aof` and the key are the server's, within this callback. The format stands for a string of
-                // the server, and bytes with their length. The server writes them before it returns.
-                unsafe { emit(aof, name.as_ptr(), format.as_ptr(), key, blob.as_ptr(), blob.len()) };
-            }
+    let outcome = or_abort("rewriting a value", || {
+        value.rewrite(&mut |command| {
+            let (name, number, data) = match command {
+                Rewritten::Chunk { iterator, data } => (c"BF.LOADCHUNK", iterator, data),
+                Rewritten::CuckooChunk { iterator, data } => (c"CF.LOADCHUNK", iterator, data),
+                Rewritten::Payload(data) => (c"RESTORE", 0, data),
+                Rewritten::Blob(data) => {
+                    let (name, format) = (c"BF.LOAD".as_ptr(), c"sb".as_ptr());
+                    // SAFETY: `aof` and the key are the server's, within this callback. The format stands for a string
+                    // of the server, and bytes with their length. The server writes them before it returns.
+                    unsafe { emit(aof, name, format, key, data.as_ptr(), data.len()) };
+                    return;
+                }
+            };
+            let (name, format) = (name.as_ptr(), c"slb".as_ptr());
+            let number: c_longlong = number.cast_signed();
+            // SAFETY: `aof` and the key are the server's, within this callback. The format stands for what follows it:
+            // a string of the server, a `long long`, and bytes with their length as a `size_t`. The server writes them
+            // before it returns, and keeps a failure in `aof`.
+            unsafe { emit(aof, name, format, key, number, data.as_ptr(), data.len()) };
         })
     });
     if outcome.is_err() {
         // This is a child of the server, so only the rewrite ends.
-        log::warning(ptr::null_mut(), "a filter cannot be rewritten: out of memory; this rewrite ends");
+        log::warning(ptr::null_mut(), "a value cannot be rewritten: out of memory; this rewrite ends");
         exit_at_once();
     }
 }

@@ -19,7 +19,7 @@ use super::failure::{Failure, FailureKind, check_interruption};
 use super::input::open;
 use super::output::{Printer, bytes, counted, shown};
 use super::packing::{ItemBatch, remove_cr};
-use super::server::{CallError, Connection, ConnectionArguments, Router, Site, scan};
+use super::server::{CallError, Connection, ConnectionArguments, Family, Router, Site, scan};
 use one::{Copied, Copier, Way};
 
 /// Time between two updates of the progress.
@@ -108,7 +108,7 @@ pub(crate) fn run(arguments: CopyArguments, printer: &Printer) -> Result<(), Fai
     let mut router = Router::to_all_keys(&from, "BF.INFO")?;
     printer.note("looking for filters");
     let found = scan(&mut router, arguments.pattern.as_deref())?;
-    let count = found.filters.len() + found.cuckoos.len();
+    let count = found.filters.len();
     if count == 0 && !arguments.allow_empty {
         return Err(arguments.nothing_found(&from));
     }
@@ -117,20 +117,19 @@ pub(crate) fn run(arguments: CopyArguments, printer: &Printer) -> Result<(), Fai
         printer.note(&format!("{kept} of RedisBloom's other types not copied: use DUMP and RESTORE"));
     }
     let progress = printer.progress("copying", Some(count as u64));
-    let cuckoos = found.cuckoos.keys().map(|key| (&key[..], true));
-    let keys = Mutex::new(found.filters.keys().map(|key| (&key[..], false)).chain(cuckoos));
+    let keys = Mutex::new(found.filters.iter().map(|(key, (family, _))| (&key[..], *family)));
     let next = || keys.lock().unwrap_or_else(PoisonError::into_inner).next();
     let work = |results: Sender<_>| -> Result<(), Failure> {
         let (from, to) = (Router::new(&from)?, Router::new(&to)?);
         let mut copier = Copier { from, to, resumes: arguments.resume, replacing: arguments.replacing };
-        while let Some((key, is_cuckoo)) = next() {
-            let copied = copier.copy(key, is_cuckoo);
+        while let Some((key, family)) = next() {
+            let copied = copier.copy(key, family);
             if let Err(Failure { kind: FailureKind::Interrupted, .. }) = &copied {
                 return copied.map(drop);
             }
             let exists = matches!(copied, Ok(Copied { way: Way::Dump | Way::Chunks | Way::Present, .. }));
             let verified = if arguments.verify && exists {
-                verify(&mut copier, key, is_cuckoo, members.as_ref())
+                verify(&mut copier, key, family, members.as_ref())
             } else {
                 Ok(false)
             };
@@ -221,14 +220,12 @@ fn members(path: &Path) -> Result<ItemBatch, Failure> {
 fn verify(
     copier: &mut Copier,
     key: &[u8],
-    is_cuckoo: bool,
+    family: Family,
     members: Option<&ItemBatch>,
 ) -> Result<bool, Failure> {
-    let digest = |connection: &mut Connection| {
-        if is_cuckoo {
-            return fields(connection, key);
-        }
-        fetch(connection, key).map(|filter| filter.digest().to_le_bytes().to_vec())
+    let digest = |connection: &mut Connection| match family {
+        Family::Cuckoo => fields(connection, key),
+        Family::Bloom(_) => fetch(connection, key).map(|filter| filter.digest().to_le_bytes().to_vec()),
     };
     let of_from = digest(copier.from.connection_for(key)?)?;
     let of_to = digest(copier.to.connection_for(key)?)?;
@@ -239,8 +236,7 @@ fn verify(
     }
     let items: Vec<&[u8]> = members.map_or_else(Vec::new, |members| members.iter().collect());
     for items in items.chunks(LOOKUP_ITEMS) {
-        let word: &[u8] = if is_cuckoo { b"CF.MEXISTS" } else { b"BF.MEXISTS" };
-        let command = [&[word, key], items].concat();
+        let command = [&[family.lookup_command(), key], items].concat();
         let of_from = lookup(copier.from.connection_for(key)?, &command)?;
         if of_from != lookup(copier.to.connection_for(key)?, &command)? {
             return Err(Failure::new(

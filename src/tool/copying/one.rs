@@ -5,7 +5,7 @@ use redis::Value;
 use crate::chunks::{ChunkResult, chunks, dump, of_dump};
 use crate::draft::{Draft, ReplaceArguments};
 use crate::failure::{Failure, check_interruption};
-use crate::server::{CallError, Connection, Router, integer};
+use crate::server::{CallError, Connection, Family, Router, integer};
 
 /// The largest filter that is copied by DUMP. Servers refuse very long arguments, and block while they read long ones.
 const DUMP_MAX_BYTES: u64 = 64 << 20;
@@ -44,8 +44,8 @@ pub(super) struct Copier {
 impl Copier {
     /// Copies a filter. Repeats the copy once if a connection failed or the slot has moved. A cuckoo filter is not copied
     /// in chunks.
-    pub(super) fn copy(&mut self, key: &[u8], is_cuckoo: bool) -> Result<Copied, Failure> {
-        let copied = self.try_copy(key, is_cuckoo);
+    pub(super) fn copy(&mut self, key: &[u8], family: Family) -> Result<Copied, Failure> {
+        let copied = self.try_copy(key, family);
         let Err(failure) = &copied else { return copied };
         let text = failure.to_string();
         if !(text.starts_with("connection: ") || text.starts_with("MOVED ") || text.starts_with("ASK ")) {
@@ -53,10 +53,10 @@ impl Copier {
         }
         self.from.refresh()?;
         self.to.refresh()?;
-        self.try_copy(key, is_cuckoo)
+        self.try_copy(key, family)
     }
 
-    fn try_copy(&mut self, key: &[u8], is_cuckoo: bool) -> Result<Copied, Failure> {
+    fn try_copy(&mut self, key: &[u8], family: Family) -> Result<Copied, Failure> {
         check_interruption()?;
         let nothing = |way| Ok(Copied { way, bytes: 0 });
         if self.resumes {
@@ -69,6 +69,7 @@ impl Copier {
         let from = self.from.connection_for(key)?;
         let Some(expiry_ms) = ttl_ms(from, key)? else { return nothing(Way::Vanished) };
         let size_bytes = from.call(&[b"MEMORY", b"USAGE", key]).ok().as_ref().and_then(integer);
+        let is_cuckoo = family == Family::Cuckoo;
         let is_small = is_cuckoo || size_bytes.is_none_or(|bytes| bytes <= DUMP_MAX_BYTES);
         let mut refused = None;
         if is_small {

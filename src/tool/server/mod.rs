@@ -15,26 +15,43 @@ use redis::from_redis_value;
 
 use super::failure::{Failure, check_interruption};
 
-/// The data types of filters, with their formats.
-const FILTERS: [(&str, Format); 3] =
-    [("everbloom", Format::Everbloom), ("MBbloom--", Format::RedisBloom), ("bloomfltr", Format::ValkeyBloom)];
-/// The data type of RedisBloom's cuckoo filters.
-pub(crate) const CUCKOO: &str = "MBbloomCF";
+/// A family of filters: those of one family have the same commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Family {
+    /// Filters with BF.* commands, of one of the formats.
+    Bloom(Format),
+    /// RedisBloom's cuckoo filters.
+    Cuckoo,
+}
+
+/// The data types of filters.
+const FILTERS: [(&str, Family); 4] = [
+    ("everbloom", Family::Bloom(Format::Everbloom)),
+    ("MBbloom--", Family::Bloom(Format::RedisBloom)),
+    ("bloomfltr", Family::Bloom(Format::ValkeyBloom)),
+    ("MBbloomCF", Family::Cuckoo),
+];
 /// The data types of RedisBloom that everbloom only keeps.
 const ONLY_KEPT: [&str; 3] = ["CMSk-TYPE", "TopK-TYPE", "TDIS-TYPE"];
 
-/// Returns the format of the filters of a data type; `None` if it is another data type.
-pub(crate) fn format_of(data_type: &str) -> Option<Format> {
-    FILTERS.iter().find(|(name, _)| *name == data_type).map(|(_, format)| *format)
+impl Family {
+    /// Returns the family of the filters of a data type; `None` if it is another data type.
+    pub(crate) fn of(data_type: &str) -> Option<Self> {
+        FILTERS.iter().find(|(name, _)| *name == data_type).map(|(_, family)| *family)
+    }
+
+    /// Returns the command that looks up items.
+    pub(crate) const fn lookup_command(self) -> &'static [u8] {
+        if let Self::Cuckoo = self { b"CF.MEXISTS" } else { b"BF.MEXISTS" }
+    }
 }
 
-/// The keys that were found, each with its data type. SCAN may return a key twice, so these are maps.
+/// The keys that were found. SCAN may return a key twice, so these are maps.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FoundKeys {
-    pub(crate) filters: BTreeMap<Vec<u8>, String>,
-    /// Keys of RedisBloom's cuckoo filters.
-    pub(crate) cuckoos: BTreeMap<Vec<u8>, String>,
-    /// Keys of RedisBloom's types that everbloom only keeps.
+    /// Keys of filters, with the data type.
+    pub(crate) filters: BTreeMap<Vec<u8>, (Family, String)>,
+    /// Keys of RedisBloom's types that everbloom only keeps, with the data type.
     pub(crate) only_kept: BTreeMap<Vec<u8>, String>,
 }
 
@@ -54,10 +71,10 @@ pub(crate) fn scan(router: &mut Router, pattern: Option<&str>) -> Result<FoundKe
             keys.iter().try_for_each(|key| connection.send(&[b"TYPE", key]))?;
             for key in keys {
                 let data_type = text(&connection.receive()?).unwrap_or_default();
-                if format_of(&data_type).is_some() && !is_draft(&key) {
-                    found.filters.insert(key, data_type);
-                } else if data_type == CUCKOO {
-                    found.cuckoos.insert(key, data_type);
+                if let Some(family) = Family::of(&data_type) {
+                    if !is_draft(&key) {
+                        found.filters.insert(key, (family, data_type));
+                    }
                 } else if ONLY_KEPT.contains(&data_type.as_str()) {
                     found.only_kept.insert(key, data_type);
                 }

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use everbloom::bloom::cuckoo::array::{BucketArray, CuckooRelease};
 use everbloom::bloom::cuckoo::filter::{CuckooFilter, CuckooParameters};
 use everbloom::bloom::filter::policy::redisbloom::RedisBloomOptions;
-use everbloom::bloom::{BlockMover, BlockVisitor, Filter, Hash, Table, Validation};
+use everbloom::bloom::{BlockMover, BlockVisitor, Blocks, Filter, Hash, Table, Validation};
 
 use crate::support::make::{
     START_MS, add, contains, counting, keyed, keyed_window, plain, promise, redisbloom, set_time, unreserved,
@@ -15,13 +15,13 @@ use crate::support::saved::digested;
 
 /// Adds up the bytes of the blocks that it visits. Moves every vector, and counts vectors and boxes.
 #[derive(Default)]
-struct Blocks {
+struct CountedBlocks {
     vectors: Cell<usize>,
     boxes: Cell<usize>,
     bytes: usize,
 }
 
-impl BlockMover for Blocks {
+impl BlockMover for CountedBlocks {
     fn move_vec<T>(&self, values: &mut Vec<T>) {
         let mut moved = Vec::with_capacity(values.len());
         moved.append(values);
@@ -34,7 +34,7 @@ impl BlockMover for Blocks {
     }
 }
 
-impl BlockVisitor for Blocks {
+impl BlockVisitor for CountedBlocks {
     fn visit<T>(&mut self, block: &[T]) {
         self.bytes += size_of_val(block);
     }
@@ -45,11 +45,13 @@ fn the_blocks_of_a_cuckoo_filter_are_its_slots_and_the_list_of_its_arrays() {
     let parameters = CuckooParameters { buckets: 8, bucket_size: 2, max_iterations: 20, expansion: 1 };
     let arrays = [1, 2].map(|slot| BucketArray::of_bytes(8, 2, vec![slot; 16]).unwrap());
     let filter = CuckooFilter::from_parts(parameters, CuckooRelease::Current, 32, 0, arrays.into());
-    let (mut filter, mut blocks) = (filter.unwrap(), Blocks::default());
+    let (mut filter, mut blocks) = (filter.unwrap(), CountedBlocks::default());
     filter.visit_blocks(&mut blocks);
     assert_eq!(blocks.bytes, 2 * (16 + size_of::<BucketArray>()));
-    filter.move_blocks(1, &blocks);
-    assert_eq!(blocks.vectors.get(), 2);
+    filter.move_structs(&blocks);
+    assert_eq!((blocks.vectors.get(), filter.block_count()), (1, 2));
+    (0..3).for_each(|number| filter.move_block(number, &blocks));
+    assert_eq!(blocks.vectors.get(), 3);
     assert!(filter.arrays().iter().map(|array| array.bytes()[0]).eq([1, 2]));
 }
 
@@ -105,7 +107,7 @@ fn every_block_of_every_kind_is_visited_and_moved() {
             let layer_boxes = if filter.hash() == Hash::Murmur3 { 0 } else { layers };
 
             // The size of the filter includes its struct, which is not a block. The block of the dumps is not visited.
-            let mut blocks = Blocks::default();
+            let mut blocks = CountedBlocks::default();
             filter.visit_blocks(&mut blocks);
             let needed_bytes = filter.size_bytes() - size_of::<Filter>() as u64;
             // The blocks of policies and keys are small and not counted in the size.
@@ -116,20 +118,19 @@ fn every_block_of_every_kind_is_visited_and_moved() {
             );
 
             let before = (digested(&filter), filter.footprint());
-            let blocks = Blocks::default();
+            let blocks = CountedBlocks::default();
             filter.move_structs(&blocks);
             let histories = usize::from(filter.window().is_some());
             let boxes = 1 + policy_boxes + layer_boxes + tables + histories + pieces;
             assert_eq!((blocks.vectors.get(), blocks.boxes.get()), (lists + 3 * pieces, boxes), "{name}");
-            let blocks = Blocks::default();
-            (0..layers).for_each(|layer| filter.move_bits(layer, &blocks));
-            (0..segments).for_each(|segment| filter.move_segment(segment, &blocks));
-            // There are no others.
-            filter.move_bits(layers, &blocks);
-            if segments != 1 {
-                filter.move_segment(segments, &blocks);
-            }
-            assert_eq!(blocks.vectors.get(), layers + segments, "{name}");
+            let blocks = CountedBlocks::default();
+            // The last one does not exist.
+            (0..=layers + segments).for_each(|number| filter.move_block(number, &blocks));
+            assert_eq!(
+                (blocks.vectors.get(), filter.block_count()),
+                (layers + segments, layers + segments),
+                "{name}"
+            );
             assert_eq!((digested(&filter), filter.footprint()), before, "{name}");
             assert_eq!(filter.internal_validate(Validation::Contents), Ok(()), "{name}");
             assert!((0..items).all(|item| contains(&filter, &item.to_le_bytes())), "{name}");

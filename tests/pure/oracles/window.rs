@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use everbloom::bloom::generation::{WindowLength, is_live};
 use everbloom::bloom::prefetch::NoPrefetch;
-use everbloom::bloom::{AddError, Added, Filter, UnknownMemory, Window};
+use everbloom::bloom::{AddError, Added, Filter, Promise, UnknownMemory, Window};
 
 use super::{Dump, NONE, assert_keeps_promise, item, missing, operations, restart};
 use crate::support::make::{ANY, START_MS, add, contains, keyed_windowed, promise, set_time, windowed};
@@ -20,8 +20,12 @@ fn blocks(filter: &Filter) -> usize {
     counts.segments << counts.blocks_log
 }
 
+/// Returns an empty filter with this promise and window.
+type Make = fn(Promise, Window) -> Filter;
+
 struct Oracle {
-    make: fn(Window) -> Filter,
+    make: Make,
+    promise: Promise,
     window: Window,
     filter: Filter,
     /// The last generation in which each item was added.
@@ -60,7 +64,7 @@ impl Oracle {
             Ok(_) if self.window.no_refresh => return,
             Ok(_) => {}
             Err(AddError::Full) => {
-                let promise = self.window.promise;
+                let promise = self.promise;
                 assert!(promise.growth.is_fixed_size(), "{context}");
                 assert_eq!(self.filter.items(), promise.capacity_items, "{context}");
                 assert!(!is_known, "{context}");
@@ -95,7 +99,7 @@ impl Oracle {
 
     fn batch(&mut self, context: &str) {
         // Sometimes a batch has up to as many items as the capacity.
-        let most = if self.random.below(30) == 0 { self.window.promise.capacity_items as usize } else { 100 };
+        let most = if self.random.below(30) == 0 { self.promise.capacity_items as usize } else { 100 };
         let numbers: Vec<u64> =
             (0..self.random.below(most)).map(|_| self.random.next() % self.universe).collect();
         let items: Vec<_> = numbers.iter().copied().map(item).collect();
@@ -118,8 +122,8 @@ impl Oracle {
 
     /// Merges a filter of a random size into this one.
     fn merge(&mut self, context: &str) {
-        let promise = promise(self.window.promise.error_rate / 100.0, 1 + self.random.next() % 5_000, 2);
-        let mut source = (self.make)(Window::new(promise, self.window.span, false));
+        let promise = promise(self.promise.error_rate / 100.0, 1 + self.random.next() % 5_000, 2);
+        let mut source = (self.make)(promise, Window::new(self.window.span, false));
         let mut numbers = Vec::new();
         for _ in 0..self.random.magnitude(1.0, 1_000.0) as u64 {
             let at_ms = self.now_ms - (self.random.next() % self.window.span.ms()).min(self.now_ms / 2);
@@ -182,11 +186,12 @@ impl Oracle {
     }
 }
 
-fn run(name: &str, make: fn(Window) -> Filter, window: Window, seed: u64, operations: u64) {
-    let (filter, last, random) = (make(window), HashMap::new(), Random(seed));
-    let universe = window.promise.capacity_items * 8;
+fn run(name: &str, make: Make, (promise, window): (Promise, Window), seed: u64, operations: u64) {
+    let (filter, last, random) = (make(promise, window), HashMap::new(), Random(seed));
+    let universe = promise.capacity_items * 8;
     let (now_ms, expired, refused) = (START_MS, (0, 0), 0);
-    let mut oracle = Oracle { make, window, filter, last, now_ms, random, universe, expired, refused };
+    let mut oracle =
+        Oracle { make, promise, window, filter, last, now_ms, random, universe, expired, refused };
     set_time(&mut oracle.filter, now_ms);
     let (mut done, mut checked, mut dump) = (0u64, 0, Dump::none());
     while done < operations {
@@ -194,7 +199,7 @@ fn run(name: &str, make: fn(Window) -> Filter, window: Window, seed: u64, operat
         done += 1;
         match oracle.random.below(10_000) {
             0 => restart(&mut oracle.filter, &mut oracle.random, &context),
-            1 if !window.promise.growth.is_fixed_size() => oracle.merge(&context),
+            1 if !promise.growth.is_fixed_size() => oracle.merge(&context),
             2 => {
                 oracle.add_without_room(&context);
                 done += 99;
@@ -236,7 +241,7 @@ fn run(name: &str, make: fn(Window) -> Filter, window: Window, seed: u64, operat
         oracle.filter.items(),
         oracle.refused
     );
-    let most = window.promise.error_rate * asked as f64;
+    let most = promise.error_rate * asked as f64;
     assert!(found as f64 <= most + 6.0 * most.sqrt() + 2.0, "{name}: {found} of {asked}");
     let live = oracle.filter.items();
     // When all items have expired, new items replace them without a refusal, in nearly the same memory.
@@ -251,12 +256,13 @@ fn run(name: &str, make: fn(Window) -> Filter, window: Window, seed: u64, operat
 }
 
 /// The name of a case, what creates its filter, and its window.
-type Case = (&'static str, fn(Window) -> Filter, Window);
+type Case = (&'static str, Make, (Promise, Window));
 
 #[test]
 fn items_are_found_until_they_expire_and_then_no_more() {
     let window = |error_rate, items, expansion, window_ms, no_refresh| {
-        Window::new(promise(error_rate, items, expansion), WindowLength::new(window_ms), no_refresh)
+        let window = Window::new(WindowLength::new(window_ms), no_refresh);
+        (promise(error_rate, items, expansion), window)
     };
     let cases: [Case; 8] = [
         ("a day", windowed, window(0.01, 10_000, 2, DAY_MS, false)),

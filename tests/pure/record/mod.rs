@@ -12,7 +12,9 @@ use everbloom::bloom::filter::policy::{BitOrder, StringForm};
 use everbloom::bloom::generation::WindowLength;
 use everbloom::bloom::hash::scheme::{Scheme, SchemeParameters};
 use everbloom::bloom::hash::siphash::HashKey;
-use everbloom::bloom::{Filter, FilterSpec, Growth, Hash, Policy, Promise, Table, UnknownMemory, Window};
+use everbloom::bloom::{
+    Filter, FilterSpec, Growth, Hash, Policy, Promise, Rules, Table, UnknownMemory, Window,
+};
 use everbloom::format::DecodeError;
 use everbloom::format::contents::STRING_BYTES;
 use everbloom::format::filter::{chunk, from_header};
@@ -57,7 +59,7 @@ fn guava(capacity_items: u64) -> Filter {
 /// Returns filters of everbloom's own format, of every kind and combination of kinds, with names: empty and with
 /// items, small, grown, paged, and longer than a chunk.
 fn samples() -> Vec<(&'static str, Filter)> {
-    let no_refresh = Window::new(promise(0.01, 50, 2), WindowLength::new(WINDOW_MS), true);
+    let no_refresh = Window::new(WindowLength::new(WINDOW_MS), true);
     let mut united = filled(plain(promise(0.01, 100, 2)), 60);
     let sources = [
         filled(redisbloom(0.001, 10, RedisBloomOptions::SCALING, 2), 50),
@@ -71,10 +73,10 @@ fn samples() -> Vec<(&'static str, Filter)> {
         let mut merged = filled(plain(promised), 60);
         let source = filled(plain(promise(0.001, 50, 2)), 50);
         assert_eq!(merged.merge(&[&source], true, &ANY, UnknownMemory), Ok(true));
-        assert!(matches!(merged.policy(), Policy::Merged(_)));
+        assert!(matches!(merged.policy(), Policy::Promised(promised) if promised.rules == Rules::Merged));
         merged
     };
-    let keyed_counting = Policy::Counting(Box::new(promise(0.01, 50, 2)));
+    let keyed_counting = Policy::promised(promise(0.01, 50, 2), Rules::Counting);
     let keyed_counting =
         Filter::reserve(FilterSpec { policy: keyed_counting, hash: Hash::Keyed(KEY) }, &ANY).unwrap();
     vec![
@@ -108,7 +110,7 @@ fn samples() -> Vec<(&'static str, Filter)> {
         ("window of several segments", filled(window(promise(0.01, 20_000, 0), WINDOW_MS), 40_000)),
         ("window in chunks", filled(window(promise(0.01, 1_500_000_000, 0), WINDOW_MS), 3000)),
         ("keyed window", filled(keyed_window(promise(0.01, 50, 2), WINDOW_MS), 500)),
-        ("window without refresh", filled(windowed(no_refresh), 500)),
+        ("window without refresh", filled(windowed(promise(0.01, 50, 2), no_refresh), 500)),
         ("imported", filled(guava(1000), 50)),
         ("imported and grown", filled(guava(10), 300)),
         ("united", united),

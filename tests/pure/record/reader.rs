@@ -5,7 +5,7 @@ use everbloom::bloom::hash::murmur2::Murmur2;
 use everbloom::bloom::hash::murmur3::hash128;
 use everbloom::bloom::hash::siphash::HashKey;
 use everbloom::bloom::table::EntryKind;
-use everbloom::bloom::{Filter, Growth, Hash, ItemHash, Layer, Layout, Policy};
+use everbloom::bloom::{Filter, Growth, Hash, ItemHash, Layer, Layout, Policy, Rules};
 use everbloom::format::filter::header;
 
 use super::{WINDOW_MS, samples};
@@ -55,17 +55,23 @@ fn assert_policy(filter: &Filter, fields: &mut Fields<'_>) -> (usize, bool) {
     let mut no_refresh = false;
     let expected = match filter.policy() {
         Policy::Everbloom(promise) => (1, promise.error_rate, promise.capacity_items, 0, 0),
-        Policy::Union(promise) => (2, promise.error_rate, promise.capacity_items, 0, 0),
-        Policy::Window(window) => {
-            no_refresh = window.no_refresh;
-            (3, window.promise.error_rate, window.promise.capacity_items, window.span.ms(), 0)
+        Policy::Promised(promised) => {
+            let (promise, rules) = (promised.promise, promised.rules);
+            let (id, length) = match rules {
+                Rules::Union => (2, 0),
+                Rules::Window(window) => {
+                    no_refresh = window.no_refresh;
+                    (3, window.span.ms())
+                }
+                Rules::Merged => (6, 0),
+                Rules::Counting => (7, 0),
+            };
+            (id, promise.error_rate, promise.capacity_items, length, 0)
         }
         Policy::Imported(imported) => {
             assert_eq!(order, imported.form.order.id());
             (4, imported.error_rate, 0, imported.form.length_bytes, imported.estimated_items)
         }
-        Policy::Merged(promise) => (6, promise.error_rate, promise.capacity_items, 0, 0),
-        Policy::Counting(promise) => (7, promise.error_rate, promise.capacity_items, 0, 0),
         other => panic!("{other:?} has a record of its own"),
     };
     assert_eq!((policy, error_rate, capacity, length, detail), expected);

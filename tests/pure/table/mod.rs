@@ -11,7 +11,7 @@ mod loading;
 mod prefetch;
 mod rates;
 mod replicas;
-mod segments;
+pub(crate) mod segments;
 mod unions;
 
 use everbloom::bloom::hash::murmur3::hash128;

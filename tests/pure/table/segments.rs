@@ -241,7 +241,7 @@ impl BlockVisitor for Largest {
 }
 
 /// Moves every vector.
-struct Moves;
+pub(crate) struct Moves;
 
 impl BlockMover for Moves {
     fn move_vec<T>(&self, values: &mut Vec<T>) {

@@ -14,6 +14,6 @@ pub use imported::{BitOrder, Imported, StringForm};
 pub use parts::PartSpec;
 pub use promise::{BITS_SHARE, Growth, Promise};
 pub use redisbloom::RedisBloom;
-pub use rules::Policy;
+pub use rules::{Policy, Rules};
 pub use valkeybloom::ValkeyBloom;
 pub use window::Window;

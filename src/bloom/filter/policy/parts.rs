@@ -1,7 +1,7 @@
 //! The parts of a filter: the first one, the next one when all are full, and their error rates.
 
 use super::valkeybloom::ProbeRounding;
-use super::{Policy, redisbloom, valkeybloom};
+use super::{Policy, Rules, redisbloom, valkeybloom};
 use crate::bloom::bits::{Layer, LayerSpec, Layout};
 use crate::bloom::hash::Hash;
 use crate::bloom::outcome::ReserveError;
@@ -67,11 +67,13 @@ impl Policy {
     #[must_use]
     pub fn table(&self) -> TableSpec {
         let (error_rate, growth) = self.requested();
-        let (error_rate, kind, items) = match self {
-            Self::Counting(_) => (error_rate, EntryKind::Counted, 0),
-            Self::Window(window) => (error_rate, EntryKind::Timed, window.promise.capacity_items),
+        let (error_rate, kind, items) = match (self, self.rules()) {
+            (_, Some(Rules::Counting)) => (error_rate, EntryKind::Counted, 0),
+            (Self::Promised(promised), Some(Rules::Window(_))) => {
+                (error_rate, EntryKind::Timed, promised.promise.capacity_items)
+            }
             // The client's bits get no share of the error rate.
-            Self::Imported(_) => (error_rate, EntryKind::Plain, 0),
+            (Self::Imported(_), _) => (error_rate, EntryKind::Plain, 0),
             _ => (growth.table_error_rate(error_rate), EntryKind::Plain, 0),
         };
         TableSpec { error_rate, kind, items }

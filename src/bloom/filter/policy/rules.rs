@@ -10,21 +10,15 @@ use crate::bloom::generation::AddTime;
 use crate::bloom::limits::{CAPACITY_MAX_ITEMS, EXPANSION_MAX};
 use crate::bloom::memory::{BlockMover, BlockVisitor};
 
-/// The policy of a filter: its promise and its growth. Policies other than a promise are boxed, so that most filters
-/// stay small.
+/// The policy of a filter: its promise and its rules. All but the most frequent one are boxed, so that most filters stay
+/// small.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Policy {
-    /// A promise. A filter whose capacity was chosen has bits and, if it may grow, a table for the items beyond the
-    /// capacity. A filter whose capacity nobody chose has only a table.
+    /// A promise without further rules. A filter whose capacity was chosen has bits and, if it may grow, a table for the
+    /// items beyond the capacity. A filter whose capacity nobody chose has only a table.
     Everbloom(Promise),
-    /// A promise over several layers of bits from a merge, all with the same hash.
-    Merged(Box<Promise>),
-    /// A promise over layers of bits from filters of several kinds.
-    Union(Box<Promise>),
-    /// A promise over items that can be deleted: a table that counts.
-    Counting(Box<Promise>),
-    /// A promise over the items of a sliding window: a table whose entries expire.
-    Window(Box<Window>),
+    /// A promise with further rules.
+    Promised(Box<Promised>),
     /// RedisBloom's rules.
     RedisBloom(Box<RedisBloom>),
     /// valkey-bloom's rules.
@@ -33,20 +27,53 @@ pub enum Policy {
     Imported(Box<Imported>),
 }
 
+/// A promise over the whole filter, and further rules.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Promised {
+    /// The promise.
+    pub promise: Promise,
+    /// The rules.
+    pub rules: Rules,
+}
+
+/// The rules of a filter besides its promise.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Rules {
+    /// Several layers of bits from a merge, all with the same hash.
+    Merged,
+    /// Layers of bits from filters of several kinds.
+    Union,
+    /// Items that can be deleted: a table that counts.
+    Counting,
+    /// The items of a sliding window: a table whose entries expire.
+    Window(Window),
+}
+
 /// Largest error rate of a promise that is derived from a filter of another format, which may have a higher one.
 const ERROR_RATE_MAX: f64 = 0.999;
 
 /// The properties of a policy.
 impl Policy {
+    /// Returns a policy of a promise with further rules.
+    #[must_use]
+    pub fn promised(promise: Promise, rules: Rules) -> Self {
+        Self::Promised(Box::new(Promised { promise, rules }))
+    }
+
     /// Returns the promise over the whole filter, if any.
     #[must_use]
     pub fn promise(&self) -> Option<&Promise> {
         match self {
             Self::Everbloom(promise) => Some(promise),
-            Self::Merged(promise) | Self::Union(promise) | Self::Counting(promise) => Some(promise),
-            Self::Window(window) => Some(&window.promise),
+            Self::Promised(promised) => Some(&promised.promise),
             Self::RedisBloom(_) | Self::ValkeyBloom(_) | Self::Imported(_) => None,
         }
+    }
+
+    /// Returns the rules besides the promise, if there are any.
+    #[inline(always)]
+    pub(in crate::bloom::filter) const fn rules(&self) -> Option<&Rules> {
+        if let Self::Promised(promised) = self { Some(&promised.rules) } else { None }
     }
 
     /// Returns the promise over the whole filter. If there is none, returns the promise of a filter of everbloom's own
@@ -65,10 +92,7 @@ impl Policy {
     pub(in crate::bloom::filter) fn requested(&self) -> (f64, Growth) {
         match self {
             Self::Everbloom(promise) => (promise.error_rate, promise.growth),
-            Self::Merged(promise) | Self::Union(promise) | Self::Counting(promise) => {
-                (promise.error_rate, promise.growth)
-            }
-            Self::Window(window) => (window.promise.error_rate, window.promise.growth),
+            Self::Promised(promised) => (promised.promise.error_rate, promised.promise.growth),
             Self::RedisBloom(policy) => (policy.asked_error_rate(), policy.growth()),
             Self::ValkeyBloom(policy) => (policy.error_rate, policy.growth),
             Self::Imported(policy) => (policy.error_rate, policy.growth),
@@ -86,13 +110,19 @@ impl Policy {
     #[must_use]
     #[inline(always)]
     pub fn window(&self) -> Option<&Window> {
-        if let Self::Window(window) = self { Some(window) } else { None }
+        if let Some(Rules::Window(window)) = self.rules() { Some(window) } else { None }
     }
 
     /// Returns the mutable parameters of a sliding window.
     #[inline(always)]
     pub(in crate::bloom::filter) fn window_mut(&mut self) -> Option<&mut Window> {
-        if let Self::Window(window) = self { Some(window) } else { None }
+        match self {
+            Self::Promised(promised) => match &mut promised.rules {
+                Rules::Window(window) => Some(window),
+                Rules::Merged | Rules::Union | Rules::Counting => None,
+            },
+            _ => None,
+        }
     }
 
     /// Returns the time of the filter; generation 0 for all but sliding windows.
@@ -120,16 +150,21 @@ impl Policy {
         if let Self::Imported(policy) = self { Some(policy) } else { None }
     }
 
+    /// Returns whether all layers are of everbloom's own format and have the same hash.
+    pub(in crate::bloom::filter) const fn is_own(&self) -> bool {
+        matches!(self, Self::Everbloom(_)) || matches!(self.rules(), Some(Rules::Merged))
+    }
+
     /// Returns whether some of the layers came from a merge.
     #[must_use]
     pub const fn has_merged_layers(&self) -> bool {
-        matches!(self, Self::Merged(_) | Self::Union(_))
+        matches!(self.rules(), Some(Rules::Merged | Rules::Union))
     }
 
     /// Returns whether the parts of the filter may have several hashes.
     #[inline(always)]
     pub(in crate::bloom::filter) const fn has_several_hashes(&self) -> bool {
-        matches!(self, Self::Union(_) | Self::Imported(_))
+        matches!(self.rules(), Some(Rules::Union)) || matches!(self, Self::Imported(_))
     }
 
     /// Returns whether an entry means the same in filters with this policy and with `other`.
@@ -157,23 +192,23 @@ impl Policy {
     /// expire as under this policy. Other policies are replaced by the promise alone: an empty filter has no merged
     /// layers.
     pub(in crate::bloom::filter) fn with_promise(&self, promise: Promise) -> Self {
-        match self {
-            Self::Counting(_) => Self::Counting(Box::new(promise)),
-            Self::Window(window) => {
-                Self::Window(Box::new(Window::new(promise, window.span, window.no_refresh)))
+        match self.rules() {
+            Some(Rules::Counting) => Self::promised(promise, Rules::Counting),
+            Some(Rules::Window(window)) => {
+                Self::promised(promise, Rules::Window(Window::new(window.span, window.no_refresh)))
             }
-            _ => Self::Everbloom(promise),
+            Some(Rules::Merged | Rules::Union) | None => Self::Everbloom(promise),
         }
     }
 
     /// Returns the policy of a filter with these layers after a merge has added others. Unless they `are_alike`, the
     /// added layers may have other hashes or layouts.
     pub(in crate::bloom::filter) fn merged(&self, layers: &[Layer], are_alike: bool) -> Self {
-        let promise = Box::new(self.promise_with(layers));
-        match self {
-            Self::Everbloom(_) | Self::Merged(_) if are_alike => Self::Merged(promise),
-            _ => Self::Union(promise),
-        }
+        let is_own = self.is_own();
+        Self::promised(
+            self.promise_with(layers),
+            if is_own && are_alike { Rules::Merged } else { Rules::Union },
+        )
     }
 
     /// Returns the error rate, the capacity and the policy with which BF.RESERVE creates a filter of layers that is
@@ -182,7 +217,7 @@ impl Policy {
     #[must_use]
     pub fn reservation(&self, capacity_items: u64) -> Option<(f64, u64, Self)> {
         match self {
-            Self::Everbloom(_) | Self::Merged(_) => {
+            _ if self.is_own() => {
                 let promise = Promise { capacity_items, ..*self.promise()? };
                 let is_reserved = !promise.growth.is_unreserved();
                 is_reserved.then_some((promise.error_rate, capacity_items, Self::Everbloom(promise)))
@@ -202,7 +237,7 @@ impl Policy {
                 let policy = ValkeyBloom { capacity_items, ..**policy };
                 Some((policy.error_rate, capacity_items, Self::ValkeyBloom(Box::new(policy))))
             }
-            Self::Union(_) | Self::Counting(_) | Self::Window(_) | Self::Imported(_) => None,
+            Self::Everbloom(_) | Self::Promised(_) | Self::Imported(_) => None,
         }
     }
 }
@@ -231,10 +266,7 @@ impl Policy {
     pub(in crate::bloom::filter) fn visit_block(&self, visitor: &mut impl BlockVisitor) {
         match self {
             Self::Everbloom(_) => {}
-            Self::Merged(policy) | Self::Union(policy) | Self::Counting(policy) => {
-                visitor.visit(std::slice::from_ref(&**policy));
-            }
-            Self::Window(policy) => visitor.visit(std::slice::from_ref(&**policy)),
+            Self::Promised(policy) => visitor.visit(std::slice::from_ref(&**policy)),
             Self::RedisBloom(policy) => visitor.visit(std::slice::from_ref(&**policy)),
             Self::ValkeyBloom(policy) => visitor.visit(std::slice::from_ref(&**policy)),
             Self::Imported(policy) => visitor.visit(std::slice::from_ref(&**policy)),
@@ -245,8 +277,7 @@ impl Policy {
     pub(in crate::bloom::filter) fn move_block(&mut self, mover: &impl BlockMover) {
         match self {
             Self::Everbloom(_) => {}
-            Self::Merged(policy) | Self::Union(policy) | Self::Counting(policy) => mover.move_box(policy),
-            Self::Window(policy) => mover.move_box(policy),
+            Self::Promised(policy) => mover.move_box(policy),
             Self::RedisBloom(policy) => mover.move_box(policy),
             Self::ValkeyBloom(policy) => mover.move_box(policy),
             Self::Imported(policy) => mover.move_box(policy),

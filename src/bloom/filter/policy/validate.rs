@@ -1,6 +1,6 @@
 //! The rules that the layers and the table of a filter keep under its policy.
 
-use super::{Growth, Policy, Window, redisbloom};
+use super::{Growth, Policy, Rules, redisbloom};
 use crate::bloom::bits::Layer;
 use crate::bloom::hash::Hash;
 use crate::bloom::table::EntryKind;
@@ -19,7 +19,7 @@ impl Policy {
         if let Some(promise) = self.promise() {
             promise.validate()?;
         }
-        self.window().map_or(Ok(()), Window::validate)?;
+        self.window().map_or(Ok(()), |window| window.validate(self.growth()))?;
         let (growth, hash) = (self.growth(), layers.first().map(Layer::hash));
         let (kind, of_table) = (self.table().kind, table.map(|(_, hash)| hash));
         if table.is_some_and(|(of_entries, hash)| of_entries != kind || !hash.is_own()) {
@@ -38,8 +38,8 @@ impl Policy {
         if layers.is_empty() && !(growth.is_unreserved() && table.is_some()) {
             return Err("layer count");
         }
-        match self {
-            Self::Everbloom(_) | Self::Merged(_) => {
+        match (self, self.rules()) {
+            (Self::Everbloom(_), _) | (_, Some(Rules::Merged)) => {
                 let is_own = |layer: &Layer| layer.shape().is_some() && Some(layer.hash()) == hash;
                 if !layers.iter().all(is_own) {
                     return Err("layers");
@@ -51,17 +51,17 @@ impl Policy {
                 if growth == Growth::Saturating { Ok(()) } else { within_capacity(layers) }
             }
             // The part that takes new items must be able to hash all of them.
-            Self::Union(_) => {
+            (_, Some(Rules::Union)) => {
                 let last = of_table.or(layers.last().map(Layer::hash));
                 if last.is_some_and(Hash::takes_all_items) { Ok(()) } else { Err("last layer") }
             }
-            Self::Imported(policy) => {
+            (Self::Imported(policy), _) => {
                 policy.validate(layers)?;
                 if of_table.is_some_and(|hash| *hash != Hash::Murmur3) { Err("table") } else { Ok(()) }
             }
-            Self::RedisBloom(_) if table.is_some() => Err("layers"),
-            Self::RedisBloom(_) => redisbloom::validate_layers(layers),
-            Self::ValkeyBloom(policy) => {
+            (Self::RedisBloom(_), _) if table.is_some() => Err("layers"),
+            (Self::RedisBloom(_), _) => redisbloom::validate_layers(layers),
+            (Self::ValkeyBloom(policy), _) => {
                 policy.validate()?;
                 if table.is_some() {
                     return Err("layers");
@@ -69,7 +69,7 @@ impl Policy {
                 policy.validate_layers(layers)?;
                 within_capacity(layers)
             }
-            Self::Counting(_) | Self::Window(_) => Ok(()),
+            (Self::Promised(_), _) => Ok(()),
         }
     }
 }

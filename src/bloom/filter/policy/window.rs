@@ -1,14 +1,13 @@
 //! The policy of sliding windows: an item is live for a window of time after its last add.
 
-use super::promise::{Growth, Promise};
+use super::promise::Growth;
 use crate::bloom::generation::{AddTime, Generation, WindowLength, is_live};
 use crate::bloom::limits::{WINDOW_MAX_MS, WINDOW_MIN_MS};
 
-/// The parameters of a sliding-window filter, and its current time.
+/// The parameters of a sliding-window filter, and its current time. The capacity of its promise is the number of items per
+/// window.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Window {
-    /// Error rate, items per window and growth.
-    pub promise: Promise,
     /// How long an item is live.
     pub span: WindowLength,
     /// Whether an item is live from its first add, instead of its last.
@@ -31,19 +30,19 @@ pub enum MomentError {
 impl Window {
     /// Returns a policy with these parameters, which must be valid.
     #[must_use]
-    pub fn new(promise: Promise, span: WindowLength, no_refresh: bool) -> Self {
-        Self { promise, span, no_refresh, moment: AddTime::default(), now_ms: 0 }
+    pub fn new(span: WindowLength, no_refresh: bool) -> Self {
+        Self { span, no_refresh, moment: AddTime::default(), now_ms: 0 }
     }
 
-    /// Checks the parameters.
+    /// Checks the parameters, and the growth of the promise.
     ///
     /// # Errors
     /// The name of the first one that is out of range.
-    pub fn validate(&self) -> Result<(), &'static str> {
+    pub fn validate(&self, growth: Growth) -> Result<(), &'static str> {
         if !(WINDOW_MIN_MS..=WINDOW_MAX_MS).contains(&self.span.ms()) {
             return Err("window");
         }
-        if matches!(self.promise.growth, Growth::Saturating | Growth::Unreserved { .. }) {
+        if matches!(growth, Growth::Saturating | Growth::Unreserved { .. }) {
             return Err("growth");
         }
         Ok(())

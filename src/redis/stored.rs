@@ -1,102 +1,102 @@
-//! The value of a key: a filter, and state that only this server needs. Frees it, in the background if it is large.
+//! A value as the server holds it, with state that only this server needs. Frees values, in the background if they are
+//! large.
 
 use std::ffi::c_void;
 
 use super::allocator::block_bytes;
-use super::huge_pages::{LargePages, spawn};
+use super::datatype::value::{FilterState, StoredValue};
+use super::huge_pages::spawn;
 use super::memory::is_short;
 use super::stats::TOTALS;
+use crate::bloom::cuckoo::filter::CuckooFilter;
 use crate::bloom::{BlockVisitor, Filter, FilterCounts};
-use crate::command::totals::CountedFilter;
 
-/// A value of one of the data types. The server holds it as the bare pointer of a box.
-pub(super) struct StoredFilter {
-    /// The filter.
-    pub(super) filter: Filter,
-    /// The state of the filter's huge pages.
-    pub(super) pages: LargePages,
-    /// The filter's part of the statistics.
-    counted: CountedFilter,
+/// A value with its state. The server holds it as the bare pointer of a box.
+pub(super) struct Stored<V: StoredValue> {
+    pub(super) value: V,
+    pub(super) state: V::State,
 }
+
+/// A filter of one of the formats.
+pub(super) type StoredFilter = Stored<Filter>;
 
 // 128 is a size class of the allocators. A server may have millions of small filters.
 const _: () = assert!(size_of::<StoredFilter>() == 128);
 
-impl StoredFilter {
-    /// Returns a new value, and counts its filter.
-    pub(super) fn new(filter: Filter) -> Self {
-        let counted = CountedFilter::count(&TOTALS, &filter);
-        let pages = LargePages::of(&filter);
-        Self { filter, pages, counted }
+impl<V: StoredValue> Stored<V> {
+    /// Returns a new value, and counts it.
+    pub(super) fn new(value: V) -> Self {
+        let state = value.counted();
+        Self { value, state }
     }
 
     /// Returns a new value in a box as a bare pointer, for the server to own.
-    pub(super) fn into_value(filter: Filter) -> *mut c_void {
-        Box::into_raw(Box::new(Self::new(filter))).cast()
+    pub(super) fn into_pointer(value: V) -> *mut c_void {
+        Box::into_raw(Box::new(Self::new(value))).cast()
     }
 
-    /// Returns the bytes that the allocator set aside, for structs, bits and table. O(layers + segments).
+    /// Returns the bytes that the allocator set aside, for this struct and all blocks of the value. O(blocks).
     pub(super) fn allocated_bytes(&self) -> usize {
-        // SAFETY: every `StoredFilter` that the server passes is in a box, which this module has allocated.
+        // SAFETY: every `Stored` that the server passes is in a box, which this module has allocated.
         let mut sum = AllocatedBytes(unsafe { block_bytes(std::ptr::from_ref(self), size_of::<Self>()) });
-        self.filter.visit_blocks(&mut sum);
+        self.value.visit_blocks(&mut sum);
         sum.0
     }
+}
 
+impl<V: StoredValue> Drop for Stored<V> {
+    fn drop(&mut self) {
+        self.value.uncount(&self.state);
+    }
+}
+
+/// The sum of the sizes of the allocator's blocks.
+struct AllocatedBytes(usize);
+
+impl BlockVisitor for AllocatedBytes {
+    fn visit<T>(&mut self, block: &[T]) {
+        // SAFETY: the caller, `visit_blocks` of a value, passes blocks that this module has allocated.
+        let block_bytes = unsafe { block_bytes(block.as_ptr(), size_of_val(block)) };
+        self.0 = self.0.saturating_add(block_bytes);
+    }
+}
+
+impl StoredFilter {
     /// Updates the totals and the huge pages after a command has changed the filter, except by a merge. Returns the number
     /// of parts that the filter has gained. `before` is from [`Filter::counts_since`] before the command. `items_added`
     /// is 0 for any other change than an add. O(1); O(layers) for a filter whose memory has changed.
     #[inline(always)]
     pub(super) fn changed(&mut self, before: &FilterCounts, items_added: u64) -> u32 {
-        let parts_added = self.counted.changed(&TOTALS, &self.filter, before);
+        let FilterState { pages, counted } = &mut self.state;
+        let parts_added = counted.changed(&TOTALS, &self.value, before);
         if parts_added > 0 {
-            self.pages.after_growth(&self.filter);
+            pages.after_growth(&self.value);
         }
         if items_added == 0 {
-            self.pages.after_bytes(&self.filter);
+            pages.after_bytes(&self.value);
         }
-        self.pages.after_items(&self.filter, items_added);
+        pages.after_items(&self.value, items_added);
         parts_added
     }
 
     /// Updates the totals and the huge pages after a command has merged other filters into this one. Before, this filter
     /// had `items_before` items and a capacity of `capacity_before_items`. O(layers).
     pub(super) fn altered(&mut self, items_before: u64, capacity_before_items: u64) {
-        let parts_before = self.counted.parts();
-        self.counted.altered(&TOTALS, &self.filter, items_before, capacity_before_items);
-        if self.filter.part_count() > parts_before {
-            self.pages.after_growth(&self.filter);
+        let FilterState { pages, counted } = &mut self.state;
+        let parts_before = counted.parts();
+        counted.altered(&TOTALS, &self.value, items_before, capacity_before_items);
+        if self.value.part_count() > parts_before {
+            pages.after_growth(&self.value);
         }
-        self.pages.after_bytes(&self.filter);
+        pages.after_bytes(&self.value);
     }
 }
 
-/// The sum of the sizes of the allocator's blocks.
-pub(super) struct AllocatedBytes(usize);
-
-impl AllocatedBytes {
-    /// Returns a sum that begins with `bytes`.
-    pub(super) const fn from_bytes(bytes: usize) -> Self {
-        Self(bytes)
-    }
-
-    /// Returns the sum.
-    pub(super) const fn bytes(&self) -> usize {
-        self.0
-    }
-}
-
-impl BlockVisitor for AllocatedBytes {
-    fn visit<T>(&mut self, block: &[T]) {
-        // SAFETY: the callers, `visit_blocks` of filters and other values, pass blocks that this module has allocated.
-        let block_bytes = unsafe { block_bytes(block.as_ptr(), size_of_val(block)) };
-        self.0 = self.0.saturating_add(block_bytes);
-    }
-}
-
-impl Drop for StoredFilter {
-    fn drop(&mut self) {
-        self.counted.uncount(&TOTALS, &self.filter);
+impl Stored<CuckooFilter> {
+    /// Updates the totals after a command has changed the filter.
+    pub(super) fn changed(&mut self) {
+        self.value.uncount(&self.state);
+        self.state = self.value.counted();
     }
 }
 
@@ -117,20 +117,15 @@ const URGENT_FREE_UNIT_BYTES: usize = 8 << 20;
 /// The most units that the server frees at once. It is `LAZYFREE_THRESHOLD` in lazyfree.c of every server.
 const AT_ONCE_MAX_UNITS: usize = 64;
 
-/// Returns the effort of freeing a filter, in the server's units. O(layers).
-pub(super) fn effort(filter: &Filter) -> usize {
-    units_of(filter.size_bytes())
-}
-
-/// Returns the effort of freeing a value of this size, in the server's units.
-pub(super) fn units_of(size_bytes: u64) -> usize {
+/// Returns the effort of freeing a value, in the server's units. O(layers).
+pub(super) fn effort(value: &impl StoredValue) -> usize {
     let unit_bytes = if is_short() { URGENT_FREE_UNIT_BYTES } else { FREE_UNIT_BYTES };
-    1 + usize::try_from(size_bytes).unwrap_or(usize::MAX) / unit_bytes
+    1 + usize::try_from(value.content_bytes()).unwrap_or(usize::MAX) / unit_bytes
 }
 
 /// Frees the former value of a key, in the background if the server would do the same.
 pub(super) fn free(stored: StoredFilter) {
-    if effort(&stored.filter) > AT_ONCE_MAX_UNITS {
+    if effort(&stored.value) > AT_ONCE_MAX_UNITS {
         // If no thread can be started, `spawn` drops the value here.
         let _ = spawn("bf-free", move || drop(stored));
     }

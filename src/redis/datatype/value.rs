@@ -1,0 +1,240 @@
+//! What the callbacks of the server do with each kind of value.
+
+use std::os::raw::c_int;
+use std::ptr;
+
+use crate::bloom::cuckoo::array::CuckooRelease;
+use crate::bloom::cuckoo::filter::CuckooFilter;
+use crate::bloom::{Blocks, Filter, Format, OutOfMemory};
+use crate::command::totals::CountedFilter;
+use crate::format::carried::{Carried, CarriedType};
+use crate::format::chunks::Rewritten;
+use crate::format::redisbloom::cuckoo;
+use crate::format::{self, DecodeError, Sink, Source};
+use crate::redis::config::settings;
+use crate::redis::huge_pages::LargePages;
+use crate::redis::log;
+use crate::redis::memory::LoadLimit;
+use crate::redis::pagemap::ProcessMemory;
+use crate::redis::server::{now_ms, random_number};
+use crate::redis::stats::{OtherType, TOTALS};
+
+/// A value that the server can hold.
+pub(in crate::redis) trait StoredValue: Blocks + Sized {
+    /// What this server keeps beside the value: its part of the statistics, and more.
+    type State;
+
+    /// Counts a new value in the statistics. Returns its state.
+    fn counted(&self) -> Self::State;
+
+    /// Removes the value from the statistics.
+    fn uncount(&self, state: &Self::State);
+
+    /// Returns the bytes of the content. O(layers).
+    fn content_bytes(&self) -> u64;
+
+    /// Writes the fields of the value to a snapshot. Changes nothing that is read elsewhere.
+    fn save(&mut self, sink: &mut impl Sink);
+
+    /// Calls `emit` with the commands that recreate the value, in order.
+    fn rewrite(&self, emit: &mut dyn FnMut(Rewritten<'_>)) -> Result<(), OutOfMemory>;
+
+    /// Calls `add` with strings of bytes that differ if values differ.
+    fn digest(&self, add: &mut dyn FnMut(&[u8]));
+
+    fn try_clone(&self) -> Result<Self, OutOfMemory>;
+}
+
+/// A data type: its name and encoding version in the server, and its values.
+pub(super) trait ServerType {
+    /// The values.
+    type Value: StoredValue;
+    /// Exactly nine characters.
+    const NAME: &'static str;
+    /// The encoding version that is written.
+    const ENCODING_VERSION: c_int;
+
+    /// Reads the fields of a value.
+    ///
+    /// # Errors
+    /// What the log says.
+    fn load(version: c_int, source: &mut impl Source, limit: &LoadLimit) -> Result<Self::Value, String>;
+}
+
+/// Returns the text of an error that names the type of the value.
+fn of_type<T: ServerType>(error: DecodeError) -> String {
+    format!("a value of the type {}: {error}", T::NAME)
+}
+
+/// The data type of filters of the format at a place among all formats.
+pub(super) struct FilterType<const PLACE: usize>;
+
+impl<const PLACE: usize> FilterType<PLACE> {
+    #[expect(clippy::indexing_slicing, reason = "a place without a format does not compile")]
+    const FORMAT: Format = Format::ALL[PLACE];
+}
+
+impl<const PLACE: usize> ServerType for FilterType<PLACE> {
+    type Value = Filter;
+    const NAME: &'static str = format::DataType::of(Self::FORMAT).name;
+    const ENCODING_VERSION: c_int = format::DataType::of(Self::FORMAT).encoding_version;
+
+    fn load(version: c_int, source: &mut impl Source, limit: &LoadLimit) -> Result<Filter, String> {
+        let text = |error: DecodeError| error.to_string();
+        let mut filter = format::filter::load(Self::FORMAT, version, source, limit).map_err(text)?;
+        if filter.needs_admission(now_ms()) && limit.is_from_client() {
+            filter.admit(now_ms()).map_err(|error| text(error.into()))?;
+        }
+        if settings().assume_redisbloom_1_1 {
+            filter.assume_redisbloom_1_1();
+        }
+        Ok(filter)
+    }
+}
+
+/// The state of a filter.
+pub(in crate::redis) struct FilterState {
+    /// The state of the filter's huge pages.
+    pub(in crate::redis) pages: LargePages,
+    /// The filter's part of the statistics.
+    pub(in crate::redis) counted: CountedFilter,
+}
+
+impl StoredValue for Filter {
+    type State = FilterState;
+
+    fn counted(&self) -> FilterState {
+        FilterState { pages: LargePages::of(self), counted: CountedFilter::count(&TOTALS, self) }
+    }
+
+    fn uncount(&self, state: &FilterState) {
+        state.counted.uncount(&TOTALS, self);
+    }
+
+    fn content_bytes(&self) -> u64 {
+        self.size_bytes()
+    }
+
+    fn save(&mut self, sink: &mut impl Sink) {
+        format::filter::save(self, sink, ProcessMemory);
+    }
+
+    fn rewrite(&self, emit: &mut dyn FnMut(Rewritten<'_>)) -> Result<(), OutOfMemory> {
+        format::filter::rewrite(self, ProcessMemory, random_number(), emit)
+    }
+
+    fn digest(&self, add: &mut dyn FnMut(&[u8])) {
+        format::filter::digest(self, add);
+    }
+
+    fn try_clone(&self) -> Result<Self, OutOfMemory> {
+        self.try_clone(ProcessMemory)
+    }
+}
+
+/// The data type of cuckoo filters.
+pub(super) struct CuckooType;
+
+impl ServerType for CuckooType {
+    type Value = CuckooFilter;
+    const NAME: &'static str = cuckoo::TYPE_NAME;
+    const ENCODING_VERSION: c_int = cuckoo::ENCODING_VERSION;
+
+    fn load(version: c_int, source: &mut impl Source, limit: &LoadLimit) -> Result<CuckooFilter, String> {
+        let filter = cuckoo::load(version, source, limit).map_err(of_type::<Self>)?;
+        if filter.release() == CuckooRelease::Old {
+            let text = "its items are found, but it takes no more: add them again to a new filter";
+            log::throttled(&log::OLD_CUCKOO, ptr::null_mut(), text);
+        }
+        Ok(filter)
+    }
+}
+
+impl StoredValue for CuckooFilter {
+    /// The bytes with which the filter was counted.
+    type State = u64;
+
+    fn counted(&self) -> u64 {
+        OtherType::Cuckoo.count(self.content_bytes())
+    }
+
+    fn uncount(&self, counted_bytes: &u64) {
+        OtherType::Cuckoo.uncount(*counted_bytes);
+    }
+
+    fn content_bytes(&self) -> u64 {
+        self.slots_bytes()
+    }
+
+    fn save(&mut self, sink: &mut impl Sink) {
+        cuckoo::save(self, sink);
+    }
+
+    fn rewrite(&self, emit: &mut dyn FnMut(Rewritten<'_>)) -> Result<(), OutOfMemory> {
+        cuckoo::rewrite(self, emit)
+    }
+
+    fn digest(&self, add: &mut dyn FnMut(&[u8])) {
+        add(&cuckoo::header(self));
+        for array in self.arrays() {
+            add(&array.buckets().to_le_bytes());
+            add(array.bytes());
+        }
+    }
+
+    fn try_clone(&self) -> Result<Self, OutOfMemory> {
+        self.try_clone()
+    }
+}
+
+/// The data type at a place among the carried types.
+pub(super) struct CarriedAt<const PLACE: usize>;
+
+impl<const PLACE: usize> CarriedAt<PLACE> {
+    #[expect(clippy::indexing_slicing, reason = "a place without a type does not compile")]
+    const TYPE: CarriedType = CarriedType::ALL[PLACE];
+}
+
+impl<const PLACE: usize> ServerType for CarriedAt<PLACE> {
+    type Value = Carried;
+    const NAME: &'static str = Self::TYPE.name();
+    const ENCODING_VERSION: c_int = CarriedType::ENCODING_VERSION;
+
+    fn load(version: c_int, source: &mut impl Source, _limit: &LoadLimit) -> Result<Carried, String> {
+        Carried::load(Self::TYPE, version, source).map_err(of_type::<Self>)
+    }
+}
+
+impl StoredValue for Carried {
+    /// The bytes with which the value was counted.
+    type State = u64;
+
+    fn counted(&self) -> u64 {
+        OtherType::Carried(self.carried_type()).count(self.content_bytes())
+    }
+
+    fn uncount(&self, counted_bytes: &u64) {
+        OtherType::Carried(self.carried_type()).uncount(*counted_bytes);
+    }
+
+    fn content_bytes(&self) -> u64 {
+        self.bytes().len() as u64
+    }
+
+    fn save(&mut self, sink: &mut impl Sink) {
+        Self::save(self, sink);
+    }
+
+    fn rewrite(&self, emit: &mut dyn FnMut(Rewritten<'_>)) -> Result<(), OutOfMemory> {
+        emit(Rewritten::Payload(&self.payload()?));
+        Ok(())
+    }
+
+    fn digest(&self, add: &mut dyn FnMut(&[u8])) {
+        add(self.bytes());
+    }
+
+    fn try_clone(&self) -> Result<Self, OutOfMemory> {
+        self.try_clone()
+    }
+}
