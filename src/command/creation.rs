@@ -15,6 +15,115 @@ use crate::bloom::{
     Filter, FilterSpec, Format, Growth, Hash, Kind, Policy, Promise, Rules, ScaleError, Window,
 };
 
+/// What the rules of options say of one option.
+struct OptionRules {
+    /// The word in errors.
+    word: &'static str,
+    /// Whether the option was given.
+    is_given: fn(&CreationOptions) -> bool,
+    /// Whether only filters of everbloom's own format have the option.
+    needs_everbloom: bool,
+    /// Whether sliding-window filters lack the option.
+    excludes_window: bool,
+    /// Whether a filter is as the option says, which an existing filter must be.
+    agrees: fn(&CreationOptions, &Filter) -> bool,
+}
+
+/// An option that every filter can have, and that an existing filter ignores.
+const OPTION: OptionRules = OptionRules {
+    word: "",
+    is_given: |_| false,
+    needs_everbloom: false,
+    excludes_window: false,
+    agrees: |_, _| true,
+};
+
+/// The options that RedisBloom lacks, or has in other commands only. CAPACITY, ERROR, EXPANSION, NONSCALING and AT have no
+/// rules.
+const RULES: [OptionRules; 12] = [
+    OptionRules {
+        word: "FORMAT",
+        is_given: |options| options.format.is_some(),
+        agrees: |options, filter| options.format == Some(filter.format()),
+        ..OPTION
+    },
+    OptionRules {
+        word: "COUNTING",
+        is_given: |options| options.is_counting,
+        needs_everbloom: true,
+        excludes_window: true,
+        agrees: |_, filter| filter.kind() == Kind::Counting,
+        ..OPTION
+    },
+    OptionRules {
+        word: "SATURATE",
+        is_given: |options| options.is_saturating,
+        needs_everbloom: true,
+        excludes_window: true,
+        agrees: |_, filter| filter.growth() == Growth::Saturating,
+        ..OPTION
+    },
+    OptionRules {
+        word: "KEYED",
+        is_given: |options| options.is_keyed,
+        needs_everbloom: true,
+        agrees: |_, filter| filter.is_keyed() && matches!(filter.hash(), Hash::Keyed(_)),
+        ..OPTION
+    },
+    OptionRules {
+        word: "KEY",
+        is_given: |options| options.key.is_some(),
+        needs_everbloom: true,
+        agrees: |options, filter| {
+            let is_key = |own: HashKey| Some(*own.bytes()) == options.key;
+            filter.is_keyed() && matches!(filter.hash(), Hash::Keyed(own) if is_key(own))
+        },
+        ..OPTION
+    },
+    OptionRules {
+        word: "WINDOW",
+        is_given: |options| options.window_ms.is_some(),
+        needs_everbloom: true,
+        agrees: |options, filter| filter.window().map(|window| window.span.ms()) == options.window_ms,
+        ..OPTION
+    },
+    OptionRules {
+        word: "NOREFRESH",
+        is_given: |options| options.no_refresh,
+        agrees: |_, filter| filter.window().is_some_and(|window| window.no_refresh),
+        ..OPTION
+    },
+    OptionRules {
+        word: "SEED",
+        is_given: |options| options.seed.is_some(),
+        agrees: |options, filter| {
+            let is_seed = |own: Seed| Some(*own.bytes()) == options.seed;
+            matches!(filter.hash(), Hash::ValkeyBloom(own) if is_seed(own))
+        },
+        ..OPTION
+    },
+    OptionRules {
+        word: "TIGHTENING",
+        is_given: |options| options.tightening_ratio.is_some(),
+        agrees: |_, filter| filter.format() == Format::ValkeyBloom,
+        ..OPTION
+    },
+    OptionRules {
+        word: "UNRESERVED",
+        is_given: |options| options.is_unreserved,
+        needs_everbloom: true,
+        excludes_window: true,
+        ..OPTION
+    },
+    OptionRules {
+        word: "VALIDATESCALETO",
+        is_given: |options| options.scale_to_items.is_some(),
+        excludes_window: true,
+        ..OPTION
+    },
+    OptionRules { word: "EX", is_given: |options| options.expires_at_ms.is_some(), ..OPTION },
+];
+
 impl CreationOptions {
     /// Returns the largest capacity that a client may request for the options' format. A primary may request more:
     /// RedisBloom before 8 had no such limit.
@@ -24,20 +133,16 @@ impl CreationOptions {
         if host.is_replicated() { CAPACITY_MAX_ITEMS } else { kind.capacity_max_items }
     }
 
-    /// Returns whether RedisBloom does not have one of the options, or has it in other commands only. A replica may
-    /// run RedisBloom during a migration.
+    /// Returns the rules of the options that were given.
+    fn given(&self) -> impl Iterator<Item = &'static OptionRules> {
+        RULES.iter().filter(|rules| (rules.is_given)(self))
+    }
+
+    /// Returns whether RedisBloom does not have one of the options, or has it in other commands only. A replica may run
+    /// RedisBloom during a migration.
     #[must_use]
     pub fn has_foreign_words(&self) -> bool {
-        self.is_explicit()
-            || self.is_saturating
-            || self.is_counting
-            || self.is_keyed
-            || self.key.is_some()
-            || self.window_ms.is_some()
-            || self.no_refresh
-            || self.is_unreserved
-            || self.scale_to_items.is_some()
-            || self.expires_at_ms.is_some()
+        self.given().next().is_some()
     }
 
     /// Returns the format of the new filter. Without FORMAT, SEED implies valkey-bloom's format, because its primaries
@@ -75,23 +180,10 @@ impl CreationOptions {
     /// # Errors
     /// [`CommandError::OtherKind`].
     pub fn check_existing(&self, filter: &Filter, host: &dyn Host) -> Result<(), CommandError> {
-        let window = || filter.window();
-        let is_keyed = || matches!(filter.hash(), Hash::Keyed(_)) && filter.is_keyed();
-        let has_key = |key| matches!(filter.hash(), Hash::Keyed(own) if *own.bytes() == key);
-        let has_seed = |seed| matches!(filter.hash(), Hash::ValkeyBloom(own) if *own.bytes() == seed);
-        let has_window = |window_ms| window().is_some_and(|window| window.span.ms() == window_ms);
-        let check = |is_same: bool, word| {
-            if is_same || host.is_replicated() { Ok(()) } else { Err(CommandError::OtherKind(word)) }
-        };
-        check(self.format.is_none_or(|format| format == filter.format()), "FORMAT")?;
-        check(!self.is_counting || filter.kind() == Kind::Counting, "COUNTING")?;
-        check(self.window_ms.is_none_or(has_window), "WINDOW")?;
-        check(!self.no_refresh || window().is_some_and(|window| window.no_refresh), "NOREFRESH")?;
-        check(!self.is_saturating || filter.growth() == Growth::Saturating, "SATURATE")?;
-        check(!self.is_keyed || is_keyed(), "KEYED")?;
-        check(self.key.is_none_or(|key| is_keyed() && has_key(key)), "KEY")?;
-        check(self.seed.is_none_or(has_seed), "SEED")?;
-        check(self.tightening_ratio.is_none() || filter.format() == Format::ValkeyBloom, "TIGHTENING")
+        match self.given().find(|rules| !(rules.agrees)(self, filter)) {
+            Some(rules) if !host.is_replicated() => Err(CommandError::OtherKind(rules.word)),
+            _ => Ok(()),
+        }
     }
 
     /// Checks that VALIDATESCALETO can be combined with the other options, whether the filter exists or not.
@@ -120,19 +212,11 @@ impl CreationOptions {
         if self.has_valkey_blooms_words() && format != Format::ValkeyBloom {
             return Err(CommandError::NeedsValkeyBloom);
         }
-        let own_words = [
-            (self.is_counting, "COUNTING"),
-            (self.is_saturating, "SATURATE"),
-            (self.is_keyed, "KEYED"),
-            (self.key.is_some(), "KEY"),
-            (self.window_ms.is_some(), "WINDOW"),
-            (self.is_unreserved, "UNRESERVED"),
-        ];
         self.validate_window()?;
-        if let Some((_, word)) =
-            own_words.iter().find(|(is_given, _)| *is_given && format != Format::Everbloom)
+        if format != Format::Everbloom
+            && let Some(rules) = self.given().find(|rules| rules.needs_everbloom)
         {
-            return Err(CommandError::NeedsEverbloom(word));
+            return Err(CommandError::NeedsEverbloom(rules.word));
         }
         // A replicated filter may come from valkey-bloom, which accepts any seed.
         if !host.is_replicated() && self.seed.is_some_and(|seed| Seed::new(seed).has_equal_halves()) {
@@ -149,14 +233,8 @@ impl CreationOptions {
 
     /// Checks the options of a sliding-window filter.
     fn validate_window(&self) -> Result<(), CommandError> {
-        let others = [
-            (self.is_counting, "COUNTING"),
-            (self.is_saturating, "SATURATE"),
-            (self.is_unreserved, "UNRESERVED"),
-            (self.scale_to_items.is_some(), "VALIDATESCALETO"),
-        ];
-        match others.iter().find(|(is_given, _)| *is_given) {
-            Some((_, word)) if self.window_ms.is_some() => Err(CommandError::WindowAnd(word)),
+        match self.given().find(|rules| rules.excludes_window) {
+            Some(rules) if self.window_ms.is_some() => Err(CommandError::WindowAnd(rules.word)),
             _ if self.no_refresh && self.window_ms.is_none() => Err(CommandError::NeedsWindow("NOREFRESH")),
             _ => Ok(()),
         }

@@ -7,7 +7,7 @@ use super::arguments::Arguments;
 use super::error::{CommandError, CuckooError, ImportError, quotable};
 use super::keyspace::Host;
 use super::number::{is_ratio, parse_double, parse_integer};
-use super::table::{ArgumentKind, ArgumentSpec, Command, Presence};
+use super::table::{ArgumentKind, ArgumentSpec, Command, OptionWord};
 use super::words::Word;
 use crate::bloom::Format;
 use crate::bloom::encoding::ItemEncoding;
@@ -113,7 +113,7 @@ pub(super) const GUAVA: &[u8] = b"guava";
 
 /// An option whose value is the next argument.
 struct OptionValue<'v, 'a> {
-    token: &'static str,
+    option: OptionWord,
     arguments: &'v mut Arguments<'a>,
 }
 
@@ -149,9 +149,9 @@ impl CommandOptions {
         arguments: &mut Arguments<'_>,
         host: &dyn Host,
     ) -> Result<bool, CommandError> {
-        let token = find(arguments.command().spec().syntax, word);
-        token.map_or(Ok(false), |token| {
-            self.read_one(&mut OptionValue { token, arguments }, host).map(|()| true)
+        let option = find(arguments.command().spec().syntax, word);
+        option.map_or(Ok(false), |option| {
+            self.read_one(&mut OptionValue { option, arguments }, host).map(|()| true)
         })
     }
 
@@ -186,65 +186,69 @@ impl CommandOptions {
     /// Reads the value of an option, if it has one, and sets its field.
     fn read_one(&mut self, value: &mut OptionValue<'_, '_>, host: &dyn Host) -> Result<(), CommandError> {
         let Self { creation, import, cuckoo, .. } = self;
-        match value.token {
-            "CAPACITY" if value.arguments.command().spec().is_of_cuckoo() => {
+        match value.option {
+            OptionWord::Capacity if value.arguments.command().spec().is_of_cuckoo() => {
                 creation.capacity_items = Some(value.cuckoo_capacity(host)?);
             }
-            "BUCKETSIZE" => value.first_integer(&mut cuckoo.bucket_size)?,
-            "MAXITERATIONS" => value.first_integer(&mut cuckoo.max_iterations)?,
-            "EXPANSION" if value.arguments.command() == Command::CfReserve => {
+            OptionWord::BucketSize => value.first_integer(&mut cuckoo.bucket_size)?,
+            OptionWord::MaxIterations => value.first_integer(&mut cuckoo.max_iterations)?,
+            OptionWord::Expansion if value.arguments.command() == Command::CfReserve => {
                 value.first_integer(&mut cuckoo.expansion)?;
             }
-            "CAPACITY" => creation.capacity_items = Some(value.number(1, CAPACITY_MAX_ITEMS)?),
-            "ERROR" => creation.error_rate = Some(value.ratio()?),
-            "EXPANSION" if value.arguments.command() == Command::Reserve => {
+            OptionWord::Capacity => creation.capacity_items = Some(value.number(1, CAPACITY_MAX_ITEMS)?),
+            OptionWord::Error => creation.error_rate = Some(value.ratio()?),
+            OptionWord::Expansion if value.arguments.command() == Command::Reserve => {
                 self.expansion = Some(parse_integer(value.bytes()?).ok_or(CommandError::ReserveExpansion)?);
             }
-            "EXPANSION" => creation.expansion = Some(value.number(0, EXPANSION_MAX)?),
-            "NONSCALING" => creation.is_fixed = true,
-            "SATURATE" => creation.is_saturating = true,
-            "KEYED" => creation.is_keyed = true,
-            "KEY" => creation.key = Some(value.array(CommandError::BadKey)?),
-            "FORMAT" => creation.format = Some(value.word()?),
-            "COUNTING" => creation.is_counting = true,
-            "WINDOW" => creation.window_ms = Some(value.window_ms(1000, CommandError::WindowSeconds)?),
-            "PWINDOW" => creation.window_ms = Some(value.window_ms(1, CommandError::WindowMilliseconds)?),
-            "NOREFRESH" => creation.no_refresh = true,
-            "AT" => creation.at_ms = Some(value.unsigned()?.ok_or(CommandError::BadAt)?),
-            "SEED" => creation.seed = Some(value.array(CommandError::BadSeed)?),
-            "TIGHTENING" => creation.tightening_ratio = Some(value.tightening_ratio()?),
-            "UNRESERVED" => creation.is_unreserved = true,
-            "VALIDATESCALETO" => creation.scale_to_items = Some(value.number(1, u64::MAX)?),
-            "EX" | "PX" | "EXAT" | "PXAT" if creation.expires_at_ms.is_some() => {
+            OptionWord::Expansion => creation.expansion = Some(value.number(0, EXPANSION_MAX)?),
+            OptionWord::NonScaling => creation.is_fixed = true,
+            OptionWord::Saturate => creation.is_saturating = true,
+            OptionWord::Keyed => creation.is_keyed = true,
+            OptionWord::Key => creation.key = Some(value.array(CommandError::BadKey)?),
+            OptionWord::Format => creation.format = Some(value.word()?),
+            OptionWord::Counting => creation.is_counting = true,
+            OptionWord::Window => {
+                creation.window_ms = Some(value.window_ms(1000, CommandError::WindowSeconds)?)
+            }
+            OptionWord::PWindow => {
+                creation.window_ms = Some(value.window_ms(1, CommandError::WindowMilliseconds)?)
+            }
+            OptionWord::NoRefresh => creation.no_refresh = true,
+            OptionWord::At => creation.at_ms = Some(value.unsigned()?.ok_or(CommandError::BadAt)?),
+            OptionWord::Seed => creation.seed = Some(value.array(CommandError::BadSeed)?),
+            OptionWord::Tightening => creation.tightening_ratio = Some(value.tightening_ratio()?),
+            OptionWord::Unreserved => creation.is_unreserved = true,
+            OptionWord::ValidateScaleTo => creation.scale_to_items = Some(value.number(1, u64::MAX)?),
+            OptionWord::Ex | OptionWord::Px | OptionWord::ExAt | OptionWord::PxAt
+                if creation.expires_at_ms.is_some() =>
+            {
                 return Err(CommandError::Syntax);
             }
-            "EX" => creation.expires_at_ms = Some(value.expiry_ms(1000, host.now_ms())?),
-            "PX" => creation.expires_at_ms = Some(value.expiry_ms(1, host.now_ms())?),
-            "EXAT" => creation.expires_at_ms = Some(value.expiry_ms(1000, 0)?),
-            "PXAT" => creation.expires_at_ms = Some(value.expiry_ms(1, 0)?),
-            "NOCREATE" => self.no_create = true,
-            "IFNOTEXISTS" => self.if_not_exists = true,
-            "SCHEME" => (import.has_scheme, import.scheme) = (true, value.scheme()?),
-            "BITS" => import.size_bits = Some(value.number(1, i64::MAX.cast_unsigned())?),
-            "HASHES" => import.probes = Some(value.number(1, u32::MAX)?),
-            "SHIFT" => import.shift = Some(value.number(0, u8::MAX)?),
-            "ORDER" => import.order = Some(value.word()?),
-            "ENCODING" => import.encoding = Some(value.word()?),
-            "REPLACE" => self.is_replacing = true,
-            token => return Err(CommandError::UnknownArgument(token.to_owned())),
+            OptionWord::Ex => creation.expires_at_ms = Some(value.expiry_ms(1000, host.now_ms())?),
+            OptionWord::Px => creation.expires_at_ms = Some(value.expiry_ms(1, host.now_ms())?),
+            OptionWord::ExAt => creation.expires_at_ms = Some(value.expiry_ms(1000, 0)?),
+            OptionWord::PxAt => creation.expires_at_ms = Some(value.expiry_ms(1, 0)?),
+            OptionWord::NoCreate => self.no_create = true,
+            OptionWord::IfNotExists => self.if_not_exists = true,
+            OptionWord::Scheme => (import.has_scheme, import.scheme) = (true, value.scheme()?),
+            OptionWord::Bits => import.size_bits = Some(value.number(1, i64::MAX.cast_unsigned())?),
+            OptionWord::Hashes => import.probes = Some(value.number(1, u32::MAX)?),
+            OptionWord::Shift => import.shift = Some(value.number(0, u8::MAX)?),
+            OptionWord::Order => import.order = Some(value.word()?),
+            OptionWord::Encoding => import.encoding = Some(value.word()?),
+            OptionWord::Replace => self.is_replacing = true,
         }
         Ok(())
     }
 }
 
-/// Returns the token of the option that `word` names, in any case.
-fn find(options: &[ArgumentSpec], word: &[u8]) -> Option<&'static str> {
-    let options = options.iter().filter(|option| option.presence == Presence::Optional);
-    let tokens = options.flat_map(|option| match option.kind {
-        ArgumentKind::OneOf(choices) if option.token.is_none() => choices,
-        _ => std::slice::from_ref(option),
+/// Returns the option that `word` names, in any case.
+fn find(syntax: &[ArgumentSpec], word: &[u8]) -> Option<OptionWord> {
+    let choices = syntax.iter().flat_map(|argument| match argument.kind {
+        ArgumentKind::OneOf(choices) if argument.token.is_none() => choices,
+        _ => std::slice::from_ref(argument),
     });
-    tokens.filter_map(|option| option.token).find(|token| is_named(token, word))
+    choices.filter_map(|choice| choice.option).find(|option| is_named(option.text(), word))
 }
 
 /// Returns whether a word of the client is this name, in any case.
@@ -257,21 +261,23 @@ impl<'a> OptionValue<'_, 'a> {
     /// Returns the error for a bad value of this option. RedisBloom has different texts for each command. `allowed`
     /// names the valid values.
     fn bad(&self, allowed: String) -> CommandError {
-        match (self.arguments.command(), self.token) {
-            (Command::Import, token) => ImportError::BadValue(token, allowed).into(),
-            (_, "FORMAT") => CommandError::UnknownFormat,
-            (_, "ERROR") => CommandError::InsertErrorRate,
-            (_, "EXPANSION") => CommandError::InsertExpansion,
+        match (self.arguments.command(), self.option) {
+            (Command::Import, option) => ImportError::BadValue(option.text(), allowed).into(),
+            (_, OptionWord::Format) => CommandError::UnknownFormat,
+            (_, OptionWord::Error) => CommandError::InsertErrorRate,
+            (_, OptionWord::Expansion) => CommandError::InsertExpansion,
             _ => CommandError::InsertCapacity,
         }
     }
 
     fn bytes(&mut self) -> Result<&'a [u8], CommandError> {
         let is_reserve = self.arguments.command() == Command::Reserve;
-        self.arguments.optional().ok_or_else(|| match self.token {
-            "EXPANSION" if is_reserve => CommandError::ReserveNoExpansion,
-            "FORMAT" if is_reserve => CommandError::UnknownFormat,
-            token if self.arguments.command() == Command::CfReserve => CuckooError::NoValue(token).into(),
+        self.arguments.optional().ok_or_else(|| match self.option {
+            OptionWord::Expansion if is_reserve => CommandError::ReserveNoExpansion,
+            OptionWord::Format if is_reserve => CommandError::UnknownFormat,
+            option if self.arguments.command() == Command::CfReserve => {
+                CuckooError::NoValue(option.text()).into()
+            }
             _ => self.arguments.wrong_arity(),
         })
     }

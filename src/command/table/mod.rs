@@ -1,6 +1,9 @@
 //! The table of commands: the source for registration, COMMAND DOCS, the arity check and docs/commands.md.
 
+mod option_word;
 mod rows;
+
+pub use option_word::OptionWord;
 
 use std::ops::RangeInclusive;
 
@@ -134,6 +137,8 @@ pub struct ArgumentSpec {
     pub kind: ArgumentKind,
     /// The word before the value, or the word alone.
     pub token: Option<&'static str>,
+    /// The option that the word is, if `options` reads it.
+    pub option: Option<OptionWord>,
     /// How often it appears.
     pub presence: Presence,
 }

@@ -1,7 +1,7 @@
 //! The rows of the table of commands.
 
 use super::ArgumentKind::{Double, Integer, Key, OneOf, PureToken, String};
-use super::{ArgumentKind, ArgumentSpec, CommandSpec, KeyAccess, Presence};
+use super::{ArgumentKind, ArgumentSpec, CommandSpec, KeyAccess, OptionWord, Presence};
 
 /// The common part of most commands that change a filter. `deny-oom` is for commands that may need memory.
 const CHANGES: CommandSpec = CommandSpec {
@@ -26,7 +26,7 @@ const MANY: usize = usize::MAX;
 const DONT_CACHE: Option<&str> = Some("dont_cache");
 
 const fn argument(name: &'static str, kind: ArgumentKind) -> ArgumentSpec {
-    ArgumentSpec { name, kind, token: None, presence: Presence::Required }
+    ArgumentSpec { name, kind, token: None, option: None, presence: Presence::Required }
 }
 
 const fn repeated(name: &'static str) -> ArgumentSpec {
@@ -38,13 +38,23 @@ const fn word(name: &'static str, token: &'static str, kind: ArgumentKind) -> Ar
     ArgumentSpec { token: Some(token), ..argument(name, kind) }
 }
 
-const fn option(name: &'static str, token: &'static str, kind: ArgumentKind) -> ArgumentSpec {
-    ArgumentSpec { presence: Presence::Optional, ..word(name, token, kind) }
+/// Returns one choice of several options.
+const fn choice(name: &'static str, option: OptionWord, kind: ArgumentKind) -> ArgumentSpec {
+    ArgumentSpec { option: Some(option), ..word(name, option.text(), kind) }
+}
+
+const fn option(name: &'static str, option: OptionWord, kind: ArgumentKind) -> ArgumentSpec {
+    ArgumentSpec { presence: Presence::Optional, ..choice(name, option, kind) }
 }
 
 /// Returns an option without a value.
-const fn flag(name: &'static str, token: &'static str) -> ArgumentSpec {
-    option(name, token, PureToken)
+const fn flag(name: &'static str, word: OptionWord) -> ArgumentSpec {
+    option(name, word, PureToken)
+}
+
+/// Returns an optional word of one command, which reads it itself.
+const fn own_flag(name: &'static str, token: &'static str) -> ArgumentSpec {
+    ArgumentSpec { presence: Presence::Optional, ..word(name, token, PureToken) }
 }
 
 /// Returns a choice of at most one of several options.
@@ -66,35 +76,37 @@ const PACKING: ArgumentSpec = argument(
         word("prefixed", "PREFIXED", PureToken),
     ]),
 );
-const COUNT: ArgumentSpec = flag("count", "COUNT");
+const COUNT: ArgumentSpec = own_flag("count", "COUNT");
 
-// The options of BF.RESERVE, BF.INSERT and BF.IMPORT. `options` reads them by their tokens.
-const CAPACITY: ArgumentSpec = option("capacity", "CAPACITY", Integer);
-const ERROR: ArgumentSpec = option("error", "ERROR", Double);
-const EXPANSION: ArgumentSpec = option("expansion", "EXPANSION", Integer);
-const NONSCALING: ArgumentSpec = flag("nonscaling", "NONSCALING");
-const SATURATE: ArgumentSpec = flag("saturate", "SATURATE");
-const KEYED: ArgumentSpec = flag("keyed", "KEYED");
+// The options of BF.RESERVE, BF.INSERT and BF.IMPORT. `options` reads them.
+const CAPACITY: ArgumentSpec = option("capacity", OptionWord::Capacity, Integer);
+const ERROR: ArgumentSpec = option("error", OptionWord::Error, Double);
+const EXPANSION: ArgumentSpec = option("expansion", OptionWord::Expansion, Integer);
+const NONSCALING: ArgumentSpec = flag("nonscaling", OptionWord::NonScaling);
+const SATURATE: ArgumentSpec = flag("saturate", OptionWord::Saturate);
+const KEYED: ArgumentSpec = flag("keyed", OptionWord::Keyed);
 const FORMAT: ArgumentSpec = option(
     "format",
-    "FORMAT",
+    OptionWord::Format,
     OneOf(&[
         word("everbloom", "everbloom", PureToken),
         word("redisbloom", "redisbloom", PureToken),
         word("valkey-bloom", "valkey-bloom", PureToken),
     ]),
 );
-const COUNTING: ArgumentSpec = flag("counting", "COUNTING");
-const WINDOW: ArgumentSpec =
-    one_of("window", &[word("seconds", "WINDOW", Integer), word("milliseconds", "PWINDOW", Integer)]);
-const NOREFRESH: ArgumentSpec = flag("norefresh", "NOREFRESH");
+const COUNTING: ArgumentSpec = flag("counting", OptionWord::Counting);
+const WINDOW: ArgumentSpec = one_of(
+    "window",
+    &[choice("seconds", OptionWord::Window, Integer), choice("milliseconds", OptionWord::PWindow, Integer)],
+);
+const NOREFRESH: ArgumentSpec = flag("norefresh", OptionWord::NoRefresh);
 const EXPIRY: ArgumentSpec = one_of(
     "expiry",
     &[
-        word("seconds", "EX", Integer),
-        word("milliseconds", "PX", Integer),
-        word("unix-time-seconds", "EXAT", Integer),
-        word("unix-time-milliseconds", "PXAT", Integer),
+        choice("seconds", OptionWord::Ex, Integer),
+        choice("milliseconds", OptionWord::Px, Integer),
+        choice("unix-time-seconds", OptionWord::ExAt, Integer),
+        choice("unix-time-milliseconds", OptionWord::PxAt, Integer),
     ],
 );
 
@@ -120,7 +132,7 @@ pub(super) const RESERVE: CommandSpec = CommandSpec {
         WINDOW,
         NOREFRESH,
         EXPIRY,
-        flag("ifnotexists", "IFNOTEXISTS"),
+        flag("ifnotexists", OptionWord::IfNotExists),
     ],
     ..CHANGES
 };
@@ -153,20 +165,20 @@ pub(super) const INSERT: CommandSpec = CommandSpec {
         CAPACITY,
         ERROR,
         EXPANSION,
-        flag("nocreate", "NOCREATE"),
+        flag("nocreate", OptionWord::NoCreate),
         NONSCALING,
         SATURATE,
         KEYED,
-        option("key", "KEY", String),
+        option("key", OptionWord::Key, String),
         FORMAT,
         COUNTING,
         WINDOW,
         NOREFRESH,
-        option("unix-time-milliseconds", "AT", Integer),
-        option("seed", "SEED", String),
-        option("tightening", "TIGHTENING", Double),
-        flag("unreserved", "UNRESERVED"),
-        option("validatescaleto", "VALIDATESCALETO", Integer),
+        option("unix-time-milliseconds", OptionWord::At, Integer),
+        option("seed", OptionWord::Seed, String),
+        option("tightening", OptionWord::Tightening, Double),
+        flag("unreserved", OptionWord::Unreserved),
+        option("validatescaleto", OptionWord::ValidateScaleTo, Integer),
         EXPIRY,
         word("items", "ITEMS", PureToken),
         ITEMS,
@@ -219,7 +231,7 @@ pub(super) const BULKADD: CommandSpec = CommandSpec {
     arguments: 3..=10,
     complexity: "O(b + m * k * n) for b bytes, m items, k probes and n layers",
     summary: "Adds a packed batch of items to a filter and creates the filter if it does not exist",
-    syntax: &[KEY, flag("nocreate", "NOCREATE"), COUNT, PACKING, DATA],
+    syntax: &[KEY, own_flag("nocreate", "NOCREATE"), COUNT, PACKING, DATA],
     ..CHANGES
 };
 
@@ -331,17 +343,21 @@ pub(super) const IMPORT: CommandSpec = CommandSpec {
                 word("empty", "EMPTY", PureToken),
             ]),
         ),
-        option("scheme", "SCHEME", String),
-        option("bits", "BITS", Integer),
-        option("hashes", "HASHES", Integer),
+        option("scheme", OptionWord::Scheme, String),
+        option("bits", OptionWord::Bits, Integer),
+        option("hashes", OptionWord::Hashes, Integer),
         CAPACITY,
-        option("shift", "SHIFT", Integer),
-        option("order", "ORDER", OneOf(&[word("msb", "msb", PureToken), word("lsb", "lsb", PureToken)])),
-        option("encoding", "ENCODING", String),
+        option("shift", OptionWord::Shift, Integer),
+        option(
+            "order",
+            OptionWord::Order,
+            OneOf(&[word("msb", "msb", PureToken), word("lsb", "lsb", PureToken)]),
+        ),
+        option("encoding", OptionWord::Encoding, String),
         ERROR,
         EXPANSION,
         NONSCALING,
-        flag("replace", "REPLACE"),
+        flag("replace", OptionWord::Replace),
         EXPIRY,
     ],
     ..CHANGES
@@ -362,7 +378,7 @@ pub(super) const MERGE: CommandSpec = CommandSpec {
     arguments: 2..=MANY,
     complexity: "O(n) for n bytes of all filters",
     summary: "Adds all items of the source filters to a destination filter",
-    syntax: &[argument("dest", Key), repeated("source"), flag("force", "FORCE")],
+    syntax: &[argument("dest", Key), repeated("source"), own_flag("force", "FORCE")],
     ..CHANGES
 };
 
@@ -374,7 +390,7 @@ const CF_INSERT_SYNTAX: &[ArgumentSpec] = &[
     CAPACITY,
     ERROR,
     KEYED,
-    flag("nocreate", "NOCREATE"),
+    flag("nocreate", OptionWord::NoCreate),
     EXPIRY,
     word("items", "ITEMS", PureToken),
     ITEMS,
@@ -389,8 +405,8 @@ pub(super) const CF_RESERVE: CommandSpec = CommandSpec {
     syntax: &[
         KEY,
         argument("capacity", Integer),
-        option("bucketsize", "BUCKETSIZE", Integer),
-        option("maxiterations", "MAXITERATIONS", Integer),
+        option("bucketsize", OptionWord::BucketSize, Integer),
+        option("maxiterations", OptionWord::MaxIterations, Integer),
         EXPANSION,
         ERROR,
         KEYED,
