@@ -311,7 +311,7 @@ impl World {
                 _ => {}
             }
         }
-        copy.end_loading();
+        copy.end_loading().unwrap();
         assert_eq!(copy.internal_validate(), Ok(()));
         for (item, known) in &kept {
             let is_live = self.kind() != EntryKind::Timed || is_live(known.added, self.now);

@@ -2,8 +2,9 @@
 
 use super::entry::EntryKind;
 use super::reshape::load_of;
-use super::rewrite::{RewriteError, Rewriter, Rule};
+use super::rewrite::{Rewriter, Rule};
 use super::schedule::Schedule;
+use super::segment::RewriteError;
 use super::size::{SegmentShape, TableSize};
 use super::source::{EntrySource, Placed, Target};
 use super::state::Table;

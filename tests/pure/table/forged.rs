@@ -187,7 +187,7 @@ fn forged_segments_are_copied_saved_and_dumped_within_their_bytes() {
                 position = next;
                 loaded.add_segments(vec![segment], u64::MAX, &any()).unwrap();
             }
-            loaded.end_loading();
+            loaded.end_loading().unwrap();
         });
         assert_work(work, 2 * bytes + loaded.size_bytes(), &context);
         assert!(loaded.counts() == table.counts() && loaded.segments().eq(table.segments()), "{context}");
@@ -337,7 +337,7 @@ fn a_table_of_which_almost_nothing_is_loaded_takes_little_memory() {
             // The rest of the dump may come later, and a load that never ends may be saved.
             let saved = Table::try_of_counts(kind, table.counts(), table.used_slots(), &any());
             assert!(saved.is_ok(), "{kind:?}, {chunks} chunks");
-            table.end_loading();
+            table.end_loading().unwrap();
             add_honest_items(&mut table, sent, &format!("{kind:?}, {chunks} chunks, after the load"));
         }
     }
@@ -371,7 +371,7 @@ fn new_items_are_refused_while_a_dense_part_of_a_large_table_is_loaded() {
         assert!((9_000..ADDS).contains(&refused), "{refused}");
         let most = 4 * 3 * bytes.len() as u64 + (64 << 10) + 64 * ADDS;
         assert!(table.size_bytes() <= most, "{} above {most}", table.size_bytes());
-        table.end_loading();
+        table.end_loading().unwrap();
         assert_eq!(table.internal_validate(), Ok(()));
     }
 }

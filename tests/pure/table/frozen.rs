@@ -379,7 +379,7 @@ fn dumps_are_made_and_loaded_as_before() {
                 other.add_segments(vec![part], u64::MAX, &any()).unwrap();
                 digests.add(&copy, 101);
             }
-            copy.end_loading();
+            copy.end_loading().unwrap();
             digests.add(&copy, 101);
             digests.add(&other, 101);
             // The table has grown after the header, and its last parts come first.
@@ -390,7 +390,7 @@ fn dumps_are_made_and_loaded_as_before() {
                 digests.add_bytes(&format!("{result:?}"));
                 digests.add(&late, 101);
             }
-            late.end_loading();
+            late.end_loading().unwrap();
             digests.add(&late, 101);
             // Segments are joined between two parts.
             let (part, end) = table.segment_at(0).unwrap().unwrap();
@@ -478,7 +478,7 @@ fn changed_parts_of_dumps_are_loaded_as_before() {
                         let outcome = loaded.add_segments(vec![part.clone()], latest, &any());
                         digests.add_figures(&format!("{outcome:?}"));
                         if outcome.is_ok() {
-                            loaded.end_loading();
+                            loaded.end_loading().unwrap();
                             assert_eq!(loaded.internal_validate(), Ok(()));
                             digests.add(&loaded, 102);
                         }
@@ -527,7 +527,7 @@ fn parts_of_dumps_are_combined_as_before() {
                         }
                     }
                     digests.add(&loaded, 102);
-                    loaded.end_loading();
+                    loaded.end_loading().unwrap();
                     digests.add(&loaded, 102);
                 }
             }

@@ -195,7 +195,7 @@ fn the_end_of_a_load_makes_a_sparse_table_smaller() {
             table.add_segments(vec![part], u64::MAX, &any()).unwrap();
             assert_eq!(table.segment_count(), 3000, "{kind:?}");
             if end == POSITIONS {
-                table.end_loading();
+                table.end_loading().unwrap();
             }
         }
         assert!(!table.is_sparse() && table.segment_count() <= 400, "{kind:?}: {}", table.segment_count());

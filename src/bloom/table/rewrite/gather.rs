@@ -1,14 +1,13 @@
 //! Gathering the entries that the sources have for a block.
 
-use super::entries::{
-    ALL_BLOCKS, Gathered, RewriteError, Spread, SpreadEntry, is_first_read, place, unite_copies,
-};
+use super::entries::{ALL_BLOCKS, Gathered, Spread, SpreadEntry, is_first_read, place, unite_copies};
 use super::rewriter::{RewriteSums, Rewriter};
 use crate::bloom::generation::{Generation, is_live};
 use crate::bloom::memory::OutOfMemory;
 use crate::bloom::table::entry::{
     Entry, EntryKind, EntryVisitor, pass_entries, remainder_bits, visit_entries,
 };
+use crate::bloom::table::segment::RewriteError;
 use crate::bloom::table::source::{Address, EntrySource, Target};
 use crate::bloom::table::totals::EntrySums;
 use crate::bloom::words::low_bits;
