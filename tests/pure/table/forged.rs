@@ -8,7 +8,7 @@ use everbloom::bloom::table::{
 use everbloom::bloom::work::{self, Work};
 use everbloom::bloom::{AddError, ItemHash};
 
-use super::{KINDS, add_kind, addition, any, has_at, hash, of_kind};
+use super::{KINDS, add_kind, addition, any, has_at, hash, made, of_kind};
 use crate::fuzzed::fuzz::forge::{FILLINGS, Filling, TableForm, full_segment, most_slots};
 use crate::support::work::assert_work;
 
@@ -213,7 +213,7 @@ fn unions_with_forged_tables_cost_no_more_than_their_bytes() {
             let (united, work) = measured(unite);
             let sources = others.len() as u64 * bytes + 2 * honest.size_bytes();
             let result = match united {
-                Ok(united) => united,
+                Ok(united) => made(united),
                 Err(error) => {
                     assert_eq!(
                         (error, table.kind()),
@@ -455,7 +455,7 @@ fn a_large_union_counts_the_void_entries_of_a_small_table() {
         for filling in [Filling::Void, Filling::Saturated, Filling::Lengths] {
             let small = forged(kind, filling, 6, 1, 300).unwrap().table;
             let united = large.union_with(&[&small], now_of(kind), &any(), |_| Ok::<(), UnionError>(()));
-            let united = united.unwrap().unwrap();
+            let united = made(united.unwrap()).unwrap();
             assert!(united.segment_count() >= segments, "{kind:?}, {filling:?}");
             assert_eq!(united.internal_validate(), Ok(()), "{kind:?}, {filling:?}");
             let mut all = (0..items).step_by(7);

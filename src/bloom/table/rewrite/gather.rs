@@ -53,8 +53,11 @@ impl Gathering<'_> {
         // A remainder that gets bits back may have more than fit a word, so its weight is that of the entry that was read.
         let (bits, value) =
             if from.bits > to.bits { (from.bits, read.value) } else { (to.bits, entry.value) };
-        if kind == EntryKind::Timed && !is_live(entry.number, self.now) {
-            return self.change.remove_weight(bits, value);
+        if kind == EntryKind::Timed {
+            if !is_live(entry.number, self.now) {
+                return self.change.remove_weight(bits, value);
+            }
+            entry.number = entry.number.min(self.now);
         }
         self.is_settled &= entry.value > 1;
         if is_copy || remainder_bits(entry.value) > self.longest {
