@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 use everbloom::bloom::generation::is_live;
 use everbloom::bloom::hash::murmur3::hash128;
 use everbloom::bloom::prefetch::NoPrefetch;
-use everbloom::bloom::table::{Addition, DumpedSegment, EntryKind, LoadError, Table, TableStats, UnionError};
+use everbloom::bloom::table::{
+    Addition, DumpedSegment, EntryKind, LoadError, Table, TableStats, Union, UnionError,
+};
 use everbloom::bloom::work;
 use everbloom::bloom::{AddError, Added, GrowthBudget, ItemHash, TableSpec};
 
@@ -215,11 +217,11 @@ impl World {
         let bytes = self.table.size_bytes() + other.table.size_bytes();
         _ = work::take();
         let united = self.table.union_with(&tables, now, &any, |_| Ok::<(), UnionError>(()));
-        let united_bytes = united.as_ref().map_or(0, |united| united.as_ref().map_or(0, Table::size_bytes));
+        let united_bytes = if let Ok(Union::Made(table)) = &united { table.size_bytes() } else { 0 };
         assert_work(work::take(), 2 * bytes + united_bytes, "union");
         match united {
-            Ok(None) => {}
-            Ok(Some(table)) => self.table = table,
+            Ok(Union::Unchanged) => {}
+            Ok(Union::Made(table)) => self.table = table,
             Err(UnionError::TooOften) => return,
             Err(error) => panic!("{error:?}"),
         }
@@ -311,7 +313,7 @@ impl World {
                 _ => {}
             }
         }
-        copy.end_loading();
+        copy.end_loading().unwrap();
         assert_eq!(copy.internal_validate(), Ok(()));
         for (item, known) in &kept {
             let is_live = self.kind() != EntryKind::Timed || is_live(known.added, self.now);

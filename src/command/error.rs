@@ -32,6 +32,18 @@ pub enum CommandError {
     /// BF.MERGE: a source does not exist. Holds its key.
     #[error("ERR not found: the source '{0}' does not exist")]
     SourceNotFound(String),
+    /// BF.MERGE: the clock of the server that a source is from is ahead.
+    #[error(
+        "ERR the newest items of the source '{key}' are of {items_ms}, and it is {now_ms} here (milliseconds of UNIX time): check the clocks"
+    )]
+    SourceAhead {
+        /// The key of the source.
+        key: String,
+        /// The time of its newest items.
+        items_ms: u64,
+        /// The time of the destination.
+        now_ms: u64,
+    },
     /// BF.MERGE: a key holds another type. Holds the key. The text before it is the server's.
     #[error("WRONGTYPE Operation against a key holding the wrong kind of value: '{0}'")]
     MergeWrongType(String),

@@ -2,11 +2,19 @@
 
 use std::collections::BTreeSet;
 
+use super::adding::argument_buffer;
 use super::arguments::Arguments;
 use super::effects::{Effects, Replication};
 use super::error::{CommandError, quotable};
+<<<<<<< HEAD
 use super::keyspace::{KeyName, KeyValue, Keyspace, OpenKey, Reply, Value};
+=======
+use super::keyspace::{KeyName, KeyValue, Keyspace, OpenKey, Reply};
+use super::number::parse_integer;
+use super::replicated::{ArgumentList, MERGED_AT, ReplicatedCommand};
+>>>>>>> table
 use super::table::KeyAccess;
+use super::timing::MergeTiming;
 use crate::bloom::filter::merge::MergeError;
 use crate::bloom::{Filter, OutOfMemory, ReserveError, try_collect};
 
@@ -16,8 +24,8 @@ pub(super) const FORCE: &str = "FORCE";
 /// BF.MERGE: `dest source [source ...] [FORCE]`. Afterwards the filter at `dest` contains every item of every source.
 /// It is created if it does not exist. O(bytes of all filters).
 ///
-/// The command is replicated unchanged, because the result depends on the filters only, and replicas have the same
-/// filters.
+/// The command is replicated unchanged if the result depends on the filters only, because replicas have the same filters.
+/// It is replicated with the time if a source has items of a later time, which count as of the time of the merge.
 ///
 /// # Errors
 /// The merge is refused. Nothing has changed.
@@ -26,7 +34,7 @@ pub(super) fn merge<'a>(
     keyspace: &impl Keyspace,
     reply: &mut impl Reply,
 ) -> Result<Effects<'a>, CommandError> {
-    let request = MergeRequest::parse(arguments)?;
+    let request = MergeRequest::parse(arguments, keyspace.is_replicated())?;
     for source in &request.sources {
         keyspace.may_read(*source, request.dest)?;
     }
@@ -48,14 +56,30 @@ struct MergeRequest<'a> {
     /// Whether the destination is also named as a source. Then it must exist.
     names_dest: bool,
     is_forced: bool,
+    /// The arguments after the destination.
+    words: &'a [&'a [u8]],
+    /// The time of a replicated merge, in milliseconds of UNIX time.
+    at_ms: Option<u64>,
+}
+
+/// Returns the arguments before the time at the end of a replicated merge, and the time.
+fn split_time<'a, 'w>(words: &'w [&'a [u8]]) -> Option<(&'w [&'a [u8]], u64)> {
+    match words {
+        [sources @ .., word, at] if !sources.is_empty() && *word == MERGED_AT.as_bytes() => {
+            Some((sources, u64::try_from(parse_integer(at)?).ok()?))
+        }
+        _ => None,
+    }
 }
 
 impl<'a> MergeRequest<'a> {
     /// Reads the arguments. FORCE is the option only if it is the last argument and follows a source. Elsewhere it is a
-    /// key.
-    fn parse(mut arguments: Arguments<'a>) -> Result<Self, CommandError> {
+    /// key. A replicated merge can have a time at the end. A client's merge has none: there these words are keys.
+    fn parse(mut arguments: Arguments<'a>, is_replicated: bool) -> Result<Self, CommandError> {
         let dest = arguments.key()?;
-        let words = arguments.items()?;
+        let all_words = arguments.items()?;
+        let timed = split_time(all_words).filter(|_| is_replicated);
+        let (words, at_ms) = timed.map_or((all_words, None), |(words, at_ms)| (words, Some(at_ms)));
         let (words, is_forced) = match words {
             [sources @ .., last] if !sources.is_empty() && last.eq_ignore_ascii_case(FORCE.as_bytes()) => {
                 (sources, true)
@@ -68,7 +92,19 @@ impl<'a> MergeRequest<'a> {
             .filter(|(bytes, _)| **bytes != dest.bytes && seen.insert(**bytes))
             .map(|(bytes, position)| KeyName { bytes, position });
         let sources = try_collect(names).map_err(|OutOfMemory| CommandError::OutOfMemory)?;
-        Ok(Self { dest, sources, names_dest: words.contains(&dest.bytes), is_forced })
+        let names_dest = words.contains(&dest.bytes);
+        Ok(Self { dest, sources, names_dest, is_forced, words: all_words, at_ms })
+    }
+
+    /// Returns what is replicated. `buffer` is memory for the arguments.
+    fn replication(&self, at_ms: Option<u64>, buffer: ArgumentList<'a>) -> Replication<'a> {
+        match at_ms {
+            None => Replication::Verbatim,
+            Some(at_ms) => {
+                let command = ReplicatedCommand::merge_at(self.dest.bytes, self.words, at_ms, buffer);
+                Replication::Rewritten(vec![command])
+            }
+        }
     }
 
     /// Merges the sources into the destination, or creates it.
@@ -85,31 +121,42 @@ impl<'a> MergeRequest<'a> {
                 required(self.dest, value)?;
             }
         }
-        let sources = self.sources.iter().zip(&mut keys);
-        let sources = sources.map(|(name, key)| required(*name, key.slot()).map(|filter| &*filter));
-        let sources: Vec<&Filter> = sources.collect::<Result<_, _>>()?;
-        if !keyspace.is_replicated() && sources.iter().any(|source| source.is_ahead_of(keyspace.now_ms())) {
-            return Err(CommandError::ItemsAhead);
-        }
+        let named = self.sources.iter().zip(&mut keys);
+        let named = named.map(|(name, key)| Ok((*name, &*required(*name, key.slot())?)));
+        let named: Vec<(KeyName<'_>, &Filter)> = named.collect::<Result<_, CommandError>>()?;
+        let sources: Vec<&Filter> = named.iter().map(|(_, source)| *source).collect();
+        let into = open.slot().present()?;
+        let timing = MergeTiming::of(into.as_deref(), &named, self.at_ms, keyspace)?;
+        let latest = timing.latest;
+        // A replica would read the last keys of a client's merge as a time if they look like one and no time follows.
+        let needs_time = timing.is_source_ahead || split_time(self.words).is_some();
+        let buffer = argument_buffer(self.words.len())?;
         // The primary has checked the error rate already.
         let is_forced = self.is_forced || keyspace.is_replicated();
         let memory = keyspace.memory();
-        let created = match open.slot().present()? {
+        let created = match into {
             Some(into) => {
                 let (items_before, capacity_before_items) = (into.items(), into.counted_capacity_items());
-                if !into.merge(&sources, is_forced, keyspace, memory).map_err(refusal)? {
+                if !into.merge(&sources, latest, is_forced, keyspace, memory).map_err(refusal)? {
                     return Ok(Effects::default());
                 }
                 open.altered(items_before, capacity_before_items);
                 false
             }
             None => {
+<<<<<<< HEAD
                 let merged = Filter::merged_of(&sources, is_forced, keyspace, memory).map_err(refusal)?;
                 open.publish(Value::Filter(Box::new(merged)))?;
+=======
+                let merged = Filter::merged_of(&sources, latest, is_forced, keyspace, memory);
+                let merged = merged.map_err(refusal)?;
+                open.publish(Box::new(merged))?;
+>>>>>>> table
                 true
             }
         };
-        Ok(Effects { replication: Replication::Verbatim, created, merged: true, ..Effects::default() })
+        let replication = self.replication(needs_time.then_some(timing.now_ms), buffer);
+        Ok(Effects { replication, created, merged: true, ..Effects::default() })
     }
 }
 

@@ -9,6 +9,9 @@ use crate::bloom::limits::CAPACITY_DEFAULT_ITEMS;
 use crate::bloom::{Filter, Format, Growth, Hash, Kind, Promise};
 use crate::format::filter::header;
 
+/// The word before the time of a replicated BF.MERGE.
+pub(super) const MERGED_AT: &str = "AT";
+
 /// The arguments of a command, borrowed if possible.
 pub(super) type ArgumentList<'a> = Vec<Cow<'a, [u8]>>;
 
@@ -44,6 +47,12 @@ impl<'a> ReplicatedCommand<'a> {
     ) -> Self {
         let head = [Cow::Borrowed(key), word("NOCREATE"), word("AT"), number(at_ms), word("ITEMS")];
         Self::of_items("BF.INSERT", head, items, buffer)
+    }
+
+    /// Returns the command that merges the sources in `words` at the time `at_ms`.
+    pub(super) fn merge_at(key: &'a [u8], words: &[&'a [u8]], at_ms: u64, buffer: ArgumentList<'a>) -> Self {
+        let words = words.iter().copied().map(Cow::Borrowed).chain([word(MERGED_AT), number(at_ms)]);
+        Self::of_items("BF.MERGE", [Cow::Borrowed(key)], words, buffer)
     }
 
     /// Returns the command that makes `key` expire at `at_ms`. It is PEXPIREAT, which every server has and which

@@ -245,15 +245,11 @@ fn load_segments(
         _ => ChunkError::BadData,
     })?;
     let now_ms = if let Trust::Client { now_ms } = trust { now_ms } else { u64::MAX };
-    filter.add_segments(segments, now_ms, limit).map_err(|error| match error {
+    filter.add_segments(segments, end == POSITIONS, now_ms, limit).map_err(|error| match error {
         LoadError::Invalid(_) => ChunkError::BadData,
         LoadError::Ahead => ChunkError::Ahead,
         LoadError::NoRoom(error) => ChunkError::NoRoom(error),
-    })?;
-    if end == POSITIONS {
-        filter.end_loading();
-    }
-    Ok(())
+    })
 }
 
 /// One command of a rewritten file, without its key.

@@ -201,7 +201,7 @@ fn merged(is_alike: bool) -> Filter {
     for item in 0..30u64 {
         let _ = add(&mut from, &item.to_le_bytes());
     }
-    assert_eq!(into.merge(&[&from], true, &ANY, UnknownMemory), Ok(true));
+    assert_eq!(into.merge(&[&from], u64::MAX, true, &ANY, UnknownMemory), Ok(true));
     into
 }
 

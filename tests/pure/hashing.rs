@@ -36,7 +36,7 @@ fn contents(filter: &Filter) -> Vec<Vec<u8>> {
 }
 
 /// Returns the item of 16 bytes whose MurmurHash3 x64_128 with seed 0 is `hash`. Inverts every step of the hash.
-fn preimage(hash: ItemHash) -> [u8; 16] {
+pub(crate) fn preimage(hash: ItemHash) -> [u8; 16] {
     const C1: u64 = 0x87c3_7b91_1142_53d5;
     const C2: u64 = 0x4cf5_ad43_2745_937f;
     // Newton's iteration doubles the correct bits of an inverse modulo 2^64.

@@ -179,7 +179,7 @@ fn the_stats_of_united_filters_of_every_kind_give_their_items_and_error_rate() {
                 None => whole = Some(filter),
                 Some(whole) => {
                     // A layer with twice as many items as its capacity is appended only by force.
-                    assert_eq!(whole.merge(&[&filter], true, &ANY, UnknownMemory), Ok(true));
+                    assert_eq!(whole.merge(&[&filter], u64::MAX, true, &ANY, UnknownMemory), Ok(true));
                 }
             }
             let Some(whole) = &whole else { continue };

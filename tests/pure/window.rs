@@ -159,7 +159,7 @@ fn a_merge_removes_the_expired_entries_of_the_destination() {
     let (mut destination, later_ms) = (filled(0..20_000, START_MS), START_MS + 2 * DAY_MS);
     let source = filled(20_000..40_000, later_ms);
     set_time(&mut destination, later_ms);
-    destination.merge(&[&source], true, &u64::MAX, UnknownMemory).unwrap();
+    destination.merge(&[&source], u64::MAX, true, &u64::MAX, UnknownMemory).unwrap();
     let [merged, alone] = [&destination, &source].map(|filter| filter.table().unwrap());
     assert!(merged.used_slots() <= alone.used_slots());
     assert!(merged.size_bytes() <= alone.size_bytes() / 100 * 105, "{}", merged.size_bytes());

@@ -5,13 +5,16 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use crate::harness::{Client, Site, Test, now_ms, numbered, tests, wait_until};
-use crate::journeys::{append_only, rewrite};
+use crate::journeys::{append_only, rewrite, strict};
+use crate::support::make::{add, promise, set_time, window};
+use crate::support::saved::chunks;
 
 pub(crate) const TESTS: &[Test] = tests![
     items_are_kept_through_saves_restarts_and_promotions,
     items_are_kept_through_a_replay_in_mid_window,
     all_commands_of_a_script_have_one_time,
     a_limit_counts_no_expired_entries,
+    a_merge_of_a_clock_that_is_ahead_is_replicated_with_the_time,
 ];
 
 /// Short enough for a test to wait, and long enough for a restart within it.
@@ -177,4 +180,43 @@ fn a_limit_counts_no_expired_entries(site: &Site) {
     assert!(batch(&mut client, "more") > 1000);
     assert_eq!(client.int("WAIT 1 60000"), 1);
     assert_eq!(replica.client().digest("k"), client.digest("k"));
+}
+
+/// The replica and the append-only file have the same filter, although they merge later.
+fn a_merge_of_a_clock_that_is_ahead_is_replicated_with_the_time(site: &Site) {
+    let server = append_only(site.launch(), "no").start();
+    let replica = server.replica(strict(site.launch()));
+    let mut client = server.client();
+    let load = |client: &mut Client, key: &str, ahead_ms: u64| {
+        let mut filter = window(promise(0.000_001, 1000, 2), 28_000);
+        set_time(&mut filter, now_ms() + ahead_ms);
+        (0..500).for_each(|number| _ = add(&mut filter, format!("{key}-{number}").as_bytes()).unwrap());
+        filter.begin_dump(ahead_ms);
+        for (iterator, data) in chunks(&filter) {
+            let iterator = iterator.to_string();
+            let call = [b"BF.LOADCHUNK".as_slice(), key.as_bytes(), iterator.as_bytes(), &data];
+            assert_eq!(client.ask(&call), "+OK");
+        }
+    };
+    assert_eq!(client.say("BF.RESERVE dest 0.000001 1000 PWINDOW 28000"), "+OK");
+    assert_eq!(client.ones("BF.MADD dest", &numbered("own", 0..500)), 500);
+    load(&mut client, "near", 4_500);
+    load(&mut client, "far", 20_000);
+    assert_eq!(client.say("BF.MERGE dest near"), "+OK");
+    assert_eq!(client.say("BF.MERGE new near"), "+OK");
+    for dest in ["dest", "none"] {
+        let reply = client.say(&format!("BF.MERGE {dest} far"));
+        assert!(reply.contains("ERR the newest items of the source 'far' are of "), "{reply}");
+    }
+    for (key, name) in [("dest", "own"), ("dest", "near"), ("new", "near")] {
+        assert_eq!(client.ones(&format!("BF.MEXISTS {key}"), &numbered(name, 0..500)), 500, "{key}, {name}");
+    }
+    assert_eq!(client.int("WAIT 1 60000"), 1);
+    let digests = ["dest", "new"].map(|key| client.digest(key));
+    assert_eq!(["dest", "new"].map(|key| replica.client().digest(key)), digests);
+    drop(client);
+    std::thread::sleep(Duration::from_millis(3_000));
+    let server = server.restart();
+    let mut client = server.client();
+    assert_eq!(["dest", "new"].map(|key| client.digest(key)), digests);
 }

@@ -5,7 +5,7 @@ use everbloom::format::chunks::Rewritten;
 use everbloom::format::filter::rewrite;
 
 use crate::support::saved::chunks;
-use crate::support::server::Server;
+use crate::support::server::{NOW_MS, Server};
 use crate::support::slices;
 
 /// Returns a client's bitmap. The key `s` of the server has it.
@@ -19,6 +19,8 @@ pub(crate) struct Case {
     /// The format of filters that are created without one.
     format: Format,
     pub(crate) before: Vec<Vec<Vec<u8>>>,
+    /// The time between the commands before it and the command.
+    later_ms: u64,
     pub(crate) words: Vec<Vec<u8>>,
 }
 
@@ -32,6 +34,7 @@ impl Case {
             let reply = server.call(&slices(line));
             assert!(!reply.starts_with('-'), "{}: {reply}", self.name);
         }
+        server.now_ms += self.later_ms;
         server
     }
 }
@@ -106,7 +109,8 @@ pub(crate) fn cases() -> Vec<Case> {
     let mut put = |name: &str, before: &[String], line: Vec<Vec<u8>>| {
         let before = before.iter().map(|line| words(line)).collect();
         let format = if name == CUCKOO { Format::RedisBloom } else { Format::Everbloom };
-        cases.push(Case { name: format!("{name}: {}", line[0].escape_ascii()), format, before, words: line });
+        let name = format!("{name}: {}", line[0].escape_ascii());
+        cases.push(Case { name, format, before, later_ms: 0, words: line });
     };
     for creation in CREATIONS {
         put(creation, &[], words(&format!("BF.RESERVE n 0.01 9000 {creation}")));
@@ -177,6 +181,35 @@ pub(crate) fn cases() -> Vec<Case> {
     cuckoo_commands(&mut put);
     let guava = [&[1, 5][..], &1250u32.to_be_bytes(), &client_string()].concat();
     put("guava", &[], [words("BF.IMPORT n GUAVA"), vec![guava]].concat());
+    cases.extend(sweeps());
+    cases
+}
+
+/// The entries of a window between two sweeps: a sweep joins two segments, or compacts one to which no item was added.
+const SWEEP_ENTRIES: u64 = 256;
+
+/// Returns adds of which one sweeps the segments of a window.
+fn sweeps() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for (name, items) in [("one segment", 6000), ("segments", 24_000)] {
+        // Old items expire between the commands, so that segments are joined, or none does.
+        for (old, later_ms) in [(items / 6 * 5, 20_000), (0, 50_000)] {
+            let old_items = format!("BF.INSERT k AT {} ITEMS {}", NOW_MS - 50_000, numbered("old", old));
+            let live_items = format!("BF.MADD k {}", numbered("live", items - old));
+            let mut before = vec![words("BF.RESERVE k 0.01 6000 WINDOW 60"), words(&live_items)];
+            before.extend((old > 0).then(|| words(&old_items)));
+            let mut server = Server::new();
+            before.iter().for_each(|line| assert!(!server.call(&slices(line)).contains("-ERR")));
+            // The next items are the last ones before a sweep.
+            while (server.filter("k").table().unwrap().counts().entries + 3) % SWEEP_ENTRIES > 3 {
+                before.push(words(&format!("BF.ADD k next-{}", before.len())));
+                server.call(&slices(&before[before.len() - 1]));
+            }
+            let name = format!("window of {name}, {old} items expire");
+            let words = words(&format!("BF.MADD k {}", numbered("new", 10)));
+            cases.push(Case { name, format: Format::Everbloom, before, later_ms, words });
+        }
+    }
     cases
 }
 

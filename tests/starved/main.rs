@@ -194,6 +194,62 @@ fn copies_snapshots_and_dumps_survive_every_allocation_that_fails() {
     println!("{refused} allocations refused in copies, snapshots and dumps");
 }
 
+/// Returns a server with a window whose traffic has fallen.
+fn quiet_window() -> Server {
+    let mut server = Server::at(1_000_000_000);
+    server.must("BF.RESERVE k 0.01 2700000 WINDOW 140");
+    // Larger batches take less time: every command checks the whole filter.
+    let items: Vec<u8> = (0..2_700_000u64).flat_map(u64::to_le_bytes).collect();
+    assert!(!server.call(&[b"BF.BULKADD", b"k", b"FIXED", b"8", &items]).contains('!'));
+    server.now_ms += 300_000;
+    server.add("k", "new", 0..20_000);
+    server
+}
+
+/// A chunk for which there is no memory changes nothing, also if it is the last one. It is loaded later.
+#[test]
+fn a_load_continues_after_every_allocation_that_fails() {
+    let mut sources: Vec<(String, Filter)> = filters().collect();
+    sources.push(("quiet window".to_owned(), quiet_window().keys.remove(&b"k"[..]).unwrap()));
+    let mut refused = 0;
+    for (name, mut filter) in sources {
+        filter.begin_dump(3);
+        let chunks = chunks(&filter);
+        let mut primary = Server::at(1_000_300_000);
+        for (iterator, data) in &chunks {
+            let iterator = iterator.to_string();
+            let call: [&[u8]; 4] = [b"BF.LOADCHUNK", b"n", iterator.as_bytes(), data];
+            let before = primary.state();
+            for number in 0.. {
+                assert!(number < ALLOCATIONS_MAX, "{name}: more allocations than expected");
+                let (mut replica, sent) = (Server::at(primary.now_ms), primary.replicated_calls.len());
+                replica.replay(&primary.replicated_calls);
+                primary.watch = watch;
+                refuse(number);
+                let reply = primary.call(&call);
+                let failures = relent();
+                primary.watch = |_| {};
+                if reply == "+OK" {
+                    assert_eq!(failures, 0, "{name}, allocation {number}");
+                    replica.replay(&primary.replicated_calls[sent..]);
+                    assert_eq!(replica.state(), primary.state(), "{name}");
+                    break;
+                }
+                refused += failures;
+                assert!(reply.contains("memory"), "{name}, allocation {number}: {reply}");
+                assert_eq!(primary.state(), before, "{name}, allocation {number}: {reply}");
+                assert_eq!(primary.replicated_calls.len(), sent, "{name}, allocation {number}: {reply}");
+                // A replica that has no memory for the chunk exits.
+                (replica.is_replicated, replica.watch) = (true, watch);
+                refuse(number);
+                replica.call(&call);
+                assert!(relent() > 0 && replica.has_ended, "{name}, allocation {number}");
+            }
+        }
+    }
+    assert!(refused > 50, "{refused}");
+}
+
 /// A cuckoo filter whose arrays no header describes, and a value of another type of RedisBloom.
 #[test]
 fn payloads_survive_every_allocation_that_fails() {

@@ -6,6 +6,9 @@ use super::policy::window::MomentError;
 use crate::bloom::generation::Generation;
 use crate::bloom::table::Table;
 
+/// By how much the clock of another server may always be ahead, in milliseconds.
+const LEAD_MAX_MS: u64 = 5000;
+
 impl Filter {
     /// Returns the window of a sliding-window filter, with its current time.
     #[must_use]
@@ -47,6 +50,16 @@ impl Filter {
     #[must_use]
     pub fn is_ahead_of(&self, now_ms: u64) -> bool {
         self.newest_generation() > self.latest_generation(now_ms)
+    }
+
+    /// Returns the start of the newest generation, in milliseconds of UNIX time, if that is more than a generation and more
+    /// than [`LEAD_MAX_MS`] after `now_ms`: the filter is from a server whose clock is ahead.
+    #[must_use]
+    pub fn lead_ms(&self, now_ms: u64) -> Option<u64> {
+        let window = self.window()?;
+        let newest_ms = window.span.start_of(self.newest_generation());
+        let permitted_ms = window.span.generation_ms().max(LEAD_MAX_MS);
+        (newest_ms > now_ms.saturating_add(permitted_ms)).then_some(newest_ms)
     }
 
     /// Sets the time of a window before a command: to `now_ms`, in milliseconds of UNIX time, or, if the command is

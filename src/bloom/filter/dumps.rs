@@ -42,11 +42,6 @@ impl Filter {
         }
     }
 
-    /// Ends the load of a dump, after its last chunk: see [`Table::end_loading`].
-    pub fn end_loading(&mut self) {
-        self.table_mut().into_iter().for_each(Table::end_loading);
-    }
-
     /// Returns whether the filter must be [admitted](Self::admit) if it is from a client. O(1).
     #[must_use]
     pub fn needs_admission(&self, now_ms: u64) -> bool {
@@ -105,13 +100,15 @@ impl Filter {
     }
 
     /// Adds the entries of segments of another table with the same parameters: see [`Table::add_segments`]. An entry may
-    /// be at most a window newer than `now_ms`, the time of the caller in milliseconds of UNIX time.
+    /// be at most a window newer than `now_ms`, the time of the caller in milliseconds of UNIX time. With the last segments
+    /// of the dump, the load ends.
     ///
     /// # Errors
-    /// [`LoadError`].
+    /// [`LoadError`]. Nothing has changed.
     pub fn add_segments(
         &mut self,
         segments: Vec<DumpedSegment>,
+        are_last: bool,
         now_ms: u64,
         limit: &dyn ByteLimit,
     ) -> Result<(), LoadError> {
@@ -119,7 +116,11 @@ impl Filter {
         room.set_other_bytes(self.bytes_besides_table());
         let latest = self.latest_generation(now_ms);
         let table = self.table_mut().ok_or(LoadError::Invalid("table"))?;
-        table.add_segments(segments, latest, &room)?;
+        if are_last {
+            table.add_last_segments(segments, latest, &room)?;
+        } else {
+            table.add_segments(segments, latest, &room)?;
+        }
         self.note_change();
         Ok(())
     }

@@ -86,14 +86,16 @@ impl Directory {
         }
     }
 
-    /// Changes a segment with entries, whose allocation must stay. The number of its used slots may change.
-    pub(super) fn edit(&mut self, number: usize, edit: impl FnOnce(&mut Segment)) {
+    /// Changes a segment with entries, whose allocation must stay. The number of its used slots may change. Returns what
+    /// `edit` returns.
+    pub(super) fn edit<R>(&mut self, number: usize, edit: impl FnOnce(&mut Segment) -> R) -> R {
         let (segment, all_used) = self.stored_mut(number);
         let before = segment.used() as u64;
-        edit(segment);
+        let result = edit(segment);
         if let Some(all_used) = all_used {
             *all_used = all_used.wrapping_add(segment.used() as u64).wrapping_sub(before);
         }
+        result
     }
 
     /// Returns a segment with entries, and the number of used slots of all segments if it is stored. The caller changes
@@ -279,6 +281,25 @@ impl Directory {
         _ = many.store_in_pieces_if_many();
     }
 
+    /// Returns the capacity of the list of few segments.
+    pub(super) fn list_capacity(&self) -> usize {
+        if let Self::Many(many) = self { many.few.capacity() } else { 0 }
+    }
+
+    /// Frees the memory that was reserved since the list of few segments had this capacity, after changes were taken back.
+    pub(super) fn give_back(&mut self, capacity: usize) {
+        let Self::Many(many) = self else { return };
+        many.change_capacity(0, |many| {
+            many.few.retain(|(_, segment)| !segment.words().is_empty());
+            let mut list = Vec::new();
+            let wanted = capacity.max(many.few.len());
+            if wanted < many.few.capacity() && list.try_reserve_exact(wanted).is_ok() {
+                list.append(&mut many.few);
+                many.few = list;
+            }
+        });
+    }
+
     /// Visits the blocks of the allocator, except those of the segments.
     pub(super) fn visit_blocks(&self, visitor: &mut impl BlockVisitor) {
         if let Self::Many(many) = self {
@@ -363,8 +384,11 @@ impl Pieces {
         })
     }
 
+    /// Returns whether the stored segments are no longer few. While segments are in the list that the table no longer has,
+    /// because they may be taken back, the list stays.
     fn are_many(&self) -> bool {
-        self.few.len() >= self.segments / FEW_SHARE
+        let has_removed = self.few.last().is_some_and(|(number, _)| *number >= self.segments);
+        self.few.len() >= self.segments / FEW_SHARE && !has_removed
     }
 
     /// Stores the segments of the list in pieces, if they are no longer few.

@@ -5,8 +5,8 @@ use smallvec::SmallVec;
 use super::directory::Directory;
 use super::entry::{EntryKind, remainder_bits, visit_entries};
 use super::reshape::{Changes, load_of, most_segments};
-use super::rewrite::{RewriteError, Rewriter, Rule};
-use super::segment::{Segment, SlotList};
+use super::rewrite::{Rewriter, Rule};
+use super::segment::{RewriteError, Segment, SlotList};
 use super::size::{SEGMENTS_MAX_LOG, SegmentShape, TableSize, depth};
 use super::source::{EntrySource, Placed, Target};
 use super::state::Table;
@@ -174,6 +174,37 @@ impl Table {
         latest: Generation,
         room: &GrowthBudget<'_>,
     ) -> Result<(), LoadError> {
+        self.try_add_segments(dumped, latest, room).map(drop)
+    }
+
+    /// Does [`add_segments`](Self::add_segments) with the last segments of a dump, and [ends](Self::end_loading) the load.
+    ///
+    /// # Errors
+    /// [`LoadError`]. Nothing has changed.
+    pub fn add_last_segments(
+        &mut self,
+        dumped: Vec<DumpedSegment>,
+        latest: Generation,
+        room: &GrowthBudget<'_>,
+    ) -> Result<(), LoadError> {
+        let capacity = self.directory.list_capacity();
+        let (changes, counts) = self.try_add_segments(dumped, latest, room)?;
+        if let Err(error) = self.end_loading() {
+            self.take_back(changes);
+            self.counts = counts;
+            self.directory.give_back(capacity);
+            return Err(error.into());
+        }
+        Ok(())
+    }
+
+    /// Does [`add_segments`](Self::add_segments). Returns the changes that take this back, and the counts before.
+    fn try_add_segments(
+        &mut self,
+        dumped: Vec<DumpedSegment>,
+        latest: Generation,
+        room: &GrowthBudget<'_>,
+    ) -> Result<(Changes, ItemCounts), LoadError> {
         let mut checked = Vec::new();
         checked.try_reserve_exact(dumped.len()).map_err(|_| OutOfMemory)?;
         for dumped in dumped.into_iter().filter(|dumped| !dumped.words.is_empty()) {
@@ -200,11 +231,12 @@ impl Table {
             self.existing(*number).into_iter().for_each(|segment| before.count(self.kind(), segment, now));
             after.count(self.kind(), segment, now);
         }
-        self.apply(changes)?;
+        let counts = self.counts.clone();
+        let undo = self.apply(changes)?;
         self.counts.advance(now);
         self.counts.add_change(&before, &after);
         self.counts.settle(self.used_slots());
-        Ok(())
+        Ok((undo, counts))
     }
 
     /// Returns a dumped segment with its sums, if it keeps all rules.
@@ -288,21 +320,22 @@ impl Table {
 
     /// Ends a load after the last part of a dump. The counts of the header stay if this table uses as many slots as the
     /// header says. Otherwise this table or the dumped one has changed since the dump began, and the entries are
-    /// counted again. The load does not end if most of the dump is missing, or if there is no memory to make a sparse table
-    /// smaller. O(slots), or O(1) if the counts stay.
-    pub fn end_loading(&mut self) {
+    /// counted again. The load does not end if most of the dump is missing. O(slots), or O(1) if the counts stay.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`]. Nothing has changed.
+    pub fn end_loading(&mut self) -> Result<(), OutOfMemory> {
         let loading = self.counts.loading();
         let is_as_dumped = loading == Loading::of(self.used_slots());
-        if !self.is_loading() || !self.condense(self.newest()).unwrap_or(false) {
-            return;
+        if !self.is_loading() || !self.condense(self.newest())? {
+            return Ok(());
         }
         *self.counts.loading_mut() = Loading::default();
         if !is_as_dumped {
-            let (kind, newest, mut tally) = (self.kind(), self.newest(), Tally::default());
-            self.directory.stored().for_each(|(_, segment)| tally.count(kind, segment, newest));
-            self.counts.recount(&tally);
+            self.recount();
         }
         self.counts.settle(self.used_slots());
+        Ok(())
     }
 }
 
@@ -465,14 +498,19 @@ impl Table {
         let (number, depth) = (address.segment, self.size().depth_of(address.segment));
         let first = u64::from((number as u32).reverse_bits());
         let placed = Placed { segment, number, depth };
-        let dumped = if position == first { segment.try_clone()? } else { self.rest_of(placed, position)? };
+        let dumped = if position == first {
+            segment.try_clone()?
+        } else {
+            // A part of the entries always fits.
+            self.rest_of(placed, position).map_err(|_| OutOfMemory)?
+        };
         let (blocks_log, stamp) = (dumped.blocks_log(), dumped.stamp);
         let dumped = DumpedSegment { number, depth, blocks_log, stamp, words: dumped.into_words() };
         Ok(Some((dumped, first.saturating_add(POSITIONS >> depth))))
     }
 
     /// Returns a segment without the entries of which all items are before a position.
-    fn rest_of(&self, placed: Placed<'_>, position: u64) -> Result<Segment, OutOfMemory> {
+    fn rest_of(&self, placed: Placed<'_>, position: u64) -> Result<Segment, RewriteError> {
         let (kind, mut list) = (self.kind(), SlotList::new());
         let Placed { segment, number, depth } = placed;
         let (address_bits, entry_bits) = (depth + segment.blocks_log(), kind.entry_bits(segment));
@@ -488,12 +526,11 @@ impl Table {
                     entry.write(kind, entry_bits, |slot| list.push(bucket, slot));
                 }
             });
-            list.end_block();
+            list.end_block()?;
         }
         if list.len() == 0 {
-            Ok(Segment::blank(segment.blocks_log()))
-        } else {
-            list.write(segment.shape(), segment.stamp, None)
+            return Ok(Segment::blank(segment.blocks_log()));
         }
+        list.write(segment.shape(), segment.stamp, None)
     }
 }

@@ -14,12 +14,14 @@
 //! A removal takes from the longest entry that matches. The shorter ones match all items that this one matches, so each
 //! item still has an entry (Dayan, Bercea, Reviriego, Pagh, "InfiniFilter", SIGMOD 2023).
 
+use smallvec::SmallVec;
+
 use super::entry::{
     COUNT_MAX, CountedEntry, Entry, EntryKind, RUN_MAX, RunSlots, generation, matches, remainder_bits,
 };
 use super::lookup::STEP_ITEMS;
-use super::reshape::SlotDemand;
-use super::segment::{BucketRun, Segment};
+use super::reshape::{Changes, SlotDemand};
+use super::segment::{BucketRun, Segment, TooFull};
 use super::size::{BLOCKS_LOG_MAX, BUCKETS, USED_MAX};
 use super::state::{BucketAddress, Table};
 use super::totals::{EntrySums, ItemCounts, weight};
@@ -67,6 +69,56 @@ enum Edit {
     Insert,
     /// The slots of the run have changed. An entry has left this generation, if entries are timed.
     Replace(Generation),
+}
+
+/// The change that an add makes to the run of its item.
+struct PlannedEdit {
+    address: BucketAddress,
+    run: BucketRun,
+    /// The slots of the run, after the change if the edit replaces them.
+    slots: RunSlots,
+    /// The number of slots before.
+    before: usize,
+    edit: Edit,
+    /// Whether the item is, or seems to be, present.
+    is_found: bool,
+    /// How many more slots come into use.
+    more: usize,
+    /// Whether room must be made first.
+    needs_room: bool,
+}
+
+impl PlannedEdit {
+    /// Returns whether the bucket will be [full](RUN_MAX).
+    #[inline(always)]
+    const fn fills_bucket(&self) -> bool {
+        self.more > 0 && self.before.wrapping_add(self.more) >= RUN_MAX
+    }
+
+    #[inline(always)]
+    const fn added(&self) -> Added {
+        if self.is_found { Added::Again } else { Added::New }
+    }
+}
+
+/// What takes back an add that is refused after it has changed the table.
+#[derive(Default)]
+struct Undo {
+    /// The changes that take back the room that was made, in the order in which it was made.
+    room: SmallVec<[Changes; 4]>,
+    /// The slots of the run before the add.
+    run: Option<(BucketAddress, RunSlots)>,
+    /// The stored sums and the counts before the add.
+    totals: Option<(EntrySums, ItemCounts)>,
+}
+
+/// Returns the error of an add for which a segment has no slot. Only the items of crafted tables have it.
+#[cold]
+fn no_slot(kind: EntryKind, _: TooFull) -> AddError {
+    match kind {
+        EntryKind::Counted => AddError::TooOften,
+        EntryKind::Plain | EntryKind::Timed => AddError::CannotGrow(ReserveError::TooLong),
+    }
 }
 
 impl Table {
@@ -171,7 +223,7 @@ impl Table {
         if found.is_some() && kind == EntryKind::Plain {
             return Ok(Added::Present);
         }
-        if kind == EntryKind::Timed && Self::is_stale(segment, addition.now) {
+        if kind == EntryKind::Timed && (Self::is_stale(segment, addition.now) || self.is_sweep_next()) {
             return self.edit_apart(kind, addition, room);
         }
         let edit = match found {
@@ -195,14 +247,11 @@ impl Table {
                     self.check_items(&addition)?;
                 }
                 let code = if kind == EntryKind::Timed { addition.generation % CODES } else { 0 };
-                self.insert(&address, run, code);
+                self.insert(&address, run, code).map_err(|error| no_slot(kind, error))?;
                 Edit::Insert
             }
         };
         self.count(&addition, &edit);
-        if kind == EntryKind::Timed && self.is_sweep_due() {
-            self.sweep(addition.now);
-        }
         Ok(if found.is_some() { Added::Again } else { Added::New })
     }
 
@@ -226,68 +275,193 @@ impl Table {
         room: &GrowthBudget<'_>,
         select: impl Select,
     ) -> Result<Added, AddError> {
-        let Addition { hash, generation: added, now, .. } = addition;
-        let code = if kind == EntryKind::Timed { added % CODES } else { 0 };
-        let mut is_room_made = false;
-        loop {
-            let (address, segment) = self.locate(hash);
-            let run = segment.run(address.block, address.bucket, select);
-            let mut slots = segment.slots_of(run);
-            let before = slots.len();
-            let (edit, is_found) = match kind {
-                EntryKind::Plain => plain_edit(&slots, &address),
-                EntryKind::Counted => counted_edit(&mut slots, &address, addition.only_absent)?,
-                EntryKind::Timed => timed_edit(&mut slots, &address, segment, &addition),
-            };
-            if let Edit::Nothing = edit {
-                if !is_room_made {
-                    return Ok(Added::Present);
-                }
+        let planned = self.plan_edit(kind, &addition, None, select)?;
+        if let Edit::Nothing = planned.edit {
+            return Ok(Added::Present);
+        }
+        if planned.needs_room || kind == EntryKind::Timed && self.is_sweep_next() {
+            return self.edit_with_room(kind, &addition, planned, room);
+        }
+        self.write_edit(kind, &addition, &planned).map_err(|error| no_slot(kind, error))?;
+        self.count(&addition, &planned.edit);
+        Ok(planned.added())
+    }
+
+    /// Returns the change that the add of an item makes. Room was made for `made_slots` more slots, if for any.
+    ///
+    /// # Errors
+    /// [`AddError::TooOften`] and [`AddError::Full`].
+    #[inline(always)]
+    fn plan_edit(
+        &self,
+        kind: EntryKind,
+        addition: &Addition,
+        made_slots: Option<usize>,
+        select: impl Select,
+    ) -> Result<PlannedEdit, AddError> {
+        let (address, segment) = self.locate(addition.hash);
+        let run = segment.run(address.block, address.bucket, select);
+        let mut slots = segment.slots_of(run);
+        let before = slots.len();
+        let (edit, is_found) = match kind {
+            EntryKind::Plain => plain_edit(&slots, &address),
+            EntryKind::Counted => counted_edit(&mut slots, &address, addition.only_absent)?,
+            EntryKind::Timed => timed_edit(&mut slots, &address, segment, addition),
+        };
+        let after = if let Edit::Insert = edit { before.wrapping_add(1) } else { slots.len() };
+        let more = after.wrapping_sub(before);
+        let mut planned =
+            PlannedEdit { address, run, slots, before, edit, is_found, more, needs_room: false };
+        if let Edit::Nothing = planned.edit {
+            return Ok(planned);
+        }
+        if !is_found && kind != EntryKind::Plain {
+            self.check_items(addition)?;
+        }
+        if kind == EntryKind::Counted && more > 0 && (after > RUN_MAX || segment.is_overfull(more)) {
+            return Err(AddError::TooOften);
+        }
+        planned.needs_room = made_slots.is_none_or(|made| made < more)
+            && (kind == EntryKind::Timed && Self::is_stale(segment, addition.now)
+                || more > 0
+                    && (self.needs_room(segment, more)
+                        || self.must_spread(segment, more, planned.fills_bucket())));
+        Ok(planned)
+    }
+
+    /// Adds an item if room must be made first, or if the add sweeps. Either all of this is done, or nothing.
+    #[inline(never)]
+    fn edit_with_room(
+        &mut self,
+        kind: EntryKind,
+        addition: &Addition,
+        planned: PlannedEdit,
+        room: &GrowthBudget<'_>,
+    ) -> Result<Added, AddError> {
+        let (mut undo, capacity) = (Undo::default(), self.directory.list_capacity());
+        let added = self.try_edit_with_room(kind, addition, planned, room, &mut undo);
+        let has_room = !undo.room.is_empty();
+        if added.is_err() {
+            self.undo(undo);
+            self.directory.give_back(capacity);
+        }
+        if has_room {
+            self.directory.trim();
+        }
+        added
+    }
+
+    fn try_edit_with_room(
+        &mut self,
+        kind: EntryKind,
+        addition: &Addition,
+        mut planned: PlannedEdit,
+        room: &GrowthBudget<'_>,
+        undo: &mut Undo,
+    ) -> Result<Added, AddError> {
+        let Addition { hash, now, .. } = *addition;
+        while planned.needs_room {
+            let fills_bucket = planned.fills_bucket();
+            let demand = SlotDemand { hash, slots: planned.more, fills_bucket, now };
+            self.make_room(demand, room, &mut undo.room).map_err(|error| match error {
+                ReserveError::TooLong if kind == EntryKind::Counted => AddError::TooOften,
+                error => AddError::CannotGrow(error),
+            })?;
+            // Entries may be shorter now, and the item may match another one. So the run is read again, and more slots
+            // may be needed than before.
+            planned = self.plan_edit(kind, addition, Some(planned.more), PortableSelect)?;
+            if let Edit::Nothing = planned.edit {
                 // A sparse table was rewritten with shorter entries, and one of them matches now. The table has changed, so
                 // replicas must change theirs.
                 self.counts.advance(now);
                 return Ok(Added::Again);
             }
-            let after = if let Edit::Insert = edit { before.wrapping_add(1) } else { slots.len() };
-            let more = after.wrapping_sub(before);
-            if !is_room_made {
-                if !is_found && kind != EntryKind::Plain {
-                    self.check_items(&addition)?;
-                }
-                if kind == EntryKind::Counted && more > 0 && (after > RUN_MAX || segment.is_overfull(more)) {
-                    return Err(AddError::TooOften);
-                }
-                let fills_bucket = more > 0 && after >= RUN_MAX;
-                let demand = SlotDemand { hash, slots: more, fills_bucket, now };
-                if kind == EntryKind::Timed && Self::is_stale(segment, now)
-                    || more > 0
-                        && (self.needs_room(segment, more) || self.must_spread(segment, more, fills_bucket))
-                {
-                    self.make_room(demand, room).map_err(|error| match error {
-                        ReserveError::TooLong if kind == EntryKind::Counted => AddError::TooOften,
-                        error => AddError::CannotGrow(error),
-                    })?;
-                    // A split may have shortened the entries, so they are read again.
-                    is_room_made = true;
-                    continue;
-                }
+        }
+        let sweeps = kind == EntryKind::Timed && self.is_sweep_next();
+        let refuse = |error: OutOfMemory| {
+            room.refuse(error.into());
+            AddError::CannotGrow(error.into())
+        };
+        if sweeps {
+            // After too many sweeps that were refused, no more are tried in this command.
+            if room.refused() == Some(ReserveError::OutOfMemory) && !room.may_free() {
+                return Err(refuse(OutOfMemory));
             }
-            if let Edit::Replace(_) = edit {
-                self.directory.edit(address.segment, |segment| segment.replace_run(run, before, &slots));
-            } else if after > RUN_MAX && kind != EntryKind::Counted {
-                let generations = slots.iter().map(|slot| generation(segment, *slot));
-                self.saturate_bucket(&address, generations.max().unwrap_or(0).max(added));
-            } else if segment.used() >= segment.used_max() {
-                self.saturate_fullest_block(&address, now);
-                self.insert_unless_saturated(hash, code);
-            } else {
-                self.insert(&address, run, code);
-            }
-            self.count(&addition, &edit);
-            if kind == EntryKind::Timed && self.is_sweep_due() {
-                self.sweep(now);
-            }
-            return Ok(if is_found { Added::Again } else { Added::New });
+            self.keep(&planned, undo).map_err(refuse)?;
+        }
+        self.write_edit(kind, addition, &planned).map_err(|error| no_slot(kind, error))?;
+        self.count(addition, &planned.edit);
+        if sweeps {
+            self.sweep(now).map_err(refuse)?;
+        }
+        Ok(planned.added())
+    }
+
+    /// Keeps what an add changes besides the room that was made, because the sweep after it may be refused.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`].
+    fn keep(&mut self, planned: &PlannedEdit, undo: &mut Undo) -> Result<(), OutOfMemory> {
+        let (number, segment) = (planned.address.segment, self.directory.get(planned.address.segment));
+        let slots = segment.slots_of(planned.run);
+        if segment.used() < segment.used_max() {
+            undo.run = Some((planned.address, slots));
+        } else {
+            // Several buckets become saturated.
+            let copy = self.replacing(number, segment.try_clone()?, EntrySums::default());
+            undo.room.push(self.apply(copy)?);
+        }
+        undo.totals = Some((self.stored_sums(), self.counts.clone()));
+        Ok(())
+    }
+
+    /// Takes back what an add has changed.
+    #[cold]
+    #[expect(clippy::expect_used, reason = "the segment had these slots before")]
+    fn undo(&mut self, undo: Undo) {
+        let Undo { room, run, totals } = undo;
+        if let Some((address, slots)) = run {
+            self.directory
+                .edit(address.segment, |segment| {
+                    let run = segment.run(address.block, address.bucket, PortableSelect);
+                    segment.replace_run(run, segment.slots_of(run).len(), &slots)
+                })
+                .expect("the slots of a run");
+        }
+        if let Some((sums, counts)) = totals {
+            self.add_sums(sums.minus(self.stored_sums()));
+            self.counts = counts;
+        }
+        room.into_iter().rev().for_each(|changes| self.take_back(changes));
+    }
+
+    /// Writes the run of an item, as planned.
+    ///
+    /// # Errors
+    /// [`TooFull`].
+    #[inline(always)]
+    fn write_edit(
+        &mut self,
+        kind: EntryKind,
+        addition: &Addition,
+        planned: &PlannedEdit,
+    ) -> Result<(), TooFull> {
+        let PlannedEdit { address, run, slots, before, edit, .. } = planned;
+        let segment = self.directory.get(address.segment);
+        let code = if kind == EntryKind::Timed { addition.generation % CODES } else { 0 };
+        if let Edit::Replace(_) = edit {
+            return self.directory.edit(address.segment, |segment| segment.replace_run(*run, *before, slots));
+        }
+        // Counted entries never become a saturated bucket.
+        if *before >= RUN_MAX && kind != EntryKind::Counted {
+            let generations = slots.iter().map(|slot| generation(segment, *slot));
+            let newest = generations.max().unwrap_or(0).max(addition.generation);
+            self.saturate_bucket(address, newest)
+        } else if segment.used() >= segment.used_max() && kind != EntryKind::Counted {
+            self.saturate_fullest_block(address, addition.now)?;
+            self.insert_unless_saturated(addition.hash, code)
+        } else {
+            self.insert(address, *run, code)
         }
     }
 
@@ -314,34 +488,42 @@ impl Table {
 
 /// Changing the slots of a bucket.
 impl Table {
-    /// Adds an entry with the longest remainder. The segment must have a free slot. `code` is the generation of the
-    /// entry modulo 16; 0 if entries are not timed.
+    /// Adds an entry with the longest remainder. `code` is the generation of the entry modulo 16; 0 if entries are not
+    /// timed.
+    ///
+    /// # Errors
+    /// [`TooFull`] if the segment has no free slot. Nothing has changed.
     #[inline(always)]
-    fn insert(&mut self, address: &BucketAddress, run: BucketRun, code: u64) {
+    fn insert(&mut self, address: &BucketAddress, run: BucketRun, code: u64) -> Result<(), TooFull> {
         let kind = self.kind();
         let (segment, all_used) = self.directory.stored_mut(address.segment);
         let bits = kind.entry_bits(segment).wrapping_sub(1);
         let entry = 1u64.wrapping_shl(bits) | address.key & low_bits(bits);
-        segment.insert(run, code << 1 << (bits & 63) | entry);
+        segment.insert(run, code << 1 << (bits & 63) | entry)?;
         if let Some(all_used) = all_used {
             *all_used = all_used.wrapping_add(1);
         }
         self.add_weight(weight(address.address_bits, entry));
+        Ok(())
     }
 
-    /// Adds an entry of an item unless its bucket has become saturated. The segment must have a free slot.
-    fn insert_unless_saturated(&mut self, hash: ItemHash, code: u64) {
+    /// Adds an entry of an item unless its bucket has become saturated.
+    ///
+    /// # Errors
+    /// [`TooFull`] if the segment has no free slot.
+    fn insert_unless_saturated(&mut self, hash: ItemHash, code: u64) -> Result<(), TooFull> {
         let (address, segment) = self.locate(hash);
         let run = segment.run(address.block, address.bucket, PortableSelect);
         let entry_mask = low_bits(self.kind().entry_bits(segment));
         if run.is_empty || !segment.run_has(run.start, |value| value & entry_mask == 0) {
-            self.insert(&address, run, code);
+            return self.insert(&address, run, code);
         }
+        Ok(())
     }
 
     /// Makes a bucket saturated: one slot that matches every item replaces its entries. The slot has the generation
     /// `number` if entries are timed.
-    fn saturate_bucket(&mut self, address: &BucketAddress, number: Generation) {
+    fn saturate_bucket(&mut self, address: &BucketAddress, number: Generation) -> Result<(), TooFull> {
         let (kind, segment) = (self.kind(), self.directory.get(address.segment));
         let run = segment.run(address.block, address.bucket, PortableSelect);
         let (slots, entry_bits) = (segment.slots_of(run), kind.entry_bits(segment));
@@ -353,20 +535,21 @@ impl Table {
         change.add(kind, address.address_bits, saturated);
         let mut slot = 0;
         saturated.write(kind, entry_bits, |written| slot = written);
-        self.directory.edit(address.segment, |segment| segment.replace_run(run, slots.len(), &[slot]));
+        self.directory.edit(address.segment, |segment| segment.replace_run(run, slots.len(), &[slot]))?;
         self.add_sums(change);
+        Ok(())
     }
 
     /// Makes every occupied bucket of the fullest block of a segment saturated. This frees slots in a segment of the
     /// largest size that is full, which happens only if items are crafted.
     #[cold]
-    fn saturate_fullest_block(&mut self, address: &BucketAddress, number: Generation) {
+    fn saturate_fullest_block(&mut self, address: &BucketAddress, number: Generation) -> Result<(), TooFull> {
         let segment = self.directory.get(address.segment);
         let block = (0..segment.blocks()).max_by_key(|block| segment.length(*block)).unwrap_or(0);
         let header = segment.header(block);
-        for bucket in (0..BUCKETS).filter(|bucket| header.is_occupied(*bucket)) {
-            self.saturate_bucket(&BucketAddress { block, bucket, ..*address }, number);
-        }
+        let mut occupied = (0..BUCKETS).filter(|bucket| header.is_occupied(*bucket));
+        occupied
+            .try_for_each(|bucket| self.saturate_bucket(&BucketAddress { block, bucket, ..*address }, number))
     }
 
     /// Checks that a table of counted or timed entries may get one more item.
@@ -517,7 +700,8 @@ impl Table {
                 made_smaller.into_iter().for_each(|changes| self.take_back(changes));
                 return Ok(false);
             };
-            if self.items(0) <= 1 {
+            // During a load, the number of items is that of the header.
+            if self.items(0) <= 1 && !self.is_loading() {
                 // Copies of void entries may be left in other buckets. They are removed with the last item.
                 *self = self.emptied();
                 return Ok(true);
@@ -532,6 +716,12 @@ impl Table {
                     continue;
                 }
             }
+            let edit = |segment: &mut Segment| segment.replace_run(run, before, &slots);
+            if let Err(TooFull) = self.directory.edit(address.segment, edit) {
+                // A smaller count never takes more slots.
+                made_smaller.into_iter().for_each(|changes| self.take_back(changes));
+                return Err(OutOfMemory);
+            }
             if found.entry.value == 1 || count == 0 {
                 let mut change = EntrySums::default();
                 change.remove(EntryKind::Counted, address.address_bits, found.entry);
@@ -541,7 +731,6 @@ impl Table {
                 }
                 self.add_sums(change);
             }
-            self.directory.edit(address.segment, |segment| segment.replace_run(run, before, &slots));
             if self.directory.get(address.segment).is_empty() {
                 let blank = Segment::blank(self.size().blocks_log);
                 self.directory.replace(address.segment, blank);

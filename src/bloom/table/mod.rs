@@ -51,5 +51,5 @@ pub use entry::{COUNT_MAX, EntryKind};
 pub use schedule::Schedule;
 pub use state::{Table, TableSpec, TableStats};
 pub use totals::{GENERATIONS, History, Loading, TableCounts};
-pub use union::UnionError;
+pub use union::{Union, UnionError};
 pub use validate::LoadError;

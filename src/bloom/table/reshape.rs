@@ -16,8 +16,8 @@
 use smallvec::SmallVec;
 
 use super::entry::{EntryKind, RUN_MAX};
-use super::rewrite::{RewriteError, Rewriter, Rule};
-use super::segment::Segment;
+use super::rewrite::{Rewriter, Rule};
+use super::segment::{RewriteError, Segment};
 use super::size::{BLOCKS_LOG_MAX, SEGMENT_BUCKETS, SegmentShape, TableSize, USED_MAX};
 use super::source::{EntrySource, Placed, Target};
 use super::state::Table;
@@ -134,15 +134,16 @@ impl Table {
     }
 
     /// Makes room for the demanded slots. The item may then belong to another segment. Its segment has free slots
-    /// afterwards, unless it has the largest shape and entries are not counted. O(slots of a segment).
+    /// afterwards, unless it has the largest shape and entries are not counted. Adds the changes that take this back to
+    /// `undo`. O(slots of a segment).
     ///
     /// # Errors
-    /// [`ReserveError`]. Nothing has changed.
-    #[inline(never)]
+    /// [`ReserveError`]. The caller takes back what was done.
     pub(super) fn make_room(
         &mut self,
         demand: SlotDemand,
         room: &GrowthBudget<'_>,
+        undo: &mut SmallVec<[Changes; 4]>,
     ) -> Result<(), ReserveError> {
         let (_, segment) = self.locate(demand.hash);
         // After a refusal nothing grows in this command. But removing expired entries makes room without growth.
@@ -152,19 +153,9 @@ impl Table {
         {
             return Err(error);
         }
-        let mut undo = SmallVec::new();
-        let made = self.try_make_room(demand, room, &mut undo);
-        if let Err(error) = made {
-            while let Some(changes) = undo.pop() {
-                self.take_back(changes);
-            }
-            room.refuse(error);
-        }
-        self.directory.trim();
-        made
+        self.try_make_room(demand, room, undo).inspect_err(|error| room.refuse(*error))
     }
 
-    /// Does [`make_room`](Self::make_room). The changes of `undo` take back what was done.
     fn try_make_room(
         &mut self,
         demand: SlotDemand,
@@ -203,14 +194,25 @@ impl Table {
     ///
     /// # Errors
     /// [`OutOfMemory`]. Nothing has changed.
-    pub(super) fn apply(&mut self, mut changes: Changes) -> Result<Changes, OutOfMemory> {
-        let before = self.directory.len();
-        if changes.segments > 1 && before == 1 {
+    pub(super) fn apply(&mut self, changes: Changes) -> Result<Changes, OutOfMemory> {
+        if changes.segments > 1 && self.directory.len() == 1 {
             let match_all_counts = self.match_all_counts();
             self.directory.try_extend(|| match_all_counts)?;
         }
         let with_memory = changes.replaced.iter().filter(|(_, segment)| !segment.words().is_empty());
         self.directory.try_reserve_all(with_memory.map(|(number, _)| *number))?;
+        Ok(self.exchange(changes))
+    }
+
+    /// Takes changes back that were made. The directory still has memory for all segments: it is not trimmed before an
+    /// operation is complete.
+    pub(super) fn take_back(&mut self, changes: Changes) {
+        self.exchange(changes);
+    }
+
+    /// Makes changes for which the directory has memory. Returns those that take them back.
+    fn exchange(&mut self, mut changes: Changes) -> Changes {
+        let before = self.directory.len();
         self.directory.set_len(before.max(changes.segments));
         for (number, segment) in &mut changes.replaced {
             *segment = self.directory.replace(*number, std::mem::take(segment));
@@ -218,14 +220,7 @@ impl Table {
         self.directory.set_len(changes.segments);
         self.add_sums(changes.sums);
         self.counts.settle(self.used_slots());
-        Ok(Changes { segments: before, sums: EntrySums::default().minus(changes.sums), ..changes })
-    }
-
-    /// Takes changes back that were made.
-    pub(super) fn take_back(&mut self, changes: Changes) {
-        // The directory still has memory for all segments, so this cannot fail.
-        let taken_back = self.apply(changes);
-        debug_assert!(taken_back.is_ok(), "changes were not taken back");
+        Changes { segments: before, sums: EntrySums::default().minus(changes.sums), ..changes }
     }
 
     /// Checks the limit of bytes for changes of which some segments are known.
@@ -309,7 +304,7 @@ impl Table {
         Ok(Some(self.replacing(number, segment.try_reshaped(shape, stamp)?, EntrySums::default())))
     }
 
-    fn replacing(&self, number: usize, segment: Segment, sums: EntrySums) -> Changes {
+    pub(super) fn replacing(&self, number: usize, segment: Segment, sums: EntrySums) -> Changes {
         Changes { segments: self.directory.len(), replaced: [(number, segment)].into_iter().collect(), sums }
     }
 
@@ -333,8 +328,11 @@ impl Table {
         } else {
             let segment = self.directory.get(number);
             let shape = segment.shape().reduced_for(segment.used().saturating_sub(slots), segment.used());
-            let smaller = shape.map(|shape| segment.try_reshaped(shape, segment.stamp)).transpose()?;
-            smaller.map(|smaller| self.replacing(number, smaller, EntrySums::default()))
+            match shape.map(|shape| segment.try_reshaped(shape, segment.stamp)) {
+                Some(Ok(smaller)) => Some(self.replacing(number, smaller, EntrySums::default())),
+                Some(Err(RewriteError::OutOfMemory)) => return Err(OutOfMemory),
+                Some(Err(RewriteError::TooFull)) | None => None,
+            }
         };
         changes.map(|changes| self.apply(changes)).transpose()
     }
@@ -468,24 +466,27 @@ impl Table {
         segment.stamp.wrapping_add(1) < now
     }
 
-    /// Returns whether the add that was just counted sweeps.
+    /// Returns whether the next add that stores an entry sweeps.
     #[inline(always)]
-    pub(super) fn is_sweep_due(&self) -> bool {
-        matches!(self.counts, ItemCounts::Timed { adds, .. } if adds.is_multiple_of(SWEEP_ENTRIES))
+    pub(super) fn is_sweep_next(&self) -> bool {
+        matches!(self.counts, ItemCounts::Timed { adds, .. } if adds % SWEEP_ENTRIES == SWEEP_ENTRIES - 1)
     }
 
     /// Frees the memory of expired entries in segments to which no items are added: joins two segments, or compacts the
-    /// next segment of the sweep. If there is no memory for that, it is left to later sweeps. O(slots of a segment).
+    /// next segment of the sweep. O(slots of a segment).
     ///
     /// A sweep never makes the table larger, so it asks for no limit. Only an add sweeps, never a union or a load: these
     /// write segments of a size that was chosen before.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`]. Nothing has changed.
     #[cold]
-    pub(super) fn sweep(&mut self, now: Generation) {
-        if let Ok(Some(changes)) = self.plan_sweep(now)
-            && self.apply(changes).is_ok()
-        {
+    pub(super) fn sweep(&mut self, now: Generation) -> Result<(), OutOfMemory> {
+        if let Some(changes) = self.plan_sweep(now)? {
+            self.apply(changes)?;
             self.directory.trim();
         }
+        Ok(())
     }
 
     fn plan_sweep(&self, now: Generation) -> Result<Option<Changes>, OutOfMemory> {

@@ -5,7 +5,9 @@ use super::entry::{EntryKind, visit_entries};
 use super::schedule::Schedule;
 use super::segment::Segment;
 use super::size::{BUCKET_BITS, TableSize, depth_of};
-use super::totals::{EntrySums, History, ItemCounts, Loading, MatchAllCounts, TableCounts, Weight, weight};
+use super::totals::{
+    EntrySums, History, ItemCounts, Loading, MatchAllCounts, TableCounts, Tally, Weight, weight,
+};
 use crate::bloom::generation::{Generation, is_live};
 use crate::bloom::hash::ItemHash;
 use crate::bloom::memory::{BlockMover, BlockVisitor, OutOfMemory};
@@ -280,6 +282,13 @@ impl Table {
         EntrySums { weight: self.weight, match_all_counts: self.match_all_counts() }
     }
 
+    /// Returns the sums that are stored: those over all entries, but a table of one segment does not store the numbers of
+    /// void entries and saturated buckets. O(1).
+    pub(super) fn stored_sums(&self) -> EntrySums {
+        let match_all_counts = self.directory.match_all_counts().unwrap_or_default();
+        EntrySums { weight: self.weight, match_all_counts }
+    }
+
     /// Adds a change to the sum of the weights of all entries. The change wraps around.
     #[inline(always)]
     pub(super) fn add_weight(&mut self, change: u128) {
@@ -303,6 +312,13 @@ impl Table {
         let (schedule, loading) = (self.schedule, self.counts.loading());
         let TableSize { blocks_log, segments } = self.size();
         TableCounts { schedule, items, entries, history, segments, blocks_log, loading }
+    }
+
+    /// Sets the counts to those of the entries. O(slots).
+    pub(super) fn recount(&mut self) {
+        let (kind, newest, mut tally) = (self.kind(), self.newest(), Tally::default());
+        self.directory.stored().for_each(|(_, segment)| tally.count(kind, segment, newest));
+        self.counts.recount(&tally);
     }
 
     /// Returns whether chunks of a dump are being loaded.

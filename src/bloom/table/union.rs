@@ -2,8 +2,9 @@
 
 use super::entry::EntryKind;
 use super::reshape::load_of;
-use super::rewrite::{RewriteError, Rewriter, Rule};
+use super::rewrite::{Rewriter, Rule};
 use super::schedule::Schedule;
+use super::segment::RewriteError;
 use super::size::{SegmentShape, TableSize};
 use super::source::{EntrySource, Placed, Target};
 use super::state::Table;
@@ -33,6 +34,16 @@ pub enum UnionError {
     TooOften,
 }
 
+/// A union of tables.
+#[derive(Debug)]
+pub enum Union {
+    /// The first table stays as it is: the others have no live entry that it lacks.
+    Unchanged,
+    /// A whole table with the entries of all. If the others add nothing, it has another size than the first one: the first
+    /// one is too small or far too large for its entries, or smaller than another table.
+    Made(Table),
+}
+
 impl From<ReserveError> for UnionError {
     fn from(error: ReserveError) -> Self {
         Self::NoRoom(error)
@@ -56,11 +67,13 @@ impl From<RewriteError> for UnionError {
 
 impl Table {
     /// Returns a table with the parameters of this one, and with the entries of this one and of `others` that are live
-    /// at `now`. Returns `None` if it would have the entries of this one only. Its size, its items and its error rate do
-    /// not depend on the order of `others`. O(bytes of all tables and of the result).
+    /// at `now`. Entries of later generations count as of `now`, which must not be before the newest entry of this table.
+    /// Its size, its items and its error rate do not depend on the order of `others`. O(bytes of all tables and of the
+    /// result).
     ///
     /// Before the work of a large union, `check` gets a lower bound of the error rate that the table can reach. If it
-    /// refuses this, it gets an upper bound, whose error is returned.
+    /// refuses this, it gets an upper bound, whose error is returned. The limit of `room` does not refuse a union that
+    /// adds nothing.
     ///
     /// # Errors
     /// [`UnionError`], or the error of `check`.
@@ -70,25 +83,33 @@ impl Table {
         now: Generation,
         room: &GrowthBudget<'_>,
         check: impl Fn(f64) -> Result<(), E>,
-    ) -> Result<Option<Self>, E> {
+    ) -> Result<Union, E> {
         let others = others.iter().filter(|table| table.used_slots() > 0);
         let mut inputs = try_collect(others.map(|table| Input::Borrowed(table))).map_err(UnionError::from)?;
         if inputs.is_empty() {
-            return Ok(None);
+            return Ok(Union::Unchanged);
         }
-        let union = Union { kind: self.kind(), schedule: self.schedule, now };
+        let has_later = inputs.iter().any(|input| input.table().newest() > now);
+        let union = Uniting { kind: self.kind(), schedule: self.schedule, now, has_later };
         union.unite_small(&mut inputs, self.size())?;
         let tables: Vec<&Self> = std::iter::once(self).chain(inputs.iter().map(Input::table)).collect();
         let estimate = union.estimate(&tables)?;
-        if estimate.is_sampled {
+        // The error rate of a union that adds nothing is that of this table, whatever the estimate is.
+        if estimate.is_sampled && estimate.has_others {
             let rate = estimate.error_rate_max;
             check(rate * (1.0 - ESTIMATE_ERROR)).or_else(|error| {
                 check(rate * (1.0 + ESTIMATE_ERROR))?;
                 Err(error)
             })?;
         }
-        let (made, has_others) = union.make(&tables, &estimate, room)?;
-        Ok((has_others || made.size() != self.size()).then_some(made))
+        let United { table, has_others } = union.make(&tables, &estimate, room)?;
+        // The estimate of a size alone changes nothing.
+        let needs_size = !estimate.is_sampled || estimate.least != self.size();
+        match table {
+            Err(error) if has_others => Err(UnionError::from(error).into()),
+            Ok(made) if has_others || needs_size && made.size() != self.size() => Ok(Union::Made(made)),
+            Ok(_) | Err(_) => Ok(Union::Unchanged),
+        }
     }
 }
 
@@ -111,20 +132,34 @@ impl Input<'_> {
 /// What is known of a union before it is made.
 struct Estimate {
     size: TableSize,
+    /// The size that the tables need, whatever the union has.
+    least: TableSize,
     used_slots: u64,
     error_rate_max: f64,
     /// Whether only some segments were read.
     is_sampled: bool,
+    /// Whether an entry that was read is not from the first table.
+    has_others: bool,
+}
+
+/// What became of a union.
+struct United {
+    /// The whole table, or why there is no room for it.
+    table: Result<Table, ReserveError>,
+    /// Whether the union has entries that the first table does not have.
+    has_others: bool,
 }
 
 /// The parameters of a union.
-struct Union {
+struct Uniting {
     kind: EntryKind,
     schedule: Schedule,
     now: Generation,
+    /// Whether a table has entries of generations after `now`, which count as of `now`.
+    has_later: bool,
 }
 
-impl Union {
+impl Uniting {
     /// Unites tables that are much smaller than the union of all, the smallest ones first. Such a table would be read
     /// once for each segment of the union. `least` is a lower bound of the size of the union.
     fn unite_small(&self, inputs: &mut Vec<Input<'_>>, least: TableSize) -> Result<(), UnionError> {
@@ -143,7 +178,7 @@ impl Union {
                 let schedule =
                     tables.iter().map(|table| table.schedule).max_by_key(|one| one.remainder_bits(0));
                 let union = Self { schedule: schedule.unwrap_or(self.schedule), ..*self };
-                union.make(&tables, &union.largest(&tables), &GrowthBudget::new(&u64::MAX))?.0
+                union.make(&tables, &union.largest(&tables), &GrowthBudget::new(&u64::MAX))?.table?
             };
             inputs.drain(..count);
             inputs.push(Input::Made(united));
@@ -151,7 +186,9 @@ impl Union {
     }
 
     fn rewriter(&self) -> Rewriter {
-        Rewriter::new(self.kind, self.schedule, Rule::Sum, self.now)
+        let rewriter = Rewriter::new(self.kind, self.schedule, Rule::Sum, self.now);
+        // A block that is copied keeps its generations.
+        if self.has_later { rewriter.decoding() } else { rewriter }
     }
 
     /// Returns the estimate of a union that has all entries of the tables.
@@ -160,18 +197,17 @@ impl Union {
         // Two equal entries that are counted once take two slots, and their union takes three.
         let used_slots =
             if self.kind == EntryKind::Counted { slots.saturating_add(slots / 2) } else { slots };
-        let least = tables.iter().map(|table| natural_size(table)).max();
-        let size = TableSize::for_slots(used_slots).max(least.unwrap_or(TableSize::of_blocks(0)));
+        let least = least_size(tables);
+        let size = TableSize::for_slots(used_slots).max(least);
         let sum = tables.iter().map(|table| EntrySums::error_rate(table.weight())).sum::<f64>();
         let error_rate_max = sum + self.schedule.rate_of_growth(used_slots, size);
-        Estimate { size, used_slots, error_rate_max, is_sampled: true }
+        Estimate { size, least, used_slots, error_rate_max, is_sampled: true, has_others: true }
     }
 
     /// Chooses the size of a union from the entries that a part of it has.
     fn estimate(&self, tables: &[&Table]) -> Result<Estimate, UnionError> {
         let largest = self.largest(tables).size;
-        let least = tables.iter().map(|table| natural_size(table)).max();
-        let least = least.unwrap_or(TableSize::of_blocks(0));
+        let least = least_size(tables);
         let step = (largest.segments / SAMPLED_SEGMENTS).max(1);
         let placed = Sources::of(tables, largest)?;
         let sources = placed.sources();
@@ -189,48 +225,61 @@ impl Union {
         let change = EntrySums::error_rate_change(rewriter.sums().change().weight.get()) / share;
         let sum = tables.iter().map(|table| EntrySums::error_rate(table.weight())).sum::<f64>();
         let error_rate_max = sum + change + self.schedule.rate_of_growth(used_slots, size);
-        Ok(Estimate { size, used_slots, error_rate_max, is_sampled: step > 1 })
+        let has_others = rewriter.sums().has_others;
+        Ok(Estimate { size, least, used_slots, error_rate_max, is_sampled: step > 1, has_others })
     }
 
-    /// Returns the union, and whether it has entries that the first table does not have.
+    /// Makes the union.
+    ///
+    /// # Errors
+    /// [`UnionError`].
     fn make(
         &self,
         tables: &[&Table],
         estimate: &Estimate,
         room: &GrowthBudget<'_>,
-    ) -> Result<(Table, bool), UnionError> {
+    ) -> Result<United, UnionError> {
         let size = estimate.size;
         let TableSize { blocks_log, segments } = size;
         let counts = TableCounts { blocks_log, segments, ..TableCounts::initial(self.schedule) };
         let width = |number| self.schedule.slot_width(self.kind, size.address_bits(number));
-        // The limit is checked before the work, with a size that is slightly too small. A union that adds nothing is not
-        // refused.
+        // The limit is checked before the work, with a size that is slightly too small.
         let mean = (estimate.used_slots / size.segments as u64) as usize;
-        let mean = SegmentShape::for_slots(size.blocks_log, width(0), mean).unwrap_or_default();
-        let mut refused = room.check(mean.bytes().saturating_mul(size.segments as u64) / 8 * 7).err();
-        let mut made = Table::try_blank(self.kind, counts)?;
+        let mean = SegmentShape::for_slots(size.blocks_log, width(0), mean);
+        let mean_bytes = mean.map_or(0, |mean| mean.bytes());
+        let least_bytes = mean_bytes.saturating_mul(size.segments as u64) / 8 * 7;
+        let mut table = match room.check(least_bytes) {
+            Ok(()) => Ok(Table::try_blank(self.kind, counts)?),
+            Err(error) => Err(error),
+        };
         let (placed, mut rewriter) = (Sources::of(tables, size)?, self.rewriter());
         let sources = placed.sources();
         for number in 0..size.segments {
             let target = Target::of(size, number);
             let used = rewriter.collect_saturating(target, &sources)?;
-            if let Some(error) = refused.filter(|_| rewriter.sums().has_others) {
-                return Err(error.into());
+            // After a refusal, the rest is only read, until an entry of another table is found.
+            let Ok(made) = &mut table else {
+                if rewriter.sums().has_others {
+                    break;
+                }
+                continue;
+            };
+            if used == 0 {
+                continue;
             }
-            if used > 0 && refused.is_none() {
-                let shape = SegmentShape::for_slots(size.blocks_log, width(number), used);
-                made.directory.try_reserve(number)?;
-                made.directory.replace(number, rewriter.write(target, &sources, shape)?);
-                refused = room.check(made.size_bytes()).err();
+            let shape = SegmentShape::for_slots(size.blocks_log, width(number), used);
+            made.directory.try_reserve(number)?;
+            made.directory.replace(number, rewriter.write(target, &sources, shape)?);
+            if let Err(error) = room.check(made.size_bytes()) {
+                table = Err(error);
             }
         }
-        if let Some(error) = refused.filter(|_| rewriter.sums().has_others) {
-            return Err(error.into());
+        if let Ok(made) = &mut table {
+            let read = tables.iter().map(|table| table.sums()).fold(EntrySums::default(), EntrySums::plus);
+            made.add_sums(read.plus(rewriter.sums().change()));
+            self.count(made, tables, rewriter.sums().read_entries);
         }
-        let read = tables.iter().map(|table| table.sums()).fold(EntrySums::default(), EntrySums::plus);
-        made.add_sums(read.plus(rewriter.sums().change()));
-        self.count(&mut made, tables, rewriter.sums().read_entries);
-        Ok((made, rewriter.sums().has_others))
+        Ok(United { table, has_others: rewriter.sums().has_others })
     }
 
     /// Counts the items of a union. The sources had `read_entries` entries for its segments.
@@ -272,6 +321,11 @@ fn load(table: &Table) -> u64 {
 /// Returns the size of a table; if that is far too large for its entries, a size that is large enough.
 fn natural_size(table: &Table) -> TableSize {
     table.size().min(TableSize::for_slots(load(table).saturating_mul(2)))
+}
+
+/// Returns the smallest size of a union of tables.
+fn least_size(tables: &[&Table]) -> TableSize {
+    tables.iter().map(|table| natural_size(table)).max().unwrap_or(TableSize::of_blocks(0))
 }
 
 /// The segments of tables with entries, if the tables are larger than the union.
@@ -316,7 +370,7 @@ mod tests {
             tables[item as usize % 2].add_at(hash128(&item.to_le_bytes()), 0);
         }
         let [one, other] = &tables;
-        let union = Union { kind: EntryKind::Plain, schedule: one.schedule, now: 0 };
+        let union = Uniting { kind: EntryKind::Plain, schedule: one.schedule, now: 0, has_later: false };
         let estimate = union.largest(&[one, other]);
         let growth = one.schedule.rate_of_growth(estimate.used_slots, estimate.size);
         let rates = [one.error_rate(0), other.error_rate(0), growth];

@@ -2,6 +2,7 @@
 
 mod chunks;
 mod clear;
+mod forged;
 mod full;
 mod import;
 mod kinds;

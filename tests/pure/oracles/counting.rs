@@ -109,7 +109,7 @@ impl Oracle {
             numbers.push(number);
         }
         let before = digested(&self.filter);
-        match self.filter.merge(&[&source], false, &ANY, UnknownMemory) {
+        match self.filter.merge(&[&source], u64::MAX, false, &ANY, UnknownMemory) {
             Ok(_) => numbers.into_iter().for_each(|number| self.expected.add(number)),
             // Items that are added often at several sizes of the table may fill the slots of a bucket.
             Err(MergeError::TooOften | MergeError::ErrorRate { .. }) => {

@@ -46,7 +46,7 @@ impl Oracle {
             let _ = add(&mut source, &item(number)).unwrap();
         }
         let before = digested(&self.filter);
-        match self.filter.merge(&[&source], false, &ANY, UnknownMemory) {
+        match self.filter.merge(&[&source], u64::MAX, false, &ANY, UnknownMemory) {
             Ok(_) => self.added.extend(self.next..self.next + count),
             Err(MergeError::ErrorRate { .. }) => assert!(digested(&self.filter) == before, "{context}"),
             Err(error) => panic!("{context}: {error}"),

@@ -133,7 +133,7 @@ impl Oracle {
             numbers.push((number, source.now()));
         }
         set_time(&mut self.filter, self.now_ms);
-        self.filter.merge(&[&source], true, &ANY, UnknownMemory).unwrap();
+        self.filter.merge(&[&source], u64::MAX, true, &ANY, UnknownMemory).unwrap();
         for (number, generation) in numbers {
             let last = self.last.entry(number).or_default();
             *last = generation.max(*last);

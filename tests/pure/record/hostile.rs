@@ -212,12 +212,12 @@ fn void_entries_of_small_segments_are_not_copied_without_end() {
         |count: usize| Block { occupied: u64::MAX >> (64 - count), offset: 0, slots: slots(count), width };
     // A copy replaces the entries of its bucket, so it needs little memory. But it counts towards the limit.
     let one = vec![part(&of(1), 8, 0)];
-    let refused = large.add_segments(one.clone(), u64::MAX, &(size_bytes / 2));
+    let refused = large.add_segments(one.clone(), false, u64::MAX, &(size_bytes / 2));
     assert!(matches!(refused, Err(LoadError::NoRoom(_))), "{refused:?}");
     assert_eq!(large.size_bytes(), size_bytes);
-    large.add_segments(one, u64::MAX, &(size_bytes + blocks)).unwrap();
+    large.add_segments(one, false, u64::MAX, &(size_bytes + blocks)).unwrap();
     let many = (0..10_000_000 / blocks / 30 + 2).map(|_| part(&of(30), 8, 0)).collect();
-    let refused = large.add_segments(many, u64::MAX, &ANY);
+    let refused = large.add_segments(many, false, u64::MAX, &ANY);
     assert_eq!(refused, Err(LoadError::Invalid("two segments for the same items")));
 }
 

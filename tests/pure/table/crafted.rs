@@ -90,7 +90,7 @@ fn a_part_of_a_dump_of_a_joined_table_arrives_twice() {
         copy.add_segments(vec![part.clone()], u64::MAX, &any()).unwrap();
         copy.add_segments(vec![part], u64::MAX, &any()).unwrap();
     }
-    copy.end_loading();
+    copy.end_loading().unwrap();
     assert_eq!(copy.internal_validate(), Ok(()));
     assert!(items(0).chain(items(1)).all(|hash| copy.contains(hash, 0, NoPrefetch)));
     assert_eq!(copy.counts(), table.counts());

@@ -8,7 +8,7 @@ use everbloom::bloom::table::{
 use everbloom::bloom::work::{self, Work};
 use everbloom::bloom::{AddError, ItemHash};
 
-use super::{KINDS, add_kind, addition, any, has_at, hash, of_kind};
+use super::{KINDS, add_kind, addition, any, has_at, hash, made, of_kind};
 use crate::fuzzed::fuzz::forge::{FILLINGS, Filling, TableForm, full_segment, most_slots};
 use crate::support::work::assert_work;
 
@@ -187,7 +187,7 @@ fn forged_segments_are_copied_saved_and_dumped_within_their_bytes() {
                 position = next;
                 loaded.add_segments(vec![segment], u64::MAX, &any()).unwrap();
             }
-            loaded.end_loading();
+            loaded.end_loading().unwrap();
         });
         assert_work(work, 2 * bytes + loaded.size_bytes(), &context);
         assert!(loaded.counts() == table.counts() && loaded.segments().eq(table.segments()), "{context}");
@@ -213,7 +213,7 @@ fn unions_with_forged_tables_cost_no_more_than_their_bytes() {
             let (united, work) = measured(unite);
             let sources = others.len() as u64 * bytes + 2 * honest.size_bytes();
             let result = match united {
-                Ok(united) => united,
+                Ok(united) => made(united),
                 Err(error) => {
                     assert_eq!(
                         (error, table.kind()),
@@ -337,7 +337,7 @@ fn a_table_of_which_almost_nothing_is_loaded_takes_little_memory() {
             // The rest of the dump may come later, and a load that never ends may be saved.
             let saved = Table::try_of_counts(kind, table.counts(), table.used_slots(), &any());
             assert!(saved.is_ok(), "{kind:?}, {chunks} chunks");
-            table.end_loading();
+            table.end_loading().unwrap();
             add_honest_items(&mut table, sent, &format!("{kind:?}, {chunks} chunks, after the load"));
         }
     }
@@ -371,7 +371,7 @@ fn new_items_are_refused_while_a_dense_part_of_a_large_table_is_loaded() {
         assert!((9_000..ADDS).contains(&refused), "{refused}");
         let most = 4 * 3 * bytes.len() as u64 + (64 << 10) + 64 * ADDS;
         assert!(table.size_bytes() <= most, "{} above {most}", table.size_bytes());
-        table.end_loading();
+        table.end_loading().unwrap();
         assert_eq!(table.internal_validate(), Ok(()));
     }
 }
@@ -455,7 +455,7 @@ fn a_large_union_counts_the_void_entries_of_a_small_table() {
         for filling in [Filling::Void, Filling::Saturated, Filling::Lengths] {
             let small = forged(kind, filling, 6, 1, 300).unwrap().table;
             let united = large.union_with(&[&small], now_of(kind), &any(), |_| Ok::<(), UnionError>(()));
-            let united = united.unwrap().unwrap();
+            let united = made(united.unwrap()).unwrap();
             assert!(united.segment_count() >= segments, "{kind:?}, {filling:?}");
             assert_eq!(united.internal_validate(), Ok(()), "{kind:?}, {filling:?}");
             let mut all = (0..items).step_by(7);

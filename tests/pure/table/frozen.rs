@@ -14,7 +14,7 @@ use everbloom::bloom::{GrowthBudget, ItemHash, work};
 
 use super::forged::{Forged, forged, now_of};
 use super::segments::{parts, target};
-use super::{KINDS, add_kind, addition, any, bytes, hash, of_kind, remove};
+use super::{KINDS, add_kind, addition, any, bytes, hash, made, of_kind, remove};
 use crate::fuzzed::fuzz::forge::FILLINGS;
 use crate::support::Random;
 
@@ -335,7 +335,7 @@ fn unions_are_made_as_before() {
             for now in [101, 107, 120] {
                 let check = |_| Ok::<(), UnionError>(());
                 let united = tables[order[0]].union_with(&others, now, &any(), check).unwrap();
-                let united = united.unwrap_or_else(|| tables[order[0]].try_clone().unwrap());
+                let united = made(united).unwrap_or_else(|| tables[order[0]].try_clone().unwrap());
                 assert_eq!(united.internal_validate(), Ok(()));
                 digests.add(&united, now);
             }
@@ -350,7 +350,7 @@ fn unions_are_made_as_before() {
         });
         for (first, second) in [(0, 1), (1, 0), (0, 2), (2, 2)] {
             let check = |_| Ok::<(), UnionError>(());
-            let united = partial[first].union_with(&[&partial[second]], 101, &any(), check);
+            let united = partial[first].union_with(&[&partial[second]], 101, &any(), check).map(made);
             digests.add_bytes(&format!("{:?}", united.as_ref().map(Option::is_some)));
             if let Ok(Some(united)) = united {
                 assert_eq!(united.internal_validate(), Ok(()));
@@ -379,7 +379,7 @@ fn dumps_are_made_and_loaded_as_before() {
                 other.add_segments(vec![part], u64::MAX, &any()).unwrap();
                 digests.add(&copy, 101);
             }
-            copy.end_loading();
+            copy.end_loading().unwrap();
             digests.add(&copy, 101);
             digests.add(&other, 101);
             // The table has grown after the header, and its last parts come first.
@@ -390,7 +390,7 @@ fn dumps_are_made_and_loaded_as_before() {
                 digests.add_bytes(&format!("{result:?}"));
                 digests.add(&late, 101);
             }
-            late.end_loading();
+            late.end_loading().unwrap();
             digests.add(&late, 101);
             // Segments are joined between two parts.
             let (part, end) = table.segment_at(0).unwrap().unwrap();
@@ -478,7 +478,7 @@ fn changed_parts_of_dumps_are_loaded_as_before() {
                         let outcome = loaded.add_segments(vec![part.clone()], latest, &any());
                         digests.add_figures(&format!("{outcome:?}"));
                         if outcome.is_ok() {
-                            loaded.end_loading();
+                            loaded.end_loading().unwrap();
                             assert_eq!(loaded.internal_validate(), Ok(()));
                             digests.add(&loaded, 102);
                         }
@@ -527,7 +527,7 @@ fn parts_of_dumps_are_combined_as_before() {
                         }
                     }
                     digests.add(&loaded, 102);
-                    loaded.end_loading();
+                    loaded.end_loading().unwrap();
                     digests.add(&loaded, 102);
                 }
             }
@@ -556,7 +556,7 @@ fn forged_tables_are_changed_as_before() {
                 };
                 for (one, other) in [(&honest, &table), (&table, &honest)] {
                     match one.union_with(&[other], now, &any(), |_| Ok::<(), UnionError>(())) {
-                        Ok(united) => united.iter().for_each(|united| digests.add(united, now)),
+                        Ok(united) => made(united).iter().for_each(|united| digests.add(united, now)),
                         Err(error) => digests.add_figures(&format!("{error:?}")),
                     }
                 }

@@ -16,7 +16,7 @@ mod unions;
 
 use everbloom::bloom::hash::murmur3::hash128;
 use everbloom::bloom::prefetch::NoPrefetch;
-use everbloom::bloom::table::{Addition, EntryKind, Table, TableSpec};
+use everbloom::bloom::table::{Addition, EntryKind, Table, TableSpec, Union};
 use everbloom::bloom::{AddError, Added, GrowthBudget, ItemHash, OutOfMemory, Prefetch};
 
 /// Every kind of entries.
@@ -51,6 +51,11 @@ fn timed(error_rate: f64, items: u64) -> Table {
 fn of_kind(kind: EntryKind, error_rate: f64, items: u64) -> Table {
     let items = if kind == EntryKind::Timed { items } else { 0 };
     Table::new(TableSpec { error_rate, kind, items })
+}
+
+/// Returns the table of a union; `None` if the first table stays as it is.
+fn made(union: Union) -> Option<Table> {
+    if let Union::Made(table) = union { Some(table) } else { None }
 }
 
 /// Returns the hash of an item that is a number.

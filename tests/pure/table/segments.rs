@@ -33,7 +33,7 @@ pub(super) fn parts(table: &Table) -> Vec<(DumpedSegment, u64)> {
 fn load(table: &mut Table, (part, end): (DumpedSegment, u64)) {
     table.add_segments(vec![part], u64::MAX, &any()).unwrap();
     if end == POSITIONS {
-        table.end_loading();
+        table.end_loading().unwrap();
     }
 }
 
@@ -374,7 +374,7 @@ fn parts_of_a_growing_table_of_counted_entries_are_loaded_in_any_order() {
         }
         let mut copy = header.try_clone().unwrap();
         ordered.into_iter().for_each(|(part, _)| copy.add_segments(vec![part], u64::MAX, &any()).unwrap());
-        copy.end_loading();
+        copy.end_loading().unwrap();
         assert_eq!(copy.internal_validate(), Ok(()), "{order}");
         cards.push(copy.items(0));
         for (item, times) in &before {

@@ -9,7 +9,8 @@ use everbloom::bloom::table::{Addition, EntryKind, Table, UnionError};
 use everbloom::bloom::{GrowthBudget, ItemHash, work};
 
 use super::{
-    KINDS, add, add_kind, addition, any, counted, has_at, hash, measured_rate, of_kind, plain, remove, timed,
+    KINDS, add, add_kind, addition, any, counted, has_at, hash, made, measured_rate, of_kind, plain, remove,
+    timed,
 };
 use crate::support::Random;
 use crate::support::work::assert_work;
@@ -20,7 +21,7 @@ const NOW: u64 = 100;
 /// Returns the union of tables, with the parameters of the first one.
 fn union_of(first: &Table, others: &[&Table]) -> Table {
     let united = first.union_with(others, NOW, &any(), |_| Ok::<(), UnionError>(())).unwrap();
-    let united = united.unwrap_or_else(|| first.try_clone().unwrap());
+    let united = made(united).unwrap_or_else(|| first.try_clone().unwrap());
     assert_eq!(united.internal_validate(), Ok(()));
     united
 }
@@ -227,7 +228,8 @@ fn a_union_copies_the_blocks_of_which_one_table_has_all_entries() {
     (0..20).for_each(|_| _ = add(&mut small, random.next()));
     for (one, other) in [(&large, &small), (&small, &large)] {
         _ = work::take();
-        let united = one.union_with(&[other], 0, &any(), |_| Ok::<(), UnionError>(())).unwrap().unwrap();
+        let united = one.union_with(&[other], 0, &any(), |_| Ok::<(), UnionError>(()));
+        let united = made(united.unwrap()).unwrap();
         let work = work::take();
         assert_eq!(united.internal_validate(), Ok(()));
         assert!(work.slots < united.used_slots() / 4, "{work:?} of {}", united.used_slots());
@@ -248,7 +250,7 @@ fn a_bucket_of_a_counted_union_has_at_most_31_slots() {
     };
     let (one, fits, does_not) = (crafted(16), crafted(15), crafted(16));
     let united = |other| one.union_with(&[other], 0, &any(), |_| Ok::<(), UnionError>(()));
-    assert_eq!(united(&fits).unwrap().unwrap().used_slots(), 31);
+    assert_eq!(made(united(&fits).unwrap()).unwrap().used_slots(), 31);
     assert_eq!(united(&does_not).err(), Some(UnionError::TooOften));
 }
 
@@ -309,6 +311,6 @@ fn a_union_with_a_copy_adds_nothing() {
         }
         let copy = table.try_clone().unwrap();
         let united = table.union_with(&[&copy], NOW, &any(), |_| Ok::<(), UnionError>(())).unwrap();
-        assert!(united.is_none(), "{kind:?}");
+        assert!(made(united).is_none(), "{kind:?}");
     }
 }

@@ -127,7 +127,7 @@ fn union_header() -> Vec<u8> {
     for filter in [&mut filter, &mut other] {
         add(filter, b"item").unwrap();
     }
-    assert_eq!(filter.merge(&[&other], false, &ANY, UnknownMemory), Ok(true));
+    assert_eq!(filter.merge(&[&other], u64::MAX, false, &ANY, UnknownMemory), Ok(true));
     filter.begin_dump(1);
     chunk(&filter, 0).unwrap().unwrap().data.into_owned()
 }

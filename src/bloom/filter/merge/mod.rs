@@ -21,19 +21,23 @@ use super::Filter;
 use super::kind::Format;
 use super::parts::Parts;
 use crate::bloom::bits::Layer;
+use crate::bloom::generation::Generation;
 use crate::bloom::memory::{Memory, OutOfMemory};
 use crate::bloom::outcome::ByteLimit;
-use crate::bloom::table::Table;
+use crate::bloom::table::{Table, Union};
 
 impl Filter {
-    /// Merges filters into this one, which then contains the items of all. Returns whether anything has changed. With
-    /// `is_forced` the result may exceed the promised error rate. O(bytes of all).
+    /// Merges filters into this one, which then contains the items of all. Returns whether anything has changed. In a
+    /// sliding window, items of a source that were added after the generation `latest` count as of `latest`, which must not
+    /// be before the [newest](Self::newest_generation) one of this filter. With `is_forced` the result may exceed the
+    /// promised error rate. O(bytes of all).
     ///
     /// # Errors
     /// [`MergeError`].
     pub fn merge(
         &mut self,
         sources: &[&Self],
+        latest: Generation,
         is_forced: bool,
         limit: &dyn ByteLimit,
         memory: impl Memory,
@@ -47,30 +51,32 @@ impl Filter {
             Format::Everbloom => Appends::Any,
             _ => Appends::Nothing,
         };
-        self.merge_with(appends, sources, is_forced, limit, memory)
+        self.merge_with(appends, sources, latest, is_forced, limit, memory)
     }
 
-    /// Returns a new filter: a copy of the first source, into which the others are merged. O(bytes of all).
+    /// Returns a new filter: a copy of the first source, into which the others are merged. In a sliding window, items that
+    /// were added after the generation `latest` count as of `latest`. O(bytes of all).
     ///
     /// # Errors
     /// [`MergeError`].
     pub fn merged_of(
         sources: &[&Self],
+        latest: Generation,
         is_forced: bool,
         limit: &dyn ByteLimit,
         memory: impl Memory,
     ) -> Result<Self, MergeError> {
         let (first, others) = sources.split_first().ok_or(MergeError::Mismatch)?;
-        if !others.is_empty()
+        if (!others.is_empty() || first.newest_generation() > latest)
             && let Some(spec) = Self::spec_of_tables(sources)
         {
             let mut made = Self::reserve(spec, limit)?;
-            made.merge_with(Appends::Any, sources, is_forced, limit, memory)?;
+            made.merge_with(Appends::Any, sources, latest, is_forced, limit, memory)?;
             return Ok(made);
         }
         first.footprint().check(limit)?;
         let mut made = first.try_clone(memory)?;
-        made.merge_with(Appends::Any, others, is_forced, limit, memory)?;
+        made.merge_with(Appends::Any, others, latest, is_forced, limit, memory)?;
         Ok(made)
     }
 
@@ -79,6 +85,7 @@ impl Filter {
         &mut self,
         appends: Appends,
         sources: &[&Self],
+        latest: Generation,
         is_forced: bool,
         limit: &dyn ByteLimit,
         memory: impl Memory,
@@ -91,11 +98,14 @@ impl Filter {
             planner.plan_source(source, limit, memory)?;
         }
         let check = |of_table| planner.check_with_table(of_table);
-        let table = self.united_table(sources, planner.footprint_with_last(), is_forced, limit, check)?;
-        if table.is_none() && !planner.has_changes() {
-            return Ok(false);
-        }
-        let table_rate = table.as_ref().map(|(table, _)| table).or(self.table()).map(Table::error_rate_max);
+        let layers = planner.footprint_with_last();
+        let united = self.united_table(sources, latest, layers, is_forced, limit, check)?;
+        let table = match &united {
+            Union::Unchanged if !planner.has_changes() => return Ok(false),
+            Union::Unchanged => self.table(),
+            Union::Made(table) => Some(table),
+        };
+        let table_rate = table.map(Table::error_rate_max);
         let plan = planner.finish(table_rate, limit)?;
         let mut layers = Vec::new();
         layers
@@ -109,7 +119,7 @@ impl Filter {
         if !plan.added.is_empty() {
             self.insert_layers(plan.added, plan.last, layers);
         }
-        if let Some(table) = table {
+        if let Union::Made(table) = united {
             self.note_change();
             self.set_table(table);
         }

@@ -6,11 +6,12 @@ use crate::bloom::filter::kind::Format;
 use crate::bloom::filter::policy::{Growth, Promise, Window};
 use crate::bloom::filter::size::Footprint;
 use crate::bloom::filter::{Filter, FilterSpec};
+use crate::bloom::generation::Generation;
 use crate::bloom::growth_budget::GrowthBudget;
 use crate::bloom::hash::Hash;
 use crate::bloom::limits::CAPACITY_MAX_ITEMS;
 use crate::bloom::outcome::ByteLimit;
-use crate::bloom::table::Table;
+use crate::bloom::table::{Table, Union};
 
 /// Largest error rate of a new filter that has the entries of several.
 const TABLES_ERROR_RATE_MAX: f64 = 0.25;
@@ -66,47 +67,49 @@ impl Filter {
         Some(FilterSpec { policy: first.policy.with_promise(promise), hash: first.hash() })
     }
 
-    /// Returns a table with the entries of this filter and of all sources; `None` if the sources add nothing. `layers`
-    /// is the footprint of the layers beside it. `check` gets error rates that the table can reach. O(entries).
+    /// Unites the tables of this filter and of all sources. Entries of a source after the generation `latest` count as of
+    /// `latest`, which must not be before the newest item of this filter. `layers` is the footprint of the layers beside
+    /// the table. `check` gets error rates that the table can reach. O(entries).
     ///
     /// # Errors
     /// [`MergeError`].
     pub(super) fn united_table(
         &self,
         sources: &[&Self],
+        latest: Generation,
         layers: Footprint,
         is_forced: bool,
         limit: &dyn ByteLimit,
         check: impl Fn(f64) -> Result<(), MergeError>,
-    ) -> Result<Option<(Table, Hash)>, MergeError> {
+    ) -> Result<Union, MergeError> {
         let tables: Vec<&Table> = sources.iter().filter_map(|source| source.table()).collect();
-        let newest = sources.iter().map(|source| source.newest_generation());
-        let now = newest.fold(self.newest_generation(), u64::max);
+        let newest = sources.iter().map(|source| source.newest_generation()).fold(0, u64::max);
+        let now = newest.min(latest).max(self.newest_generation());
         let room = GrowthBudget::new(limit);
         room.set_other_bytes(layers.with_table(0).needed_bytes());
         let next = if self.table().is_none() { Some(self.next_table().0) } else { None };
-        let Some(table) = self.table().or(next.as_ref()) else { return Ok(None) };
-        let Some(table) = table.union_with(&tables, now, &room, check)? else {
-            return Ok(None);
+        let Some(table) = self.table().or(next.as_ref()) else { return Ok(Union::Unchanged) };
+        let united = table.union_with(&tables, now, &room, check)?;
+        let is_full = |table: &Table| {
+            self.growth() == Growth::Fixed && table.distinct_items(now) > self.promise().capacity_items
         };
-        let is_full =
-            self.growth() == Growth::Fixed && table.distinct_items(now) > self.promise().capacity_items;
-        if is_full && !is_forced {
-            return Err(MergeError::TooFull);
+        match &united {
+            Union::Made(table) if !is_forced && is_full(table) => Err(MergeError::TooFull),
+            _ => Ok(united),
         }
-        Ok(Some((table, self.next_table_hash())))
     }
 
     /// Sets the table, which has entries of other filters. The last layer then takes no more items, and a filter of
     /// another format becomes a union.
-    pub(super) fn set_table(&mut self, table: (Table, Hash)) {
+    pub(super) fn set_table(&mut self, table: Table) {
+        let hash = self.next_table_hash();
         if self.format() != Format::Everbloom {
             self.policy = self.policy.merged(self.layers(), false);
         }
         if self.table().is_none() {
             self.end_dumps();
         }
-        self.parts.set_table(Some(table));
+        self.parts.set_table(Some((table, hash)));
         // The time is never before the newest item.
         let now_ms = self.window().map_or(0, Window::now_ms);
         self.set_now(now_ms);

@@ -1,9 +1,8 @@
 //! Collecting the entries of a segment, block by block, and writing the segment.
 
-use super::entries::RewriteError;
 use super::rewriter::Rewriter;
 use crate::bloom::table::entry::EntryKind;
-use crate::bloom::table::segment::Segment;
+use crate::bloom::table::segment::{RewriteError, Segment};
 use crate::bloom::table::size::SegmentShape;
 use crate::bloom::table::source::{Address, EntrySource, Placed, Target};
 
@@ -100,8 +99,7 @@ impl Rewriter {
                 let slots = segment.length(block);
                 self.sums.has_others |= index > 0 && slots > 0;
                 self.sums.read_entries = self.sums.read_entries.saturating_add(slots.into());
-                self.list.copy_block(slots);
-                return Ok(());
+                return Ok(self.list.copy_block(slots)?);
             }
             let source = sources.get(index..).unwrap_or_default().first();
             is_settled &= source.map_or(Ok(true), |source| self.gather(address, block, index, *source))?;
@@ -112,8 +110,7 @@ impl Rewriter {
         } else {
             self.settle(address.bits)?;
         }
-        self.list.end_block();
-        Ok(())
+        Ok(self.list.end_block()?)
     }
 
     /// Writes the blocks of a segment of timed entries without those that have expired. This is the rule of
@@ -128,7 +125,7 @@ impl Rewriter {
         for block in 0..segment.blocks() {
             let before = self.sums;
             self.list.try_reserve(segment.length(block).into())?;
-            if !self.sift(segment, block, target.address_bits()) {
+            if !self.sift(segment, block, target.address_bits())? {
                 self.sums = before;
                 self.list.clear_block();
                 self.write_block(target.address_of(block), block, &[source], None)?;
@@ -175,10 +172,10 @@ impl Rewriter {
                     continue;
                 }
             }
-            self.list.end_block();
-            self.upper.end_block();
+            self.list.end_block()?;
+            self.upper.end_block()?;
         }
-        Ok(self.list.append(&self.upper)?)
+        self.list.append(&self.upper)
     }
 
     /// Returns the segment of the entries that were collected last, from the same sources, in a shape with enough slots.
@@ -197,7 +194,7 @@ impl Rewriter {
             return Ok(Segment::blank(shape.blocks_log));
         }
         let base = self.base(target, sources).map(|(_, segment)| segment);
-        Ok(self.list.write(shape, if self.kind == EntryKind::Timed { self.now } else { 0 }, base)?)
+        self.list.write(shape, if self.kind == EntryKind::Timed { self.now } else { 0 }, base)
     }
 }
 
@@ -295,7 +292,7 @@ mod tests {
                 list.try_reserve(kind.slots_max()).unwrap();
                 entry.write(kind, entry_bits, |slot| list.push((*bucket).into(), slot));
             }
-            list.end_block();
+            list.end_block().unwrap();
         }
         let shape = SegmentShape::for_slots(blocks_log, width, list.len()).unwrap();
         list.write(shape, stamp, None).unwrap()

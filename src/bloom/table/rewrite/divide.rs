@@ -6,7 +6,7 @@ use crate::bloom::memory::OutOfMemory;
 use crate::bloom::table::entry::{
     CountReader, Entry, EntryKind, generation_of, remainder_bits, visit_entries,
 };
-use crate::bloom::table::segment::{Segment, SlotList};
+use crate::bloom::table::segment::{Segment, SlotList, TooFull};
 use crate::bloom::words::low_bits;
 
 /// Returns which codes of a segment with this stamp stand for generations that are live: a bit per code.
@@ -90,8 +90,11 @@ impl Rewriter {
 
     /// Copies a block of timed entries without those that have expired. Several slots are compared at once. Returns false
     /// if an entry is void.
+    ///
+    /// # Errors
+    /// [`TooFull`].
     #[inline(always)]
-    pub(super) fn sift(&mut self, segment: &Segment, block: usize, bits: u32) -> bool {
+    pub(super) fn sift(&mut self, segment: &Segment, block: usize, bits: u32) -> Result<bool, TooFull> {
         let (width, entry_bits, stamp) = (segment.width(), self.kind.entry_bits(segment), segment.stamp);
         // The lowest bit of each slot in a word.
         let ones = (0..64 / width).fold(0, |ones, slot| ones | 1u64.wrapping_shl(slot.wrapping_mul(width)));
@@ -118,8 +121,8 @@ impl Rewriter {
             left_out = left_out.wrapping_add(1);
         });
         if is_settled {
-            list.copy_block(slots.wrapping_sub(left_out));
+            list.copy_block(slots.wrapping_sub(left_out))?;
         }
-        is_settled
+        Ok(is_settled)
     }
 }

@@ -6,25 +6,10 @@ use smallvec::SmallVec;
 
 use crate::bloom::memory::OutOfMemory;
 use crate::bloom::table::entry::{COUNT_MAX, Entry, EntryKind, RUN_MAX, remainder_bits};
+use crate::bloom::table::segment::RewriteError;
 use crate::bloom::table::size::{BLOCKS_MAX, BUCKETS};
 use crate::bloom::table::source::Address;
 use crate::bloom::words::low_bits;
-
-/// Why a segment could not be written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RewriteError {
-    /// An allocation failed.
-    OutOfMemory,
-    /// The counted entries do not fit, which happens only if they are crafted. Other entries always fit, because
-    /// buckets become saturated.
-    TooFull,
-}
-
-impl From<OutOfMemory> for RewriteError {
-    fn from(_: OutOfMemory) -> Self {
-        Self::OutOfMemory
-    }
-}
 
 /// How equal counted entries are united.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,14 +1,13 @@
 //! Gathering the entries that the sources have for a block.
 
-use super::entries::{
-    ALL_BLOCKS, Gathered, RewriteError, Spread, SpreadEntry, is_first_read, place, unite_copies,
-};
+use super::entries::{ALL_BLOCKS, Gathered, Spread, SpreadEntry, is_first_read, place, unite_copies};
 use super::rewriter::{RewriteSums, Rewriter};
 use crate::bloom::generation::{Generation, is_live};
 use crate::bloom::memory::OutOfMemory;
 use crate::bloom::table::entry::{
     Entry, EntryKind, EntryVisitor, pass_entries, remainder_bits, visit_entries,
 };
+use crate::bloom::table::segment::RewriteError;
 use crate::bloom::table::source::{Address, EntrySource, Target};
 use crate::bloom::table::totals::EntrySums;
 use crate::bloom::words::low_bits;
@@ -54,8 +53,11 @@ impl Gathering<'_> {
         // A remainder that gets bits back may have more than fit a word, so its weight is that of the entry that was read.
         let (bits, value) =
             if from.bits > to.bits { (from.bits, read.value) } else { (to.bits, entry.value) };
-        if kind == EntryKind::Timed && !is_live(entry.number, self.now) {
-            return self.change.remove_weight(bits, value);
+        if kind == EntryKind::Timed {
+            if !is_live(entry.number, self.now) {
+                return self.change.remove_weight(bits, value);
+            }
+            entry.number = entry.number.min(self.now);
         }
         self.is_settled &= entry.value > 1;
         if is_copy || remainder_bits(entry.value) > self.longest {

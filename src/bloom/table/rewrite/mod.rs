@@ -29,5 +29,5 @@ mod gather;
 mod rewriter;
 mod settle;
 
-pub(crate) use entries::{RewriteError, Rule};
+pub(crate) use entries::Rule;
 pub(crate) use rewriter::Rewriter;

@@ -12,7 +12,8 @@ pub(crate) struct Rewriter {
     pub(super) kind: EntryKind,
     pub(super) schedule: Schedule,
     pub(super) rule: Rule,
-    /// Entries that have expired at this generation are left out.
+    /// Entries that have expired at this generation are left out. Later ones, which a source of another table can have,
+    /// count as of this generation.
     pub(super) now: Generation,
     /// Whether blocks may be copied.
     pub(super) copies_blocks: bool,
@@ -69,7 +70,8 @@ impl Rewriter {
         }
     }
 
-    /// Returns a writer that copies no block, so that it counts each void entry that it writes.
+    /// Returns a writer that copies no block, so that it counts each void entry that it writes, and changes entries of later
+    /// generations.
     pub(crate) fn decoding(self) -> Self {
         Self { copies_blocks: false, ..self }
     }

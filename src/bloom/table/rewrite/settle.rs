@@ -1,9 +1,10 @@
 //! Writing the entries that were gathered for a block, after equal and covered ones are left out.
 
-use super::entries::{Gathered, RewriteError, Rule, Run, sort_by_bucket, uncovered, united};
+use super::entries::{Gathered, Rule, Run, sort_by_bucket, uncovered, united};
 use super::rewriter::{RewriteSums, Rewriter};
 use crate::bloom::memory::OutOfMemory;
 use crate::bloom::table::entry::{Entry, EntryKind, RUN_MAX};
+use crate::bloom::table::segment::RewriteError;
 
 impl Rewriter {
     /// Writes the gathered entries to the list. They must be settled.

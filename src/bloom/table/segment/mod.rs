@@ -22,3 +22,4 @@ mod write;
 
 pub(crate) use read::{BucketRun, Segment};
 pub(super) use write::SlotList;
+pub(crate) use write::{RewriteError, TooFull};

@@ -12,6 +12,33 @@ use crate::bloom::table::size::{BLOCKS_MAX, BUCKETS, RUN_ENDS_AT, SegmentShape};
 use crate::bloom::words::{bits_at, copy_bits, low_bits_128, set_bits, shift_down, shift_up};
 use crate::bloom::work::{count_segment, count_slots};
 
+/// A segment or a block would have more slots in use than it may have. Honest tables never need so many: a table grows
+/// before, and buckets become saturated. The entries of crafted items may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TooFull;
+
+/// Why a segment could not be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RewriteError {
+    /// An allocation failed.
+    OutOfMemory,
+    /// The counted entries do not fit, which happens only if they are crafted. Other entries always fit, because
+    /// buckets become saturated.
+    TooFull,
+}
+
+impl From<OutOfMemory> for RewriteError {
+    fn from(_: OutOfMemory) -> Self {
+        Self::OutOfMemory
+    }
+}
+
+impl From<TooFull> for RewriteError {
+    fn from(_: TooFull) -> Self {
+        Self::TooFull
+    }
+}
+
 /// The number of slots of each block's runs.
 type Lengths = [u16; BLOCKS_MAX];
 
@@ -81,13 +108,16 @@ impl SlotList {
     }
 
     /// Completes the current block.
+    ///
+    /// # Errors
+    /// [`TooFull`].
     #[inline(always)]
-    pub(crate) fn end_block(&mut self) {
-        if let Some(length) = self.lengths.get_mut(self.blocks) {
-            *length = self.slots.len().wrapping_sub(self.complete) as u16;
-        }
+    pub(crate) fn end_block(&mut self) -> Result<(), TooFull> {
+        let slots = u16::try_from(self.slots.len().wrapping_sub(self.complete)).map_err(|_| TooFull)?;
+        *self.lengths.get_mut(self.blocks).ok_or(TooFull)? = slots;
         self.blocks = self.blocks.wrapping_add(1);
         self.complete = self.slots.len();
+        Ok(())
     }
 
     /// Removes the slots of the current block.
@@ -98,28 +128,32 @@ impl SlotList {
     /// Appends the blocks of another list. None of them may be copied from a segment.
     ///
     /// # Errors
-    /// [`OutOfMemory`].
-    pub(crate) fn append(&mut self, other: &Self) -> Result<(), OutOfMemory> {
+    /// [`RewriteError`].
+    pub(crate) fn append(&mut self, other: &Self) -> Result<(), RewriteError> {
         self.try_reserve(other.slots.len())?;
         self.slots.extend_from_slice(&other.slots);
-        let free = self.lengths.get_mut(self.blocks..).unwrap_or_default();
-        let lengths = other.lengths.get(..other.blocks).unwrap_or_default();
-        free.iter_mut().zip(lengths).for_each(|(free, length)| *free = *length);
-        self.blocks = self.blocks.wrapping_add(other.blocks);
+        let blocks = self.blocks.wrapping_add(other.blocks);
+        let free = self.lengths.get_mut(self.blocks..blocks).ok_or(TooFull)?;
+        free.copy_from_slice(other.lengths.get(..other.blocks).ok_or(TooFull)?);
+        self.blocks = blocks;
         self.complete = self.slots.len();
         Ok(())
     }
 
     /// Completes the current block. It gets the runs of the same block of a segment, without the slots of the list. They
     /// take this number of slots.
+    ///
+    /// # Errors
+    /// [`TooFull`].
     #[inline(always)]
-    pub(crate) fn copy_block(&mut self, slots: u16) {
+    pub(crate) fn copy_block(&mut self, slots: u16) -> Result<(), TooFull> {
         self.copied |= 1u64.wrapping_shl(self.blocks as u32);
-        self.end_block();
+        self.end_block()?;
         let last = self.blocks.wrapping_sub(1);
         if let (Some(length), Some(listed)) = (self.lengths.get_mut(last), self.listed.get_mut(last)) {
             *listed = std::mem::replace(length, slots);
         }
+        Ok(())
     }
 
     /// Replaces the slots of each bucket of the block that has most of them by one slot: `unite` returns it for the
@@ -146,19 +180,19 @@ impl SlotList {
     /// Returns a segment with the slots, and with the blocks that are copied from `base`. O(slots).
     ///
     /// # Errors
-    /// [`OutOfMemory`].
+    /// [`RewriteError`]. Too many slots are never left out.
     pub(crate) fn write(
         &self,
         shape: SegmentShape,
         stamp: u64,
         base: Option<&Segment>,
-    ) -> Result<Segment, OutOfMemory> {
+    ) -> Result<Segment, RewriteError> {
         let mut segment = Segment::of_lengths(shape, &self.lengths, stamp)?;
         let mut left = self.slots.as_slice();
         for (block, length) in self.lengths.iter().enumerate().take(self.blocks) {
             let base = base.filter(|_| self.copied >> block & 1 == 1);
             let listed = if base.is_some() { self.listed.get(block).copied().unwrap_or(0) } else { *length };
-            let (here, after) = left.split_at_checked(listed.into()).unwrap_or_default();
+            let (here, after) = left.split_at_checked(listed.into()).ok_or(TooFull)?;
             count_slots(|| here.len());
             match base {
                 Some(base) => segment.copy_runs(base, block, length.saturating_add(listed), here),
@@ -166,7 +200,7 @@ impl SlotList {
             }
             left = after;
         }
-        Ok(segment)
+        if left.is_empty() { Ok(segment) } else { Err(RewriteError::TooFull) }
     }
 }
 
@@ -220,8 +254,8 @@ impl Segment {
     /// slots and the stamp must be the same. O(words).
     ///
     /// # Errors
-    /// [`OutOfMemory`].
-    pub(crate) fn try_reshaped(&self, shape: SegmentShape, stamp: u64) -> Result<Self, OutOfMemory> {
+    /// [`RewriteError`].
+    pub(crate) fn try_reshaped(&self, shape: SegmentShape, stamp: u64) -> Result<Self, RewriteError> {
         let lengths = std::array::from_fn(|block| if block < self.blocks() { self.length(block) } else { 0 });
         let mut segment = Self::of_lengths(shape, &lengths, stamp)?;
         for (block, length) in lengths.iter().enumerate().take(self.blocks()) {
@@ -233,10 +267,12 @@ impl Segment {
 
     /// Returns a segment with clear slots. Its offsets and its number of used slots are right for blocks whose runs
     /// will have these lengths.
-    fn of_lengths(shape: SegmentShape, lengths: &Lengths, stamp: u64) -> Result<Self, OutOfMemory> {
+    fn of_lengths(shape: SegmentShape, lengths: &Lengths, stamp: u64) -> Result<Self, RewriteError> {
+        let used = lengths.iter().map(|length| usize::from(*length)).sum::<usize>();
+        let used = u16::try_from(used).ok().filter(|_| used <= shape.used_max()).ok_or(TooFull)?;
         let words = bytemuck::allocation::try_zeroed_slice_box(shape.words).map_err(|()| OutOfMemory)?;
         count_segment(shape.bytes());
-        let mut segment = Self { stamp, ..Self::empty(shape, words) };
+        let mut segment = Self { stamp, used, ..Self::empty(shape, words) };
         let mut over = 0usize;
         // Runs of the last blocks may continue in the first ones. The first turn only counts their slots there.
         for turn in 0..2 {
@@ -249,7 +285,6 @@ impl Segment {
                 over = over.saturating_add((*length).into()).saturating_sub(shape.slots as usize);
             }
         }
-        segment.used = lengths.iter().fold(0, |sum, length| sum.saturating_add(*length));
         Ok(segment)
     }
 
@@ -376,9 +411,15 @@ impl Segment {
         set_bits(self.block_mut(at.block), bit, width, value);
     }
 
-    /// Inserts a slot at the start of a run. The segment must have a free slot.
+    /// Inserts a slot at the start of a run.
+    ///
+    /// # Errors
+    /// [`TooFull`]. Nothing has changed.
     #[inline(always)]
-    pub(crate) fn insert(&mut self, run: BucketRun, value: u64) {
+    pub(crate) fn insert(&mut self, run: BucketRun, value: u64) -> Result<(), TooFull> {
+        if self.used >= self.used_max {
+            return Err(TooFull);
+        }
         let BucketRun { block: home, bucket, start, is_empty: is_new } = run;
         if is_new && let Some(occupied) = self.block_mut(home).first_mut() {
             *occupied |= 1 << (bucket & 63);
@@ -393,7 +434,7 @@ impl Segment {
             let continues = self.blocks_log > 0 && self.header(at.block.wrapping_add(1)).offset > 0;
             let (begin, end) = (self.slot_bit(at.index), self.slot_bit(slots));
             let block = self.block_mut(at.block);
-            let [_, low, high, ..] = &mut *block else { return };
+            let [_, low, high, ..] = &mut *block else { return Err(TooFull) };
             let raw = u128::from(*low) | u128::from(*high) << 64;
             let ends = raw >> OFFSET_BITS & ends_mask;
             let used = if continues { slots } else { 128u32.wrapping_sub(ends.leading_zeros()) };
@@ -417,6 +458,7 @@ impl Segment {
             self.add_to_offset(at.block, 1);
         }
         self.used = self.used.wrapping_add(1);
+        Ok(())
     }
 
     #[inline(always)]
@@ -426,19 +468,31 @@ impl Segment {
         }
     }
 
-    /// Replaces the slots of a run, which has `before` slots. The segment must have free slots for the further ones.
-    pub(crate) fn replace_run(&mut self, run: BucketRun, before: usize, slots: &[u64]) {
+    /// Replaces the slots of a run, which has `before` slots.
+    ///
+    /// # Errors
+    /// [`TooFull`]. Nothing has changed.
+    pub(crate) fn replace_run(
+        &mut self,
+        run: BucketRun,
+        before: usize,
+        slots: &[u64],
+    ) -> Result<(), TooFull> {
+        if slots.len().saturating_sub(before) > self.used_max().saturating_sub(self.used()) {
+            return Err(TooFull);
+        }
         for _ in slots.len()..before {
             self.remove_first(run);
         }
         for slot in before..slots.len() {
-            self.insert(BucketRun { is_empty: slot == 0, ..run }, 0);
+            self.insert(BucketRun { is_empty: slot == 0, ..run }, 0)?;
         }
         let mut at = run.start;
         for value in slots {
             self.set_slot(at, *value);
             at = self.next(at);
         }
+        Ok(())
     }
 
     /// Removes the first slot of a run.

@@ -1,7 +1,9 @@
 //! BF.MERGE: merges of filters of every kind and format, and the refusals.
 
+mod clocks;
 mod entries;
 mod kinds;
+mod limits;
 mod promise;
 mod tables;
 

@@ -255,7 +255,7 @@ fn a_merge_above_the_promise_costs_little() {
     let sources = [server.filter("a"), server.filter("b")];
     let mut slots = |is_forced| {
         _ = work::take();
-        let merged = all.merge(&sources, is_forced, &u64::MAX, UnknownMemory);
+        let merged = all.merge(&sources, u64::MAX, is_forced, &u64::MAX, UnknownMemory);
         assert_eq!(merged.is_ok(), is_forced, "{merged:?}");
         work::take().slots
     };
@@ -270,7 +270,7 @@ fn a_limit_of_a_merge_is_asked_at_most_three_times() {
     server.add("a", "", 0..5000);
     server.add("b", "", 5000..10_000);
     let (a, b) = (server.filter("a"), server.filter("b"));
-    let error = Filter::merged_of(&[a, b], false, &1000u64, UnknownMemory).map(|_| ()).unwrap_err();
+    let error = Filter::merged_of(&[a, b], u64::MAX, false, &1000u64, UnknownMemory).map(|_| ()).unwrap_err();
     assert!(matches!(error, MergeError::Reserve(ReserveError::TooLarge { .. })), "{error:?}");
     server.run("BF.MERGE new a b");
     assert!(server.limit_asked <= 3, "{}", server.limit_asked);
