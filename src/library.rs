@@ -14,13 +14,14 @@ pub use sizes::{FilterSize, LayerSize, counting_size, filter_size, window_size};
 
 use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
 
+use crate::bloom::filter::loading::FilterValue;
 use crate::bloom::{
     AddError, Added, Filter, FilterSpec, Format, Layer, OutOfMemory, Policy, Table, UnknownMemory, Validation,
 };
 use crate::format::chunks::{ChunkError, DumpError, Trust};
 use crate::format::filter as encoding;
 use crate::format::payload::{DumpField, DumpFields, format_of};
-use crate::format::{DecodeError, Sink, Source};
+use crate::format::{DecodeError, Sink, Source, value};
 
 #[cfg(not(feature = "prefetch"))]
 use crate::bloom::prefetch::NoPrefetch as Processor;
@@ -224,7 +225,7 @@ impl BloomFilter {
     /// for (iterator, chunk) in &chunks[1..] {
     ///     loader.load(*iterator, chunk)?;
     /// }
-    /// assert!(loader.finish().contains(b"alice"));
+    /// assert!(loader.finish()?.contains(b"alice"));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn chunks(&mut self) -> Chunks<'_> {
@@ -246,7 +247,10 @@ impl BloomFilter {
         encoding_version: i32,
         source: &mut impl Source,
     ) -> Result<Self, DecodeError> {
-        encoding::load(format, encoding_version, source, &NO_LIMIT).map(Self)
+        match value::load(format, encoding_version, source, &NO_LIMIT)? {
+            FilterValue::Complete(filter) => Ok(Self(filter)),
+            FilterValue::Loading(_) => Err(DecodeError::Loading),
+        }
     }
 
     /// Reads the reply of DUMP for a filter of any format. `decompress` returns what bytes compressed with LZF expand to, with
@@ -297,7 +301,7 @@ impl Iterator for Chunks<'_> {
 
 /// Creates a filter, of any format, from the chunks of BF.SCANDUMP.
 #[derive(Debug)]
-pub struct Loader(Filter);
+pub struct Loader(FilterValue);
 
 impl Loader {
     /// Returns a loader for a dump, whose first chunk is `header`. O(layers).
@@ -305,20 +309,28 @@ impl Loader {
     /// # Errors
     /// [`DecodeError`].
     pub fn new(header: &[u8]) -> Result<Self, DecodeError> {
-        encoding::from_header(header, &NO_LIMIT).map(Self)
+        value::from_header(header, &NO_LIMIT).map(Self)
     }
 
-    /// Loads a chunk with its iterator. Chunks may be loaded in any order. O(bytes).
+    /// Loads a chunk with its iterator. Chunks may be loaded in any order. O(bytes). The last chunk of a filter with a table:
+    /// O(bytes of the filter).
     ///
     /// # Errors
     /// [`ChunkError`]; the filter is then unchanged.
     pub fn load(&mut self, iterator: u64, chunk: &[u8]) -> Result<(), ChunkError> {
-        encoding::load_chunk(&mut self.0, iterator, chunk, Trust::Client { now_ms: u64::MAX }, &NO_LIMIT)
+        let trust = Trust::Client { now_ms: u64::MAX };
+        value::load_chunk(&mut self.0, iterator, chunk, trust, &NO_LIMIT).map(|_| ())
     }
 
     /// Returns the filter with the items of the loaded chunks.
-    #[must_use]
-    pub fn finish(self) -> BloomFilter {
-        BloomFilter(self.0)
+    ///
+    /// # Errors
+    /// [`DecodeError::Loading`] if a chunk of a filter with a table is missing. In filters of bits alone, a missing chunk is
+    /// not noticed.
+    pub fn finish(self) -> Result<BloomFilter, DecodeError> {
+        match self.0 {
+            FilterValue::Complete(filter) => Ok(BloomFilter(filter)),
+            FilterValue::Loading(_) => Err(DecodeError::Loading),
+        }
     }
 }

@@ -31,8 +31,6 @@ pub enum LimitSource {
     Machine,
     /// The format: no layer is larger.
     Layer,
-    /// The entries of a table that is being loaded: its size must be in proportion to them.
-    Load,
 }
 
 impl Limit {
@@ -54,7 +52,7 @@ impl LimitSource {
             Self::Setting => Some("bf.max-filter-bytes"),
             Self::MaxMemory => Some("maxmemory"),
             Self::Cgroup => Some("the memory limit of the cgroup"),
-            Self::Machine | Self::Layer | Self::Load => None,
+            Self::Machine | Self::Layer => None,
         }
     }
 }
@@ -65,7 +63,6 @@ impl fmt::Display for Limit {
         let name = match (self.source, self.source.setting()) {
             (_, Some(setting)) => setting,
             (LimitSource::Layer, None) => "a layer can have",
-            (LimitSource::Load, None) => "a filter can have before its other chunks are loaded",
             (_, None) => "the machine has",
         };
         write!(formatter, "{name} ({})", self.bytes)

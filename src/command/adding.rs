@@ -116,6 +116,7 @@ pub(super) fn add_items<'a, A: Adds<'a>>(
 ) -> Result<(ItemOutcomes, KeyChange<'a>), CommandError> {
     match slot {
         KeyValue::WrongType => Err(CommandError::WrongType),
+        KeyValue::Loading => Err(CommandError::Loading),
         KeyValue::Present(filter) => {
             let buffer = adds.buffer()?;
             let timing = Timing::of(filter, options.at_ms, host)?;

@@ -7,10 +7,11 @@ use super::keyspace::{Host, KeyValue, Keyspace, OpenKey, Reply, Value};
 use super::number::parse_integer;
 use super::spare::Spare;
 use super::table::KeyAccess;
+use crate::bloom::filter::loading::FilterValue;
 use crate::bloom::{Filter, ReserveError};
 use crate::format::DecodeError;
 use crate::format::chunks::{Chunk, ChunkError, DumpError, Trust};
-use crate::format::filter;
+use crate::format::{filter, value as stored_form};
 
 /// BF.SCANDUMP: `key iterator`. Replies the chunk of the filter at the iterator, and the next iterator. Changes only
 /// the dump id of the filter, which is not saved. O(bytes of the chunk).
@@ -83,45 +84,54 @@ pub(super) fn load_chunk<'a>(
     let iterator = u64::try_from(iterator).unwrap_or(0);
     let data = arguments.required()?;
     let mut open = keyspace.open(key, KeyAccess::ReadWrite);
-    let created = match open.slot() {
-        KeyValue::WrongType => return Err(CommandError::WrongType),
-        KeyValue::Vacant if filter::is_header(iterator, data) => Some(empty_filter(data, keyspace)?),
-        KeyValue::Vacant => return Err(CommandError::NotFound),
-        KeyValue::Present(filter) => {
-            add_chunk(filter, iterator, data, keyspace)?;
-            None
+    let change = match open.slot() {
+        KeyValue::Vacant if stored_form::is_header(iterator, data) => {
+            KeyChange::received(Some(filter_of_header(data, keyspace)?), true)
         }
+        _ => KeyChange::received(None, add_chunk(&mut open, iterator, data, keyspace)?),
     };
-    let effects = publish(&mut open, key, KeyChange::received(created.map(Value::Filter)))?;
+    let effects = publish(&mut open, key, change)?;
     reply.simple("OK");
     Ok(effects)
 }
 
-/// Adds the bits or entries of a chunk to a filter.
+/// Adds the bits or entries of a chunk to the filter of a key. Returns whether it has changed.
 ///
 /// # Errors
 /// The chunk is refused. The filter is unchanged.
 pub(super) fn add_chunk(
-    filter: &mut Filter,
+    open: &mut impl OpenKey,
     iterator: u64,
     data: &[u8],
     host: &dyn Host,
-) -> Result<(), CommandError> {
+) -> Result<bool, CommandError> {
     let client = Trust::Client { now_ms: host.now_ms() };
     let trust = if host.is_replicated() { Trust::Sender } else { client };
-    filter::load_chunk(filter, iterator, data, trust, host).map_err(chunk_error)
+    match open.slot() {
+        KeyValue::Loading if stored_form::is_header(iterator, data) => return Err(CommandError::Loading),
+        KeyValue::Loading => {}
+        value => {
+            value.required()?;
+        }
+    }
+    let value = open.filter_value().ok_or(CommandError::WrongType)?;
+    stored_form::load_chunk(value, iterator, data, trust, host).map_err(chunk_error)
 }
 
-/// Returns the empty filter that a header describes.
-pub(super) fn empty_filter(data: &[u8], host: &dyn Host) -> Result<Box<Filter>, CommandError> {
-    let mut filter = filter::from_header(data, host).map_err(header_error)?;
+/// Returns the filter that a header describes: empty, or being loaded.
+pub(super) fn filter_of_header(data: &[u8], host: &dyn Host) -> Result<Value, CommandError> {
+    let mut value = stored_form::from_header(data, host).map_err(header_error)?;
+    let filter = value.filter_mut();
     if !host.is_replicated() && filter.is_ahead_of(host.now_ms()) {
         return Err(CommandError::ItemsAhead);
     }
     if host.settings().assume_redisbloom_1_1 {
         filter.assume_redisbloom_1_1();
     }
-    Ok(Box::new(filter))
+    Ok(match value {
+        FilterValue::Complete(filter) => Value::Filter(Box::new(filter)),
+        FilterValue::Loading(loading) => Value::Loading(loading),
+    })
 }
 
 /// Returns the error for a filter that cannot be decoded.
@@ -139,6 +149,8 @@ fn chunk_error(error: ChunkError) -> CommandError {
     match error {
         ChunkError::BadData => CommandError::BadData,
         ChunkError::OtherDump => CommandError::OtherDump,
+        ChunkError::Complete => CommandError::LoadIsComplete,
+        ChunkError::Overlapping => CommandError::ChunksDiffer,
         ChunkError::Ahead => CommandError::ItemsAhead,
         ChunkError::BeyondEnd => CommandError::InvalidOffset,
         ChunkError::TooBig => CommandError::ChunkTooBig,
@@ -161,11 +173,12 @@ pub(super) fn load<'a>(
     let filter = filter::from_blob(blob, keyspace).map_err(|error| match error {
         DecodeError::Unsupported { .. } => CommandError::BadBlobVersion,
         DecodeError::TooLarge { .. } | DecodeError::OutOfMemory => header_error(error),
-        DecodeError::Truncated | DecodeError::PrereleaseOrder | DecodeError::Invalid(_) => {
-            CommandError::BadBlob
-        }
+        DecodeError::Truncated
+        | DecodeError::PrereleaseOrder
+        | DecodeError::Invalid(_)
+        | DecodeError::Loading => CommandError::BadBlob,
     })?;
-    let effects = publish(&mut open, key, KeyChange::received(Some(Value::Filter(Box::new(filter)))))?;
+    let effects = publish(&mut open, key, KeyChange::received(Some(Value::Filter(Box::new(filter))), true))?;
     reply.simple("OK");
     Ok(effects)
 }

@@ -9,7 +9,7 @@ use std::ops::RangeInclusive;
 
 use super::adding::{AddRules, add_items, argument_buffer, check_auto_create};
 use super::arguments::Arguments;
-use super::chunks::{add_chunk, chunk_at, empty_filter, write_chunk};
+use super::chunks::{add_chunk, chunk_at, filter_of_header, write_chunk};
 use super::effects::{Effects, KeyChange, Replication, count_of, publish};
 use super::error::{CommandError, CuckooError, quotable};
 use super::items::delete;
@@ -26,10 +26,10 @@ use crate::bloom::cuckoo::filter::{CuckooFilter, CuckooParameters};
 use crate::bloom::limits::{
     CUCKOO_BUCKET_MAX_SLOTS, CUCKOO_CAPACITY_MAX_ITEMS, CUCKOO_ITERATIONS_MAX, EXPANSION_MAX,
 };
-use crate::bloom::{Filter, Format, Kind, Prefetch};
+use crate::bloom::{Format, Kind, Prefetch};
 use crate::format::DecodeError;
-use crate::format::filter::is_header;
 use crate::format::redisbloom::cuckoo as format;
+use crate::format::value::is_header;
 
 /// What counting filters show of parameters that they do not have.
 const SHOWN: CuckooSettings = CuckooSettings::DEFAULT;
@@ -315,6 +315,7 @@ fn add_occurrences<'a>(
 ) -> Result<(ItemOutcomes, KeyChange<'a>), CommandError> {
     let (options, slot) = match value {
         KeyValue::WrongType => return Err(CommandError::WrongType),
+        KeyValue::Loading => return Err(CommandError::Loading),
         KeyValue::Present(ValueRef::Cuckoo(filter)) => {
             return add_to_cuckoo(key, items, rules, filter, Vec::new(), host);
         }
@@ -417,6 +418,7 @@ pub(super) fn exists<'a>(
     let found = match counted(&mut key) {
         KeyValue::Present(ValueRef::Filter(filter)) => filter.contains(item, keyspace.prefetch()),
         KeyValue::Present(ValueRef::Cuckoo(filter)) => filter.contains(item, keyspace.prefetch()),
+        KeyValue::Loading => return Err(CommandError::Loading),
         KeyValue::Vacant | KeyValue::WrongType => false,
     };
     reply.boolean(found);
@@ -434,12 +436,14 @@ pub(super) fn mexists<'a>(
 ) -> Result<Effects<'a>, CommandError> {
     let (key, items) = (arguments.key()?, arguments.items()?);
     let mut key = keyspace.open(key, KeyAccess::ReadOnly);
-    reply.array(items.len());
     let items_found = match counted(&mut key) {
+        KeyValue::Loading => return Err(CommandError::Loading),
         KeyValue::Present(mut filter) => {
+            reply.array(items.len());
             filter.contains_many(items, keyspace.prefetch(), |found| reply.boolean(found))
         }
         KeyValue::Vacant | KeyValue::WrongType => {
+            reply.array(items.len());
             items.iter().for_each(|_| reply.boolean(false));
             0
         }
@@ -460,6 +464,7 @@ pub(super) fn count<'a>(
     let mut key = keyspace.open(key, KeyAccess::ReadOnly);
     let occurrences = match counted(&mut key) {
         KeyValue::Present(filter) => filter.occurrences(item),
+        KeyValue::Loading => return Err(CommandError::Loading),
         KeyValue::Vacant | KeyValue::WrongType => 0,
     };
     reply.integer(occurrences);
@@ -483,6 +488,7 @@ pub(super) fn del<'a>(
             *results.first().ok_or(CommandError::OutOfMemory)?
         }
         KeyValue::Present(ValueRef::Cuckoo(filter)) => filter.delete(item),
+        KeyValue::Loading => return Err(CommandError::Loading),
         KeyValue::Vacant | KeyValue::WrongType => return Err(CuckooError::NotFound.into()),
     };
     reply.boolean(is_deleted);
@@ -546,6 +552,7 @@ pub(super) fn compact<'a>(
     let has_changed = match counted(&mut key) {
         KeyValue::Present(ValueRef::Filter(_)) => false,
         KeyValue::Present(ValueRef::Cuckoo(filter)) => filter.compact(true),
+        KeyValue::Loading => return Err(CommandError::Loading),
         KeyValue::Vacant | KeyValue::WrongType => return Err(CuckooError::NothingToCompact.into()),
     };
     reply.simple("OK");
@@ -608,41 +615,46 @@ pub(super) fn load_chunk<'a>(
     // A negative iterator becomes 0, which no chunk has.
     let iterator = u64::try_from(iterator).unwrap_or(0);
     let mut open = keyspace.open(key, KeyAccess::ReadWrite);
-    let created = match counted(&mut open) {
-        KeyValue::WrongType => return Err(CommandError::WrongType),
+    let change = match counted(&mut open) {
         KeyValue::Vacant if iterator == format::HEADER_ITERATOR => {
             let filter = format::from_header(data, keyspace).map_err(|error| match error {
                 DecodeError::Truncated => CuckooError::Header,
                 _ => CuckooError::Create,
             })?;
-            Some(Value::Cuckoo(Box::new(filter)))
+            KeyChange::received(Some(Value::Cuckoo(Box::new(filter))), true)
         }
-        KeyValue::Vacant if is_header(iterator, data) => Some(Value::Filter(created(data, keyspace)?)),
-        KeyValue::Vacant => return Err(CommandError::NotFound),
+        KeyValue::Vacant if is_header(iterator, data) => {
+            KeyChange::received(Some(created(data, keyspace)?), true)
+        }
         KeyValue::Present(_) if is_header(iterator, data) => return Err(CommandError::ItemExists),
         KeyValue::Present(ValueRef::Cuckoo(filter)) => {
             format::load_chunk(filter, iterator, data).map_err(|_| CuckooError::Chunk)?;
-            None
+            KeyChange::received(None, true)
         }
-        KeyValue::Present(ValueRef::Filter(filter)) => {
-            add_chunk(filter, iterator, data, keyspace).map_err(|error| match error {
-                CommandError::BadData => CuckooError::Chunk.into(),
-                error => error,
-            })?;
-            None
+        KeyValue::WrongType => return Err(CommandError::WrongType),
+        KeyValue::Vacant | KeyValue::Loading | KeyValue::Present(ValueRef::Filter(_)) => {
+            let has_changed =
+                add_chunk(&mut open, iterator, data, keyspace).map_err(|error| match error {
+                    CommandError::BadData => CuckooError::Chunk.into(),
+                    error => error,
+                })?;
+            KeyChange::received(None, has_changed)
         }
     };
-    let effects = publish(&mut open, key, KeyChange::received(created))?;
+    let effects = publish(&mut open, key, change)?;
     reply.simple("OK");
     Ok(effects)
 }
 
-/// Returns the empty counting filter that a header describes.
-fn created(data: &[u8], host: &dyn Host) -> Result<Box<Filter>, CommandError> {
-    let filter = empty_filter(data, host).map_err(|error| match error {
+/// Returns the counting filter that a header describes.
+fn created(data: &[u8], host: &dyn Host) -> Result<Value, CommandError> {
+    let value = filter_of_header(data, host).map_err(|error| match error {
         CommandError::BadData => CuckooError::Header.into(),
         CommandError::Reserve(_) => CuckooError::Create.into(),
         error => error,
     })?;
-    if filter.kind() == Kind::Counting { Ok(filter) } else { Err(CuckooError::Header.into()) }
+    match &value {
+        Value::Loading(loading) if loading.filter().kind() == Kind::Counting => Ok(value),
+        _ => Err(CuckooError::Header.into()),
+    }
 }

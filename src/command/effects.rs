@@ -87,10 +87,11 @@ impl<'a> KeyChange<'a> {
         Self { publish: Some(value), expires_at_ms, effects }
     }
 
-    /// Returns the change by a BF.LOADCHUNK or BF.LOAD. `filter` is the new filter; `None` if a chunk was added to an
-    /// existing one.
-    pub(super) fn received(value: Option<Value>) -> Self {
-        let effects = Effects { replication: Replication::Verbatim, ..Effects::default() };
+    /// Returns the change by a BF.LOADCHUNK or BF.LOAD. `value` is the new filter; `None` if a chunk was added to an
+    /// existing one, which may not have changed.
+    pub(super) fn received(value: Option<Value>, has_changed: bool) -> Self {
+        let replication = if has_changed { Replication::Verbatim } else { Replication::None };
+        let effects = Effects { replication, ..Effects::default() };
         Self { publish: value, expires_at_ms: None, effects }
     }
 }

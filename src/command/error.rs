@@ -26,6 +26,11 @@ pub enum CommandError {
     /// The key holds another type.
     #[error("WRONGTYPE Operation against a key holding the wrong kind of value")]
     WrongType,
+    /// The filter is being loaded by BF.LOADCHUNK.
+    #[error(
+        "ERR the filter is being loaded: wait for its other chunks, load a copy into another key and BF.MERGE it, or DEL this key"
+    )]
+    Loading,
     /// No such key.
     #[error("ERR not found")]
     NotFound,
@@ -240,6 +245,15 @@ pub enum CommandError {
                  again with BF.SCANDUMP and iterator 0"
     )]
     OtherDump,
+    /// BF.LOADCHUNK: another chunk for a filter with a table that is complete.
+    #[error("ERR received bad data - the filter is complete: to load another dump, delete the key first")]
+    LoadIsComplete,
+    /// BF.LOADCHUNK: a part of the table was dumped twice, and both versions do not fit one segment.
+    #[error(
+        "ERR received bad data - this part of the filter was loaded before from an older state, and both do not fit: delete \
+                 the key and start again with BF.SCANDUMP and iterator 0"
+    )]
+    ChunksDiffer,
     /// BF.LOADCHUNK: a chunk after the last layer.
     #[error("ERR invalid offset - no link found")]
     InvalidOffset,

@@ -143,8 +143,10 @@ impl<'a> Import<'a> {
         let mut open = keyspace.open(self.key, KeyAccess::ReadWrite);
         match open.slot() {
             KeyValue::WrongType => return Err(CommandError::WrongType),
-            KeyValue::Present(_) if !self.is_replacing => return Err(CommandError::KeyExists),
-            KeyValue::Present(_) | KeyValue::Vacant => {}
+            KeyValue::Present(_) | KeyValue::Loading if !self.is_replacing => {
+                return Err(CommandError::KeyExists);
+            }
+            KeyValue::Present(_) | KeyValue::Loading | KeyValue::Vacant => {}
         }
         let key = self.key;
         let change = match self.origin {
@@ -153,7 +155,7 @@ impl<'a> Import<'a> {
             Origin::Source(source) => keyspace.with_string(source, |string| match string {
                 KeyValue::Present(bytes) => self.create(bytes, keyspace),
                 KeyValue::Vacant => Err(ImportError::NoSource.into()),
-                KeyValue::WrongType => Err(CommandError::WrongType),
+                KeyValue::WrongType | KeyValue::Loading => Err(CommandError::WrongType),
             }),
         }?;
         publish(&mut open, key, change)

@@ -134,7 +134,7 @@ pub(super) fn insert<'a>(
     let slot = open.slot();
     match &slot {
         KeyValue::Present(filter) => options.creation.check_existing(filter, keyspace)?,
-        KeyValue::Vacant | KeyValue::WrongType => options.creation.validate(keyspace)?,
+        KeyValue::Vacant | KeyValue::WrongType | KeyValue::Loading => options.creation.validate(keyspace)?,
     }
     if options.no_create && matches!(slot, KeyValue::Vacant) {
         return Err(CommandError::NotFound);

@@ -4,6 +4,7 @@
 use super::error::CommandError;
 use super::table::{Command, KeyAccess};
 use crate::bloom::cuckoo::filter::CuckooFilter;
+use crate::bloom::filter::loading::{FilterValue, LoadingFilter};
 use crate::bloom::hash::siphash::SEED_BYTES;
 use crate::bloom::limits::{
     CAPACITY_DEFAULT_ITEMS, ERROR_RATE_DEFAULT, EXPANSION_DEFAULT, FILTER_DEFAULT_MAX_BYTES,
@@ -126,26 +127,29 @@ pub enum KeyValue<V> {
     Present(V),
     /// A value of another type.
     WrongType,
+    /// A filter that is being loaded. It takes chunks only.
+    Loading,
 }
 
 impl<V> KeyValue<V> {
     /// Returns the value, if there is one.
     ///
     /// # Errors
-    /// [`CommandError::WrongType`].
+    /// [`CommandError::WrongType`] and [`CommandError::Loading`].
     #[inline(always)]
     pub fn present(self) -> Result<Option<V>, CommandError> {
         match self {
             Self::Vacant => Ok(None),
             Self::Present(value) => Ok(Some(value)),
             Self::WrongType => Err(CommandError::WrongType),
+            Self::Loading => Err(CommandError::Loading),
         }
     }
 
     /// Returns the value, which must exist.
     ///
     /// # Errors
-    /// [`CommandError::WrongType`] and [`CommandError::NotFound`].
+    /// [`CommandError::WrongType`], [`CommandError::Loading`] and [`CommandError::NotFound`].
     #[inline(always)]
     pub fn required(self) -> Result<V, CommandError> {
         self.present()?.ok_or(CommandError::NotFound)
@@ -154,12 +158,13 @@ impl<V> KeyValue<V> {
     /// Checks that there is no value.
     ///
     /// # Errors
-    /// [`CommandError::WrongType`], and `taken` if there is a value.
+    /// [`CommandError::WrongType`], [`CommandError::Loading`], and `taken` if there is a value.
     pub fn vacant(&self, taken: CommandError) -> Result<(), CommandError> {
         match self {
             Self::Vacant => Ok(()),
             Self::Present(_) => Err(taken),
             Self::WrongType => Err(CommandError::WrongType),
+            Self::Loading => Err(CommandError::Loading),
         }
     }
 }
@@ -171,6 +176,8 @@ pub enum Value {
     Filter(Box<Filter>),
     /// A cuckoo filter of RedisBloom.
     Cuckoo(Box<CuckooFilter>),
+    /// A filter that is being loaded.
+    Loading(Box<LoadingFilter>),
 }
 
 /// The value of an open key.
@@ -235,6 +242,9 @@ pub trait OpenKey {
     /// reading, the caller may change only parts of the filter that are never saved.
     fn value(&mut self) -> KeyValue<ValueRef<'_>>;
 
+    /// Returns the filter under the key, complete or not, after [`value`](Self::value). Only BF.LOADCHUNK uses it.
+    fn filter_value(&mut self) -> Option<&mut FilterValue>;
+
     /// Returns the filter under the key. A cuckoo filter is of another type.
     #[inline(always)]
     fn slot(&mut self) -> KeyValue<&mut Filter> {
@@ -242,6 +252,7 @@ pub trait OpenKey {
             KeyValue::Vacant => KeyValue::Vacant,
             KeyValue::Present(ValueRef::Filter(filter)) => KeyValue::Present(filter),
             KeyValue::Present(ValueRef::Cuckoo(_)) | KeyValue::WrongType => KeyValue::WrongType,
+            KeyValue::Loading => KeyValue::Loading,
         }
     }
 

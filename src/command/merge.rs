@@ -6,13 +6,9 @@ use super::adding::argument_buffer;
 use super::arguments::Arguments;
 use super::effects::{Effects, Replication};
 use super::error::{CommandError, quotable};
-<<<<<<< HEAD
 use super::keyspace::{KeyName, KeyValue, Keyspace, OpenKey, Reply, Value};
-=======
-use super::keyspace::{KeyName, KeyValue, Keyspace, OpenKey, Reply};
 use super::number::parse_integer;
 use super::replicated::{ArgumentList, MERGED_AT, ReplicatedCommand};
->>>>>>> table
 use super::table::KeyAccess;
 use super::timing::MergeTiming;
 use crate::bloom::filter::merge::MergeError;
@@ -144,14 +140,9 @@ impl<'a> MergeRequest<'a> {
                 false
             }
             None => {
-<<<<<<< HEAD
-                let merged = Filter::merged_of(&sources, is_forced, keyspace, memory).map_err(refusal)?;
-                open.publish(Value::Filter(Box::new(merged)))?;
-=======
                 let merged = Filter::merged_of(&sources, latest, is_forced, keyspace, memory);
                 let merged = merged.map_err(refusal)?;
-                open.publish(Box::new(merged))?;
->>>>>>> table
+                open.publish(Value::Filter(Box::new(merged)))?;
                 true
             }
         };
@@ -169,6 +160,7 @@ fn required<'f>(name: KeyName<'_>, value: KeyValue<&'f mut Filter>) -> Result<&'
         KeyValue::Present(filter) => Ok(filter),
         KeyValue::Vacant => Err(CommandError::SourceNotFound(quotable(name.bytes))),
         KeyValue::WrongType => Err(CommandError::MergeWrongType(quotable(name.bytes))),
+        KeyValue::Loading => Err(CommandError::Loading),
     }
 }
 

@@ -28,13 +28,12 @@ pub(super) fn reserve<'a>(
     let mut open = keyspace.open(key, KeyAccess::ReadWrite);
     match open.slot() {
         KeyValue::Vacant => {}
-        KeyValue::WrongType => return Err(CommandError::WrongType),
         KeyValue::Present(filter) if if_not_exists => {
             options.check_existing(filter, keyspace)?;
             reply.integer(0);
             return Ok(Effects::default());
         }
-        KeyValue::Present(_) => return Err(CommandError::ItemExists),
+        value => value.vacant(CommandError::ItemExists)?,
     }
     let effects = publish(&mut open, key, creation(key, &options, keyspace)?)?;
     if if_not_exists {

@@ -3,9 +3,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use crate::bloom::FilterCounts;
 use crate::bloom::filter::kind::KIND_COUNT;
+use crate::bloom::filter::loading::FilterValue;
 use crate::bloom::limits::LAYERS_MAX;
-use crate::bloom::{Filter, FilterCounts};
 
 /// A count that wraps, so that adding a wrapped negative difference lowers it.
 #[derive(Debug, Default)]
@@ -78,32 +79,34 @@ const _: () = assert!(LAYERS_MAX + 1 < 1 << PARTS_BITS);
 const _: () = assert!(KIND_COUNT <= 1 << (u64::BITS - BYTES_BITS - PARTS_BITS));
 
 impl CountedFilter {
-    /// Adds a new filter to the totals. O(layers).
-    pub fn count(totals: &FilterTotals, filter: &Filter) -> Self {
+    /// Adds a new filter to the totals. One that is being loaded has no items and no capacity yet. O(layers).
+    pub fn count(totals: &FilterTotals, value: &FilterValue) -> Self {
+        let filter = value.filter();
         let parts = filter.part_count() as u64;
         let kind = filter.kind() as u64;
         let counted = Self {
-            packed: low_bits(filter.size_bytes(), BYTES_BITS)
+            packed: low_bits(value.size_bytes(), BYTES_BITS)
                 | low_bits(parts, PARTS_BITS) << BYTES_BITS
                 | kind << (BYTES_BITS + PARTS_BITS),
         };
-        let amounts = [1, counted.bytes(), parts, filter.counted_items(), filter.counted_capacity_items()];
+        let [items, capacity_items] = items_of(value);
+        let amounts = [1, counted.bytes(), parts, items, capacity_items];
         counted.totals(totals).iter().zip(amounts).for_each(|(total, amount)| total.add(amount));
         counted
     }
 
-    /// Updates the totals after a command has changed the filter, except by a merge. Returns the number of parts that the
-    /// filter has gained. `before` is from [`Filter::counts_since`] before the command. O(1); O(layers) for a filter
-    /// whose memory has changed.
+    /// Updates the totals after a command has changed a filter that was complete before, except by a merge. Returns the
+    /// number of parts that the filter has gained. `before` is from [`Filter::counts_since`](crate::bloom::Filter::counts_since) before the command. O(1);
+    /// O(layers) for a filter whose memory has changed.
     #[inline(always)]
-    pub fn changed(&mut self, totals: &FilterTotals, filter: &Filter, before: &FilterCounts) -> u32 {
-        let parts_before = self.parts();
+    pub fn changed(&mut self, totals: &FilterTotals, value: &FilterValue, before: &FilterCounts) -> u32 {
+        let (filter, parts_before) = (value.filter(), self.parts());
         let counts = filter.counts_since(parts_before);
         let [_, _, _, items, capacity_items] = self.totals(totals);
         items.add(counts.items.wrapping_sub(before.items));
         capacity_items.add(counts.capacity_items.wrapping_sub(before.capacity_items));
         if counts.parts != parts_before || counts.table_bytes != before.table_bytes {
-            self.recount(totals, filter, filter.counted_items(), filter.counted_capacity_items());
+            self.recount(totals, value, items_of(value));
         }
         u32::try_from(counts.parts.saturating_sub(parts_before)).unwrap_or(u32::MAX)
     }
@@ -113,32 +116,32 @@ impl CountedFilter {
     pub fn altered(
         &mut self,
         totals: &FilterTotals,
-        filter: &Filter,
+        value: &FilterValue,
         items_before: u64,
         capacity_before_items: u64,
     ) {
-        let counted_before = if filter.window().is_some() { 0 } else { items_before };
-        self.recount(totals, filter, counted_before, capacity_before_items);
+        let items_before = if value.filter().window().is_some() { 0 } else { items_before };
+        self.recount(totals, value, [items_before, capacity_before_items]);
     }
 
+    /// Updates the totals after a chunk was added to a filter that was being loaded. O(layers).
+    pub fn loaded(&mut self, totals: &FilterTotals, value: &FilterValue) {
+        self.recount(totals, value, [0, 0]);
+    }
+
+    /// Counts a filter again that was counted with these items and this capacity.
     #[cold]
-    fn recount(
-        &mut self,
-        totals: &FilterTotals,
-        filter: &Filter,
-        items_before: u64,
-        capacity_before_items: u64,
-    ) {
-        self.subtract(totals, items_before, capacity_before_items);
-        *self = Self::count(totals, filter);
+    fn recount(&mut self, totals: &FilterTotals, value: &FilterValue, before: [u64; 2]) {
+        self.subtract(totals, before);
+        *self = Self::count(totals, value);
     }
 
     /// Removes the filter, which has not changed since it was counted, from the totals.
-    pub fn uncount(&self, totals: &FilterTotals, filter: &Filter) {
-        self.subtract(totals, filter.counted_items(), filter.counted_capacity_items());
+    pub fn uncount(&self, totals: &FilterTotals, value: &FilterValue) {
+        self.subtract(totals, items_of(value));
     }
 
-    fn subtract(&self, totals: &FilterTotals, items: u64, capacity_items: u64) {
+    fn subtract(&self, totals: &FilterTotals, [items, capacity_items]: [u64; 2]) {
         let amounts = [1, self.bytes(), self.parts() as u64, items, capacity_items];
         self.totals(totals).iter().zip(amounts).for_each(|(total, amount)| total.subtract(amount));
     }
@@ -159,6 +162,15 @@ impl CountedFilter {
     #[expect(clippy::indexing_slicing, reason = "the number of a kind")]
     fn totals<'t>(&self, totals: &'t FilterTotals) -> &'t KindTotals<Count> {
         &totals.0[(self.packed >> (BYTES_BITS + PARTS_BITS)) as usize % KIND_COUNT]
+    }
+}
+
+/// Returns the items and the capacity of a filter that are counted: none while it is being loaded.
+#[inline(always)]
+fn items_of(value: &FilterValue) -> [u64; 2] {
+    match value {
+        FilterValue::Complete(filter) => [filter.counted_items(), filter.counted_capacity_items()],
+        FilterValue::Loading(_) => [0, 0],
     }
 }
 

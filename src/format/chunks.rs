@@ -7,6 +7,9 @@
 //! probability of positions / 2^46: 2^-14 for a table, and n / 2^46 for n bytes of layers. Even then the chunks show by
 //! their dump id that they are from different dumps.
 //!
+//! A chunk of a filter with a table begins with the position at which its part of the dump starts, because bits that are
+//! clear and segments without entries are left out. So a load knows which parts are missing.
+//!
 //! Every chunk ends with a trailer: the dump id, and a checksum of the bytes, their iterator and that id. A chunk that
 //! is damaged, or that belongs to another filter or dump, is refused before it changes anything.
 
@@ -18,14 +21,18 @@ use thiserror::Error;
 use super::contents::{CHUNK_BYTES, append_segments, bits_at, layer_chunks, locate, read_segments};
 use super::record;
 use super::stream::DecodeError;
+use crate::bloom::filter::dumps::ChunkChecksum;
+use crate::bloom::filter::loading::{ChunkContent, Loaded, LoadingFilter};
 use crate::bloom::hash::murmur3::hash128;
-use crate::bloom::table::{LoadError, POSITIONS, Table};
+use crate::bloom::table::LoadError;
 use crate::bloom::{ByteLimit, DumpId, Filter, ItemHash, Memory, OutOfMemory, ReserveError};
 
 /// Bytes of the dump id in the trailer of a chunk.
 const ID_BYTES: usize = 8;
 /// Bytes of the checksum at the end of a chunk, after the dump id.
 const CHECKSUM_BYTES: usize = 16;
+/// Bytes of the position at the start of a chunk of a filter with a table.
+const START_BYTES: usize = 8;
 /// Bytes of the trailer.
 pub const TRAILER_BYTES: usize = ID_BYTES + CHECKSUM_BYTES;
 
@@ -41,7 +48,7 @@ pub const fn first_iterator(id: DumpId) -> u64 {
 
 /// Returns the iterator that goes with a chunk that ends before `position`, and requests the chunk that begins at
 /// `position`.
-const fn iterator_at(position: u64, id: DumpId) -> u64 {
+pub(super) const fn iterator_at(position: u64, id: DumpId) -> u64 {
     first_iterator(id).saturating_add(position)
 }
 
@@ -77,44 +84,96 @@ impl From<OutOfMemory> for DumpError {
 /// [`DumpError`].
 pub(super) fn chunk(filter: &Filter, iterator: u64) -> Result<Option<Chunk<'_>>, DumpError> {
     let dump = filter.dump().ok_or(DumpError::Ended)?;
-    let mut data = Vec::new();
-    let end = if iterator == 0 {
-        append_payload(&record::encode(filter), &mut data)?;
-        0
-    } else {
-        let position = iterator.checked_sub(first_iterator(dump.id));
-        let position = position.filter(|position| *position <= dump.end).ok_or(DumpError::Ended)?;
-        // Layers and a table that the filter gained after the header are not part of the dump.
-        if position == dump.end || is_after_segments(filter, position) {
-            return Ok(None);
+    let mut writer = ChunkWriter::new(dump.id, dump.has_table);
+    if iterator == 0 {
+        writer.set_header(&record::encode(filter))?;
+        return Ok(Some(writer.end(0)?));
+    }
+    let position = iterator.checked_sub(first_iterator(dump.id));
+    let position = position.filter(|position| *position <= dump.end).ok_or(DumpError::Ended)?;
+    // Layers and a table that the filter gained after the header are not part of the dump.
+    if position == dump.end {
+        return Ok(None);
+    }
+    let end = match bits_at(filter, position) {
+        Some(bits) => {
+            writer.set(position, bits)?;
+            position.saturating_add(bits.len() as u64)
         }
-        match bits_at(filter, position) {
-            Some(bits) => {
-                append_payload(bits, &mut data)?;
-                position.saturating_add(bits.len() as u64)
-            }
-            None => append_table(filter, position, &mut data)?.ok_or(DumpError::Ended)?,
-        }
+        None => writer.set_segments(position, filter, position)?.ok_or(DumpError::Ended)?,
     };
-    let next_iterator = iterator_at(end, dump.id);
-    append_trailer(next_iterator, dump.id, &mut data)?;
-    Ok(Some(Chunk { next_iterator, data: Cow::Owned(data) }))
+    Ok(Some(writer.end(end)?))
 }
 
-/// Appends bytes to an empty chunk. Also allocates the memory for the trailer.
-fn append_payload(payload: &[u8], data: &mut Vec<u8>) -> Result<(), OutOfMemory> {
-    data.try_reserve_exact(payload.len().saturating_add(TRAILER_BYTES)).map_err(|_| OutOfMemory)?;
-    data.extend_from_slice(payload);
-    Ok(())
+/// Writes the chunks of a dump, one after another.
+pub(super) struct ChunkWriter {
+    id: DumpId,
+    /// Whether chunks begin with the position at which they start: those of a filter with a table.
+    has_start: bool,
+    data: Vec<u8>,
 }
 
-/// Appends the trailer to the payload of a chunk.
-fn append_trailer(iterator: u64, id: DumpId, data: &mut Vec<u8>) -> Result<(), OutOfMemory> {
-    data.try_reserve(TRAILER_BYTES).map_err(|_| OutOfMemory)?;
-    let checksum = checksum(data, iterator, id);
-    data.extend_from_slice(&id.to_le_bytes());
-    data.extend_from_slice(&checksum);
-    Ok(())
+impl ChunkWriter {
+    /// Returns a writer of the chunks of dump `id` of a filter, which may have a table.
+    pub(super) const fn new(id: DumpId, has_table: bool) -> Self {
+        Self { id, has_start: has_table, data: Vec::new() }
+    }
+
+    /// Sets the payload of the next chunk to a header.
+    pub(super) fn set_header(&mut self, header: &[u8]) -> Result<(), OutOfMemory> {
+        self.reserve(header.len())?;
+        self.data.extend_from_slice(header);
+        Ok(())
+    }
+
+    /// Sets the payload of the next chunk, whose part of the dump starts at the position `start`.
+    pub(super) fn set(&mut self, start: u64, content: &[u8]) -> Result<(), OutOfMemory> {
+        self.reserve(content.len())?;
+        if self.has_start {
+            self.data.extend_from_slice(&start.to_le_bytes());
+        }
+        self.data.extend_from_slice(content);
+        Ok(())
+    }
+
+    /// Does [`set`](Self::set) with segments of the table from `position` on. Returns the position after them; `None` if
+    /// there is no table at this position.
+    pub(super) fn set_segments(
+        &mut self,
+        start: u64,
+        filter: &Filter,
+        position: u64,
+    ) -> Result<Option<u64>, OutOfMemory> {
+        self.set(start, &[])?;
+        let first = filter.layers_end();
+        let Some((table, position)) = filter.table().zip(position.checked_sub(first)) else {
+            return Ok(None);
+        };
+        let end = append_segments(table, position, &mut self.data)?;
+        Ok(Some(end.saturating_add(first)))
+    }
+
+    /// Clears the payload, and allocates memory for one with this many bytes of content.
+    fn reserve(&mut self, bytes: usize) -> Result<(), OutOfMemory> {
+        let bytes = bytes.saturating_add(START_BYTES).saturating_add(TRAILER_BYTES);
+        self.data.clear();
+        self.data.try_reserve_exact(bytes).map_err(|_| OutOfMemory)
+    }
+
+    /// Returns the payload that was set, to append to it.
+    pub(super) const fn payload_mut(&mut self) -> &mut Vec<u8> {
+        &mut self.data
+    }
+
+    /// Returns the chunk that was set, which ends at a position, with its trailer.
+    pub(super) fn end<'c>(&mut self, end: u64) -> Result<Chunk<'c>, OutOfMemory> {
+        let next_iterator = iterator_at(end, self.id);
+        self.data.try_reserve(TRAILER_BYTES).map_err(|_| OutOfMemory)?;
+        let checksum = checksum(&self.data, next_iterator, self.id);
+        self.data.extend_from_slice(&self.id.to_le_bytes());
+        self.data.extend_from_slice(&checksum);
+        Ok(Chunk { next_iterator, data: Cow::Owned(std::mem::take(&mut self.data)) })
+    }
 }
 
 /// Returns the checksum of a chunk: a hash of the hash of its payload, of the iterator that it is loaded with, and of
@@ -134,28 +193,6 @@ fn verify(data: &[u8], iterator: impl FnOnce(DumpId) -> u64) -> Option<(&[u8], D
     (checksum(payload, iterator(id), id) == *expected).then_some((payload, id))
 }
 
-/// Appends the parts of the table from a position of a dump on. Returns the position after them; `None` without a
-/// table.
-fn append_table(filter: &Filter, position: u64, bytes: &mut Vec<u8>) -> Result<Option<u64>, OutOfMemory> {
-    let start = filter.layers_end();
-    let place = filter.table().zip(position.checked_sub(start));
-    let Some((table, position)) = place else { return Ok(None) };
-    let end = append_segments(table, position, bytes)?.min(segments_end(table));
-    Ok(Some(end.saturating_add(start)))
-}
-
-/// Returns the position after the last segment of a table. It is one less while the table is being loaded. The copy is then
-/// being loaded too, because only a chunk that ends at [`POSITIONS`] ends a load.
-fn segments_end(table: &Table) -> u64 {
-    POSITIONS.saturating_sub(table.is_loading().into())
-}
-
-/// Returns whether a position of a dump is after the last segment of the table.
-fn is_after_segments(filter: &Filter, position: u64) -> bool {
-    let place = filter.table().zip(position.checked_sub(filter.layers_end()));
-    place.is_some_and(|(table, position)| position >= segments_end(table))
-}
-
 /// Why a chunk was not loaded. The filter is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ChunkError {
@@ -165,6 +202,12 @@ pub enum ChunkError {
     /// The chunk is valid, but not of the dump whose header created the filter, or that dump is no longer known.
     #[error("the chunk and the header are from different dumps")]
     OtherDump,
+    /// The filter has a table and is complete.
+    #[error("the filter is complete: it takes no more chunks")]
+    Complete,
+    /// A part of the table has come twice with different entries, and both together do not fit a segment.
+    #[error("the chunk does not fit a chunk that was loaded before: begin again with a new dump")]
+    Overlapping,
     /// The chunk has items of a sliding window that are too far ahead of the time of [`Trust::Client`]. They would make
     /// all others expire.
     #[error("the items are more than a window ahead")]
@@ -206,50 +249,111 @@ pub(super) fn is_header(iterator: u64, data: &[u8]) -> bool {
         && verify(data, |_| iterator).is_none_or(|(_, id)| iterator == first_iterator(id))
 }
 
-/// Adds the bits or entries of a chunk. `next_iterator` is the iterator that BF.SCANDUMP replied with the chunk.
-/// O(bytes).
+/// A chunk that was verified.
+struct Opened<'c> {
+    payload: &'c [u8],
+    /// The position at which it ends.
+    end: u64,
+    checksum: ChunkChecksum,
+}
+
+/// Verifies a chunk. `next_iterator` is the iterator that BF.SCANDUMP replied with the chunk, and `origin` the dump whose
+/// header created the filter.
+fn open(
+    next_iterator: u64,
+    data: &[u8],
+    origin: Option<DumpId>,
+    trust: Trust,
+) -> Result<Opened<'_>, ChunkError> {
+    let (payload, id) = verify(data, |_| next_iterator).ok_or(ChunkError::BadData)?;
+    let end = next_iterator.checked_sub(first_iterator(id)).filter(|end| *end > 0);
+    let end = end.ok_or(ChunkError::BadData)?;
+    if matches!(trust, Trust::Client { .. }) && origin != Some(id) {
+        return Err(ChunkError::OtherDump);
+    }
+    let checksum = *data.last_chunk().ok_or(ChunkError::BadData)?;
+    Ok(Opened { payload, end, checksum })
+}
+
+/// Adds the bits of a chunk to a filter without a table. Returns whether the filter may have changed. A filter with a table
+/// is complete: it accepts only the chunk that completed it, again, which changes nothing. O(bytes).
 ///
 /// # Errors
-/// [`ChunkError::BadData`], [`ChunkError::OtherDump`] and [`ChunkError::NoRoom`]; the filter is then unchanged.
+/// [`ChunkError`]; the filter is then unchanged.
 pub(super) fn load_chunk(
     filter: &mut Filter,
     next_iterator: u64,
     data: &[u8],
     trust: Trust,
-    limit: &dyn ByteLimit,
-) -> Result<(), ChunkError> {
-    let (payload, id) = verify(data, |_| next_iterator).ok_or(ChunkError::BadData)?;
-    let end = next_iterator.checked_sub(first_iterator(id)).filter(|end| *end > 0);
-    let end = end.ok_or(ChunkError::BadData)?;
-    if matches!(trust, Trust::Client { .. }) && filter.origin() != Some(id) {
-        return Err(ChunkError::OtherDump);
-    }
-    if let Some(end) = end.checked_sub(filter.layers_end()).filter(|end| *end > 0) {
-        return load_segments(filter, payload, end, trust, limit);
+) -> Result<bool, ChunkError> {
+    let Opened { payload, end, checksum } = open(next_iterator, data, filter.origin(), trust)?;
+    if filter.table().is_some() {
+        return if filter.is_last_chunk(checksum) { Ok(false) } else { Err(ChunkError::Complete) };
     }
     let position = end.checked_sub(payload.len() as u64).ok_or(ChunkError::BadData)?;
     let (layer, offset) = locate(filter, position).ok_or(ChunkError::BadData)?;
-    if filter.add_bytes(layer, offset, payload) { Ok(()) } else { Err(ChunkError::BadData) }
+    if filter.add_bytes(layer, offset, payload) { Ok(true) } else { Err(ChunkError::BadData) }
 }
 
-/// Adds the segments of the table in the payload of a chunk. `end` is the position of the table at which the chunk ends.
-fn load_segments(
-    filter: &mut Filter,
-    payload: &[u8],
-    end: u64,
+/// What a chunk did to a filter that is being loaded.
+#[derive(Debug)]
+pub(super) enum Progress {
+    /// Nothing: it has come before.
+    Unchanged,
+    /// It was added.
+    Added,
+    /// It was the last one that was missing. This is the filter.
+    Complete(Filter),
+}
+
+/// Adds the bits or segments of a chunk to a filter that is being loaded. O(bytes); the last chunk that is missing: see
+/// [`LoadingFilter::add`].
+///
+/// # Errors
+/// [`ChunkError`]; the load is then unchanged.
+pub(super) fn load_part(
+    loading: &mut LoadingFilter,
+    next_iterator: u64,
+    data: &[u8],
     trust: Trust,
     limit: &dyn ByteLimit,
-) -> Result<(), ChunkError> {
-    let segments = read_segments(payload, end).map_err(|error| match error {
+) -> Result<Progress, ChunkError> {
+    let Opened { payload, end, checksum } = open(next_iterator, data, Some(loading.id()), trust)?;
+    let (start, content) = payload.split_first_chunk().ok_or(ChunkError::BadData)?;
+    let start = u64::from_le_bytes(*start);
+    let content = content_of(loading.filter(), start, end, content).map_err(|error| match error {
         DecodeError::OutOfMemory => ChunkError::NoRoom(ReserveError::OutOfMemory),
         _ => ChunkError::BadData,
     })?;
     let now_ms = if let Trust::Client { now_ms } = trust { now_ms } else { u64::MAX };
-    filter.add_segments(segments, end == POSITIONS, now_ms, limit).map_err(|error| match error {
+    let loaded = loading.add(start..end, content, now_ms, limit).map_err(|error| match error {
         LoadError::Invalid(_) => ChunkError::BadData,
+        LoadError::Overlapping => ChunkError::Overlapping,
         LoadError::Ahead => ChunkError::Ahead,
         LoadError::NoRoom(error) => ChunkError::NoRoom(error),
+    })?;
+    Ok(match loaded {
+        Loaded::Nothing => Progress::Unchanged,
+        Loaded::Part => Progress::Added,
+        Loaded::All(table) => Progress::Complete(loading.complete(table, checksum)),
     })
+}
+
+/// Returns the content of a chunk from the position `start` to the position `end`. Bits are the last ones before the end.
+fn content_of<'c>(
+    filter: &Filter,
+    start: u64,
+    end: u64,
+    content: &'c [u8],
+) -> Result<ChunkContent<'c>, DecodeError> {
+    if let Some(end) = end.checked_sub(filter.layers_end()).filter(|end| *end > 0) {
+        return read_segments(content, end).map(ChunkContent::Segments);
+    }
+    let first = if content.is_empty() { Some(start) } else { end.checked_sub(content.len() as u64) };
+    let position = first.filter(|position| *position >= start);
+    let place = position.and_then(|position| locate(filter, position));
+    let (layer, offset) = place.ok_or(DecodeError::Invalid("position"))?;
+    Ok(ChunkContent::Bits { layer, offset, bytes: content })
 }
 
 /// One command of a rewritten file, without its key.
@@ -297,30 +401,31 @@ pub(super) fn rewrite(
     // The id is not random, because a child of the server may draw the same random numbers as the server draws for its
     // next dumps.
     let id = hash128(&header).h1.wrapping_add(hash128(&fresh.to_le_bytes()).h2);
-    let mut emit_chunk = |end: u64, data: &mut Vec<u8>| {
-        let iterator = iterator_at(end, id);
-        append_trailer(iterator, id, data)?;
-        emit(Rewritten::Chunk { iterator, data });
-        data.clear();
+    let has_table = filter.table().is_some();
+    let mut writer = ChunkWriter::new(id, has_table);
+    let mut emit_chunk = |writer: &mut ChunkWriter, end: u64| {
+        let Chunk { next_iterator: iterator, data } = writer.end(end)?;
+        emit(Rewritten::Chunk { iterator, data: &data });
         Ok(())
     };
-    let (mut data, mut position) = (Vec::new(), 0u64);
-    append_payload(&header, &mut data)?;
-    emit_chunk(position, &mut data)?;
+    writer.set_header(&header)?;
+    emit_chunk(&mut writer, 0)?;
+    let (mut start, mut position) = (0u64, 0u64);
     for layer in filter.layers() {
         for (bits, is_clear) in layer_chunks(layer, CHUNK_BYTES, memory) {
             position = position.saturating_add(bits.len() as u64);
             if !is_clear {
-                append_payload(bits, &mut data)?;
-                emit_chunk(position, &mut data)?;
+                writer.set(start, bits)?;
+                emit_chunk(&mut writer, position)?;
+                start = position;
             }
         }
     }
-    while !is_after_segments(filter, position)
-        && let Some(next) = append_table(filter, position, &mut data)?
-    {
-        emit_chunk(next, &mut data)?;
-        position = next;
+    let end = filter.dump_end();
+    while has_table && position < end {
+        let Some(next) = writer.set_segments(start, filter, position)? else { break };
+        emit_chunk(&mut writer, next)?;
+        (start, position) = (next, next);
     }
     Ok(())
 }

@@ -4,6 +4,8 @@
 //! A dump has the bytes of all layers, the oldest first, then the [positions](POSITIONS) of the table. A chunk never
 //! spans two layers, or a layer and the table.
 
+use std::ops::Deref;
+
 use super::stream::{DecodeError, append, read};
 use crate::bloom::bits::is_clear;
 use crate::bloom::table::{DumpedSegment, POSITIONS, Table};
@@ -88,27 +90,38 @@ pub(super) fn append_segments(table: &Table, position: u64, bytes: &mut Vec<u8>)
     while counted_bytes < CHUNK_BYTES {
         let Some((segment, end)) = table.segment_at(position)? else { break };
         position = end;
-        let words: &[u8] = bytemuck::cast_slice(&segment.words);
-        let segment_bytes = SEGMENT_FIELDS_BYTES.saturating_add(words.len());
-        counted_bytes = counted_bytes.saturating_add(segment_bytes.max(COUNTED_MIN_BYTES));
-        if words.is_empty() && segment.stamp == 0 {
-            continue;
-        }
-        bytes.try_reserve(segment_bytes).map_err(|_| OutOfMemory)?;
-        let (number, length) = (u32::try_from(segment.number), u32::try_from(segment.words.len()));
-        let (depth, blocks_log) = (u8::try_from(segment.depth), u8::try_from(segment.blocks_log));
-        let fields: SegmentFields = (
-            number.unwrap_or(u32::MAX),
-            length.unwrap_or(u32::MAX),
-            depth.unwrap_or(u8::MAX),
-            blocks_log.unwrap_or(u8::MAX),
-            [0; 6],
-            segment.stamp,
-        );
-        append(bytes, &fields);
-        bytes.extend_from_slice(words);
+        let is_stored = !segment.words.is_empty() || segment.stamp != 0;
+        let segment_bytes = if is_stored { append_segment(&segment, bytes)? } else { 0 };
+        counted_bytes += segment_bytes.max(COUNTED_MIN_BYTES);
     }
     Ok(position)
+}
+
+/// Appends a segment. Returns the number of its bytes.
+///
+/// # Errors
+/// [`OutOfMemory`].
+pub(super) fn append_segment(
+    segment: &DumpedSegment<impl Deref<Target = [u64]>>,
+    bytes: &mut Vec<u8>,
+) -> Result<usize, OutOfMemory> {
+    let DumpedSegment { number, depth, blocks_log, stamp, words } = segment;
+    let words: &[u64] = words;
+    let segment_bytes = SEGMENT_FIELDS_BYTES + size_of_val(words);
+    bytes.try_reserve(segment_bytes).map_err(|_| OutOfMemory)?;
+    let (number, length) = (u32::try_from(*number), u32::try_from(words.len()));
+    let (depth, blocks_log) = (u8::try_from(*depth), u8::try_from(*blocks_log));
+    let fields: SegmentFields = (
+        number.unwrap_or(u32::MAX),
+        length.unwrap_or(u32::MAX),
+        depth.unwrap_or(u8::MAX),
+        blocks_log.unwrap_or(u8::MAX),
+        [0; 6],
+        *stamp,
+    );
+    append(bytes, &fields);
+    bytes.extend_from_slice(bytemuck::cast_slice(words));
+    Ok(segment_bytes)
 }
 
 /// Returns the segments in the payload of a chunk. `end` is the position of the table at which the chunk ends.

@@ -1,9 +1,8 @@
-//! Reading and writing filters, depending on their format.
+//! Reading and writing complete filters, depending on their format.
 
-use super::chunks::{self, Chunk, ChunkError, DumpError, Rewritten, Trust};
-use super::record::{self, Record};
-use super::stream::{DecodeError, Sink, Source};
-use super::{DataType, redisbloom, snapshot, valkeybloom};
+use super::chunks::{self, Chunk, DumpError, Rewritten};
+use super::stream::{DecodeError, Sink};
+use super::{record, redisbloom, snapshot, valkeybloom};
 use crate::bloom::hash::murmur2::Murmur2;
 use crate::bloom::{ByteLimit, Filter, Format, Hash, Layer, Memory, OutOfMemory, Policy};
 
@@ -17,36 +16,6 @@ pub fn save(filter: &mut Filter, sink: &mut impl Sink, memory: impl Memory) {
             valkeybloom::save(&policy, filter.layers_mut(), sink);
         }
         _ => snapshot::save(filter, sink, memory),
-    }
-}
-
-/// Reads a value of a format's data type. O(bytes); takes the memory of the filter and of its largest string.
-///
-/// # Errors
-/// The first wrong field, [`DecodeError::TooLarge`] if the filter exceeds the limit, or [`DecodeError::OutOfMemory`].
-pub fn load(
-    format: Format,
-    encoding_version: i32,
-    source: &mut impl Source,
-    limit: &dyn ByteLimit,
-) -> Result<Filter, DecodeError> {
-    // The other modules began with encoding version 0.
-    let oldest_version = if format == Format::Everbloom { 1 } else { 0 };
-    if !(oldest_version..=DataType::of(format).encoding_version).contains(&encoding_version) {
-        return Err(DecodeError::unsupported("encoding version", encoding_version.unsigned_abs()));
-    }
-    match format {
-        Format::Everbloom => {
-            let filter = snapshot::load(source, limit)?;
-            // A record of valkey-bloom's format is valid in a dump, but not in a snapshot.
-            if filter.format() == Format::Everbloom {
-                Ok(filter)
-            } else {
-                Err(DecodeError::Invalid("policy"))
-            }
-        }
-        Format::RedisBloom => redisbloom::rdb::load(source, encoding_version, limit),
-        Format::ValkeyBloom => valkeybloom::load(source, encoding_version, limit),
     }
 }
 
@@ -92,50 +61,10 @@ pub fn chunk(filter: &Filter, iterator: u64) -> Result<Option<Chunk<'_>>, DumpEr
     }
 }
 
-/// Returns whether data with this iterator is to be read as a header, and not as a chunk of an existing filter.
-/// O(bytes).
-#[must_use]
-pub fn is_header(iterator: u64, data: &[u8]) -> bool {
-    iterator == redisbloom::HEADER_ITERATOR || chunks::is_header(iterator, data)
-}
-
-/// Returns an empty filter of the shape that the header of a dump describes. RedisBloom's headers have no magic bytes,
-/// so a header without everbloom's trailer is read as RedisBloom's. O(layers).
-///
-/// # Errors
-/// [`DecodeError`] for a header that is damaged, invalid, or larger than `limit` allows.
-pub fn from_header(data: &[u8], limit: &dyn ByteLimit) -> Result<Filter, DecodeError> {
-    let Some((payload, id)) = chunks::open_header(data) else {
-        return redisbloom::header::decode(data, limit);
-    };
-    let Record { mut filter, used_slots, .. } = record::decode(payload, limit)?;
-    filter.begin_loading(id, used_slots);
-    Ok(filter)
-}
-
-/// Adds the bits or entries of a chunk. O(bytes).
-///
-/// # Errors
-/// [`ChunkError`]; the filter is then unchanged.
-pub fn load_chunk(
-    filter: &mut Filter,
-    next_iterator: u64,
-    data: &[u8],
-    trust: Trust,
-    limit: &dyn ByteLimit,
-) -> Result<(), ChunkError> {
-    match filter.format() {
-        Format::RedisBloom => redisbloom::load_chunk(filter, next_iterator, data),
-        Format::Everbloom | Format::ValkeyBloom => {
-            chunks::load_chunk(filter, next_iterator, data, trust, limit)
-        }
-    }
-}
-
 /// Returns the filter in a blob of BF.LOAD, which only valkey-bloom writes. O(bytes).
 ///
 /// # Errors
-/// The first wrong field of the blob, as in [`load`].
+/// The first wrong field of the blob, as in [`load`](super::value::load).
 pub fn from_blob(blob: &[u8], limit: &dyn ByteLimit) -> Result<Filter, DecodeError> {
     valkeybloom::decode_blob(blob, limit)
 }

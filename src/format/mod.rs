@@ -10,12 +10,14 @@ pub mod chunks;
 pub mod client;
 pub mod contents;
 pub mod filter;
+pub mod loading;
 pub mod payload;
 pub mod record;
 pub mod redisbloom;
 pub mod snapshot;
 mod stream;
 pub mod valkeybloom;
+pub mod value;
 
 pub use stream::{DecodeError, Sink, Source, UnsignedOrBytes};
 

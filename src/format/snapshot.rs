@@ -6,7 +6,7 @@
 //! without touching its memory.
 
 use super::contents::{STRING_BYTES, layer_chunks, read_words};
-use super::record::{self, Record};
+use super::record::{self, Record, TableRecord};
 use super::stream::{DecodeError, Sink, Source};
 use crate::bloom::table::{EntryKind, Table};
 use crate::bloom::{ByteLimit, Filter, GrowthBudget, Layer, Memory};
@@ -14,11 +14,7 @@ use crate::bloom::{ByteLimit, Filter, GrowthBudget, Layer, Memory};
 /// Writes a filter. O(bytes that may be set).
 pub(super) fn save(filter: &Filter, sink: &mut impl Sink, memory: impl Memory) {
     sink.bytes(&record::encode(filter));
-    for layer in filter.layers() {
-        for (bytes, is_clear) in layer_chunks(layer, STRING_BYTES, memory) {
-            sink.bytes(if is_clear { &[] } else { bytes });
-        }
-    }
+    save_layers(filter, sink, memory);
     let Some(table) = filter.table() else { return };
     sink.unsigned(table.segments().count() as u64);
     for (number, words, stamp) in table.segments() {
@@ -30,26 +26,40 @@ pub(super) fn save(filter: &Filter, sink: &mut impl Sink, memory: impl Memory) {
     }
 }
 
-/// Reads a filter. O(bytes); takes the memory of the filter and of its largest string.
+/// Writes the bits of all layers.
+pub(super) fn save_layers(filter: &Filter, sink: &mut impl Sink, memory: impl Memory) {
+    for layer in filter.layers() {
+        for (bytes, is_clear) in layer_chunks(layer, STRING_BYTES, memory) {
+            sink.bytes(if is_clear { &[] } else { bytes });
+        }
+    }
+}
+
+/// Reads a filter, whose record is `header`. O(bytes); takes the memory of the filter and of its largest string.
 ///
 /// # Errors
 /// The first wrong field, [`DecodeError::TooLarge`] or [`DecodeError::OutOfMemory`].
-pub(super) fn load(source: &mut impl Source, limit: &dyn ByteLimit) -> Result<Filter, DecodeError> {
-    let header = source.bytes()?;
-    let Record { mut filter, set_bits, used_slots } = record::decode(&header, limit)?;
+pub(super) fn load(
+    header: &[u8],
+    source: &mut impl Source,
+    limit: &dyn ByteLimit,
+) -> Result<Filter, DecodeError> {
+    let Record { mut filter, set_bits, table } = record::decode(header, limit)?;
     for (layer, set_bits) in filter.layers_mut().iter_mut().zip(set_bits) {
         fill(layer, source)?;
         if layer.counts().set_bits != set_bits {
             return Err(DecodeError::Invalid("set bits"));
         }
     }
+    let Some(TableRecord { counts, used_slots }) = table else { return Ok(filter) };
     let room = GrowthBudget::new(limit);
     room.set_other_bytes(filter.bytes_besides_table());
-    let Some(table) = filter.table_mut() else { return Ok(filter) };
-    fill_table(table, source, &room)?;
-    if table.used_slots() != used_slots {
+    let mut saved = Table::try_of_counts(filter.policy().table().kind, counts, used_slots, &room)?;
+    fill_table(&mut saved, source, &room)?;
+    if saved.used_slots() != used_slots {
         return Err(DecodeError::Invalid("used slots"));
     }
+    filter.table_mut().into_iter().for_each(|table| std::mem::swap(table, &mut saved));
     // The segments may be newer than the record says.
     if filter.is_ahead_of(u64::MAX) {
         return Err(DecodeError::Invalid("the time of the newest item"));
@@ -58,7 +68,7 @@ pub(super) fn load(source: &mut impl Source, limit: &dyn ByteLimit) -> Result<Fi
 }
 
 /// Reads the bits of one layer, which must be clear.
-fn fill(layer: &mut Layer, source: &mut impl Source) -> Result<(), DecodeError> {
+pub(super) fn fill(layer: &mut Layer, source: &mut impl Source) -> Result<(), DecodeError> {
     let (mut offset, size_bytes) = (0usize, layer.bits().bytes().len());
     while offset < size_bytes {
         let length = size_bytes.saturating_sub(offset).min(STRING_BYTES);

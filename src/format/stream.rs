@@ -111,6 +111,9 @@ pub enum DecodeError {
         /// The limit that it exceeds.
         limit: Limit,
     },
+    /// The filter is being loaded by BF.LOADCHUNK. Only a server can hold it.
+    #[error("the filter is being loaded: its last chunks are missing")]
+    Loading,
     /// An allocation failed.
     #[error("out of memory")]
     OutOfMemory,
@@ -144,6 +147,7 @@ impl From<LoadError> for DecodeError {
     fn from(error: LoadError) -> Self {
         match error {
             LoadError::Invalid(rule) => Self::Invalid(rule),
+            LoadError::Overlapping => Self::Invalid("segments"),
             LoadError::Ahead => Self::Invalid("the time of the newest item"),
             LoadError::NoRoom(error) => error.into(),
         }

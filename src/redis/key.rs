@@ -14,6 +14,7 @@ use super::log;
 use super::server;
 use super::stored::{self, Stored, StoredFilter};
 use crate::bloom::cuckoo::filter::CuckooFilter;
+use crate::bloom::filter::loading::FilterValue;
 use crate::bloom::{Filter, FilterCounts};
 use crate::command::table::KeyAccess;
 use crate::command::{CommandError, KeyValue, OpenKey, Value, ValueRef};
@@ -89,10 +90,11 @@ pub(super) struct Key<'k> {
     key: Option<NonNull<raw::RedisModuleKey>>,
     /// Set to true when the key may have changed. `None` for a key that could not be opened.
     may_have_changed: Option<&'k Cell<bool>>,
-    /// The value, after it was looked up. For a filter under a key that is open for writing, `counts` is the result of
-    /// [`Filter::counts_since`](crate::bloom::Filter::counts_since) at the lookup.
+    /// The value, after it was looked up.
     found: Option<Found>,
-    counts: FilterCounts,
+    /// For a filter under a key that is open for writing: the result of [`Filter::counts_since`] at the lookup; `None` if it
+    /// was being loaded.
+    counts: Option<FilterCounts>,
     context: Context,
     access: KeyAccess,
 }
@@ -118,14 +120,13 @@ impl<'k> Key<'k> {
             // SAFETY: context and name are alive by the caller's contract. The mode is one the API defines.
             .and_then(|open_key| NonNull::new(unsafe { open_key(context, name, mode.cast_signed()) }));
         let may_have_changed = Some(may_have_changed);
-        Self { key, may_have_changed, found: None, counts: FilterCounts::default(), context, access }
+        Self { key, may_have_changed, found: None, counts: None, context, access }
     }
 
     /// Returns a key that could not be opened. It behaves like a key of another type.
     pub(super) fn none() -> Self {
         let (context, access) = (ptr::null_mut(), KeyAccess::ReadOnly);
-        let counts = FilterCounts::default();
-        Self { key: None, may_have_changed: None, found: None, counts, context, access }
+        Self { key: None, may_have_changed: None, found: None, counts: None, context, access }
     }
 
     /// Records that the key may have changed.
@@ -237,6 +238,7 @@ impl OpenKey for Key<'_> {
         let found = match self.found() {
             KeyValue::Vacant => return KeyValue::Vacant,
             KeyValue::WrongType => return KeyValue::WrongType,
+            KeyValue::Loading => return KeyValue::Loading,
             KeyValue::Present(found) => found,
         };
         self.found = Some(found);
@@ -244,20 +246,28 @@ impl OpenKey for Key<'_> {
         if access == KeyAccess::ReadWrite {
             self.note_change();
         }
-        if let Some(stored) = self.stored_filter() {
+        if let Some(FilterValue::Complete(filter)) = self.filter_value() {
             // SAFETY: the context is that of the running command.
             let is_replicated =
                 || access == KeyAccess::ReadWrite && unsafe { server::is_replicated(context) };
-            stored.value.set_time(server::now_ms, is_replicated);
+            filter.set_time(server::now_ms, is_replicated);
             if access == KeyAccess::ReadWrite {
-                self.counts = stored.value.counts_since(usize::MAX);
+                self.counts = Some(filter.counts_since(usize::MAX));
             }
         }
         match self.stored() {
-            Some(FoundRef::Filter(stored)) => KeyValue::Present(ValueRef::Filter(&mut stored.value)),
+            Some(FoundRef::Filter(stored)) => match &mut stored.value {
+                FilterValue::Complete(filter) => KeyValue::Present(ValueRef::Filter(filter)),
+                FilterValue::Loading(_) => KeyValue::Loading,
+            },
             Some(FoundRef::Cuckoo(stored)) => KeyValue::Present(ValueRef::Cuckoo(&mut stored.value)),
             None => KeyValue::WrongType,
         }
+    }
+
+    #[inline(always)]
+    fn filter_value(&mut self) -> Option<&mut FilterValue> {
+        self.stored_filter().map(|stored| &mut stored.value)
     }
 
     fn allocated_bytes(&mut self) -> u64 {
@@ -268,7 +278,7 @@ impl OpenKey for Key<'_> {
     fn changed(&mut self, items_added: u64) -> u32 {
         let before = self.counts;
         match self.stored() {
-            Some(FoundRef::Filter(stored)) => stored.changed(&before, items_added),
+            Some(FoundRef::Filter(stored)) => stored.changed(before.as_ref(), items_added),
             Some(FoundRef::Cuckoo(stored)) => {
                 stored.changed();
                 0
@@ -290,7 +300,12 @@ impl OpenKey for Key<'_> {
             Value::Filter(filter) => {
                 let data_type = datatype::filter_type(filter.format());
                 // SAFETY: the key is open, and this is the type of the filter.
-                unsafe { datatype::set_value(key, data_type, *filter) }
+                unsafe { datatype::set_value(key, data_type, FilterValue::Complete(*filter)) }
+            }
+            Value::Loading(loading) => {
+                let data_type = datatype::filter_type(loading.filter().format());
+                // SAFETY: the key is open, and this is the type of the filter.
+                unsafe { datatype::set_value(key, data_type, FilterValue::Loading(loading)) }
             }
             // SAFETY: the key is open, and this is the type of the filter.
             Value::Cuckoo(filter) => unsafe { datatype::set_value(key, datatype::cuckoo_type(), *filter) },
@@ -304,7 +319,8 @@ impl OpenKey for Key<'_> {
 
     fn replace(&mut self, filter: Filter) {
         if let Some(stored) = self.stored_filter() {
-            stored::free(std::mem::replace(stored, StoredFilter::new(filter)));
+            let replaced = std::mem::replace(stored, StoredFilter::new(FilterValue::Complete(filter)));
+            stored::free(replaced);
         }
     }
 

@@ -9,7 +9,8 @@ use super::huge_pages::spawn;
 use super::memory::is_short;
 use super::stats::TOTALS;
 use crate::bloom::cuckoo::filter::CuckooFilter;
-use crate::bloom::{BlockVisitor, Filter, FilterCounts};
+use crate::bloom::filter::loading::FilterValue;
+use crate::bloom::{BlockVisitor, FilterCounts};
 
 /// A value with its state. The server holds it as the bare pointer of a box.
 pub(super) struct Stored<V: StoredValue> {
@@ -18,7 +19,7 @@ pub(super) struct Stored<V: StoredValue> {
 }
 
 /// A filter of one of the formats.
-pub(super) type StoredFilter = Stored<Filter>;
+pub(super) type StoredFilter = Stored<FilterValue>;
 
 // 128 is a size class of the allocators. A server may have millions of small filters.
 const _: () = assert!(size_of::<StoredFilter>() == 128);
@@ -63,19 +64,26 @@ impl BlockVisitor for AllocatedBytes {
 
 impl StoredFilter {
     /// Updates the totals and the huge pages after a command has changed the filter, except by a merge. Returns the number
-    /// of parts that the filter has gained. `before` is from [`Filter::counts_since`] before the command. `items_added`
-    /// is 0 for any other change than an add. O(1); O(layers) for a filter whose memory has changed.
+    /// of parts that the filter has gained. `before` is from [`Filter::counts_since`](crate::bloom::Filter::counts_since) before the command; `None` if the
+    /// filter was being loaded. `items_added` is 0 for any other change than an add. O(1); O(layers) for a filter whose
+    /// memory has changed.
     #[inline(always)]
-    pub(super) fn changed(&mut self, before: &FilterCounts, items_added: u64) -> u32 {
+    pub(super) fn changed(&mut self, before: Option<&FilterCounts>, items_added: u64) -> u32 {
         let FilterState { pages, counted } = &mut self.state;
+        let Some(before) = before else {
+            counted.loaded(&TOTALS, &self.value);
+            pages.after_bytes(self.value.filter());
+            return 0;
+        };
         let parts_added = counted.changed(&TOTALS, &self.value, before);
+        let filter = self.value.filter();
         if parts_added > 0 {
-            pages.after_growth(&self.value);
+            pages.after_growth(filter);
         }
         if items_added == 0 {
-            pages.after_bytes(&self.value);
+            pages.after_bytes(filter);
         }
-        pages.after_items(&self.value, items_added);
+        pages.after_items(filter, items_added);
         parts_added
     }
 
@@ -85,10 +93,11 @@ impl StoredFilter {
         let FilterState { pages, counted } = &mut self.state;
         let parts_before = counted.parts();
         counted.altered(&TOTALS, &self.value, items_before, capacity_before_items);
-        if self.value.part_count() > parts_before {
-            pages.after_growth(&self.value);
+        let filter = self.value.filter();
+        if filter.part_count() > parts_before {
+            pages.after_growth(filter);
         }
-        pages.after_bytes(&self.value);
+        pages.after_bytes(filter);
     }
 }
 

@@ -37,7 +37,8 @@ const EXAMPLE: &str = "\
 Example:
   everbloom check redis://127.0.0.1:6379
 
-Exit codes: 0 done; 1 failed; 2 wrong arguments; 3 done, but there are keys that everbloom only keeps; 130 interrupted.";
+Exit codes: 0 done; 1 failed; 2 wrong arguments; 3 done, but there are filters that are being loaded, or keys that
+everbloom only keeps; 130 interrupted.";
 
 /// The statistics of a filter. A statistic that the server does not have is `None`.
 #[derive(Default, Serialize)]
@@ -63,9 +64,14 @@ pub(crate) fn run(arguments: CheckArguments, printer: &Printer) -> Result<(), Fa
     let found = scan(&mut router, arguments.pattern.as_deref())?;
     let progress = printer.progress("checking", Some(found.filters.len() as u64));
     let mut filters = Vec::with_capacity(found.filters.len());
+    let mut loading = Vec::new();
     for ((key, (family, data_type)), done) in found.filters.into_iter().zip(0u64..) {
         check_interruption()?;
-        filters.extend(query(&mut router, &key, family, data_type)?);
+        match query(&mut router, &key, family, data_type)? {
+            Queried::Filter(filter) => filters.push(*filter),
+            Queried::Loading => loading.push(shown(&key)),
+            Queried::Vanished => {}
+        }
         progress.set(done, shown(&key));
     }
     progress.finish();
@@ -74,7 +80,7 @@ pub(crate) fn run(arguments: CheckArguments, printer: &Printer) -> Result<(), Fa
         let bytes = memory_bytes(&mut router, &key);
         kept.push(KeptKey { key: shown(&key), data_type, bytes });
     }
-    report(&filters, &kept, printer)
+    report(&filters, &loading, &kept, printer)
 }
 
 /// A key of a type that everbloom only keeps.
@@ -91,13 +97,17 @@ fn memory_bytes(router: &mut Router, key: &[u8]) -> Option<u64> {
     router.call(key, &[b"MEMORY", b"USAGE", key]).ok().as_ref().and_then(integer)
 }
 
-/// Returns the statistics of the filter under a key; `None` if it no longer exists.
-fn query(
-    router: &mut Router,
-    key: &[u8],
-    family: Family,
-    data_type: String,
-) -> Result<Option<CheckedFilter>, Failure> {
+/// What was found under the key of a filter.
+enum Queried {
+    Filter(Box<CheckedFilter>),
+    /// A filter that a client is loading.
+    Loading,
+    /// Nothing: it no longer exists.
+    Vanished,
+}
+
+/// Returns the statistics of the filter under a key.
+fn query(router: &mut Router, key: &[u8], family: Family, data_type: String) -> Result<Queried, Failure> {
     let filter = CheckedFilter { key: shown(key), data_type, ..CheckedFilter::default() };
     let queried = match family {
         Family::Cuckoo => router.call(key, &[b"CF.INFO", key]).map(|info| {
@@ -115,8 +125,9 @@ fn query(
         },
     };
     match queried {
-        Ok(filter) => Ok(Some(filter)),
-        Err(error @ CallError::Refused(_)) if !error.lacks_command() => Ok(None),
+        Ok(filter) => Ok(Queried::Filter(Box::new(filter))),
+        Err(error) if error.is_of_load() => Ok(Queried::Loading),
+        Err(error @ CallError::Refused(_)) if !error.lacks_command() => Ok(Queried::Vanished),
         Err(error) => Err(error.into()),
     }
 }
@@ -188,7 +199,12 @@ fn partitioned(filters: &[CheckedFilter]) -> Vec<CheckedPartitions<'_>> {
     sums.collect()
 }
 
-fn report(filters: &[CheckedFilter], kept: &[KeptKey], printer: &Printer) -> Result<(), Failure> {
+fn report(
+    filters: &[CheckedFilter],
+    loading: &[String],
+    kept: &[KeptKey],
+    printer: &Printer,
+) -> Result<(), Failure> {
     let mut rows = vec![
         ["key", "kind", "layers", "items", "capacity", "fill", "error now", "memory", "advice"]
             .map(str::to_owned)
@@ -227,19 +243,29 @@ fn report(filters: &[CheckedFilter], kept: &[KeptKey], printer: &Printer) -> Res
             bytes(*size)
         ));
     }
+    for key in loading {
+        text.push_str(&format!("{key}: a filter that is being loaded\n"));
+    }
     for KeptKey { key, data_type, bytes: size } in kept {
         let size = size.map_or_else(String::new, |size| format!(", {}", bytes(size)));
         text.push_str(&format!("{key}: type {data_type}{size}, which everbloom only keeps\n"));
     }
     let json = json!({
-        "filters": filters, "partitioned": partitioned, "bytes": total, "only_kept": kept,
+        "filters": filters, "partitioned": partitioned, "bytes": total, "loading": loading, "only_kept": kept,
     });
     printer.result(&text, &json)?;
-    match kept.len() {
-        0 => Ok(()),
-        number => Err(Failure::partly(format!(
-            "no command of everbloom works on {}: move or delete them if applications use them",
-            counted(number as u64, "key")
-        ))),
+    let mut faults = Vec::new();
+    if !loading.is_empty() {
+        faults.push(format!(
+            "{} being loaded: load the missing chunks, or delete the key",
+            counted(loading.len() as u64, "filter")
+        ));
     }
+    if !kept.is_empty() {
+        faults.push(format!(
+            "no command of everbloom works on {}: move or delete them if applications use them",
+            counted(kept.len() as u64, "key")
+        ));
+    }
+    if faults.is_empty() { Ok(()) } else { Err(Failure::partly(faults.join("; "))) }
 }

@@ -29,6 +29,17 @@ pub(crate) fn chunks(filter: &mut BloomFilter) -> impl Iterator<Item = ChunkResu
     filter.chunks().map(|chunk| chunk.map_err(Failure::new))
 }
 
+/// Returns an error if a client is loading the chunks of the filter of a key. Such a filter cannot be read: parts of it are
+/// missing.
+pub(crate) fn check_complete(connection: &mut Connection, key: &[u8]) -> Result<(), Failure> {
+    match connection.call(&[b"BF.CARD", key]) {
+        Err(error) if error.is_of_load() => Err(error.into()),
+        Err(error @ CallError::Broken(_)) => Err(error.into()),
+        // Servers without the command have no such filters.
+        _ => Ok(()),
+    }
+}
+
 /// Returns the filter of a key. Reads its chunks or, if this fails, the reply of DUMP: some servers do not have
 /// BF.SCANDUMP.
 pub(crate) fn fetch(connection: &mut Connection, key: &[u8]) -> Result<BloomFilter, Failure> {
@@ -47,7 +58,7 @@ fn load(mut chunks: impl Iterator<Item = ChunkResult>) -> Result<BloomFilter, Fa
         let (iterator, data) = chunk?;
         loader.load(iterator, &data).map_err(Failure::new)?;
     }
-    Ok(loader.finish())
+    loader.finish().map_err(Failure::new)
 }
 
 /// The most bytes that one byte of LZF can expand to. A reference of three bytes expands to at most 264.

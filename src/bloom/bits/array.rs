@@ -194,19 +194,26 @@ impl BitArray {
         rest.get(..most_bytes.min(rest.len())).filter(|bytes| !bytes.is_empty())
     }
 
-    /// Sets, from byte `offset` of the array on, the bits that are set in `bytes`. Skips clear pages of `bytes`, so
-    /// that a sparse array takes little memory. Returns false, and changes nothing, if the bytes do not fit. O(bytes).
+    /// Returns whether the array has place for `bytes` from byte `offset` on, and all set bits are inside. O(1).
     #[must_use]
-    pub fn add_bytes(&mut self, offset: usize, bytes: &[u8]) -> bool {
+    pub fn takes(&self, offset: usize, bytes: &[u8]) -> bool {
         let Ok(size_bytes) = usize::try_from(self.size_bytes()) else { return false };
         let used_bits = self.size_bits() % 8;
         let end = offset.checked_add(bytes.len()).filter(|end| *end <= size_bytes);
         let is_last = used_bits != 0 && end == Some(size_bytes);
-        if is_last && bytes.last().is_some_and(|last| last >> used_bits != 0) {
+        end.is_some() && !(is_last && bytes.last().is_some_and(|last| last >> used_bits != 0))
+    }
+
+    /// Sets, from byte `offset` of the array on, the bits that are set in `bytes`. Skips clear pages of `bytes`, so
+    /// that a sparse array takes little memory. Returns false, and changes nothing, if the array does not
+    /// [take](Self::takes) them. O(bytes).
+    #[must_use]
+    pub fn add_bytes(&mut self, offset: usize, bytes: &[u8]) -> bool {
+        if !self.takes(offset, bytes) {
             return false;
         }
         let all: &mut [u8] = bytemuck::cast_slice_mut(self.words_mut());
-        let Some(target) = end.and_then(|end| all.get_mut(offset..end)) else { return false };
+        let Some(target) = all.get_mut(offset..offset.saturating_add(bytes.len())) else { return false };
         let mut new_bits = 0;
         for (to, from) in target.chunks_mut(PAGE_BYTES).zip(bytes.chunks(PAGE_BYTES)) {
             if !is_clear(from) {

@@ -3,20 +3,18 @@
 
 use super::Filter;
 use super::dump_state::Dumps;
-use crate::bloom::growth_budget::GrowthBudget;
-use crate::bloom::outcome::ByteLimit;
-use crate::bloom::table::{DumpedSegment, LoadError, POSITIONS, Table};
+use crate::bloom::table::{LoadError, POSITIONS};
 
-pub use super::dump_state::{Dump, DumpId};
+pub use super::dump_state::{ChunkChecksum, Dump, DumpId};
 
 impl Filter {
     /// Begins a dump of the current state. If nothing has changed since the last dump began, the last dump continues.
     /// Otherwise it ends, and a new dump begins with the id `fresh`, a random number. O(layers).
     pub fn begin_dump(&mut self, fresh: DumpId) {
-        let end = self.dump_end();
+        let (end, has_table) = (self.dump_end(), self.table().is_some());
         let dumps = self.dumps.get_or_insert_default();
         if dumps.last.is_none() || dumps.has_changed {
-            dumps.last = Some(Dump { id: fresh, end });
+            dumps.last = Some(Dump { id: fresh, end, has_table });
             dumps.has_changed = false;
         }
     }
@@ -33,36 +31,28 @@ impl Filter {
         self.dumps.as_ref().and_then(|dumps| dumps.origin)
     }
 
-    /// Begins the load of dump `id`, whose header created the filter. The dumped table, if any, had `used_slots` slots
-    /// in use. If the dumped table was being loaded itself, so is this one, and its load is the same.
-    pub fn begin_loading(&mut self, id: DumpId, used_slots: u64) {
+    /// Sets the dump whose header created the filter.
+    pub fn set_origin(&mut self, id: DumpId) {
         self.dumps = Some(Box::new(Dumps { origin: Some(id), ..Dumps::default() }));
-        if let Some(table) = self.table_mut().filter(|table| used_slots > 0 && !table.is_loading()) {
-            table.begin_loading(used_slots);
-        }
     }
 
-    /// Returns whether the filter must be [admitted](Self::admit) if it is from a client. O(1).
+    /// Returns whether the chunk with this checksum has completed the load of the filter.
     #[must_use]
-    pub fn needs_admission(&self, now_ms: u64) -> bool {
-        self.is_ahead_of(now_ms) || self.table().is_some_and(Table::is_sparse)
+    pub fn is_last_chunk(&self, checksum: ChunkChecksum) -> bool {
+        self.dumps.as_ref().is_some_and(|dumps| dumps.last_chunk == Some(checksum))
     }
 
     /// Checks that a client may bring the filter at the time `now_ms`, in milliseconds of UNIX time: its items are not
-    /// too far [ahead](Self::is_ahead_of), and its table is not far too large for them. A table that is gets smaller.
-    /// O(slots) then.
+    /// too far [ahead](Self::is_ahead_of), and its table is [proportionate](crate::bloom::Table::is_proportionate). O(1).
     ///
     /// # Errors
     /// [`LoadError`].
-    pub fn admit(&mut self, now_ms: u64) -> Result<(), LoadError> {
-        if self.is_ahead_of(now_ms) {
-            return Err(LoadError::Ahead);
+    pub fn check_bringing(&self, now_ms: u64) -> Result<(), LoadError> {
+        match self.table() {
+            _ if self.is_ahead_of(now_ms) => Err(LoadError::Ahead),
+            Some(table) if !table.is_proportionate() => Err(LoadError::Invalid("segments")),
+            _ => Ok(()),
         }
-        let newest = self.newest_generation();
-        let Some(table) = self.table_mut() else { return Ok(()) };
-        // A table that is still being loaded gets smaller before items are added to it.
-        let is_admitted = table.is_loading() || table.condense(newest)?;
-        if is_admitted { Ok(()) } else { Err(LoadError::Invalid("segments")) }
     }
 
     /// Records that the filter has changed since the last dump began.
@@ -97,31 +87,5 @@ impl Filter {
         self.note_change();
         let layer = self.layers_mut().get_mut(number);
         layer.is_some_and(|layer| layer.bits_mut().add_bytes(offset, bytes))
-    }
-
-    /// Adds the entries of segments of another table with the same parameters: see [`Table::add_segments`]. An entry may
-    /// be at most a window newer than `now_ms`, the time of the caller in milliseconds of UNIX time. With the last segments
-    /// of the dump, the load ends.
-    ///
-    /// # Errors
-    /// [`LoadError`]. Nothing has changed.
-    pub fn add_segments(
-        &mut self,
-        segments: Vec<DumpedSegment>,
-        are_last: bool,
-        now_ms: u64,
-        limit: &dyn ByteLimit,
-    ) -> Result<(), LoadError> {
-        let room = GrowthBudget::new(limit);
-        room.set_other_bytes(self.bytes_besides_table());
-        let latest = self.latest_generation(now_ms);
-        let table = self.table_mut().ok_or(LoadError::Invalid("table"))?;
-        if are_last {
-            table.add_last_segments(segments, latest, &room)?;
-        } else {
-            table.add_segments(segments, latest, &room)?;
-        }
-        self.note_change();
-        Ok(())
     }
 }

@@ -9,6 +9,7 @@
 //! * A lookup: [`lookup`]. A deletion: [`add`] too.
 //! * BF.MERGE: [`merge`] plans for all sources, then changes the filter.
 //! * A save or a dump: `format` reads the parts; [`dumps`] says which chunks belong together.
+//! * A load of chunks: [`loading`], for filters with a table.
 //! * Defragmentation and MEMORY USAGE: [`blocks`] moves or visits the blocks of the allocator.
 //! * BF.INFO, BF.STATS: [`kind`] names what the filter is, [`stats`] computes the numbers.
 
@@ -19,6 +20,7 @@ mod dump_state;
 pub mod dumps;
 mod hashed;
 pub mod kind;
+pub mod loading;
 pub mod lookup;
 pub mod merge;
 mod parts;

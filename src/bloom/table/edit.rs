@@ -338,12 +338,11 @@ impl Table {
         planned: PlannedEdit,
         room: &GrowthBudget<'_>,
     ) -> Result<Added, AddError> {
-        let (mut undo, capacity) = (Undo::default(), self.directory.list_capacity());
+        let mut undo = Undo::default();
         let added = self.try_edit_with_room(kind, addition, planned, room, &mut undo);
         let has_room = !undo.room.is_empty();
         if added.is_err() {
             self.undo(undo);
-            self.directory.give_back(capacity);
         }
         if has_room {
             self.directory.trim();
@@ -367,12 +366,10 @@ impl Table {
                 ReserveError::TooLong if kind == EntryKind::Counted => AddError::TooOften,
                 error => AddError::CannotGrow(error),
             })?;
-            // Entries may be shorter now, and the item may match another one. So the run is read again, and more slots
-            // may be needed than before.
+            // Entries may be shorter now. So the run is read again, and more slots may be needed than before.
             planned = self.plan_edit(kind, addition, Some(planned.more), PortableSelect)?;
             if let Edit::Nothing = planned.edit {
-                // A sparse table was rewritten with shorter entries, and one of them matches now. The table has changed, so
-                // replicas must change theirs.
+                // The table has changed, so replicas must change theirs.
                 self.counts.advance(now);
                 return Ok(Added::Again);
             }
@@ -496,7 +493,7 @@ impl Table {
     #[inline(always)]
     fn insert(&mut self, address: &BucketAddress, run: BucketRun, code: u64) -> Result<(), TooFull> {
         let kind = self.kind();
-        let (segment, all_used) = self.directory.stored_mut(address.segment);
+        let (segment, all_used) = self.directory.get_mut(address.segment);
         let bits = kind.entry_bits(segment).wrapping_sub(1);
         let entry = 1u64.wrapping_shl(bits) | address.key & low_bits(bits);
         segment.insert(run, code << 1 << (bits & 63) | entry)?;
@@ -700,8 +697,7 @@ impl Table {
                 made_smaller.into_iter().for_each(|changes| self.take_back(changes));
                 return Ok(false);
             };
-            // During a load, the number of items is that of the header.
-            if self.items(0) <= 1 && !self.is_loading() {
+            if self.items(0) <= 1 {
                 // Copies of void entries may be left in other buckets. They are removed with the last item.
                 *self = self.emptied();
                 return Ok(true);

@@ -22,7 +22,7 @@
 //!   writing them to others, the only way in which a table changes its form. [`reshape`]: when it does: splits, joins,
 //!   and compactions that free expired entries. [`edit`]: adding and removing items.
 //! * [`union`]: one table with the entries of several. [`validate`]: the rules of a table. [`dump`]: saving, dumping and
-//!   loading segments.
+//!   reading segments. [`load`]: the table of the segments of a dump.
 #![expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -33,6 +33,7 @@ mod directory;
 mod dump;
 mod edit;
 mod entry;
+mod load;
 mod lookup;
 mod reshape;
 mod rewrite;
@@ -48,8 +49,9 @@ mod validate;
 pub use dump::{DumpedSegment, POSITIONS};
 pub use edit::{Addition, TableAdds};
 pub use entry::{COUNT_MAX, EntryKind};
+pub use load::TableLoad;
 pub use schedule::Schedule;
 pub use state::{Table, TableSpec, TableStats};
-pub use totals::{GENERATIONS, History, Loading, TableCounts};
+pub use totals::{GENERATIONS, History, TableCounts};
 pub use union::{Union, UnionError};
 pub use validate::LoadError;

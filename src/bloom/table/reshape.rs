@@ -15,18 +15,19 @@
 
 use smallvec::SmallVec;
 
+use super::directory::Directory;
 use super::entry::{EntryKind, RUN_MAX};
 use super::rewrite::{Rewriter, Rule};
 use super::segment::{RewriteError, Segment};
-use super::size::{BLOCKS_LOG_MAX, SEGMENT_BUCKETS, SegmentShape, TableSize, USED_MAX};
-use super::source::{EntrySource, Placed, Target};
+use super::size::{BLOCKS_LOG_MAX, SEGMENT_BUCKETS, SegmentShape, USED_MAX};
+use super::source::{EntrySource, Target};
 use super::state::Table;
 use super::totals::{EntrySums, ItemCounts};
 use crate::bloom::generation::Generation;
 use crate::bloom::growth_budget::GrowthBudget;
 use crate::bloom::hash::ItemHash;
 use crate::bloom::memory::OutOfMemory;
-use crate::bloom::outcome::{Limit, LimitSource, ReserveError};
+use crate::bloom::outcome::ReserveError;
 
 /// The number of adds between two sweeps. A sweep compacts the next segment in turn, or joins two segments. So the
 /// memory of expired entries becomes free also in segments to which no items are added.
@@ -46,19 +47,6 @@ const SPREAD_SEGMENTS: u64 = 80;
 /// A segment gets full if fewer than this number of slots are left to the largest shape. Among honest segments, whose
 /// loads differ by some 80 slots, none is as full.
 const TIGHT_SLOTS: usize = 64;
-
-/// A table of more segments than this is sparse if it has few slots in use. Only a table of which most segments are not
-/// loaded yet, or have expired, is sparse.
-const SPARSE_SEGMENTS: usize = 400;
-/// A table is sparse if it has fewer slots in use than this number per segment. An add to a segment without entries
-/// takes at least 1.5 KiB.
-const SPARSE_SLOTS: u64 = 512;
-/// The bytes of the segments up to which a sparse table may grow while it is being loaded, without those per slot.
-const SPARSE_BYTES: u64 = 1 << 16;
-/// The bytes of the segments per slot by which a sparse table may grow while it is being loaded.
-const SPARSE_SLOT_BYTES: u64 = 4;
-/// An add rewrites a sparse table if it has at most this number of slots in use. This takes less than a millisecond.
-const CONDENSED_SLOTS_MAX: u64 = 1 << 14;
 
 /// A demand for free slots in the bucket of an item.
 #[derive(Clone, Copy, Debug)]
@@ -167,9 +155,6 @@ impl Table {
             undo.extend(made);
             Ok::<_, ReserveError>(())
         };
-        if self.is_loading() {
-            make(self, self.plan_loading(demand)?)?;
-        }
         // Expired entries are removed first. They then no longer count as slots in use.
         if self.kind() == EntryKind::Timed {
             let (address, segment) = self.locate(demand.hash);
@@ -195,12 +180,11 @@ impl Table {
     /// # Errors
     /// [`OutOfMemory`]. Nothing has changed.
     pub(super) fn apply(&mut self, changes: Changes) -> Result<Changes, OutOfMemory> {
-        if changes.segments > 1 && self.directory.len() == 1 {
+        if changes.segments > self.directory.len() {
             let match_all_counts = self.match_all_counts();
-            self.directory.try_extend(|| match_all_counts)?;
+            let reserved = self.directory.try_reserve(changes.segments, match_all_counts);
+            reserved.inspect_err(|OutOfMemory| self.directory.trim())?;
         }
-        let with_memory = changes.replaced.iter().filter(|(_, segment)| !segment.words().is_empty());
-        self.directory.try_reserve_all(with_memory.map(|(number, _)| *number))?;
         Ok(self.exchange(changes))
     }
 
@@ -236,7 +220,9 @@ impl Table {
         shapes: impl Iterator<Item = (usize, SegmentShape)>,
         room: &GrowthBudget<'_>,
     ) -> Result<(), ReserveError> {
-        let mut bytes = self.size_bytes().saturating_add(self.directory.growth_bytes(segments));
+        let directory_bytes =
+            Directory::bytes_of(segments).saturating_sub(Directory::bytes_of(self.directory.len()));
+        let mut bytes = self.size_bytes().saturating_add(directory_bytes);
         for (number, shape) in shapes {
             let before =
                 if number < self.directory.len() { self.directory.get(number).shape().bytes() } else { 0 };
@@ -343,7 +329,7 @@ impl Table {
         let Some(smaller) = size.before_growth().filter(|smaller| *smaller >= least) else { return false };
         let due = smaller.slots_before_growth() / 10 * 7;
         let used = self.used_slots().saturating_sub(freed as u64);
-        (used < due || self.load(used) < due) && !self.is_loading() && {
+        (used < due || self.load(used) < due) && {
             // A table that has grown for saturated buckets keeps its size.
             let saturated = self
                 .directory
@@ -383,81 +369,6 @@ impl Table {
             changes.replaced.push((last, Segment::blank(BLOCKS_LOG_MAX)));
         }
         Ok(Some(changes))
-    }
-
-    /// Returns whether the table is far too large for its entries.
-    #[must_use]
-    pub fn is_sparse(&self) -> bool {
-        is_sparse(self.size(), self.load(self.used_slots()))
-    }
-
-    /// Makes a sparse table smaller. Returns false if its entries do not fit a table that is not sparse, which happens
-    /// only if they are crafted, or if most of the table is missing. O(slots).
-    ///
-    /// # Errors
-    /// [`OutOfMemory`]. Nothing has changed.
-    pub fn condense(&mut self, now: Generation) -> Result<bool, OutOfMemory> {
-        if self.is_sparse()
-            && let Some(changes) = self.plan_condensation(now)?
-        {
-            self.apply(changes)?;
-            self.directory.trim();
-        }
-        Ok(!self.is_sparse())
-    }
-
-    /// Plans to rewrite a sparse table that is being loaded, before an add to a segment without entries. Its size comes
-    /// from a header, so such adds could take much memory for a few bytes of a client.
-    fn plan_loading(&self, demand: SlotDemand) -> Result<Option<Changes>, ReserveError> {
-        // The memory of the directory depends on the way in which the table was loaded, which may differ on a replica.
-        let (bytes, load) = (self.directory.segment_bytes(), self.load(self.used_slots()));
-        let most = SPARSE_BYTES.saturating_add(load.saturating_mul(SPARSE_SLOT_BYTES));
-        let (_, segment) = self.locate(demand.hash);
-        if !segment.is_empty() || bytes < most || !self.is_sparse() {
-            return Ok(None);
-        }
-        let rewritten = if load > CONDENSED_SLOTS_MAX { None } else { self.plan_condensation(demand.now)? };
-        let limit = Limit { bytes: most, source: LimitSource::Load };
-        rewritten.map(Some).ok_or(ReserveError::TooLarge { needed_bytes: bytes, limit })
-    }
-
-    /// Plans to rewrite a sparse table at the smallest size that its entries fit, if that is not sparse.
-    fn plan_condensation(&self, now: Generation) -> Result<Option<Changes>, OutOfMemory> {
-        let (placed, load) = (Placed::all(&self.directory)?, self.load(self.used_slots()));
-        let mut size = TableSize::for_slots(load).max(TableSize::of_blocks(BLOCKS_LOG_MAX));
-        while size < self.size() && !is_sparse(size, load) {
-            match self.rewritten(size, &placed, now) {
-                Ok(changes) => return Ok(Some(changes)),
-                Err(RewriteError::TooFull) => size = size.doubled().doubled().doubled(),
-                Err(RewriteError::OutOfMemory) => return Err(OutOfMemory),
-            }
-        }
-        Ok(None)
-    }
-
-    /// Returns the changes to a table of another size. `placed` are all segments with entries.
-    fn rewritten(
-        &self,
-        size: TableSize,
-        placed: &[Placed<'_>],
-        now: Generation,
-    ) -> Result<Changes, RewriteError> {
-        let (mut rewriter, sources) = (self.rewriter(now), [EntrySource::of_segments(placed)]);
-        let mut changes = Changes { segments: size.segments, ..Changes::default() };
-        changes.replaced.try_reserve(size.segments.saturating_add(placed.len())).map_err(|_| OutOfMemory)?;
-        for number in 0..size.segments {
-            let target = Target::of(size, number);
-            let used = rewriter.collect(target, &sources)?;
-            let width = self.schedule.slot_width(self.kind(), target.address_bits());
-            let shape = SegmentShape::for_slots(size.blocks_log, width, used);
-            let segment = rewriter.write(target, &sources, shape)?;
-            changes.replaced.push((number, segment));
-        }
-        for one in placed.iter().filter(|one| one.number >= size.segments) {
-            changes.replaced.push((one.number, Segment::blank(BLOCKS_LOG_MAX)));
-        }
-        changes.sums = rewriter.sums().change();
-        Ok(changes)
     }
 
     /// Returns whether a segment must be compacted before an entry of the generation `now` can be stored in it.
@@ -526,16 +437,6 @@ impl Table {
         let compacted = compact().map_err(|_| OutOfMemory)?;
         Ok(Some(self.replacing(number, compacted, rewriter.sums().change())))
     }
-}
-
-/// Returns whether a table of this size with this load is sparse: see [`Table::is_sparse`].
-fn is_sparse(size: TableSize, load: u64) -> bool {
-    size.segments > most_segments(load)
-}
-
-/// Returns the most segments of a table with this load that is not sparse.
-pub(super) fn most_segments(load: u64) -> usize {
-    SPARSE_SEGMENTS.max((load / SPARSE_SLOTS) as usize)
 }
 
 impl From<RewriteError> for ReserveError {

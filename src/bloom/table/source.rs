@@ -39,7 +39,7 @@ impl<'s> Placed<'s> {
     /// [`OutOfMemory`].
     pub(super) fn all(directory: &'s Directory) -> Result<Vec<Self>, OutOfMemory> {
         let (size, mut placed) = (directory.size(), Vec::new());
-        for (number, segment) in directory.stored().filter(|(_, segment)| !segment.is_empty()) {
+        for (number, segment) in directory.segments().filter(|(_, segment)| !segment.is_empty()) {
             placed.try_reserve(1).map_err(|_| OutOfMemory)?;
             placed.push(Self { segment, number, depth: size.depth_of(number) });
         }

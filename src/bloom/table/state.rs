@@ -5,9 +5,7 @@ use super::entry::{EntryKind, visit_entries};
 use super::schedule::Schedule;
 use super::segment::Segment;
 use super::size::{BUCKET_BITS, TableSize, depth_of};
-use super::totals::{
-    EntrySums, History, ItemCounts, Loading, MatchAllCounts, TableCounts, Tally, Weight, weight,
-};
+use super::totals::{EntrySums, History, ItemCounts, MatchAllCounts, TableCounts, Tally, Weight, weight};
 use crate::bloom::generation::{Generation, is_live};
 use crate::bloom::hash::ItemHash;
 use crate::bloom::memory::{BlockMover, BlockVisitor, OutOfMemory};
@@ -129,10 +127,8 @@ impl Table {
     /// Creates a table of the size and the counts of `counts`, but without entries.
     pub(super) fn try_blank(kind: EntryKind, counts: TableCounts) -> Result<Self, OutOfMemory> {
         let mut table = Self::of_counts(kind, counts);
-        if counts.segments > 1 {
-            table.directory.try_extend(MatchAllCounts::default)?;
-            table.directory.set_len(counts.segments);
-        }
+        table.directory.try_reserve(counts.segments, MatchAllCounts::default())?;
+        table.directory.set_len(counts.segments);
         Ok(table)
     }
 
@@ -244,7 +240,7 @@ impl Table {
 
     /// Returns an upper bound of the share of the error rate that entries have which are live at `now`.
     fn live_share(&self, now: Generation) -> f64 {
-        if self.items(now) == 0 && !self.is_loading() {
+        if self.items(now) == 0 {
             return 0.0;
         }
         let (size, step) = (self.size(), self.segment_count().div_ceil(RATED_SEGMENTS));
@@ -309,22 +305,16 @@ impl Table {
             ItemCounts::Counted { items, entries, .. } => (*items, *entries, History::default()),
             ItemCounts::Timed { history, adds, .. } => (0, *adds, **history),
         };
-        let (schedule, loading) = (self.schedule, self.counts.loading());
+        let schedule = self.schedule;
         let TableSize { blocks_log, segments } = self.size();
-        TableCounts { schedule, items, entries, history, segments, blocks_log, loading }
+        TableCounts { schedule, items, entries, history, segments, blocks_log }
     }
 
     /// Sets the counts to those of the entries. O(slots).
     pub(super) fn recount(&mut self) {
         let (kind, newest, mut tally) = (self.kind(), self.newest(), Tally::default());
-        self.directory.stored().for_each(|(_, segment)| tally.count(kind, segment, newest));
+        self.directory.segments().for_each(|(_, segment)| tally.count(kind, segment, newest));
         self.counts.recount(&tally);
-    }
-
-    /// Returns whether chunks of a dump are being loaded.
-    #[must_use]
-    pub fn is_loading(&self) -> bool {
-        self.counts.loading() != Loading::default()
     }
 
     #[inline(always)]
@@ -350,12 +340,9 @@ impl Table {
     pub fn try_clone(&self) -> Result<Self, OutOfMemory> {
         let size = self.size();
         let mut directory = Directory::One(Segment::blank(size.blocks_log));
-        if let Some(match_all_counts) = self.directory.match_all_counts() {
-            directory.try_extend(|| match_all_counts)?;
-            directory.set_len(size.segments);
-        }
-        for (number, segment) in self.directory.stored() {
-            directory.try_reserve(number)?;
+        directory.try_reserve(size.segments, self.match_all_counts())?;
+        directory.set_len(size.segments);
+        for (number, segment) in self.directory.segments() {
             directory.replace(number, segment.try_clone()?);
         }
         Ok(Self { directory, counts: self.counts.clone(), ..*self })
@@ -367,7 +354,7 @@ impl Table {
             visitor.visit(std::slice::from_ref(&**history));
         }
         self.directory.visit_blocks(visitor);
-        self.directory.stored().for_each(|(_, segment)| visitor.visit(segment.words()));
+        self.directory.segments().for_each(|(_, segment)| visitor.visit(segment.words()));
     }
 
     /// Moves the history and the blocks of the directory. O(pieces).

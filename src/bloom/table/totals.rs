@@ -205,42 +205,36 @@ pub(super) enum ItemCounts {
     Plain {
         /// Items that were added.
         items: u64,
-        loading: Loading,
     },
     Counted {
         /// Items that were added and not removed. An item counts as often as it was added.
         items: u64,
         /// Entries that were added and not removed.
         entries: u64,
-        loading: Loading,
     },
     Timed {
         history: Box<History>,
         /// The number of adds that have stored an entry. It decides which segment is swept, and when.
         adds: u64,
-        loading: Loading,
     },
 }
 
 impl ItemCounts {
     pub(super) fn of(kind: EntryKind, counts: &TableCounts) -> Self {
-        let TableCounts { items, entries, history, loading, .. } = *counts;
+        let TableCounts { items, entries, history, .. } = *counts;
         match kind {
-            EntryKind::Plain => Self::Plain { items, loading },
-            EntryKind::Counted => Self::Counted { items, entries, loading },
-            EntryKind::Timed => Self::Timed { history: Box::new(history), adds: entries, loading },
+            EntryKind::Plain => Self::Plain { items },
+            EntryKind::Counted => Self::Counted { items, entries },
+            EntryKind::Timed => Self::Timed { history: Box::new(history), adds: entries },
         }
     }
 
-    /// Corrects counts that a table with `used` slots cannot have, unless it is being loaded. They are false in crafted
-    /// tables, and if removals have left copies of void entries.
+    /// Corrects counts that a table with `used` slots cannot have. They are false in crafted tables, and if removals have
+    /// left copies of void entries.
     pub(super) fn settle(&mut self, used: u64) {
-        if self.loading() != Loading::default() {
-            return;
-        }
         match self {
-            Self::Plain { items, .. } if used == 0 => *items = 0,
-            Self::Counted { items, entries, .. } => {
+            Self::Plain { items } if used == 0 => *items = 0,
+            Self::Counted { items, entries } => {
                 *items = if used == 0 { 0 } else { *items };
                 *entries = (*entries).min(used).min(*items);
             }
@@ -248,23 +242,11 @@ impl ItemCounts {
         }
     }
 
-    pub(super) fn loading(&self) -> Loading {
-        let (Self::Plain { loading, .. } | Self::Counted { loading, .. } | Self::Timed { loading, .. }) =
-            self;
-        *loading
-    }
-
-    pub(super) fn loading_mut(&mut self) -> &mut Loading {
-        let (Self::Plain { loading, .. } | Self::Counted { loading, .. } | Self::Timed { loading, .. }) =
-            self;
-        loading
-    }
-
     /// Adds the difference between the entries of some segments before and after a change.
     pub(super) fn add_change(&mut self, before: &Tally, after: &Tally) {
         match self {
-            Self::Plain { items, .. } => add_difference(items, before.entries, after.entries),
-            Self::Counted { items, entries, .. } => {
+            Self::Plain { items } => add_difference(items, before.entries, after.entries),
+            Self::Counted { items, entries } => {
                 add_difference(items, before.items, after.items);
                 add_difference(entries, before.entries, after.entries);
             }
@@ -280,8 +262,8 @@ impl ItemCounts {
     /// Sets the counts to those of all entries.
     pub(super) fn recount(&mut self, entries: &Tally) {
         match self {
-            Self::Plain { items, .. } => *items = 0,
-            Self::Counted { items, entries, .. } => (*items, *entries) = (0, 0),
+            Self::Plain { items } => *items = 0,
+            Self::Counted { items, entries } => (*items, *entries) = (0, 0),
             Self::Timed { history, .. } => history.items = [0; GENERATIONS],
         }
         self.add_change(&Tally::default(), entries);
@@ -360,42 +342,6 @@ impl History {
     }
 }
 
-/// The state of a load: 0 if the table is not being loaded. From the header of a dump to its last part, the state has
-/// the low 31 bits of the number of slots that the dumped table used.
-///
-/// [`Table::begin_loading`](super::Table::begin_loading) sets it and [`Table::end_loading`](super::Table::end_loading)
-/// clears it; `format` calls both. The table keeps it because it does not shrink while it is being loaded, and because it
-/// must be saved: a snapshot may be made between two chunks. A union has the state of its first table.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Loading(u32);
-
-impl Loading {
-    /// The bit that is set while the table is being loaded.
-    const ACTIVE: u32 = 1 << 31;
-
-    /// Returns the state of a load from a table with `used_slots` used slots.
-    pub(super) fn of(used_slots: u64) -> Self {
-        Self(used_slots as u32 | Self::ACTIVE)
-    }
-
-    /// Returns the low 31 bits of the number of slots that the dumped table used; 0 if the table is not being loaded.
-    pub(super) const fn slots(self) -> u64 {
-        (self.0 & !Self::ACTIVE) as u64
-    }
-
-    /// Returns the state as a number; 0 if the table is not being loaded.
-    #[must_use]
-    pub const fn number(self) -> u32 {
-        self.0
-    }
-
-    /// Returns the state with this number; `None` if there is none.
-    #[must_use]
-    pub const fn of_number(number: u32) -> Option<Self> {
-        if number == 0 || number & Self::ACTIVE != 0 { Some(Self(number)) } else { None }
-    }
-}
-
 /// The state of a table without its segments, as it is saved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TableCounts {
@@ -412,16 +358,13 @@ pub struct TableCounts {
     pub segments: usize,
     /// The logarithm of the number of blocks of a segment.
     pub blocks_log: u32,
-    /// The state of a load.
-    pub loading: Loading,
 }
 
 impl TableCounts {
     /// Returns the state of an empty table.
     pub(super) fn initial(schedule: Schedule) -> Self {
         let TableSize { blocks_log, segments } = TableSize::of_blocks(0);
-        let (history, loading) = (History::default(), Loading::default());
-        Self { schedule, items: 0, entries: 0, history, segments, blocks_log, loading }
+        Self { schedule, items: 0, entries: 0, history: History::default(), segments, blocks_log }
     }
 }
 

@@ -268,7 +268,6 @@ impl Uniting {
                 continue;
             }
             let shape = SegmentShape::for_slots(size.blocks_log, width(number), used);
-            made.directory.try_reserve(number)?;
             made.directory.replace(number, rewriter.write(target, &sources, shape)?);
             if let Err(error) = room.check(made.size_bytes()) {
                 table = Err(error);
@@ -287,7 +286,7 @@ impl Uniting {
         made.counts.advance(self.now);
         let mut tally = Tally::default();
         if self.kind != EntryKind::Plain {
-            made.directory.stored().for_each(|(_, segment)| tally.count(self.kind, segment, self.now));
+            made.directory.segments().for_each(|(_, segment)| tally.count(self.kind, segment, self.now));
             made.counts.recount(&tally);
         }
         let items = tables.iter().fold(0u64, |sum, table| sum.saturating_add(table.items(self.now)));
@@ -295,20 +294,15 @@ impl Uniting {
         let used = made.used_slots();
         match (&mut made.counts, first) {
             // Some entries stand for no item, or for several. Those that are left out are like the others.
-            (ItemCounts::Plain { items: count, loading }, Some(first)) => {
+            (ItemCounts::Plain { items: count }, _) => {
                 let share = u128::from(items) * u128::from(used) / u128::from(read_entries.max(1));
                 *count = u64::try_from(share).unwrap_or(u64::MAX);
-                *loading = first.loading();
             }
-            (ItemCounts::Counted { items: count, loading, .. }, Some(first)) => {
-                (*count, *loading) = (items, first.loading());
+            (ItemCounts::Counted { items: count, .. }, _) => *count = items,
+            (ItemCounts::Timed { adds, .. }, Some(ItemCounts::Timed { adds: of_first, .. })) => {
+                *adds = *of_first
             }
-            (ItemCounts::Timed { adds, loading, .. }, Some(first)) => {
-                if let ItemCounts::Timed { adds: of_first, .. } = first {
-                    (*adds, *loading) = (*of_first, first.loading());
-                }
-            }
-            (_, None) => {}
+            (ItemCounts::Timed { .. }, _) => {}
         }
         made.counts.settle(used);
     }

@@ -6,7 +6,8 @@ use thiserror::Error;
 use super::entry::{
     COUNT_MAX, CountedEntry, Entry, EntryKind, RUN_MAX, RunSlots, remainder_bits, visit_entries,
 };
-use super::segment::Segment;
+use super::schedule::Schedule;
+use super::segment::{RewriteError, Segment};
 use super::size::{BLOCKS_LOG_MAX, SegmentShape};
 use super::state::Table;
 use super::totals::EntrySums;
@@ -20,12 +21,24 @@ pub enum LoadError {
     /// A rule is broken.
     #[error("{0}")]
     Invalid(&'static str),
+    /// A segment has come twice with different entries, and both together do not fit a segment.
+    #[error("the same part of the filter was dumped twice, and both do not fit together")]
+    Overlapping,
     /// An entry is too new: it would make all others expire.
     #[error("the items are more than a window ahead")]
     Ahead,
     /// There is no room for the table.
     #[error(transparent)]
     NoRoom(#[from] ReserveError),
+}
+
+impl From<RewriteError> for LoadError {
+    fn from(error: RewriteError) -> Self {
+        match error {
+            RewriteError::OutOfMemory => OutOfMemory.into(),
+            RewriteError::TooFull => Self::Invalid("entries"),
+        }
+    }
 }
 
 impl From<OutOfMemory> for LoadError {
@@ -50,7 +63,7 @@ impl Table {
     fn check_segments(&self) -> Result<EntrySums, &'static str> {
         let (mut used, mut bytes, mut sums) = (0u64, 0u64, EntrySums::default());
         let size = self.size();
-        for (number, segment) in self.directory.stored() {
+        for (number, segment) in self.directory.segments() {
             bytes = bytes.saturating_add(segment.shape().bytes());
             if segment.is_empty() {
                 if segment.words().is_empty() && segment.stamp == 0 {
@@ -61,10 +74,10 @@ impl Table {
             if number >= size.segments || size.segments > 1 && segment.blocks_log() != BLOCKS_LOG_MAX {
                 return Err("one of several segments has too few blocks, or its number is too large");
             }
-            let checked = self.check_segment(size.address_bits(number), segment);
+            let checked = check_segment(self.kind(), self.schedule, size.address_bits(number), segment);
             let (of_segment, newest) = checked.map_err(|error| match error {
                 LoadError::Invalid(rule) => rule,
-                LoadError::Ahead | LoadError::NoRoom(_) => "out of memory",
+                LoadError::Overlapping | LoadError::Ahead | LoadError::NoRoom(_) => "out of memory",
             })?;
             if self.kind() == EntryKind::Timed && newest > self.newest() {
                 return Err("an entry is newer than the table");
@@ -77,54 +90,55 @@ impl Table {
         }
         Ok(sums)
     }
+}
 
-    /// Checks the rules of a segment whose blocks are chosen by `address_bits` bits of the hash. Returns the sums of
-    /// its entries, and the newest generation of its stamp and entries. O(slots).
-    ///
-    /// # Errors
-    /// [`LoadError::Invalid`], or out of memory.
-    pub(super) fn check_segment(
-        &self,
-        address_bits: u32,
-        segment: &Segment,
-    ) -> Result<(EntrySums, Generation), LoadError> {
-        let rule = |is_kept: bool, rule| if is_kept { Ok(()) } else { Err(LoadError::Invalid(rule)) };
-        let (kind, shape) = (self.kind(), segment.shape());
-        let width = self.schedule.slot_width(kind, address_bits);
-        rule(segment.width() == width, "a segment has slots of the wrong width")?;
-        let is_right = SegmentShape::of_words(shape.blocks_log, width, shape.words) == shape;
-        rule(is_right && shape.is_possible(), "the allocation of a segment has the wrong size")?;
-        rule(!segment.is_empty(), "a segment without entries has memory")?;
-        rule(segment.used() <= segment.used_max(), "a segment has too many slots in use")?;
-        let is_counted_right = segment.counted_slots() == segment.used();
-        rule(is_counted_right, "a segment has another number of used slots than it says")?;
-        // The lengths of the runs determine the place of every slot. So rewriting the runs must give the same words.
-        let again = segment.try_reshaped(shape, segment.stamp)?;
-        rule(again.words() == segment.words(), "the runs of a segment are not where they belong")?;
-        if kind == EntryKind::Counted {
-            rule(has_right_numbers(segment), "a count is not after an entry, or not in its shortest form")?;
-        }
-        let (mut sums, mut run) = (EntrySums::default(), CheckedRun::default());
-        let (mut newest, mut is_right) = (segment.stamp, true);
-        for block in 0..segment.blocks() {
-            run.bucket = u32::MAX;
-            visit_entries(kind, segment, block, |bucket, entry| {
-                sums.add(kind, address_bits, entry);
-                is_right &= run.takes(kind, bucket, entry);
-                // The entries of other kinds can be what is left of a saturated bucket.
-                let known_bits = address_bits.saturating_add(remainder_bits(entry.value));
-                is_right &= kind != EntryKind::Counted
-                    || known_bits.saturating_sub(entry.copies) >= kind.known_bits_min()
-                        && entry.number <= COUNT_MAX;
-                if kind == EntryKind::Timed {
-                    newest = newest.max(entry.number);
-                    is_right &= (1..=segment.stamp.saturating_add(1)).contains(&entry.number);
-                }
-            });
-        }
-        rule(is_right, "an entry is impossible, or equals another of its bucket")?;
-        Ok((sums, newest))
+/// Checks the rules of a segment of a table of these entries with this schedule. Its blocks are chosen by `address_bits`
+/// bits of the hash. Returns the sums of its entries, and the newest generation of its stamp and entries. O(slots).
+///
+/// # Errors
+/// [`LoadError::Invalid`], or out of memory.
+pub(super) fn check_segment(
+    kind: EntryKind,
+    schedule: Schedule,
+    address_bits: u32,
+    segment: &Segment,
+) -> Result<(EntrySums, Generation), LoadError> {
+    let rule = |is_kept: bool, rule| if is_kept { Ok(()) } else { Err(LoadError::Invalid(rule)) };
+    let shape = segment.shape();
+    let width = schedule.slot_width(kind, address_bits);
+    rule(segment.width() == width, "a segment has slots of the wrong width")?;
+    let is_right = SegmentShape::of_words(shape.blocks_log, width, shape.words) == shape;
+    rule(is_right && shape.is_possible(), "the allocation of a segment has the wrong size")?;
+    rule(!segment.is_empty(), "a segment without entries has memory")?;
+    rule(segment.used() <= segment.used_max(), "a segment has too many slots in use")?;
+    let is_counted_right = segment.counted_slots() == segment.used();
+    rule(is_counted_right, "a segment has another number of used slots than it says")?;
+    // The lengths of the runs determine the place of every slot. So rewriting the runs must give the same words.
+    let again = segment.try_reshaped(shape, segment.stamp)?;
+    rule(again.words() == segment.words(), "the runs of a segment are not where they belong")?;
+    if kind == EntryKind::Counted {
+        rule(has_right_numbers(segment), "a count is not after an entry, or not in its shortest form")?;
     }
+    let (mut sums, mut run) = (EntrySums::default(), CheckedRun::default());
+    let (mut newest, mut is_right) = (segment.stamp, true);
+    for block in 0..segment.blocks() {
+        run.bucket = u32::MAX;
+        visit_entries(kind, segment, block, |bucket, entry| {
+            sums.add(kind, address_bits, entry);
+            is_right &= run.takes(kind, bucket, entry);
+            // The entries of other kinds can be what is left of a saturated bucket.
+            let known_bits = address_bits.saturating_add(remainder_bits(entry.value));
+            is_right &= kind != EntryKind::Counted
+                || known_bits.saturating_sub(entry.copies) >= kind.known_bits_min()
+                    && entry.number <= COUNT_MAX;
+            if kind == EntryKind::Timed {
+                newest = newest.max(entry.number);
+                is_right &= (1..=segment.stamp.saturating_add(1)).contains(&entry.number);
+            }
+        });
+    }
+    rule(is_right, "an entry is impossible, or equals another of its bucket")?;
+    Ok((sums, newest))
 }
 
 /// The entries of a run that were read so far.
@@ -211,7 +225,7 @@ mod tests {
             assert_eq!(small.internal_validate(), Err(too_small));
 
             let mut used = table(kind, 20_000);
-            let (_, all_used) = used.directory.stored_mut(1);
+            let (_, all_used) = used.directory.get_mut(1);
             *all_used.unwrap() += 1;
             assert_eq!(used.internal_validate(), Err("the number of used slots or of bytes is wrong"));
 

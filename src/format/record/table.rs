@@ -4,8 +4,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::layer::{key_of, numbers_of, read_hash};
-use crate::bloom::table::{EntryKind, GENERATIONS, History, Loading, Schedule, TableCounts};
-use crate::bloom::{Filter, Hash};
+use crate::bloom::Hash;
+use crate::bloom::table::{EntryKind, GENERATIONS, History, Schedule, TableCounts};
 use crate::format::stream::{DecodeError, append, read};
 
 /// Bytes of the part of fixed size.
@@ -27,28 +27,27 @@ pub(super) struct TableFields {
     size_log: u8,
     /// The logarithm of the number of blocks of a segment.
     blocks_log: u8,
-    reserved: [u8; 7],
-    /// [`Loading::number`].
-    loading: u32,
+    reserved: [u8; 11],
     segments: u64,
     used_slots: u64,
     items: u64,
     entries: u64,
 }
 
-/// A table that was read and not built yet.
-#[derive(Debug)]
-pub(super) struct PlannedTable {
-    pub(super) hash: Hash,
-    pub(super) counts: TableCounts,
-    pub(super) used_slots: u64,
+/// What a record says of a table.
+#[derive(Clone, Copy, Debug)]
+pub struct TableRecord {
+    /// The counts of the table.
+    pub counts: TableCounts,
+    /// The slots that were in use when the record was written.
+    pub used_slots: u64,
 }
 
 impl TableFields {
-    /// Appends the part for the table of a filter, if there is one, with `used_slots` slots in use.
-    pub(super) fn append(filter: &Filter, used_slots: u64, bytes: &mut Vec<u8>) {
-        let (Some(table), Some(hash)) = (filter.table(), filter.table_hash()) else { return };
-        let TableCounts { schedule, items, entries, history, segments, blocks_log, loading } = table.counts();
+    /// Appends the part for a table with entries of `kind`.
+    pub(super) fn append(record: TableRecord, kind: EntryKind, hash: &Hash, bytes: &mut Vec<u8>) {
+        let TableRecord { counts, used_slots } = record;
+        let TableCounts { schedule, items, entries, history, segments, blocks_log } = counts;
         let (number, base_bits, size_log) = match schedule {
             Schedule::FromOneBlock { base, longer_from } => (GROWING, base, longer_from),
             Schedule::FromCapacity { base, size_log } => (LEVEL, base, size_log),
@@ -59,7 +58,6 @@ impl TableFields {
             base_bits,
             size_log,
             blocks_log: u8::try_from(blocks_log).unwrap_or(u8::MAX),
-            loading: loading.number(),
             segments: segments as u64,
             used_slots,
             items,
@@ -68,13 +66,13 @@ impl TableFields {
         };
         append(bytes, &part);
         bytes.extend_from_slice(key_of(hash));
-        if table.kind() == EntryKind::Timed {
+        if kind == EntryKind::Timed {
             append(bytes, &(history.newest, history.items));
         }
     }
 
     /// Reads the part for a table with entries of `kind` from the start of `rest`.
-    pub(super) fn read(rest: &mut &[u8], kind: EntryKind) -> Result<PlannedTable, DecodeError> {
+    pub(super) fn read(rest: &mut &[u8], kind: EntryKind) -> Result<(TableRecord, Hash), DecodeError> {
         let part: Self = read(rest)?;
         let Self { base_bits: base, size_log, used_slots, items, entries, .. } = part;
         let hash = read_hash(part.hash, 0, rest)?;
@@ -90,9 +88,8 @@ impl TableFields {
             History::default()
         };
         let segments = usize::try_from(part.segments).map_err(|_| DecodeError::Invalid("segments"))?;
-        let loading = Loading::of_number(part.loading).ok_or(DecodeError::Invalid("loading"))?;
         let blocks_log = part.blocks_log.into();
-        let counts = TableCounts { schedule, items, entries, history, segments, blocks_log, loading };
-        Ok(PlannedTable { hash, counts, used_slots })
+        let counts = TableCounts { schedule, items, entries, history, segments, blocks_log };
+        Ok((TableRecord { counts, used_slots }, hash))
     }
 }

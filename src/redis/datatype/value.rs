@@ -5,7 +5,8 @@ use std::ptr;
 
 use crate::bloom::cuckoo::array::CuckooRelease;
 use crate::bloom::cuckoo::filter::CuckooFilter;
-use crate::bloom::{Blocks, Filter, Format, OutOfMemory};
+use crate::bloom::filter::loading::FilterValue;
+use crate::bloom::{Blocks, Format, OutOfMemory};
 use crate::command::totals::CountedFilter;
 use crate::format::carried::{Carried, CarriedType};
 use crate::format::chunks::Rewritten;
@@ -75,20 +76,21 @@ impl<const PLACE: usize> FilterType<PLACE> {
 }
 
 impl<const PLACE: usize> ServerType for FilterType<PLACE> {
-    type Value = Filter;
+    type Value = FilterValue;
     const NAME: &'static str = format::DataType::of(Self::FORMAT).name;
     const ENCODING_VERSION: c_int = format::DataType::of(Self::FORMAT).encoding_version;
 
-    fn load(version: c_int, source: &mut impl Source, limit: &LoadLimit) -> Result<Filter, String> {
+    fn load(version: c_int, source: &mut impl Source, limit: &LoadLimit) -> Result<FilterValue, String> {
         let text = |error: DecodeError| error.to_string();
-        let mut filter = format::filter::load(Self::FORMAT, version, source, limit).map_err(text)?;
-        if filter.needs_admission(now_ms()) && limit.is_from_client() {
-            filter.admit(now_ms()).map_err(|error| text(error.into()))?;
+        let mut value = format::value::load(Self::FORMAT, version, source, limit).map_err(text)?;
+        let filter = value.filter_mut();
+        if limit.is_from_client() {
+            filter.check_bringing(now_ms()).map_err(|error| text(error.into()))?;
         }
         if settings().assume_redisbloom_1_1 {
             filter.assume_redisbloom_1_1();
         }
-        Ok(filter)
+        Ok(value)
     }
 }
 
@@ -100,11 +102,11 @@ pub(in crate::redis) struct FilterState {
     pub(in crate::redis) counted: CountedFilter,
 }
 
-impl StoredValue for Filter {
+impl StoredValue for FilterValue {
     type State = FilterState;
 
     fn counted(&self) -> FilterState {
-        FilterState { pages: LargePages::of(self), counted: CountedFilter::count(&TOTALS, self) }
+        FilterState { pages: LargePages::of(self.filter()), counted: CountedFilter::count(&TOTALS, self) }
     }
 
     fn uncount(&self, state: &FilterState) {
@@ -116,15 +118,15 @@ impl StoredValue for Filter {
     }
 
     fn save(&mut self, sink: &mut impl Sink) {
-        format::filter::save(self, sink, ProcessMemory);
+        format::value::save(self, sink, ProcessMemory);
     }
 
     fn rewrite(&self, emit: &mut dyn FnMut(Rewritten<'_>)) -> Result<(), OutOfMemory> {
-        format::filter::rewrite(self, ProcessMemory, random_number(), emit)
+        format::value::rewrite(self, ProcessMemory, random_number(), emit)
     }
 
     fn digest(&self, add: &mut dyn FnMut(&[u8])) {
-        format::filter::digest(self, add);
+        format::value::digest(self, add);
     }
 
     fn try_clone(&self) -> Result<Self, OutOfMemory> {

@@ -2,7 +2,7 @@
 
 use redis::Value;
 
-use crate::chunks::{ChunkResult, chunks, dump, of_dump};
+use crate::chunks::{ChunkResult, check_complete, chunks, dump, of_dump};
 use crate::draft::{Draft, ReplaceArguments};
 use crate::failure::{Failure, check_interruption};
 use crate::server::{CallError, Connection, Family, Router, integer};
@@ -59,8 +59,10 @@ impl Copier {
     fn try_copy(&mut self, key: &[u8], family: Family) -> Result<Copied, Failure> {
         check_interruption()?;
         let nothing = |way| Ok(Copied { way, bytes: 0 });
+        check_complete(self.from.connection_for(key)?, key)?;
         if self.resumes {
             if self.to.call(key, &[b"EXISTS", key])? != Value::Int(0) {
+                check_complete(self.to.connection_for(key)?, key)?;
                 return nothing(Way::Present);
             }
         } else {

@@ -32,6 +32,11 @@ impl CallError {
     pub(crate) fn lacks_command(&self) -> bool {
         matches!(self, Self::Refused(text) if unknown_command(text).is_some() || text.starts_with("NOPERM"))
     }
+
+    /// Returns whether the command was refused because a client is loading the chunks of the filter.
+    pub(crate) fn is_of_load(&self) -> bool {
+        matches!(self, Self::Refused(text) if text.starts_with("ERR the filter is being loaded"))
+    }
 }
 
 impl From<CallError> for Failure {

@@ -72,13 +72,8 @@ fn samples() -> Vec<(&'static str, Filter)> {
     let merged = |promised: Promise| {
         let mut merged = filled(plain(promised), 60);
         let source = filled(plain(promise(0.001, 50, 2)), 50);
-<<<<<<< HEAD
-        assert_eq!(merged.merge(&[&source], true, &ANY, UnknownMemory), Ok(true));
-        assert!(matches!(merged.policy(), Policy::Promised(promised) if promised.rules == Rules::Merged));
-=======
         assert_eq!(merged.merge(&[&source], u64::MAX, true, &ANY, UnknownMemory), Ok(true));
-        assert!(matches!(merged.policy(), Policy::Merged(_)));
->>>>>>> table
+        assert!(matches!(merged.policy(), Policy::Promised(promised) if promised.rules == Rules::Merged));
         merged
     };
     let keyed_counting = Policy::promised(promise(0.01, 50, 2), Rules::Counting);

@@ -80,9 +80,4 @@ impl Rewriter {
     pub(crate) const fn sums(&self) -> &RewriteSums {
         &self.sums
     }
-
-    /// Returns whether an entry that was written since the last call is not from the first source.
-    pub(crate) fn take_has_others(&mut self) -> bool {
-        std::mem::take(&mut self.sums.has_others)
-    }
 }
