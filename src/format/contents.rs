@@ -78,15 +78,17 @@ const SEGMENT_FIELDS_BYTES: usize = 24;
 /// is bounded.
 const COUNTED_MIN_BYTES: usize = 64;
 
-/// Appends the segments from a position of the table on, about [`CHUNK_BYTES`]. Returns the position after the last
-/// segment.
+/// Appends the stored segments from a position of the table on, about [`CHUNK_BYTES`]. Returns the position after the
+/// last of them, or [`POSITIONS`] if no further one is stored.
 ///
 /// # Errors
 /// [`OutOfMemory`].
 pub(super) fn append_segments(table: &Table, position: u64, bytes: &mut Vec<u8>) -> Result<u64, OutOfMemory> {
-    let (mut position, mut counted_bytes) = (position, 0usize);
+    let (mut segments, mut counted_bytes) = (table.segments_from(position)?, 0usize);
+    let mut position = position;
     while counted_bytes < CHUNK_BYTES {
-        let Some((segment, end)) = table.segment_at(position)? else { break };
+        let Some(next) = segments.next() else { return Ok(POSITIONS) };
+        let (segment, end) = next?;
         position = end;
         let words: &[u8] = bytemuck::cast_slice(&segment.words);
         let segment_bytes = SEGMENT_FIELDS_BYTES.saturating_add(words.len());

@@ -21,6 +21,7 @@
 mod accuracy;
 mod allocations;
 mod batch;
+mod callbacks;
 mod carried;
 mod cgroup;
 mod chunks;

@@ -3,6 +3,7 @@
 use super::Filter;
 use super::parts::Parts;
 use crate::bloom::memory::{BlockMover, BlockVisitor};
+use crate::bloom::table::Table;
 
 /// The blocks of the allocator, which can be measured or moved.
 impl Filter {
@@ -43,8 +44,29 @@ impl Filter {
         self.dumps.iter_mut().for_each(|dumps| mover.move_box(dumps));
     }
 
-    /// Moves the bits of layer `number`, 0 being the oldest.
-    pub fn move_bits(&mut self, number: usize, mover: &impl BlockMover) {
+    /// Returns the number of layers and stored segments. Segments without memory that are stored between others count
+    /// too. O(1).
+    #[must_use]
+    pub fn block_count(&self) -> usize {
+        self.layer_count().saturating_add(self.table().map_or(0, Table::stored_segments))
+    }
+
+    /// Returns the number of the first block of bits or of a segment from number `from` on; `None` if there is none. Layers
+    /// have the first numbers, the oldest 0, and then each segment has its own, whether it is stored or not. So a number
+    /// stays right when other segments come and go. O(log segments) and the stored segments that are passed.
+    #[must_use]
+    pub fn next_block(&self, from: usize) -> Option<usize> {
+        let layers = self.layer_count();
+        if from < layers {
+            return Some(from);
+        }
+        Some(self.table()?.next_segment(from.saturating_sub(layers))?.saturating_add(layers))
+    }
+
+    /// Moves the block of this number: bits, or a segment. Other numbers than those of [`next_block`](Self::next_block) move
+    /// nothing.
+    pub fn move_block(&mut self, number: usize, mover: &impl BlockMover) {
+        let layers = self.layer_count();
         if let Some(layer) = self.layers_mut().get_mut(number) {
             layer.bits_mut().relocate(|words| {
                 // A boxed slice is a vector without spare capacity: the conversion moves nothing.
@@ -52,13 +74,8 @@ impl Filter {
                 mover.move_vec(&mut words);
                 words.into_boxed_slice()
             });
-        }
-    }
-
-    /// Moves the block of segment `number` of the table.
-    pub fn move_segment(&mut self, number: usize, mover: &impl BlockMover) {
-        if let Some(table) = self.table_mut() {
-            table.move_segment(number, mover);
+        } else if let Some(table) = self.table_mut() {
+            table.move_segment(number.saturating_sub(layers), mover);
         }
     }
 }

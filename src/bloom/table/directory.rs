@@ -4,7 +4,7 @@ use super::segment::Segment;
 use super::size::{BLOCKS_LOG_MAX, TableSize};
 use super::totals::MatchAllCounts;
 use crate::bloom::memory::{BlockMover, BlockVisitor, OutOfMemory};
-use crate::bloom::work::count_bytes;
+use crate::bloom::work::{count_bytes, count_slots};
 
 /// Logarithm of the most segments of a piece, which is a list of segments. A piece takes up to 16 KiB.
 const PIECE_LOG: u32 = 9;
@@ -120,6 +120,33 @@ impl Directory {
         let in_pieces = pieces.flat_map(|(number, piece)| ((number << PIECE_LOG)..).zip(piece));
         let few = many.into_iter().flat_map(|many| &many.few).map(|(number, segment)| (*number, segment));
         one.into_iter().chain(in_pieces).chain(few)
+    }
+
+    /// Returns the number of stored segments, including those without entries that are stored between others. O(1).
+    pub(super) fn stored_len(&self) -> usize {
+        match self {
+            Self::One(_) => 1,
+            Self::Many(many) => {
+                many.segments.min(many.pieces.len() << PIECE_LOG).saturating_add(many.few.len())
+            }
+        }
+    }
+
+    /// Returns the number of the first segment from `from` on that has memory; `None` if there is none. O(log segments)
+    /// and the stored segments that are passed.
+    pub(super) fn next_stored(&self, from: usize) -> Option<usize> {
+        match self {
+            Self::One(segment) => (from == 0 && !segment.words().is_empty()).then_some(0),
+            Self::Many(many) => many.next_stored(from),
+        }
+    }
+
+    /// Returns the stored segments with their numbers, if only these are in a list; `None` if most segments are stored.
+    pub(super) fn few(&self) -> Option<&[(usize, Segment)]> {
+        match self {
+            Self::Many(many) if many.pieces.is_empty() => Some(&many.few),
+            _ => None,
+        }
     }
 
     /// Returns the slots in use in all segments. O(1).
@@ -310,6 +337,23 @@ impl Pieces {
     fn one_of_few(&self, number: usize) -> &Segment {
         let stored = self.index_in_few(number).ok().and_then(|index| self.few.get(index));
         stored.map_or(&self.blank, |(_, segment)| segment)
+    }
+
+    /// Returns the number of the first segment from `from` on that has memory.
+    fn next_stored(&self, from: usize) -> Option<usize> {
+        let has_memory = |segment: &Segment| {
+            count_slots(|| 0);
+            !segment.words().is_empty()
+        };
+        let mut pieces = self.pieces.iter().enumerate().skip(from >> PIECE_LOG);
+        let in_pieces = pieces.find_map(|(piece, segments)| {
+            let first = from.saturating_sub(piece << PIECE_LOG);
+            let passed = segments.get(first..)?.iter().position(has_memory)?;
+            Some((piece << PIECE_LOG).saturating_add(first).saturating_add(passed))
+        });
+        let first = self.few.partition_point(|(number, _)| *number < from);
+        let mut few = self.few.iter().skip(first);
+        in_pieces.or_else(|| few.find(|(_, segment)| has_memory(segment)).map(|(number, _)| *number))
     }
 
     fn index_in_few(&self, number: usize) -> Result<usize, usize> {

@@ -22,7 +22,7 @@
 //!   writing them to others, the only way in which a table changes its form. [`reshape`]: when it does: splits, joins,
 //!   and compactions that free expired entries. [`edit`]: adding and removing items.
 //! * [`union`]: one table with the entries of several. [`validate`]: the rules of a table. [`dump`]: saving, dumping and
-//!   loading segments.
+//!   loading segments. [`positions`]: the segments in the order of a dump.
 #![expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -34,6 +34,7 @@ mod dump;
 mod edit;
 mod entry;
 mod lookup;
+mod positions;
 mod reshape;
 mod rewrite;
 mod schedule;

@@ -362,9 +362,22 @@ impl Table {
         self.directory.move_blocks(mover);
     }
 
-    /// Moves the allocation of a segment.
+    /// Returns the number of stored segments, including those without entries that are stored between others. O(1).
+    #[must_use]
+    pub fn stored_segments(&self) -> usize {
+        self.directory.stored_len()
+    }
+
+    /// Returns the number of the first segment from `from` on that has memory; `None` if there is none. O(log segments)
+    /// and the stored segments that are passed.
+    #[must_use]
+    pub fn next_segment(&self, from: usize) -> Option<usize> {
+        self.directory.next_stored(from)
+    }
+
+    /// Moves the allocation of a segment that [`next_segment`](Self::next_segment) has returned.
     pub fn move_segment(&mut self, number: usize, mover: &impl BlockMover) {
-        if number < self.segment_count() && !self.directory.get(number).words().is_empty() {
+        if self.next_segment(number) == Some(number) {
             self.directory.edit(number, |segment| segment.relocate(|words| mover.move_vec(words)));
         }
     }

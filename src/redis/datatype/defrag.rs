@@ -4,8 +4,8 @@
 //!
 //! The server sets no time limit for a call, so the module asks the server after every layer or segment whether to
 //! stop. Before the first question it moves all structs. Between two questions it moves one block, of at most
-//! [`MOVABLE_MAX_BYTES`]. At a question, Redis 7.0 and Valkey check the clock. Redis from 8.0 on checks it only after
-//! 512 moved or 1024 unmoved blocks.
+//! [`MOVABLE_MAX_BYTES`]. It visits only segments that are stored. At a question, Redis 7.0 and Valkey check the clock.
+//! Redis from 8.0 on checks it only after 512 moved or 1024 unmoved blocks.
 //!
 //! The server lets the module stop only for values with a large [`free_effort`](super::free_effort). So that function
 //! returns a large effort for filters with more than [`BLOCKS_AT_ONCE_MAX`] layers and segments. If the server still
@@ -17,7 +17,7 @@ use std::ptr::{self, NonNull};
 
 use redis_module::raw::{RedisModuleDefragCtx, RedisModuleString};
 
-use super::{BLOCKS_AT_ONCE_MAX, block_count, or_abort};
+use super::{BLOCKS_AT_ONCE_MAX, or_abort};
 use crate::bloom::BlockMover;
 use crate::redis::allocator::ALIGN_MAX_BYTES;
 use crate::redis::api::succeeded;
@@ -72,7 +72,7 @@ impl DefragStep {
 
     fn execute(&mut self) -> c_int {
         let cursor = self.cursor();
-        let first = cursor.unwrap_or(0);
+        let (first, blocks_max) = cursor.map_or((0, BLOCKS_AT_ONCE_MAX), |first| (first, usize::MAX));
         if first == 0 {
             self.move_value::<StoredFilter>();
         }
@@ -83,16 +83,15 @@ impl DefragStep {
         if first == 0 {
             filter.move_structs(self);
         }
-        let layers = filter.layer_count();
-        let count = block_count(filter);
-        let count = if cursor.is_none() { count.min(BLOCKS_AT_ONCE_MAX) } else { count };
-        for index in first..count {
-            match index.checked_sub(layers) {
-                None => filter.move_bits(index, self),
-                Some(segment) => filter.move_segment(segment, self),
-            }
-            let next = index.saturating_add(1);
-            if next < count && self.should_stop() && self.set_cursor(next) {
+        let mut next = filter.next_block(first);
+        for _ in 0..blocks_max {
+            let Some(block) = next else { break };
+            filter.move_block(block, self);
+            next = filter.next_block(block.saturating_add(1));
+            if let Some(next) = next
+                && self.should_stop()
+                && self.set_cursor(next)
+            {
                 return TO_BE_CONTINUED;
             }
         }
@@ -137,7 +136,7 @@ impl DefragStep {
             .is_some_and(|should_stop| unsafe { should_stop(self.context) } != 0)
     }
 
-    /// Returns the index of the layer or segment to continue with; `None` if the server wants the value done at once.
+    /// Returns the number of the block to continue with; `None` if the server wants the value done at once.
     fn cursor(&self) -> Option<usize> {
         let get = api!(RedisModule_DefragCursorGet)?;
         let mut cursor: c_ulong = 0;
@@ -146,7 +145,7 @@ impl DefragStep {
         if succeeded(status) { usize::try_from(cursor).ok() } else { None }
     }
 
-    /// Saves the index of the layer or segment to continue with. Returns false if the server wants the value done in
+    /// Saves the number of the block to continue with. Returns false if the server wants the value done in
     /// one call.
     fn set_cursor(&self, next: usize) -> bool {
         let (Some(set), Ok(cursor)) = (api!(RedisModule_DefragCursorSet), c_ulong::try_from(next)) else {

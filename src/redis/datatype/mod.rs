@@ -22,7 +22,7 @@ use super::log;
 use super::memory::is_short;
 use super::pagemap::ProcessMemory;
 use super::stored_filter::{AllocatedBytes, StoredFilter, effort};
-use crate::bloom::{Filter, Format, Table};
+use crate::bloom::{Filter, Format};
 use crate::format::{self, DataType};
 
 /// A data type of the module. All callbacks except `load` are the same for all types.
@@ -150,14 +150,9 @@ unsafe extern "C" fn free_effort(_key: *mut RedisModuleString, value: *const c_v
     let filter = unsafe { filter_at(value) };
     or_abort("computing the effort of a filter", || {
         let units = effort(filter);
-        let is_laborious = block_count(filter) > BLOCKS_AT_ONCE_MAX && !is_short();
+        let is_laborious = filter.block_count() > BLOCKS_AT_ONCE_MAX && !is_short();
         if is_laborious { units.max(LABORIOUS_UNITS) } else { units }
     })
-}
-
-/// Returns the number of layers and segments.
-fn block_count(filter: &Filter) -> usize {
-    filter.layer_count().saturating_add(filter.table().map_or(0, Table::segment_count))
 }
 
 /// Returns a copy of a value; null if there is no memory for it.
@@ -188,7 +183,7 @@ unsafe extern "C" fn digest(digest: *mut RedisModuleDigest, value: *mut c_void) 
     // SAFETY: the value is one of the type, which nothing changes during the callback.
     let filter = unsafe { filter_at(value) };
     // SAFETY: the digest is the server's, within this callback.
-    unsafe { add_to_digest(digest, |add| format::filter::digest(filter, add)) };
+    unsafe { add_to_digest(digest, |add| format::filter::digest(filter, ProcessMemory, add)) };
 }
 
 /// Adds the strings of bytes of a value to a digest. `strings` passes each to its argument.

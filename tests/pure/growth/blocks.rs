@@ -122,13 +122,14 @@ fn every_block_of_every_kind_is_visited_and_moved() {
             let boxes = 1 + policy_boxes + layer_boxes + tables + histories + pieces;
             assert_eq!((blocks.vectors.get(), blocks.boxes.get()), (lists + 3 * pieces, boxes), "{name}");
             let blocks = Blocks::default();
-            (0..layers).for_each(|layer| filter.move_bits(layer, &blocks));
-            (0..segments).for_each(|segment| filter.move_segment(segment, &blocks));
+            let numbers: Vec<usize> = (0..layers + segments).collect();
+            let after = |number: &Option<usize>| filter.next_block(number.map_or(0, |number| number + 1));
+            let visited = std::iter::successors(Some(None), |number| after(number).map(Some));
+            assert!(visited.flatten().eq(numbers.iter().copied()), "{name}");
+            assert_eq!(filter.block_count(), numbers.len(), "{name}");
+            numbers.iter().for_each(|number| filter.move_block(*number, &blocks));
             // There are no others.
-            filter.move_bits(layers, &blocks);
-            if segments != 1 {
-                filter.move_segment(segments, &blocks);
-            }
+            filter.move_block(layers + segments, &blocks);
             assert_eq!(blocks.vectors.get(), layers + segments, "{name}");
             assert_eq!((digested(&filter), filter.footprint()), before, "{name}");
             assert_eq!(filter.internal_validate(Validation::Contents), Ok(()), "{name}");
