@@ -16,6 +16,11 @@ pub(super) fn watch(cgroups: MemoryCgroups) {
     *CGROUPS.write().unwrap_or_else(PoisonError::into_inner) = cgroups;
 }
 
+/// Returns the least memory limit of the cgroups in bytes; `None` if there is none.
+pub(super) fn limit_bytes() -> Option<u64> {
+    CGROUPS.read().unwrap_or_else(PoisonError::into_inner).limit_bytes()
+}
+
 /// Returns whether a block of this size fits in the memory that the cgroups of the server have free. If it does not,
 /// the allocation must fail, because the kernel would end a process when the block is written to.
 pub(super) fn has_room_for(block_bytes: usize) -> bool {

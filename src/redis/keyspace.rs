@@ -14,7 +14,7 @@ use super::args::Argv;
 use super::config;
 use super::key::{Claims, Key};
 use super::log;
-use super::memory::client_limit;
+use super::memory::{client_limit, was_read_again};
 use super::pagemap::ProcessMemory;
 use super::server;
 use crate::bloom::hash::siphash::SEED_BYTES;
@@ -250,6 +250,10 @@ impl ByteLimit for ServerKeyspace<'_> {
         }
         // SAFETY: the context is that of the running command.
         unsafe { client_limit(self.context) }
+    }
+
+    fn limit_again(&self, limit: Limit) -> Limit {
+        if was_read_again(limit) { self.limit() } else { limit }
     }
 }
 

@@ -11,6 +11,7 @@ use redis_module::raw::{self, RedisModuleIO};
 use super::api::{CallReply, Context, Refusal, server_flags, subscribe};
 use super::args::string_bytes;
 use super::cgroup::MemoryCgroups;
+use super::pace::Pace;
 use super::{config, headroom};
 use crate::bloom::{ByteLimit, Limit, LimitSource};
 
@@ -36,6 +37,20 @@ pub(super) unsafe fn client_limit(context: Context) -> Limit {
     }
     let maxmemory = Limit { bytes: MAXMEMORY_BYTES.load(Relaxed), source: LimitSource::MaxMemory };
     Limit::from(config::settings().max_filter_bytes).min(maxmemory).min(machine_limit())
+}
+
+/// Returns whether `limit` comes from the cgroup and was read again. If it was raised since it was read, a filter would be
+/// refused for the old number.
+pub(super) fn was_read_again(limit: Limit) -> bool {
+    limit.source == LimitSource::Cgroup && was_cgroup_read_again()
+}
+
+/// Reads the memory limit of the cgroup again. Returns false if it was read a short time ago. Takes tens of microseconds,
+/// so callers do it before a refusal only.
+fn was_cgroup_read_again() -> bool {
+    static READING: Pace = Pace::new();
+    let read = || CGROUP_BYTES.store(headroom::limit_bytes().unwrap_or(u64::MAX), Relaxed);
+    READING.run(read).is_some()
 }
 
 /// Returns the memory that the server can get, the maximum for filters from any origin: that of the machine, or less if
@@ -149,12 +164,17 @@ impl ByteLimit for LoadLimit {
         if self.is_from_client() { unsafe { client_limit(ptr::null_mut()) } } else { machine_limit() }
     }
 
+    fn limit_again(&self, limit: Limit) -> Limit {
+        if was_read_again(limit) { self.limit() } else { limit }
+    }
+
     /// Checks the limit for clients first. A size within it is permitted for every origin, so the call of the server
     /// that determines the origin is omitted.
     fn permits(&self, needed_bytes: u64) -> Result<(), Limit> {
         // SAFETY: a null context is allowed.
         let fits_clients = needed_bytes <= unsafe { client_limit(ptr::null_mut()) }.bytes;
         let limit = if fits_clients { return Ok(()) } else { self.limit() };
+        let limit = if needed_bytes > limit.bytes { self.limit_again(limit) } else { return Ok(()) };
         if needed_bytes > limit.bytes { Err(limit) } else { Ok(()) }
     }
 }

@@ -29,6 +29,7 @@ mod keyspace;
 mod log;
 mod memory;
 mod onload;
+mod pace;
 mod pagemap;
 mod reply;
 mod server;

@@ -10,8 +10,11 @@ use redis::Value;
 use crate::harness::{Client, Server, Site, Test, numbered, show, skip, tests, wait_until};
 use crate::limits::assert_too_large;
 
-pub(crate) const TESTS: &[Test] =
-    tests![a_filter_beyond_the_memory_of_the_cgroup_is_refused, a_full_cgroup_ends_no_server];
+pub(crate) const TESTS: &[Test] = tests![
+    a_filter_beyond_the_memory_of_the_cgroup_is_refused,
+    a_limit_that_was_raised_is_read_again,
+    a_full_cgroup_ends_no_server
+];
 
 /// A control group with a limit of memory. It is removed with this value, after its processes have ended.
 struct Cgroup {
@@ -89,6 +92,46 @@ fn a_filter_beyond_the_memory_of_the_cgroup_is_refused(site: &Site) {
     };
     assert_too_large(&reserve(64 << 20), &["the memory limit of the cgroup (67108864)"]);
     assert_eq!(reserve(512 << 20), "+OK");
+}
+
+/// Kubernetes resizes a pod in place: the server gets no event.
+fn a_limit_that_was_raised_is_read_again(site: &Site) {
+    let Some(cgroup) = Cgroup::make(site, "raised") else { return };
+    let server = site.start();
+    let mut client = server.client();
+    assert_eq!(client.say("BF.RESERVE large 0.01 100000000"), "+OK");
+    let (payload, digest) = (client.bytes(&["DUMP", "large"]), client.digest("large"));
+    assert_eq!(client.int("DEL large"), 1);
+    cgroup.add(&server);
+    let chain = "BF.RESERVE chain 0.01 2000 EXPANSION 32768 FORMAT redisbloom";
+    assert_eq!(client.say(chain), "+OK");
+    client.many("BF.MADD chain", &numbered("item", 0..2000));
+    type Attempt = (&'static str, fn(&mut Client, &[u8]) -> String);
+    let attempts: [Attempt; 3] = [
+        ("+OK", |client, _| client.say("BF.RESERVE k 0.01 100000000")),
+        ("+OK", |client, payload| client.ask(&[b"RESTORE".as_slice(), b"k", b"0", payload])),
+        ("[1]", |client, _| client.say("BF.INSERT chain ITEMS more-1 more-2 more-3 more-4 more-5")),
+    ];
+    for (expected, attempt) in attempts {
+        cgroup.limit(64 << 20);
+        assert_eq!(client.say("CONFIG SET maxmemory-samples 6"), "+OK");
+        let refused = attempt(&mut client, &payload);
+        assert!(refused.contains("-ERR"), "{refused}");
+        cgroup.limit(1 << 30);
+        let mut reply = String::new();
+        // The module reads the limit again after a short rest.
+        wait_until("the new limit is read", || {
+            reply = attempt(&mut client, &payload);
+            !reply.contains("-ERR")
+        });
+        assert!(reply.starts_with(expected) || reply.starts_with('['), "{reply}");
+        if client.int("EXISTS k") == 1 {
+            assert_eq!(client.digest("k"), digest);
+            assert_eq!(client.int("DEL k"), 1);
+        }
+    }
+    assert_eq!(client.ones("BF.MEXISTS chain", &numbered("item", 0..2000)), 2000);
+    assert_eq!(cgroup.kills(), 0);
 }
 
 /// Makes filters that have written to all of their memory: an array of 24 MB, and tables of 2 MB.
