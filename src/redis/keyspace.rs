@@ -248,8 +248,7 @@ impl ByteLimit for ServerKeyspace<'_> {
         if self.is_replicated() {
             return u64::MAX.into();
         }
-        // SAFETY: the context is that of the running command.
-        unsafe { client_limit(self.context) }
+        client_limit()
     }
 
     fn limit_again(&self, limit: Limit) -> Limit {

@@ -32,6 +32,7 @@ mod onload;
 mod pace;
 mod pagemap;
 mod reply;
+mod reserved;
 mod server;
 mod stats;
 mod stored_filter;

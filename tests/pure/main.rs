@@ -38,6 +38,7 @@ mod packaging;
 mod record;
 mod recorded;
 mod redisbloom;
+mod reserved;
 mod schemes;
 mod sizing;
 mod stats;

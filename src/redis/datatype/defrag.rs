@@ -21,6 +21,7 @@ use super::{BLOCKS_AT_ONCE_MAX, or_abort};
 use crate::bloom::BlockMover;
 use crate::redis::allocator::ALIGN_MAX_BYTES;
 use crate::redis::api::succeeded;
+use crate::redis::headroom::unreserve;
 use crate::redis::stats;
 use crate::redis::stored_filter::StoredFilter;
 
@@ -126,6 +127,10 @@ impl DefragStep {
         // does, because its alignment needs no shift. Nothing else uses it. If the result is not null, the server has
         // copied the bytes there and has freed the old block.
         let moved = NonNull::new(unsafe { defrag_alloc(self.context, block.cast()) }.cast());
+        if moved.is_some() {
+            // The server has written to all of the new block.
+            unreserve(block.cast(), size_bytes);
+        }
         stats::count_defrag(moved.is_some());
         moved
     }
