@@ -163,7 +163,7 @@ impl BloomFilter {
     #[must_use]
     pub fn digest(&self) -> u64 {
         let mut digest = DefaultHasher::new();
-        encoding::digest(&self.0, &mut |bytes| bytes.hash(&mut digest));
+        encoding::digest(&self.0, UnknownMemory, &mut |bytes| bytes.hash(&mut digest));
         digest.finish()
     }
 

@@ -10,6 +10,7 @@ use super::model::Pair;
 use crate::support::make::CountedLimit;
 use crate::support::saved::{assert_same, assert_survives, validated};
 use crate::support::slices;
+use crate::support::work::defragment;
 
 /// Longest string that is exported here: a target may allocate at most 64 MB at once.
 const EXPORTED_MAX_BYTES: u64 = 8 << 20;
@@ -24,6 +25,7 @@ pub(crate) fn exercise(mut filter: Filter, input: &mut Input<'_>, limit_bytes: u
     filter = validated(filter);
     ask(&filter, &items);
     assert_survives(&filter, "exercised");
+    defragment(&mut filter, "exercised");
     let size_bytes = filter.size_bytes();
     grow(&mut filter, &items, size_bytes);
     grow(&mut filter, &items, limit_bytes.saturating_mul(2));

@@ -15,7 +15,7 @@ use everbloom::bloom::{AddError, Added, GrowthBudget, ItemHash, TableSpec};
 
 use super::forge::{self, FILLINGS, TableForm};
 use super::input::Input;
-use crate::support::work::assert_work;
+use crate::support::work::{assert_work, callback};
 
 /// Largest number of steps of one input.
 const STEPS_MAX: usize = 60;
@@ -272,7 +272,8 @@ impl World {
         for (number, words, stamp) in self.table.segments() {
             loaded.set_segment(number, words.into(), stamp).unwrap();
         }
-        for again in [loaded, self.table.try_clone().unwrap()] {
+        let copy = || self.table.try_clone().unwrap();
+        for again in [loaded, callback(self.table.size_bytes(), "copy", copy, Table::size_bytes)] {
             assert_eq!(again.internal_validate(), Ok(()));
             assert_eq!(again.counts(), self.table.counts());
             // Empty segments may take memory in the directory until the table is loaded or copied.

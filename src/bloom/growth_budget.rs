@@ -9,7 +9,7 @@ const VAIN_MAX: u32 = 16;
 
 /// The room of one command. Every growth of a filter during the command is checked here.
 ///
-/// The limit is queried once. After one refusal nothing grows any more, because the limit and the time of the filter
+/// The limit is queried once, and again before a refusal. After one refusal nothing grows any more, because the limit and the time of the filter
 /// stay the same during a command. So each further refused item costs no more than a lookup, except for a few tries to
 /// free expired entries.
 pub struct GrowthBudget<'l> {
@@ -68,6 +68,12 @@ impl<'l> GrowthBudget<'l> {
 impl ByteLimit for GrowthBudget<'_> {
     fn limit(&self) -> Limit {
         let limit = self.asked.get().unwrap_or_else(|| self.limit.limit());
+        self.asked.set(Some(limit));
+        limit
+    }
+
+    fn limit_again(&self, limit: Limit) -> Limit {
+        let limit = self.limit.limit_again(limit);
         self.asked.set(Some(limit));
         limit
     }

@@ -80,12 +80,22 @@ pub trait ByteLimit {
     /// Returns the limit.
     fn limit(&self) -> Limit;
 
+    /// Returns the limit again, before a filter is refused because of `limit`. If the system sets it, it may have been
+    /// raised meanwhile.
+    fn limit_again(&self, limit: Limit) -> Limit {
+        limit
+    }
+
     /// Checks that a filter may take `needed_bytes`.
     ///
     /// # Errors
     /// The limit, if it is exceeded.
     fn permits(&self, needed_bytes: u64) -> Result<(), Limit> {
         let limit = self.limit();
+        if needed_bytes <= limit.bytes {
+            return Ok(());
+        }
+        let limit = self.limit_again(limit);
         if needed_bytes > limit.bytes { Err(limit) } else { Ok(()) }
     }
 }

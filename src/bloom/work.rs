@@ -27,7 +27,7 @@ pub fn take() -> Work {
 
 /// Counts a block, a bucket or an array, and its slots or words that are read or written.
 #[inline(always)]
-pub(super) fn count_slots(slots: impl FnOnce() -> usize) {
+pub(crate) fn count_slots(slots: impl FnOnce() -> usize) {
     count(|work| work.slots = work.slots.saturating_add(slots() as u64).saturating_add(1));
 }
 

@@ -328,7 +328,7 @@ pub(super) fn spec(options: &CreationOptions, host: &dyn Host) -> Result<FilterS
         }
     };
     if let Some(target_items) = options.scale_to_items {
-        let outcome = validate_scale_to(&spec.policy, spec.hash, target_items, host.limit().bytes);
+        let outcome = validate_scale_to(&spec.policy, spec.hash, target_items, host);
         outcome.map_err(CommandError::ScaleTo)?;
     }
     Ok(spec)

@@ -10,7 +10,7 @@ use super::options::{CommandOptions, CreationOptions};
 use super::replicated::Creation;
 use super::table::KeyAccess;
 use crate::bloom::limits::EXPANSION_MAX;
-use crate::bloom::{Filter, Format, Limit};
+use crate::bloom::{ByteLimit, Filter, Format, Limit};
 
 /// BF.RESERVE: `key error_rate capacity [EXPANSION n] [NONSCALING] [SATURATE] [KEYED] [FORMAT format]
 /// [COUNTING] [WINDOW s | PWINDOW ms] [NOREFRESH] [EX s | PX ms | EXAT s | PXAT ms] [IFNOTEXISTS]`. O(1).
@@ -123,10 +123,31 @@ pub(super) fn clear<'a>(
     }
     // The size must be checked, because a filter from a crafted header can have a large first layer. The current size
     // is allowed, because the limit may have been lowered since the filter was created.
-    let limit = keyspace.limit();
-    let limit = Limit { bytes: limit.bytes.max(filter.size_bytes()), ..limit };
+    let limit = AtLeast { bytes: filter.size_bytes(), limit: keyspace };
     let emptied = filter.try_emptied(&limit).map_err(CommandError::Reserve)?;
     key.replace(emptied);
     reply.simple("OK");
     Ok(Effects { replication: Replication::Verbatim, cleared: true, ..Effects::default() })
+}
+
+/// A limit, or `bytes` if these are more.
+struct AtLeast<'l, L> {
+    bytes: u64,
+    limit: &'l L,
+}
+
+impl<L: ByteLimit> AtLeast<'_, L> {
+    fn raised(&self, limit: Limit) -> Limit {
+        Limit { bytes: limit.bytes.max(self.bytes), ..limit }
+    }
+}
+
+impl<L: ByteLimit> ByteLimit for AtLeast<'_, L> {
+    fn limit(&self) -> Limit {
+        self.raised(self.limit.limit())
+    }
+
+    fn limit_again(&self, limit: Limit) -> Limit {
+        self.raised(self.limit.limit_again(limit))
+    }
 }

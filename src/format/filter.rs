@@ -1,9 +1,11 @@
 //! Reading and writing complete filters, depending on their format.
 
 use super::chunks::{self, Chunk, DumpError, Rewritten};
+use super::contents::{STRING_BYTES, layer_chunks};
 use super::stream::{DecodeError, Sink};
 use super::{record, redisbloom, snapshot, valkeybloom};
 use crate::bloom::hash::murmur2::Murmur2;
+use crate::bloom::work::count_slots;
 use crate::bloom::{ByteLimit, Filter, Format, Hash, Layer, Memory, OutOfMemory, Policy};
 
 /// Writes a filter to a snapshot, as the newest release of its module does. O(bytes); O(bytes that may be set) for
@@ -79,8 +81,8 @@ pub fn header(filter: &Filter) -> Vec<u8> {
 }
 
 /// Calls `add` with strings of bytes. Two filters have the same strings if and only if they have the same replies and
-/// the same saved form. O(bytes).
-pub fn digest(filter: &Filter, add: &mut dyn FnMut(&[u8])) {
+/// the same saved form. O(bytes that may be set).
+pub fn digest(filter: &Filter, memory: impl Memory, add: &mut dyn FnMut(&[u8])) {
     add(&header(filter));
     if let (Format::RedisBloom, Some(Hash::RedisBloom(Murmur2::WideCutSeeds))) =
         (filter.format(), filter.layers().first().map(Layer::hash))
@@ -89,10 +91,25 @@ pub fn digest(filter: &Filter, add: &mut dyn FnMut(&[u8])) {
         // the digest differ on a replica with another `bf.assume-redisbloom-1-1`.
         add(b"1.1");
     }
-    filter.layers().iter().for_each(|layer| add(layer.bits().bytes()));
+    digest_layers(filter, memory, add);
     let Some(table) = filter.table() else { return };
     for (number, words, stamp) in table.segments() {
+        count_slots(|| words.len());
         add(bytemuck::cast_slice(&[number as u64, stamp]));
         add(bytemuck::cast_slice(words));
+    }
+}
+
+/// Calls `add` with the bits of the layers that are not clear, and where they stand. O(bytes that may be set).
+pub(super) fn digest_layers(filter: &Filter, memory: impl Memory, add: &mut dyn FnMut(&[u8])) {
+    for layer in filter.layers() {
+        let mut end = 0u64;
+        for (bits, is_clear) in layer_chunks(layer, STRING_BYTES, memory) {
+            end = end.saturating_add(bits.len() as u64);
+            if !is_clear {
+                add(&end.to_le_bytes());
+                add(bits);
+            }
+        }
     }
 }

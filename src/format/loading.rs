@@ -5,6 +5,7 @@
 
 use super::chunks::{Chunk, ChunkWriter, Rewritten};
 use super::contents::{CHUNK_BYTES, append_segment, layer_chunks, read_words};
+use super::filter::digest_layers;
 use super::record::{self, Record, TableRecord};
 use super::snapshot::{fill, save_layers};
 use super::stream::{DecodeError, Sink, Source};
@@ -151,13 +152,13 @@ pub(super) fn rewrite(
 }
 
 /// Calls `add` with strings of bytes. Two loads have the same strings if and only if the same chunks complete them to the
-/// same filter. O(bytes).
-pub fn digest(loading: &LoadingFilter, add: &mut dyn FnMut(&[u8])) {
+/// same filter. O(bytes that may be set).
+pub fn digest(loading: &LoadingFilter, memory: impl Memory, add: &mut dyn FnMut(&[u8])) {
     add(MARK);
     add(loading.header());
     add(&loading.id().to_le_bytes());
     loading.ranges().for_each(|range| add(bytemuck::cast_slice(&[range.start, range.end])));
-    loading.filter().layers().iter().for_each(|layer| add(layer.bits().bytes()));
+    digest_layers(loading.filter(), memory, add);
     for DumpedSegment { number, depth, stamp, words, .. } in loading.table().parts() {
         add(bytemuck::cast_slice(&[number as u64, depth.into(), stamp]));
         add(bytemuck::cast_slice(words));

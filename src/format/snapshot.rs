@@ -9,6 +9,7 @@ use super::contents::{STRING_BYTES, layer_chunks, read_words};
 use super::record::{self, Record, TableRecord};
 use super::stream::{DecodeError, Sink, Source};
 use crate::bloom::table::{EntryKind, Table};
+use crate::bloom::work::count_slots;
 use crate::bloom::{ByteLimit, Filter, GrowthBudget, Layer, Memory};
 
 /// Writes a filter. O(bytes that may be set).
@@ -18,6 +19,7 @@ pub(super) fn save(filter: &Filter, sink: &mut impl Sink, memory: impl Memory) {
     let Some(table) = filter.table() else { return };
     sink.unsigned(table.segments().count() as u64);
     for (number, words, stamp) in table.segments() {
+        count_slots(|| words.len());
         sink.unsigned(number as u64);
         if table.kind() == EntryKind::Timed {
             sink.unsigned(stamp);

@@ -123,10 +123,10 @@ pub fn load_chunk(
 }
 
 /// Calls `add` with strings of bytes. Two values have the same strings if and only if they have the same replies and
-/// the same saved form. O(bytes).
-pub fn digest(value: &FilterValue, add: &mut dyn FnMut(&[u8])) {
+/// the same saved form. O(bytes that may be set).
+pub fn digest(value: &FilterValue, memory: impl Memory, add: &mut dyn FnMut(&[u8])) {
     match value {
-        FilterValue::Complete(filter) => filter::digest(filter, add),
-        FilterValue::Loading(load) => loading::digest(load, add),
+        FilterValue::Complete(filter) => filter::digest(filter, memory, add),
+        FilterValue::Loading(load) => loading::digest(load, memory, add),
     }
 }

@@ -32,7 +32,7 @@ use std::ops::Range;
 use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use super::headroom::has_room_for;
+use super::headroom::{has_room_for, reserve, unreserve};
 
 // Unit tests have this crate as a dev-dependency, and use the global allocator of that copy. A program can have only
 // one.
@@ -108,7 +108,9 @@ unsafe impl GlobalAlloc for ServerAllocator {
         }
         if let Some(try_calloc) = api!(RedisModule_TryCalloc) {
             // SAFETY: allocating has no precondition. Failure is null.
-            return noted(unsafe { try_calloc(1, layout.size()) }.cast(), layout.size());
+            let block: *mut u8 = noted(unsafe { try_calloc(1, layout.size()) }.cast(), layout.size());
+            reserve(block, layout.size());
+            return block;
         }
         // Redis 7.0 has no fallible calloc, and its calloc aborts the server when there is no memory.
         // SAFETY: allocating has no precondition. Failure is null.
@@ -116,6 +118,9 @@ unsafe impl GlobalAlloc for ServerAllocator {
         if !block.is_null() {
             // SAFETY: the block is fresh and of at least that many bytes.
             unsafe { clear(block, layout.size()) };
+            if layout.size() >= LAZY_ZERO_MIN_BYTES {
+                reserve(block, layout.size());
+            }
         }
         block
     }
@@ -134,6 +139,7 @@ unsafe impl GlobalAlloc for ServerAllocator {
         if is_larger && !is_allowed(new_bytes, layout.align(), LIST_MIN_BYTES) {
             return noted(ptr::null_mut(), new_bytes);
         }
+        unreserve(block, layout.size());
         if let Some(try_realloc) = api!(RedisModule_TryRealloc) {
             // SAFETY: the block comes from this allocator, so the server's allocator made it. If the result is not null,
             // the block is not used again. If the result is null, the server has left the block unchanged, because the
@@ -153,12 +159,23 @@ unsafe impl GlobalAlloc for ServerAllocator {
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        match ServerMemory::get() {
-            // SAFETY: the block comes from the server's allocator, and is not used again.
-            Some(ServerMemory { free, .. }) => unsafe { free(block.cast()) },
-            // SAFETY: without the server's allocator `block` comes from the system with this layout.
-            None => unsafe { System.dealloc(block, layout) },
-        }
+        // SAFETY: the contract is the same.
+        unsafe { free(block, layout) }
+    }
+}
+
+/// Frees a block. It is not inlined, so that the many places that free blocks stay small.
+///
+/// # Safety
+/// As for [`GlobalAlloc::dealloc`].
+#[inline(never)]
+unsafe fn free(block: *mut u8, layout: Layout) {
+    unreserve(block, layout.size());
+    match ServerMemory::get() {
+        // SAFETY: the block comes from the server's allocator, and is not used again.
+        Some(ServerMemory { free, .. }) => unsafe { free(block.cast()) },
+        // SAFETY: without the server's allocator `block` comes from the system with this layout.
+        None => unsafe { System.dealloc(block, layout) },
     }
 }
 

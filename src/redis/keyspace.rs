@@ -14,7 +14,7 @@ use super::args::Argv;
 use super::config;
 use super::key::{Claims, Key};
 use super::log;
-use super::memory::client_limit;
+use super::memory::{client_limit, was_read_again};
 use super::pagemap::ProcessMemory;
 use super::server;
 use crate::bloom::hash::siphash::SEED_BYTES;
@@ -248,8 +248,11 @@ impl ByteLimit for ServerKeyspace<'_> {
         if self.is_replicated() {
             return u64::MAX.into();
         }
-        // SAFETY: the context is that of the running command.
-        unsafe { client_limit(self.context) }
+        client_limit()
+    }
+
+    fn limit_again(&self, limit: Limit) -> Limit {
+        if was_read_again(limit) { self.limit() } else { limit }
     }
 }
 

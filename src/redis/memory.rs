@@ -2,15 +2,17 @@
 
 use std::cell::OnceCell;
 use std::ffi::CStr;
+use std::panic::catch_unwind;
 use std::path::Path;
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use redis_module::raw::{self, RedisModuleIO};
 
 use super::api::{CallReply, Context, Refusal, server_flags, subscribe};
 use super::args::string_bytes;
 use super::cgroup::MemoryCgroups;
+use super::pace::Pace;
 use super::{config, headroom};
 use crate::bloom::{ByteLimit, Limit, LimitSource};
 
@@ -18,24 +20,20 @@ use crate::bloom::{ByteLimit, Limit, LimitSource};
 static SYSTEM_BYTES: AtomicU64 = AtomicU64::new(u64::MAX);
 /// The memory limit of the server's cgroup in bytes. If it has none, there is no limit.
 static CGROUP_BYTES: AtomicU64 = AtomicU64::new(u64::MAX);
-/// The server's `maxmemory` in bytes. If it is not set, there is no limit.
-static MAXMEMORY_BYTES: AtomicU64 = AtomicU64::new(u64::MAX);
-/// Whether the server's configuration has changed since the limits were read. Reading them takes tens of microseconds,
-/// too much for every new filter.
-static IS_STALE: AtomicBool = AtomicBool::new(true);
 
 /// Returns the largest size of a filter that a client may create: the least of `bf.max-filter-bytes`, `maxmemory`, the
 /// memory limit of the cgroup and the memory of the machine.
-///
-/// # Safety
-/// `context` must be alive, or null.
-pub(super) unsafe fn client_limit(context: Context) -> Limit {
-    if IS_STALE.swap(false, Relaxed) {
-        // SAFETY: the context is alive or null by the caller's contract.
-        unsafe { refresh(context) };
-    }
-    let maxmemory = Limit { bytes: MAXMEMORY_BYTES.load(Relaxed), source: LimitSource::MaxMemory };
+pub(super) fn client_limit() -> Limit {
+    let maxmemory = Limit { bytes: headroom::maxmemory_bytes(), source: LimitSource::MaxMemory };
     Limit::from(config::settings().max_filter_bytes).min(maxmemory).min(machine_limit())
+}
+
+/// Returns whether `limit` comes from the cgroup and was read again. If it was raised since it was read, a filter would be
+/// refused for the old number. Takes tens of microseconds, so callers do it before a refusal only.
+pub(super) fn was_read_again(limit: Limit) -> bool {
+    static READING: Pace = Pace::new();
+    let read = || CGROUP_BYTES.store(headroom::limit_bytes().unwrap_or(u64::MAX), Relaxed);
+    limit.source == LimitSource::Cgroup && READING.run(read).is_some()
 }
 
 /// Returns the memory that the server can get, the maximum for filters from any origin: that of the machine, or less if
@@ -57,9 +55,8 @@ pub(super) fn is_short() -> bool {
 /// # Safety
 /// `context` must be that of the running `RedisModule_OnLoad`.
 pub(super) unsafe fn watch(context: Context) {
-    // SAFETY: the context is alive by the caller's contract.
-    unsafe { refresh(context) };
-    IS_STALE.store(false, Relaxed);
+    headroom::count_reserved();
+    refresh();
     // SAFETY: the context is OnLoad's by the caller's contract, and this is a callback of such events.
     unsafe { subscribe(context, raw::REDISMODULE_EVENT_CONFIG, Some(on_config_change)) };
 }
@@ -72,32 +69,36 @@ unsafe extern "C" fn on_config_change(
     _subevent: u64,
     _data: *mut std::ffi::c_void,
 ) {
-    IS_STALE.store(true, Relaxed);
+    // The panic hook has logged a panic.
+    let _ = catch_unwind(refresh);
 }
 
-/// Reads `maxmemory` and the memory of the machine from INFO, and finds the cgroups of the server.
-///
-/// # Safety
-/// `context` must be alive, or null.
-unsafe fn refresh(context: Context) {
+/// Reads `maxmemory` and the memory of the machine from INFO, and finds the cgroups of the server. Takes tens of
+/// microseconds.
+fn refresh() {
     let cgroups = MemoryCgroups::of_process(Path::new("/"));
     CGROUP_BYTES.store(cgroups.limit_bytes().unwrap_or(u64::MAX), Relaxed);
-    headroom::watch(cgroups);
+    let [maxmemory, system] = memory_info();
+    SYSTEM_BYTES.store(system.unwrap_or(u64::MAX), Relaxed);
+    headroom::watch(cgroups, maxmemory.unwrap_or(u64::MAX));
+}
+
+/// Returns `maxmemory` and the memory of the machine from INFO; `None` if they are unknown, or there is no `maxmemory`.
+fn memory_info() -> [Option<u64>; 2] {
     let (Some(server_info), Some(free)) = (api!(RedisModule_GetServerInfo), api!(RedisModule_FreeServerInfo))
     else {
-        return;
+        return [None; 2];
     };
-    // SAFETY: the context is alive or null by the caller's contract. The server allows null, because it uses the
-    // context for automatic freeing only. The section is a C string.
-    let info = unsafe { server_info(context, c"memory".as_ptr()) };
+    // SAFETY: the server allows a null context, because it uses the context for automatic freeing only. The section is a
+    // C string.
+    let info = unsafe { server_info(ptr::null_mut(), c"memory".as_ptr()) };
     // SAFETY: `info` was just made and is freed only below.
     let maxmemory = unsafe { field(info, c"maxmemory") };
     // SAFETY: `info` was just made and is freed only below.
     let system = unsafe { field(info, c"total_system_memory") };
     // SAFETY: `info` was made with this context and is not used again.
-    unsafe { free(context, info) };
-    MAXMEMORY_BYTES.store(maxmemory.unwrap_or(u64::MAX), Relaxed);
-    SYSTEM_BYTES.store(system.unwrap_or(u64::MAX), Relaxed);
+    unsafe { free(ptr::null_mut(), info) };
+    [maxmemory, system]
 }
 
 /// Returns a number of INFO; `None` if it is zero or missing.
@@ -145,16 +146,19 @@ impl LoadLimit {
 
 impl ByteLimit for LoadLimit {
     fn limit(&self) -> Limit {
-        // SAFETY: a null context is allowed.
-        if self.is_from_client() { unsafe { client_limit(ptr::null_mut()) } } else { machine_limit() }
+        if self.is_from_client() { client_limit() } else { machine_limit() }
+    }
+
+    fn limit_again(&self, limit: Limit) -> Limit {
+        if was_read_again(limit) { self.limit() } else { limit }
     }
 
     /// Checks the limit for clients first. A size within it is permitted for every origin, so the call of the server
     /// that determines the origin is omitted.
     fn permits(&self, needed_bytes: u64) -> Result<(), Limit> {
-        // SAFETY: a null context is allowed.
-        let fits_clients = needed_bytes <= unsafe { client_limit(ptr::null_mut()) }.bytes;
+        let fits_clients = needed_bytes <= client_limit().bytes;
         let limit = if fits_clients { return Ok(()) } else { self.limit() };
+        let limit = if needed_bytes > limit.bytes { self.limit_again(limit) } else { return Ok(()) };
         if needed_bytes > limit.bytes { Err(limit) } else { Ok(()) }
     }
 }

@@ -21,6 +21,7 @@
 mod accuracy;
 mod allocations;
 mod batch;
+mod callbacks;
 mod carried;
 mod cgroup;
 mod chunks;
@@ -37,6 +38,7 @@ mod packaging;
 mod record;
 mod recorded;
 mod redisbloom;
+mod reserved;
 mod schemes;
 mod sizing;
 mod stats;

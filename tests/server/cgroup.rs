@@ -10,8 +10,14 @@ use redis::Value;
 use crate::harness::{Client, Server, Site, Test, numbered, show, skip, tests, wait_until};
 use crate::limits::assert_too_large;
 
-pub(crate) const TESTS: &[Test] =
-    tests![a_filter_beyond_the_memory_of_the_cgroup_is_refused, a_full_cgroup_ends_no_server];
+pub(crate) const TESTS: &[Test] = tests![
+    a_filter_beyond_the_memory_of_the_cgroup_is_refused,
+    a_limit_that_was_raised_is_read_again,
+    reserved_memory_is_left_to_its_filters,
+    reserved_memory_is_free_again_after_its_filters,
+    replicas_and_loads_accept_reserved_filters,
+    a_full_cgroup_ends_no_server
+];
 
 /// A control group with a limit of memory. It is removed with this value, after its processes have ended.
 struct Cgroup {
@@ -89,6 +95,193 @@ fn a_filter_beyond_the_memory_of_the_cgroup_is_refused(site: &Site) {
     };
     assert_too_large(&reserve(64 << 20), &["the memory limit of the cgroup (67108864)"]);
     assert_eq!(reserve(512 << 20), "+OK");
+}
+
+/// Kubernetes resizes a pod in place: the server gets no event.
+fn a_limit_that_was_raised_is_read_again(site: &Site) {
+    let Some(cgroup) = Cgroup::make(site, "raised") else { return };
+    let server = site.start();
+    let mut client = server.client();
+    assert_eq!(client.say("BF.RESERVE large 0.01 100000000"), "+OK");
+    let (payload, digest) = (client.bytes(&["DUMP", "large"]), client.digest("large"));
+    assert_eq!(client.int("DEL large"), 1);
+    cgroup.add(&server);
+    let chain = "BF.RESERVE chain 0.01 2000 EXPANSION 32768 FORMAT redisbloom";
+    assert_eq!(client.say(chain), "+OK");
+    client.many("BF.MADD chain", &numbered("item", 0..2000));
+    type Attempt = (&'static str, fn(&mut Client, &[u8]) -> String);
+    let attempts: [Attempt; 3] = [
+        ("+OK", |client, _| client.say("BF.RESERVE k 0.01 100000000")),
+        ("+OK", |client, payload| client.ask(&[b"RESTORE".as_slice(), b"k", b"0", payload])),
+        ("[1]", |client, _| client.say("BF.INSERT chain ITEMS more-1 more-2 more-3 more-4 more-5")),
+    ];
+    for (expected, attempt) in attempts {
+        cgroup.limit(64 << 20);
+        assert_eq!(client.say("CONFIG SET maxmemory-samples 6"), "+OK");
+        let refused = attempt(&mut client, &payload);
+        assert!(refused.contains("-ERR"), "{refused}");
+        cgroup.limit(1 << 30);
+        let mut reply = String::new();
+        // The module reads the limit again after a short rest.
+        wait_until("the new limit is read", || {
+            reply = attempt(&mut client, &payload);
+            !reply.contains("-ERR")
+        });
+        assert!(reply.starts_with(expected) || reply.starts_with('['), "{reply}");
+        if client.int("EXISTS k") == 1 {
+            assert_eq!(client.digest("k"), digest);
+            assert_eq!(client.int("DEL k"), 1);
+        }
+    }
+    assert_eq!(client.ones("BF.MEXISTS chain", &numbered("item", 0..2000)), 2000);
+    assert_eq!(cgroup.kills(), 0);
+}
+
+/// The limit of a cgroup that has memory for the server and three filters of [`RESERVE`].
+const THREE_FILTERS: u64 = 52 << 20;
+/// Reserves a filter of 13 MB.
+const RESERVE: &str = "0.01 11000000 NONSCALING";
+const REFUSED: &str = "-ERR Insufficient memory to create filter";
+
+/// Starts a server with memory for three filters of [`RESERVE`]; `None` if the system has no cgroups.
+fn start_for_three(site: &Site, purpose: &str) -> Option<(Cgroup, Server)> {
+    if site.hides_memory() {
+        return None;
+    }
+    let cgroup = Cgroup::make(site, purpose)?;
+    let server = site.start();
+    cgroup.add(&server);
+    cgroup.limit(THREE_FILTERS);
+    Some((cgroup, server))
+}
+
+/// Reserves filters until one is refused. Returns how many were reserved.
+fn reserve_until_refused(client: &mut Client, from: usize) -> usize {
+    let is_refused = |number: &usize| {
+        let reply = client.say(&format!("BF.RESERVE bits-{number} {RESERVE}"));
+        assert!(reply == "+OK" || reply == REFUSED, "{reply}");
+        reply != "+OK"
+    };
+    (from..20).find(is_refused).unwrap() - from
+}
+
+/// Filters that are reserved take no memory until they are filled. The kernel would end the server then.
+fn reserved_memory_is_left_to_its_filters(site: &Site) {
+    let Some((cgroup, server)) = start_for_three(site, "reserved") else { return };
+    let mut client = server.client();
+    assert_eq!(reserve_until_refused(&mut client, 0), 3);
+    assert!(server.log().contains("that filters have reserved and not filled yet"));
+    // Lookups read the system's page of zeros. This memory is still reserved.
+    for number in 0..2 {
+        assert_eq!(client.int(&format!("BF.ADD bits-{number} item-0")), 1);
+        client.ones(&format!("BF.MEXISTS bits-{number}"), &numbered("absent", 0..20_000));
+    }
+    assert_eq!(client.say(&format!("BF.RESERVE bits-3 {RESERVE}")), REFUSED);
+    assert!(client.say("COPY bits-0 bits-3").starts_with("-ERR"));
+    let payload = client.bytes(&["DUMP", "bits-2"]);
+    let restored = client.ask(&[b"RESTORE".as_slice(), b"bits-3", b"0", &payload]);
+    assert_eq!(restored, "-ERR Bad data format");
+    assert_eq!(client.say("CONFIG SET bf.format redisbloom"), "+OK");
+    assert_eq!(client.say("CF.RESERVE bits-3 8000000"), REFUSED);
+    assert_eq!(client.say("CONFIG SET bf.format everbloom"), "+OK");
+    assert_eq!(client.int("EXISTS bits-3"), 0);
+    // `maxmemory` below the limit bounds what is reserved, because `used_memory` counts it.
+    assert_eq!(client.say("CONFIG SET maxmemory 48mb"), "+OK");
+    assert_eq!(client.say(&format!("BF.RESERVE bits-3 {RESERVE}")), "+OK");
+    assert_eq!(client.int("DEL bits-3"), 1);
+    assert_eq!(client.say("CONFIG SET maxmemory 0"), "+OK");
+    assert_eq!(client.say(&format!("BF.RESERVE bits-3 {RESERVE}")), REFUSED);
+    // Every reserved filter can be filled. A filter of 13 MB has 3,200 pages.
+    for number in 0..3 {
+        for start in (0..30_000).step_by(5_000) {
+            let items = numbered("item", start..start + 5_000);
+            client.many(&format!("BF.MADD bits-{number}"), &items);
+            assert_eq!(client.ones(&format!("BF.MEXISTS bits-{number}"), &items), 5_000);
+        }
+    }
+    assert_eq!(cgroup.kills(), 0);
+    // What is filled counts once: the rest of the memory is free.
+    assert_eq!(client.say("BF.RESERVE small 0.01 500000"), "+OK");
+    for start in (0..50_000).step_by(5_000) {
+        client.many("BF.MADD table", &numbered("item", start..start + 5_000));
+    }
+    assert_eq!(client.say(&format!("BF.RESERVE bits-3 {RESERVE}")), REFUSED);
+    cgroup.limit(2 * THREE_FILTERS);
+    assert_eq!(client.say(&format!("BF.RESERVE bits-3 {RESERVE}")), "+OK");
+    assert_eq!(cgroup.kills(), 0);
+}
+
+/// The sum of what is reserved is right after every command that frees or makes a filter.
+fn reserved_memory_is_free_again_after_its_filters(site: &Site) {
+    let Some((cgroup, server)) = start_for_three(site, "freed") else { return };
+    let mut client = server.client();
+    assert_eq!(reserve_until_refused(&mut client, 0), 3);
+    let reserve = format!("BF.RESERVE bits-0 {RESERVE}");
+    for free in
+        ["DEL bits-0", "UNLINK bits-0", "PEXPIRE bits-0 1", "SET bits-0 string", "RENAME bits-1 bits-0"]
+    {
+        assert!(!client.say(free).starts_with('-'), "{free}");
+        if free.starts_with("SET") {
+            assert_eq!(client.int("DEL bits-0"), 1);
+        }
+        if free.starts_with("RENAME") {
+            assert_eq!(client.say("RENAME bits-0 bits-1"), "+OK");
+        }
+        // Some servers free in the background, and expiry takes a moment.
+        wait_until(free, || client.say(&reserve) == "+OK");
+        assert_eq!(client.say(&format!("BF.RESERVE bits-3 {RESERVE}")), REFUSED, "{free}");
+    }
+    // A copy, and the second layer of a chain, reserve as much.
+    assert_eq!(client.int("DEL bits-0 bits-1"), 2);
+    assert_eq!(client.say("COPY bits-2 bits-1"), "1");
+    assert_eq!(client.say("BF.RESERVE chain 0.01 1000 EXPANSION 8000 FORMAT redisbloom"), "+OK");
+    client.many("BF.MADD chain", &numbered("item", 0..1100));
+    assert_eq!(client.say("BF.INFO chain FILTERS"), "[2]");
+    assert_eq!(client.say(&reserve), REFUSED);
+    assert_eq!(client.say("FLUSHALL SYNC"), "+OK");
+    assert_eq!(reserve_until_refused(&mut client, 0), 3);
+    // A filter that is cleared is reserved again.
+    assert_eq!(client.int("DEL bits-1 bits-2"), 2);
+    client.many("BF.MADD bits-0", &numbered("item", 0..20_000));
+    assert_eq!(client.say("BF.CLEAR bits-0"), "+OK");
+    // The allocator returns the memory of the former bits to the system after some seconds.
+    let mut reserved = 0;
+    wait_until("the memory of the former bits is free", || {
+        reserved += reserve_until_refused(&mut client, 1 + reserved);
+        reserved == 2
+    });
+    assert_eq!(reserve_until_refused(&mut client, 3), 0);
+    assert_eq!(cgroup.kills(), 0);
+}
+
+/// A replica and a server that loads its data accept every filter. The log has one line.
+fn replicas_and_loads_accept_reserved_filters(site: &Site) {
+    let Some((cgroup, replica)) = start_for_three(site, "replicated") else { return };
+    let primary = site.start();
+    let mut client = primary.client();
+    for number in 0..2 {
+        assert_eq!(client.say(&format!("BF.RESERVE bits-{number} {RESERVE}")), "+OK");
+    }
+    let mut reader = replica.client();
+    assert_eq!(reader.say(&format!("REPLICAOF 127.0.0.1 {}", primary.port())), "+OK");
+    replica.wait_for_primary();
+    for number in 2..6 {
+        assert_eq!(client.say(&format!("BF.RESERVE bits-{number} {RESERVE}")), "+OK");
+    }
+    assert_eq!(client.int("WAIT 1 10000"), 1);
+    let warnings = |server: &Server| server.log().matches("that are not filled yet").count();
+    assert_eq!((reader.int("DBSIZE"), warnings(&replica)), (6, 1));
+    // A full synchronisation of all.
+    assert_eq!(reader.say("REPLICAOF NO ONE"), "+OK");
+    assert_eq!(reader.say("FLUSHALL SYNC"), "+OK");
+    assert_eq!(reserve_until_refused(&mut reader, 0), 3);
+    assert_eq!(reader.say(&format!("REPLICAOF 127.0.0.1 {}", primary.port())), "+OK");
+    replica.wait_for_primary();
+    assert_eq!((reader.int("DBSIZE"), warnings(&replica)), (6, 2));
+    // Once it is a primary, its clients are refused.
+    assert_eq!(reader.say("REPLICAOF NO ONE"), "+OK");
+    assert_eq!(reserve_until_refused(&mut reader, 6), 0);
+    assert_eq!(cgroup.kills(), 0);
 }
 
 /// Makes filters that have written to all of their memory: an array of 24 MB, and tables of 2 MB.

@@ -342,7 +342,7 @@ fn a_small_payload_cannot_take_much_memory(site: &Site) {
 }
 
 /// Returns the header of a dump with its trailer, as docs/formats.md specifies it.
-fn header_chunk(header: &[u8], iterator: i64, id: &[u8]) -> Vec<u8> {
+pub(crate) fn header_chunk(header: &[u8], iterator: i64, id: &[u8]) -> Vec<u8> {
     let digest = |bytes: &[u8]| murmur3::murmur3_x64_128(&mut &*bytes, 0).unwrap().to_le_bytes();
     let words = [&digest(header)[..], &iterator.to_le_bytes(), id].concat();
     [header, id, &digest(&words)].concat()

@@ -24,6 +24,16 @@ thread_local! {
     pub(super) static CALLS_LEFT: Cell<Option<u64>> = const { Cell::new(None) };
 }
 
+thread_local! {
+    /// The limit that a command gets if it asks again before it refuses a filter; `None` if the limit stays.
+    static RAISED_MAX_BYTES: Cell<Option<u64>> = const { Cell::new(None) };
+}
+
+/// Raises the limit after the next command has asked for it.
+pub(crate) fn raise_limit_to(max_bytes: u64) {
+    RAISED_MAX_BYTES.set(Some(max_bytes));
+}
+
 /// Makes the next command panic when it calls into this server. Its calls are counted from 0, and number `call` panics.
 pub(crate) fn panic_at(call: u64) {
     CALLS_LEFT.set(Some(call));
@@ -133,6 +143,9 @@ impl ByteLimit for Database<'_> {
         step();
         self.limit_asked.set(self.limit_asked.get() + 1);
         if self.is_replicated { u64::MAX.into() } else { self.settings.max_filter_bytes.into() }
+    }
+    fn limit_again(&self, limit: Limit) -> Limit {
+        RAISED_MAX_BYTES.take().map_or(limit, Limit::from)
     }
 }
 

@@ -8,6 +8,8 @@ pub mod fixtures;
 pub(crate) mod keyspace;
 pub mod make;
 pub mod rdb;
+#[path = "../../src/redis/reserved.rs"]
+pub mod reserved;
 pub mod saved;
 pub mod server;
 pub(crate) mod work;

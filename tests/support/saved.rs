@@ -11,14 +11,21 @@ use everbloom::format::filter::{chunk, digest, from_blob, from_header, load, loa
 use everbloom::format::redisbloom::cuckoo;
 
 use super::make::{ANY, CLIENT};
+use super::work::{callback, defragment};
 use super::{Field, Record};
 
 /// Returns the fields of a filter in a snapshot.
 pub fn saved(filter: &Filter) -> Record {
-    let mut record = Record::default();
+    let bytes = filter.size_bytes();
+    let copy = || filter.try_clone(UnknownMemory).unwrap();
     // Saves a copy, since saving writes a head into the space before the bits of a layer.
-    save(&mut filter.try_clone(UnknownMemory).unwrap(), &mut record, UnknownMemory);
-    record
+    let mut copy = callback(bytes, "copy", copy, Filter::size_bytes);
+    let save = || {
+        let mut record = Record::default();
+        save(&mut copy, &mut record, UnknownMemory);
+        record
+    };
+    callback(bytes, "save", save, Record::size_bytes)
 }
 
 /// Loads a filter from a snapshot of everbloom's own data type, with a limit of `limit_bytes`.
@@ -94,16 +101,36 @@ pub fn rewritten(filter: &Filter) -> Filter {
         (Rewritten::Chunk { iterator, data }, Some(made)) => {
             load_chunk(made, iterator, data, Trust::Sender, &ANY).unwrap();
         }
-    })
-    .unwrap();
+    }
     validated(made.unwrap())
+}
+
+/// Returns the commands of a filter in a rewritten append-only file: BF.LOADCHUNK with an iterator, and BF.LOAD without
+/// one.
+pub fn rewritten_commands(filter: &Filter) -> Vec<(Option<u64>, Vec<u8>)> {
+    let mut commands = Vec::new();
+    let rewrite = || {
+        rewrite(filter, UnknownMemory, 3, &mut |command| {
+            commands.push(match command {
+                Rewritten::Chunk { iterator, data } => (Some(iterator), data.to_vec()),
+                Rewritten::Blob(blob) => (None, blob.to_vec()),
+            });
+        })
+        .unwrap();
+        commands
+    };
+    let size_bytes = |commands: &Vec<(_, Vec<u8>)>| commands.iter().map(|(_, data)| data.len() as u64).sum();
+    callback(filter.size_bytes(), "rewrite", rewrite, size_bytes)
 }
 
 /// Returns everything in which two filters can differ, as bytes.
 pub fn digested(filter: &Filter) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    digest(filter, &mut |part| bytes.extend_from_slice(part));
-    bytes
+    let digest = || {
+        let mut bytes = Vec::new();
+        digest(filter, UnknownMemory, &mut |part| bytes.extend_from_slice(part));
+        bytes
+    };
+    callback(filter.size_bytes(), "digest", digest, |bytes| bytes.len() as u64)
 }
 
 /// Returns a hash of everything in which two filters can differ.
@@ -128,8 +155,20 @@ pub fn cuckoo_fingerprint(filter: &CuckooFilter) -> ItemHash {
 
 /// Asserts that the saved fields of a cuckoo filter load as the same filter.
 pub fn assert_cuckoo_survives(filter: &CuckooFilter, context: &str) {
-    let mut record = Record::default();
-    cuckoo::save(filter, &mut record);
+    let bytes = filter.slots_bytes() + size_of_val(filter.arrays()) as u64;
+    let save = || {
+        let mut record = Record::default();
+        cuckoo::save(filter, &mut record);
+        record
+    };
+    let record = callback(bytes, "save", save, Record::size_bytes);
+    let rewrite = || {
+        let mut written_bytes = 0;
+        cuckoo::rewrite(filter, &mut |_, _, data| written_bytes += data.len() as u64).unwrap();
+        written_bytes
+    };
+    callback(bytes, "rewrite", rewrite, |written_bytes| *written_bytes);
+    callback(bytes, "copy", || filter.try_clone().unwrap(), CuckooFilter::slots_bytes);
     let loaded = cuckoo::load(cuckoo::ENCODING_VERSION, &mut record.reader(), &u64::MAX).unwrap();
     assert_eq!(cuckoo_fingerprint(&loaded), cuckoo_fingerprint(filter), "{context}");
 }
@@ -156,6 +195,7 @@ pub fn assert_survives(filter: &Filter, context: &str) {
     let mut copy = filter.try_clone(UnknownMemory).unwrap();
     assert_same(loaded_as(filter.format(), None, &saved(filter), ANY).unwrap(), "snapshot");
     copy.begin_dump(77);
+    defragment(&mut copy, context);
     assert_same(from_chunks(&copy), "chunks");
     assert_same(rewritten(filter), "rewritten");
     assert_same(copy, "copy");

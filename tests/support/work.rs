@@ -1,7 +1,11 @@
-//! The law of cost: what an operation on tables costs follows from the bytes that it gets, the filters that it names,
-//! and its result.
+//! The law of cost: what an operation on filters costs follows from the bytes that it gets, the filters that it names,
+//! and its result. It holds for commands and for the callbacks of the server: what a callback costs follows from the
+//! bytes that are stored, whatever size a header names.
+
+use std::cell::Cell;
 
 use everbloom::bloom::work::{self, Work};
+use everbloom::bloom::{BlockMover, Filter};
 
 /// Slots of 8 bits or more that an operation reads and writes per byte of its arguments, its filters and its result.
 pub(crate) const SLOTS_PER_BYTE: u64 = 8;
@@ -30,4 +34,55 @@ pub(crate) fn bounded<T>(
     let result = run();
     assert_work(work::take(), bytes + result_bytes(&result), context);
     result
+}
+
+/// Runs a callback of the server, and asserts that its work is bounded by the bytes of the filter. `written_bytes` returns
+/// how many bytes it has written; those are bounded too.
+pub(crate) fn callback<T>(
+    filter_bytes: u64,
+    name: &str,
+    run: impl FnOnce() -> T,
+    written_bytes: impl FnOnce(&T) -> u64,
+) -> T {
+    let result = bounded(filter_bytes, name, run, |_| 0);
+    let written_bytes = written_bytes(&result);
+    assert!(written_bytes <= 2 * filter_bytes + FREE, "{name}: {written_bytes} bytes of {filter_bytes}");
+    result
+}
+
+/// Visits all blocks of a filter as active defragmentation does, with a new call at every block, but leaves them in their
+/// places. Asserts that it visits what is stored only, and that the effort that the server asks for says how much that is.
+pub(crate) fn defragment(filter: &mut Filter, context: &str) {
+    let (bytes, layers, places) = (filter.size_bytes(), filter.layer_count(), filter.block_count());
+    let still = Still::default();
+    let visited = callback(
+        bytes,
+        &format!("defragmentation: {context}"),
+        || {
+            filter.move_structs(&still);
+            let (mut visited, mut next) = (0, 0);
+            while let Some(block) = filter.next_block(next) {
+                still.0.set(0);
+                filter.move_block(block, &still);
+                assert_eq!(still.0.get(), 1, "block {block}: {context}");
+                (visited, next) = (visited + 1, block + 1);
+            }
+            visited
+        },
+        |_| 0,
+    );
+    assert!(layers <= visited && visited <= places, "{visited} of {places}: {context}");
+    assert!(places as u64 <= layers as u64 + 1 + bytes / 32, "{places} places in {bytes} bytes: {context}");
+}
+
+/// Moves nothing, and counts vectors.
+#[derive(Default)]
+struct Still(Cell<usize>);
+
+impl BlockMover for Still {
+    fn move_vec<T>(&self, _: &mut Vec<T>) {
+        self.0.set(self.0.get() + 1);
+    }
+
+    fn move_box<T>(&self, _: &mut Box<T>) {}
 }

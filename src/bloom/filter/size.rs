@@ -4,6 +4,7 @@ use thiserror::Error;
 
 use super::policy::{PartSpec, Policy};
 use crate::bloom::bits::{Layer, LayerSpec};
+use crate::bloom::growth_budget::GrowthBudget;
 use crate::bloom::hash::Hash;
 use crate::bloom::limits::{LAYER_MAX_BYTES, LAYERS_MAX, PROBES_TOTAL_MAX};
 use crate::bloom::outcome::{ByteLimit, Limit, ReserveError};
@@ -124,7 +125,7 @@ impl From<ReserveError> for ScaleError {
 /// A table may exceed its expected bytes by one part in this many.
 const TABLE_SPARE: u64 = 8;
 
-/// Checks whether a filter can grow to `target_items` within `limit_bytes`. In other formats, checks the layers that
+/// Checks whether a filter can grow to `target_items` within the limit. In other formats, checks the layers that
 /// the filter would get while it grows. For a table, checks that an eighth more than its expected bytes fits. The
 /// policy must be valid. O(layers), at most [`LAYERS_MAX`].
 ///
@@ -134,12 +135,12 @@ pub fn validate_scale_to(
     policy: &Policy,
     hash: Hash,
     target_items: u64,
-    limit_bytes: u64,
+    limit: &dyn ByteLimit,
 ) -> Result<(), ScaleError> {
     if policy.growth().is_fixed_size() {
         return Err(ScaleError::Fixed);
     }
-    let mut footprint = Footprint::default();
+    let (room, mut footprint) = (GrowthBudget::new(limit), Footprint::default());
     if policy.promise().is_some() {
         let mut table_items = target_items;
         if let PartSpec::Layer(layer) = policy.first_part(hash)? {
@@ -150,13 +151,13 @@ pub fn validate_scale_to(
             let expected = policy.table().expected_bytes(table_items);
             footprint = footprint.with_table(expected.saturating_add(expected / TABLE_SPARE));
         }
-        return Ok(footprint.check(&limit_bytes)?);
+        return Ok(footprint.check(&room)?);
     }
     let mut total_items = 0u64;
     for layer in policy.layers(hash) {
         let layer = layer?;
         footprint = footprint.with_layer_spec(&layer);
-        footprint.check(&limit_bytes)?;
+        footprint.check(&room)?;
         total_items = total_items.saturating_add(layer.capacity_items);
         if total_items >= target_items {
             break;

@@ -22,6 +22,7 @@ use super::{BLOCKS_AT_ONCE_MAX, or_abort};
 use crate::bloom::BlockMover;
 use crate::redis::allocator::ALIGN_MAX_BYTES;
 use crate::redis::api::succeeded;
+use crate::redis::headroom::unreserve;
 use crate::redis::stats;
 use crate::redis::stored::Stored;
 
@@ -124,6 +125,10 @@ impl DefragStep {
         // does, because its alignment needs no shift. Nothing else uses it. If the result is not null, the server has
         // copied the bytes there and has freed the old block.
         let moved = NonNull::new(unsafe { defrag_alloc(self.context, block.cast()) }.cast());
+        if moved.is_some() {
+            // The server has written to all of the new block.
+            unreserve(block.cast(), size_bytes);
+        }
         stats::count_defrag(moved.is_some());
         moved
     }
@@ -134,7 +139,7 @@ impl DefragStep {
             .is_some_and(|should_stop| unsafe { should_stop(self.context) } != 0)
     }
 
-    /// Returns the index of the layer or segment to continue with; `None` if the server wants the value done at once.
+    /// Returns the number of the block to continue with; `None` if the server wants the value done at once.
     fn cursor(&self) -> Option<usize> {
         let get = api!(RedisModule_DefragCursorGet)?;
         let mut cursor: c_ulong = 0;
@@ -143,7 +148,7 @@ impl DefragStep {
         if succeeded(status) { usize::try_from(cursor).ok() } else { None }
     }
 
-    /// Saves the index of the layer or segment to continue with. Returns false if the server wants the value done in
+    /// Saves the number of the block to continue with. Returns false if the server wants the value done in
     /// one call.
     fn set_cursor(&self, next: usize) -> bool {
         let (Some(set), Ok(cursor)) = (api!(RedisModule_DefragCursorSet), c_ulong::try_from(next)) else {

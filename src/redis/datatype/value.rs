@@ -126,7 +126,7 @@ impl StoredValue for FilterValue {
     }
 
     fn digest(&self, add: &mut dyn FnMut(&[u8])) {
-        format::value::digest(self, add);
+        format::value::digest(self, ProcessMemory, add);
     }
 
     fn try_clone(&self) -> Result<Self, OutOfMemory> {

@@ -7,12 +7,15 @@ use everbloom::bloom::limits::{
 };
 use everbloom::bloom::table::{EntryKind, TableSpec};
 use everbloom::bloom::{
-    Filter, Footprint, Hash, Layer, Limit, Policy, Promise, ReserveError, ScaleError, Table,
+    Filter, Footprint, Format, Hash, Layer, Limit, Policy, Promise, ReserveError, ScaleError, Table,
 };
+use everbloom::format::filter as record;
 
 use super::{reserve, validate};
 use crate::allocations::largest_allocation;
-use crate::support::make::{ANY, plain, promise, unreserved};
+use crate::fuzzed::fuzz::forge::{POLICY_BYTES, header_chunk};
+use crate::support::keyspace::raise_limit_to;
+use crate::support::make::{ANY, add, plain, promise, unreserved};
 use crate::support::server::Server;
 
 #[test]
@@ -130,4 +133,60 @@ fn the_size_of_an_empty_table_is_known_before_it_is_made() {
             assert_eq!(Table::new(spec).size_bytes(), spec.empty_bytes(), "{spec:?}");
         }
     }
+}
+
+/// The memory limit of a container can be raised while the server runs, without an event.
+#[test]
+fn a_limit_that_was_raised_is_read_again_before_a_refusal() {
+    let mut server = Server::new();
+    server.settings.max_filter_bytes = 20_000;
+    let mut small = Server::new();
+    assert_eq!(small.run("BF.RESERVE larger 0.01 100000"), "+OK");
+    assert!(small.run("BF.SCANDUMP larger 0").starts_with("*2"));
+    let header = small.bulk.clone();
+    assert_eq!(server.run("BF.RESERVE chain 0.01 5000 FORMAT redisbloom"), "+OK");
+    assert_eq!(server.run("BF.RESERVE fixed 0.01 5000"), "+OK");
+    let items: Vec<String> = (0..20_000).map(|item| item.to_string()).collect();
+    let batch = |name: &str, key: &str| format!("{name} {key} {}", items.join(" "));
+    server.settings.max_filter_bytes = 12_000;
+    for (line, fits) in [
+        ("BF.RESERVE k 0.01 100000".to_owned(), "+OK"),
+        ("BF.INSERT k CAPACITY 100000 ITEMS a".to_owned(), "*1 #t"),
+        ("BF.INSERT k FORMAT valkey-bloom CAPACITY 100 VALIDATESCALETO 100000 ITEMS a".to_owned(), "*1 #t"),
+        ("BF.INSERT k VALIDATESCALETO 100000 ITEMS a".to_owned(), "*1 #t"),
+        ("CF.RESERVE k 100000".to_owned(), "+OK"),
+    ] {
+        server.settings.format = if line.starts_with("CF") { Format::RedisBloom } else { Format::Everbloom };
+        let refused = server.run(&line);
+        assert!(refused.starts_with('-') && refused.contains("12000") || line.contains("SCALE"), "{refused}");
+        raise_limit_to(1 << 20);
+        assert_eq!(server.run(&line), fits, "{line}");
+        // The next command asks for the limit that the server has.
+        assert!(server.run(&line.replace(" k ", " other ")).starts_with('-'), "{line}");
+        server.keys.remove(&b"k"[..]);
+        server.cuckoos.remove(&b"k"[..]);
+    }
+    server.settings.format = Format::Everbloom;
+    for (line, key) in [(batch("BF.MADD", "chain"), "chain"), (batch("BF.MADD", "fixed"), "fixed")] {
+        let before = server.filter(key).size_bytes();
+        assert!(server.run(&line).contains("-ERR"), "{key}");
+        raise_limit_to(1 << 20);
+        assert!(!server.run(&line).contains('-') && server.filter(key).size_bytes() > before, "{key}");
+        // A batch asks once, and once again before its first refusal.
+        assert!(server.limit_asked <= 2, "{} times", server.limit_asked);
+    }
+    // The header says another capacity than that of its layer, and BF.CLEAR makes a layer of that capacity.
+    let mut crafted = record::header(&plain(promise(0.01, 4321, 2)));
+    let place = crafted[..POLICY_BYTES].windows(8).position(|bytes| bytes == 4321u64.to_le_bytes()).unwrap();
+    crafted[place..][..8].copy_from_slice(&100_000u64.to_le_bytes());
+    let mut crafted = record::from_header(&header_chunk(&crafted, 1), &ANY).unwrap();
+    add(&mut crafted, b"item").unwrap();
+    server.keys.insert(b"crafted".to_vec(), crafted);
+    assert!(server.run("BF.CLEAR crafted").starts_with('-'));
+    raise_limit_to(1 << 20);
+    assert_eq!(server.run("BF.CLEAR crafted"), "+OK");
+    assert!(server.filter("crafted").size_bytes() > 100_000);
+    assert!(server.call(&[b"BF.LOADCHUNK", b"larger", b"1", &header]).starts_with('-'));
+    raise_limit_to(1 << 20);
+    assert_eq!(server.call(&[b"BF.LOADCHUNK", b"larger", b"1", &header]), "+OK");
 }

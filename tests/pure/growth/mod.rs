@@ -43,7 +43,7 @@ fn reserve(parameters: Promise, limit_bytes: u64) -> Result<Filter, ReserveError
 
 /// Returns whether such a filter can grow to this number of items within a limit.
 fn validate(parameters: Promise, target_items: u64, limit_bytes: u64) -> Result<(), ScaleError> {
-    validate_scale_to(&Policy::Everbloom(parameters), Hash::Murmur3, target_items, limit_bytes)
+    validate_scale_to(&Policy::Everbloom(parameters), Hash::Murmur3, target_items, &limit_bytes)
 }
 
 /// Adds numbers until the filter has `items` items. Returns the error of the first that is refused.

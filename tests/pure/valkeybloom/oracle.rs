@@ -125,7 +125,7 @@ fn seed() -> Seed {
 /// Returns whether such a filter can grow to this number of items within a limit.
 fn validate(policy: ValkeyBloom, target_items: u64, limit_bytes: u64) -> Result<(), ScaleError> {
     let (policy, hash) = (Policy::ValkeyBloom(Box::new(policy)), Hash::ValkeyBloom(seed()));
-    validate_scale_to(&policy, hash, target_items, limit_bytes)
+    validate_scale_to(&policy, hash, target_items, &limit_bytes)
 }
 
 #[test]

@@ -18,7 +18,7 @@ use crate::harness::{Site, Test, tests, wait_until};
 use host::{Host, with};
 use moving::{
     every_block_of_a_filter_can_be_moved, every_block_of_a_union_can_be_moved,
-    large_blocks_stay_where_they_are,
+    large_blocks_stay_where_they_are, segments_that_are_not_stored_are_not_visited,
 };
 use short_memory::{
     commands_without_memory_are_refused_before_a_change, large_arguments_are_replicated_without_a_copy,
@@ -43,6 +43,7 @@ pub(crate) const TESTS: &[Test] = tests![
     every_block_of_a_filter_can_be_moved,
     large_blocks_stay_where_they_are,
     every_block_of_a_union_can_be_moved,
+    segments_that_are_not_stored_are_not_visited,
     a_second_load_looks_no_function_up,
     large_blocks_are_clear_without_calloc,
     commands_without_memory_are_refused_before_a_change,

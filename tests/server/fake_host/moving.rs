@@ -5,15 +5,18 @@ use std::ptr;
 
 use everbloom::bloom::UnknownMemory;
 use everbloom::bloom::filter::policy::redisbloom::RedisBloomOptions;
-use everbloom::format::filter::chunk;
+use everbloom::format::filter::{chunk, header};
 
 use super::host::{ERR, Host, OK, with};
 use super::memory;
 use crate::harness::Site;
-use crate::support::make::{ANY, add, plain, promise, redisbloom};
+use crate::hostile::header_chunk;
+use crate::support::make::{ANY, add, plain, promise, redisbloom, unreserved};
 
 /// Old blocks are overwritten with this byte, so that a later read is detected.
 const GONE: u8 = 0xDD;
+/// More calls than any filter of these tests has blocks.
+const CALLS_MAX: usize = 100_000;
 
 /// # Safety
 /// `block` must be the module's own and not be used again.
@@ -57,7 +60,7 @@ fn defragment(data_type: &str) -> (usize, usize) {
         (state.defrag_cursor, state.moved_blocks) = (0, 0);
         (state.data_types[data_type], state.value.unwrap())
     });
-    for calls in 1.. {
+    for calls in 1..CALLS_MAX {
         // SAFETY: a value of the type, in a variable of this function.
         let status = unsafe { (methods.defrag)(ptr::null_mut(), ptr::null_mut(), &raw mut value) };
         with(|state| state.value = Some(value));
@@ -65,7 +68,7 @@ fn defragment(data_type: &str) -> (usize, usize) {
             return (calls, with(|state| state.moved_blocks));
         }
     }
-    unreachable!("more calls than layers")
+    panic!("{CALLS_MAX} calls and more")
 }
 
 pub(super) fn every_block_of_a_filter_can_be_moved(site: &Site) {
@@ -150,4 +153,23 @@ pub(super) fn every_block_of_a_union_can_be_moved(site: &Site) {
         assert_eq!(host.call(&command("bf.mexists")), format!("*1000{}", " 1".repeat(1000)));
     }
     assert_eq!(host.call(&["bf.add", "k", "one-more"]), "1");
+}
+
+/// A header of 120 bytes can say that a table has 2^30 segments. None of them is stored, so none is visited.
+pub(super) fn segments_that_are_not_stored_are_not_visited(site: &Site) {
+    const POLICY_BYTES: usize = 48;
+    let mut host = Host::new(site);
+    assert!(host.load(&[]), "{}", host.log());
+    let mut header = header(&plain(unreserved(0.01, 100, 2)));
+    let table = &mut header[POLICY_BYTES..];
+    table[4] = 6;
+    table[16..24].copy_from_slice(&(1u64 << 30).to_le_bytes());
+    let data = header_chunk(&header, (1 << 44) + 7, &7u64.to_le_bytes());
+    let iterator = ((1u64 << 44) + 7).to_string();
+    assert_eq!(host.call(&[b"bf.loadchunk".as_slice(), b"k", iterator.as_bytes(), &data]), "+OK");
+    // The struct, the directory and the origin of the header.
+    assert_eq!(defragment("everbloom"), (1, 3));
+    assert_eq!(host.call(&["bf.add", "k", "item"]), "1");
+    assert_eq!(defragment("everbloom").0, 1);
+    assert_eq!(host.call(&["bf.exists", "k", "item"]), "1");
 }

@@ -239,7 +239,7 @@ mod tests {
 
     fn validate_scale_to(parameters: &ValkeyBloom, target_items: u64, limit: u64) -> Result<(), ScaleError> {
         let policy = Policy::ValkeyBloom(Box::new(*parameters));
-        validate(&policy, Hash::ValkeyBloom(Seed::FIXED), target_items, limit)
+        validate(&policy, Hash::ValkeyBloom(Seed::FIXED), target_items, &limit)
     }
 
     #[test]
