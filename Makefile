@@ -23,7 +23,7 @@ export BEFORE ITEMS ONLY OUTPUT PEERS QUICK
 export TARGETS FILTER OFFICIAL
 
 .DEFAULT_GOAL := help
-.PHONY: help run check-port build tool test test-pure test-server test-tool test-clients check advisories fuzz fuzz-smoke exhaust soak mutants coverage sanitize defrag-server test-defrag bench charts install install-tool clean dist reproducible test-dist test-clone container release-notes
+.PHONY: help run check-port build tool findings test test-pure test-server test-tool test-clients check advisories fuzz fuzz-smoke exhaust soak mutants coverage sanitize defrag-server test-defrag bench charts install install-tool clean dist reproducible test-dist test-clone container release-notes
 
 ##@ Use
 help: ## print this list
@@ -71,6 +71,11 @@ check: ## check formatting, lints, documentation, the oldest supported Rust, scr
 
 advisories: ## check the dependencies against the RustSec advisory database
 	@scripts/check advisories
+
+findings: ## check what we found out about other software, in public packages; needs pip, npm and a network
+	@failed=; for finding in findings/*.sh; do [ -x $$finding ] || continue; echo "== $$finding"; \
+	  $$finding || failed="$$failed $${finding##*/}:$$?"; done; \
+	[ -z "$$failed" ] || { echo "Changed (1) or not checked (2):$$failed" >&2; exit 1; }
 
 fuzz: ## fuzz the target T with libFuzzer for S seconds; needs a nightly compiler
 	@scripts/setup build
