@@ -9,7 +9,8 @@ export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 MODULE := $(CARGO_TARGET_DIR)/release/libeverbloom.so
 TOOL := $(CARGO_TARGET_DIR)/release/everbloom
 PREFIX ?= /usr/local
-MODULE_DIR ?= $(PREFIX)/lib/redis/modules
+# Whatever PREFIX is: Debian's systemd units let the server execute files below /usr/lib and /lib only.
+MODULE_DIR ?= /usr/lib/redis/modules
 
 # Before a build, which takes minutes, missing software is installed or listed. Some targets also need a server.
 NEEDS := build $(if $(filter run test test-server test-tool soak sanitize,$(MAKECMDGOALS)),$(if $(SERVER)$(SERVERS),,server))
@@ -22,7 +23,7 @@ export BEFORE ITEMS ONLY OUTPUT PEERS QUICK
 export TARGETS FILTER OFFICIAL
 
 .DEFAULT_GOAL := help
-.PHONY: help run check-port build tool test test-pure test-server test-tool test-clients check advisories fuzz fuzz-smoke exhaust soak mutants coverage sanitize defrag-server test-defrag bench charts install install-tool clean dist reproducible test-dist test-clone container release-notes
+.PHONY: help run check-port build tool findings test test-pure test-server test-tool test-clients check advisories fuzz fuzz-smoke exhaust soak mutants coverage sanitize defrag-server test-defrag bench charts install install-tool clean dist reproducible test-dist test-clone container release-notes
 
 ##@ Use
 help: ## print this list
@@ -70,6 +71,11 @@ check: ## check formatting, lints, documentation, the oldest supported Rust, scr
 
 advisories: ## check the dependencies against the RustSec advisory database
 	@scripts/check advisories
+
+findings: ## check what we found out about other software, in public packages; needs pip, npm and a network
+	@failed=; for finding in findings/*.sh; do [ -x $$finding ] || continue; echo "== $$finding"; \
+	  $$finding || failed="$$failed $${finding##*/}:$$?"; done; \
+	[ -z "$$failed" ] || { echo "Changed (1) or not checked (2):$$failed" >&2; exit 1; }
 
 fuzz: ## fuzz the target T with libFuzzer for S seconds; needs a nightly compiler
 	@scripts/setup build
@@ -155,7 +161,7 @@ clean: ## remove everything that was built
 #: IMAGES="..."     images of `make container`: valkey, redis (default: both)
 #: ITEMS=a,b        numbers of items in the filters of `make bench`, multiples of 1000 (default: 1000 to 10000000)
 #: MINUTES=n        total duration of `make soak` (default: 10)
-#: MODULE_DIR=path  directory for `make install` (default: PREFIX/lib/redis/modules)
+#: MODULE_DIR=path  directory for `make install` (default: /usr/lib/redis/modules)
 #: N=n              number of mutants of `make mutants` (default: all)
 #: ONLY=a,b         measure only these in `make bench`: commands, growth, window, instructions
 #: OFFICIAL=1       build the images of `make container` from the official images, not from a minimal Debian
@@ -163,7 +169,7 @@ clean: ## remove everything that was built
 #: PARTS="..."      parts of `make test-dist`: deb, rpm, aarch64, musl (default: all)
 #: PEERS=a,b        other modules that `make bench` also measures; load arguments may follow each path
 #: PORT=n           port of `make run` (default: 6379, or the next free port)
-#: PREFIX=path      prefix of `make install` and `make install-tool` (default: /usr/local)
+#: PREFIX=path      prefix of `make install-tool` (default: /usr/local)
 #: QUICK=1          run `make bench` on small filters, only to check that it works
 #: S=n              seconds of `make fuzz` (default: 60) and `make fuzz-smoke` (default: 84)
 #: SEED=n           seed of a sample of `make mutants` (default: the current time; it is printed)

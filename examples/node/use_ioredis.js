@@ -8,7 +8,8 @@ const assert = require('node:assert')
 const Redis = require('ioredis')
 
 async function main () {
-  const client = new Redis(process.argv[2])
+  // 0: otherwise a command is sent again after a lost reply, and an add then replies 0 for a new item.
+  const client = new Redis(process.argv[2], { maxRetriesPerRequest: 0 })
   await client.call('BF.RESERVE', 'seen', 0.001, 1000000, 'EX', 86400, 'IFNOTEXISTS')
   assert.strictEqual(await client.call('BF.ADD', 'seen', 'alice'), 1) // 1: new
   assert.strictEqual(await client.call('BF.EXISTS', 'seen', 'bob'), 0) // 0 is certain

@@ -1,5 +1,5 @@
-//! redis-rs: every command goes through `cmd`. With `?protocol=resp3` at the end of `url`, replies are booleans, which
-//! convert to the same types.
+//! redis-rs: `cmd` sends every command, without the feature `bloom`. With `?protocol=resp3` at the end of `url`, replies
+//! are booleans, which convert to the same types.
 
 use redis::{Client, RedisResult, cmd};
 

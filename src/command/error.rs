@@ -310,7 +310,7 @@ pub enum CuckooError {
     /// CF.RESERVE: the value of an option is not an integer. Holds the option.
     #[error("Couldn't parse {0}")]
     BadValue(&'static str),
-    /// CF.RESERVE: an option is the last argument. RedisBloom crashes. Holds the option.
+    /// CF.RESERVE: an option is the last argument. Holds the option.
     #[error("ERR Couldn't parse {0}")]
     NoValue(&'static str),
     /// CF.RESERVE: the value of an option is out of range.

@@ -2,7 +2,7 @@
 //!
 //! The server checks permission and slot of the first key only. So the module checks permission and slot of the other
 //! keys, the sources of BF.MERGE and BF.IMPORT. The flag `getkeys-api` would declare these keys. But then Valkey 8 and
-//! later in a cluster call the module from I/O threads as if they were the main thread, which crashes the server.
+//! later in a cluster call the module from I/O threads as if they were the main thread (decision 13).
 
 use std::cell::Cell;
 use std::ptr::NonNull;

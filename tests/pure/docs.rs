@@ -151,10 +151,10 @@ fn anchors(text: &str) -> Vec<String> {
     headings.map(anchor).collect()
 }
 
-/// Returns the pages for readers: README.md and other pages at the top, and everything in docs/.
+/// Returns the pages for readers: README.md and other pages at the top, and everything in docs/ and findings/.
 fn pages() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let folders = [root.to_path_buf(), root.join("docs"), root.join("docs/decisions")];
+    let folders = ["", "docs", "docs/decisions", "findings"].map(|folder| root.join(folder));
     let entries = folders.iter().flat_map(|folder| std::fs::read_dir(folder).unwrap());
     let pages = entries.map(|entry| entry.unwrap().path());
     pages.filter(|path| path.extension().is_some_and(|extension| extension == "md")).collect()
@@ -186,6 +186,29 @@ fn every_link_has_a_target() {
     }
     assert!(broken.is_empty(), "links that lead nowhere:\n{}", broken.join("\n"));
     assert!(checked > 100, "only {checked} links found");
+}
+
+#[test]
+fn every_finding_is_executable_listed_and_complete() {
+    use std::os::unix::fs::PermissionsExt;
+    let page = read("findings/README.md");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("findings");
+    let mut found = 0;
+    for path in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        if !name.ends_with(".sh") || name == "lib.sh" {
+            continue;
+        }
+        assert!(path.metadata().unwrap().permissions().mode() & 0o111 != 0, "{name} has no run bit");
+        assert!(page.contains(&format!("({name})")), "findings/README.md does not list {name}");
+        let script = read(&format!("findings/{name}"));
+        for part in ["# A good engineer would guess:", "# Who is hurt:", "\nholds <<'SEEN'\n"] {
+            assert!(script.contains(part), "{name} lacks {part}");
+        }
+        assert!(!script.contains("everbloom") && !script.contains("://deb"), "{name}");
+        found += 1;
+    }
+    assert_eq!(page.matches(".sh) |").count(), found, "a finding without a script");
 }
 
 #[test]

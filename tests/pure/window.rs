@@ -109,6 +109,20 @@ fn an_even_pace_of_three_million_items_keeps_one_in_a_thousand_at_every_phase() 
     assert_an_even_pace_keeps(0.001, 23.9, 3_000_000, &[14]);
 }
 
+#[test]
+fn the_bits_of_an_item_are_those_of_the_page_for_each_capacity() {
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/window.md")).unwrap();
+    for (name, error_rate) in [("1 %", 0.01), ("0.1 %", 0.001)] {
+        let bits = [1_000_000, 100_000, 10_000, 1000, 100].map(|capacity| {
+            let mut filter = filter(error_rate, capacity, 2, DAY_MS);
+            (0..1_000_000).for_each(|item| assert!(add(&mut filter, item, START_MS).is_ok()));
+            format!("{:.1}", filter.size_bytes() as f64 * 8.0 / 1e6)
+        });
+        let row = format!("| {name} | {} |", bits.join(" | "));
+        assert!(page.contains(&row), "docs/window.md lacks {row}");
+    }
+}
+
 /// Two faults that windows once had. A window near its limit refused every add forever, although all its items had
 /// expired. And a batch was refused after an earlier batch of the same size had fitted and expired.
 #[test]

@@ -253,7 +253,7 @@ fn a_node_redirects_commands_by_their_key(site: &Site) {
 }
 
 /// In a cluster, Valkey from 8 on finds the keys of commands in I/O threads. For a command with the flag `getkeys-api`
-/// it calls the module there, concurrently with the main thread. With such commands the server crashed within a second.
+/// it calls the module there, concurrently with the main thread, which the module API does not support.
 fn io_threads_never_call_the_module(site: &Site) {
     let launch = site.launch().with("io-threads 4").with("appendonly yes");
     let server = Cluster::start([launch], 1).nodes.remove(0);

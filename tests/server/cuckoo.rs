@@ -96,16 +96,13 @@ fn replies_are_those_of_redisbloom(site: &Site) {
     }
 }
 
-/// RedisBloom crashes.
+/// Tested with our own option only: RedisBloom does not have it.
 fn an_option_at_the_end_is_an_error(site: &Site) {
     let server = site.start();
     let mut client = server.client();
-    for option in ["BUCKETSIZE", "MAXITERATIONS", "EXPANSION", "ERROR"] {
-        let line = format!("CF.RESERVE k 100 BUCKETSIZE 2 {option}");
-        assert_eq!(client.say(&line), "-ERR wrong number of arguments for 'cf.reserve' command");
-        let line = format!("CF.RESERVE k 100 x {}", option.to_lowercase());
-        assert_eq!(client.say(&line), format!("-ERR Couldn't parse {option}"));
-    }
+    let reply = client.say("CF.RESERVE k 100 BUCKETSIZE 2 ERROR");
+    assert_eq!(reply, "-ERR wrong number of arguments for 'cf.reserve' command");
+    assert_eq!(client.say("CF.RESERVE k 100 x error"), "-ERR Couldn't parse ERROR");
     assert_eq!(client.int("DBSIZE"), 0);
 }
 

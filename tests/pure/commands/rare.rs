@@ -78,7 +78,7 @@ fn options_without_a_value_are_an_error() {
     for (line, error) in [
         ("BF.RESERVE k 0.01 100 FORMAT", "-ERR unknown format"),
         ("BF.RESERVE k 0.01 100 EXPANSION", "-ERR no expansion"),
-        ("CF.RESERVE k 100 BUCKETSIZE", "-ERR wrong number of arguments"),
+        ("CF.RESERVE k 100 ERROR", "-ERR wrong number of arguments"),
         ("CF.RESERVE k 100 WORD BUCKETSIZE", "-ERR Couldn't parse BUCKETSIZE"),
         ("BF.INSERT k NOCREATE FORMAT", "-ERR wrong number of arguments"),
         ("BF.INSERT k CAPACITY", "-ERR wrong number of arguments"),

@@ -747,7 +747,7 @@ fn impossible_numbers_of_arrays_and_buckets_are_refused() {
     load(4, &mut Record(most).reader(), &u64::MAX).unwrap();
 }
 
-/// Bytes that crash RedisBloom, and other wrong fields: an error, or a filter that answers.
+/// Every field with values at the edges of its range: an error, or a filter that answers.
 #[test]
 fn hostile_fields_are_refused_or_answer() {
     let number = Field::Unsigned;

@@ -113,7 +113,7 @@ fn record_of(producer: &str, word: &str) -> Record {
 }
 
 #[test]
-fn values_that_crash_valkey_bloom_are_refused_by_name() {
+fn values_out_of_range_are_refused_by_name() {
     let record = record_of("valkey-bloom-1.0-random-seed", "one");
     let Field::Bytes(slice) = record.0[7].clone() else { panic!("{:?}", record.0[7]) };
     let with = |at: usize, field: Field| {

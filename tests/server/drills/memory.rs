@@ -90,8 +90,7 @@ fn acknowledged_items_are_found_when_allocations_fail(site: &Site) {
         // small blocks on an empty server.
         let server = site.launch().with_address_space_mib(1600).start();
         let mut client = server.client();
-        // The thread that frees memory in the background allocates its cache now. jemalloc crashes if it has no memory
-        // for that later.
+        // The thread that frees memory in the background allocates its cache now, while there is memory for it.
         client.say("BF.ADD other-0 x");
         client.say("FLUSHALL ASYNC");
         wait_until("all is freed", || client.info_number("bf_bytes") == 0);
