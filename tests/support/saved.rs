@@ -1,14 +1,16 @@
 //! Saves and loads filters in every way.
 
 use everbloom::bloom::cuckoo::filter::CuckooFilter;
+use everbloom::bloom::filter::loading::FilterValue;
 use everbloom::bloom::hash::murmur2::Murmur2;
 use everbloom::bloom::hash::murmur3::hash128;
 use everbloom::bloom::{Filter, Format, Hash, ItemHash, Layer, UnknownMemory, Validation};
 use everbloom::format::DataType;
 use everbloom::format::DecodeError;
 use everbloom::format::chunks::{Rewritten, Trust};
-use everbloom::format::filter::{chunk, digest, from_blob, from_header, load, load_chunk, rewrite, save};
+use everbloom::format::filter::{chunk, digest, from_blob, rewrite, save};
 use everbloom::format::redisbloom::cuckoo;
+use everbloom::format::value::{self, from_header, load_chunk};
 
 use super::make::{ANY, CLIENT};
 use super::work::{callback, defragment};
@@ -43,8 +45,16 @@ pub fn loaded_as(
 ) -> Result<Filter, DecodeError> {
     let version = version.unwrap_or(DataType::of(format).encoding_version);
     let mut reader = record.reader();
-    let filter = load(format, version, &mut reader, &limit_bytes).map(validated)?;
+    let filter = validated(complete(value::load(format, version, &mut reader, &limit_bytes)?));
     if reader.is_at_end() { Ok(filter) } else { Err(DecodeError::Invalid("fields after the end")) }
+}
+
+/// Returns the filter of a value that is not being loaded.
+pub fn complete(value: FilterValue) -> Filter {
+    match value {
+        FilterValue::Complete(filter) => filter,
+        FilterValue::Loading(load) => panic!("still being loaded: {:?}", load.ranges().collect::<Vec<_>>()),
+    }
 }
 
 /// Asserts that a filter keeps all rules.
@@ -76,33 +86,33 @@ pub fn chunks(filter: &Filter) -> Vec<(u64, Vec<u8>)> {
     chunks
 }
 
-/// Loads the header of a dump, then all chunks but the last in reverse order, then all chunks in order. Returns the
-/// loaded filter.
+/// Loads the header of a dump, then all chunks but the last in reverse order, then the last. Returns the loaded filter.
 pub fn from_chunks(filter: &Filter) -> Filter {
     let all = chunks(filter);
     let (first, chunks) = all.split_first().unwrap();
     let mut loaded = from_header(&first.1, &ANY).unwrap();
-    for (iterator, data) in chunks.iter().rev().skip(1).chain(chunks) {
+    for (iterator, data) in chunks.iter().rev().skip(1).chain(chunks.last()) {
         load_chunk(&mut loaded, *iterator, data, CLIENT, &ANY).unwrap();
-        loaded = validated(loaded);
+        assert_valid(loaded.filter(), "being loaded");
     }
-    loaded
+    validated(complete(loaded))
 }
 
 /// Returns the filter that is loaded from its commands in a rewritten append-only file.
 pub fn rewritten(filter: &Filter) -> Filter {
-    let mut made: Option<Filter> = None;
+    let mut made: Option<FilterValue> = None;
     let is_valkeybloom = filter.format() == Format::ValkeyBloom;
-    rewrite(filter, UnknownMemory, 3, &mut |command| match (command, &mut made) {
-        (Rewritten::Chunk { .. }, _) if is_valkeybloom => panic!("valkey-bloom loads no chunks"),
-        (Rewritten::CuckooChunk { .. } | Rewritten::Payload(_), _) => panic!("not of a filter"),
-        (Rewritten::Blob(blob), _) => made = Some(from_blob(blob, &ANY).unwrap()),
-        (Rewritten::Chunk { data, .. }, None) => made = Some(from_header(data, &ANY).unwrap()),
-        (Rewritten::Chunk { iterator, data }, Some(made)) => {
-            load_chunk(made, iterator, data, Trust::Sender, &ANY).unwrap();
+    for (iterator, data) in rewritten_commands(filter) {
+        match (iterator, &mut made) {
+            (Some(_), _) if is_valkeybloom => panic!("valkey-bloom loads no chunks"),
+            (None, _) => made = Some(FilterValue::Complete(from_blob(&data, &ANY).unwrap())),
+            (Some(_), None) => made = Some(from_header(&data, &ANY).unwrap()),
+            (Some(iterator), Some(made)) => {
+                load_chunk(made, iterator, &data, Trust::Sender, &ANY).unwrap();
+            }
         }
     }
-    validated(made.unwrap())
+    validated(complete(made.unwrap()))
 }
 
 /// Returns the commands of a filter in a rewritten append-only file: BF.LOADCHUNK with an iterator, and BF.LOAD without
@@ -114,6 +124,7 @@ pub fn rewritten_commands(filter: &Filter) -> Vec<(Option<u64>, Vec<u8>)> {
             commands.push(match command {
                 Rewritten::Chunk { iterator, data } => (Some(iterator), data.to_vec()),
                 Rewritten::Blob(blob) => (None, blob.to_vec()),
+                Rewritten::CuckooChunk { .. } | Rewritten::Payload(_) => panic!("not of a filter"),
             });
         })
         .unwrap();
@@ -164,7 +175,11 @@ pub fn assert_cuckoo_survives(filter: &CuckooFilter, context: &str) {
     let record = callback(bytes, "save", save, Record::size_bytes);
     let rewrite = || {
         let mut written_bytes = 0;
-        cuckoo::rewrite(filter, &mut |_, _, data| written_bytes += data.len() as u64).unwrap();
+        let mut count = |command: Rewritten<'_>| match command {
+            Rewritten::CuckooChunk { data, .. } => written_bytes += data.len() as u64,
+            _ => panic!("not of a cuckoo filter"),
+        };
+        cuckoo::rewrite(filter, &mut count).unwrap();
         written_bytes
     };
     callback(bytes, "rewrite", rewrite, |written_bytes| *written_bytes);
