@@ -67,7 +67,7 @@ impl Rewriter {
     /// united.
     #[cold]
     pub(super) fn saturate_fullest_block(&mut self, bits: u32) -> Result<(), RewriteError> {
-        let Self { kind, sums: RewriteSums { change, written, .. }, list, now, .. } = self;
+        let Self { kind, sums: RewriteSums { change, written, has_others, .. }, list, now, .. } = self;
         if *kind == EntryKind::Counted {
             return Err(RewriteError::TooFull);
         }
@@ -86,6 +86,7 @@ impl Rewriter {
             saturated.write(*kind, entry_bits, |written| slot = written);
             slot
         });
+        *has_others |= is_shorter;
         if is_shorter { Ok(()) } else { Err(RewriteError::TooFull) }
     }
 }
