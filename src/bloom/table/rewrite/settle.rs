@@ -1,6 +1,6 @@
 //! Writing the entries that were gathered for a block, after equal and covered ones are left out.
 
-use super::entries::{Gathered, RewriteError, Rule, Run, sort_by_bucket, uncovered, united};
+use super::entries::{Gathered, RewriteError, Rule, Run, fold, sort_by_bucket, uncovered, united};
 use super::rewriter::{RewriteSums, Rewriter};
 use crate::bloom::memory::OutOfMemory;
 use crate::bloom::table::entry::{Entry, EntryKind, RUN_MAX};
@@ -34,9 +34,8 @@ impl Rewriter {
                 kept.push(*one);
             } else if *kind == EntryKind::Counted {
                 united(run, &mut kept, *rule, &mut leave_out)?;
-                let slots = kept.iter().map(|kept| kept.entry.slots(*kind)).sum::<usize>();
-                if *rule == Rule::Sum && slots > RUN_MAX {
-                    return Err(RewriteError::TooFull);
+                if *rule == Rule::Sum {
+                    fold(&mut kept, &mut leave_out)?;
                 }
             } else {
                 uncovered(run, &mut kept, &mut leave_out);
