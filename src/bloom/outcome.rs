@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use super::encoding::{ItemEncoding, NotEncodable};
 use super::group::{self, ItemSet};
-use super::limits::{LAYER_MAX_BYTES, LAYERS_MAX, PROBES_TOTAL_MAX};
+use super::limits::{CUCKOO_ARRAY_MAX_BYTES, LAYER_MAX_BYTES, LAYERS_MAX, PROBES_TOTAL_MAX};
 use super::memory::OutOfMemory;
 
 /// The most bytes that a filter may take. Its structs, bits and table count: `Footprint::needed_bytes`.
@@ -31,6 +31,8 @@ pub enum LimitSource {
     Machine,
     /// The format: no layer is larger.
     Layer,
+    /// RedisBloom's cuckoo filters: no array that grows is larger.
+    Array,
     /// The entries of a table that is being loaded: its size must be in proportion to them.
     Load,
 }
@@ -38,6 +40,8 @@ pub enum LimitSource {
 impl Limit {
     /// The largest size of a layer, whatever the settings are.
     pub const LAYER: Self = Self { bytes: LAYER_MAX_BYTES, source: LimitSource::Layer };
+    /// The largest array to which a cuckoo filter grows, whatever the settings are.
+    pub(super) const ARRAY: Self = Self { bytes: CUCKOO_ARRAY_MAX_BYTES, source: LimitSource::Array };
 
     /// Returns the smaller of two limits; `self` if they are equal.
     #[must_use]
@@ -54,7 +58,7 @@ impl LimitSource {
             Self::Setting => Some("bf.max-filter-bytes"),
             Self::MaxMemory => Some("maxmemory"),
             Self::Cgroup => Some("the memory limit of the cgroup"),
-            Self::Machine | Self::Layer | Self::Load => None,
+            Self::Machine | Self::Layer | Self::Array | Self::Load => None,
         }
     }
 }
@@ -65,6 +69,7 @@ impl fmt::Display for Limit {
         let name = match (self.source, self.source.setting()) {
             (_, Some(setting)) => setting,
             (LimitSource::Layer, None) => "a layer can have",
+            (LimitSource::Array, None) => "an array of a cuckoo filter can have",
             (LimitSource::Load, None) => "a filter can have before its other chunks are loaded",
             (_, None) => "the machine has",
         };

@@ -96,11 +96,7 @@ impl OtherValue for CuckooFilter {
     }
 
     fn digest(&self, add: &mut dyn FnMut(&[u8])) {
-        add(&format::header(self));
-        for array in self.arrays() {
-            add(&array.buckets().to_le_bytes());
-            add(array.bytes());
-        }
+        format::digest(self, add);
     }
 
     fn content_bytes(&self) -> u64 {

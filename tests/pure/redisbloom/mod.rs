@@ -6,6 +6,7 @@ mod cuckoo;
 mod hostile;
 mod oracle;
 mod releases;
+mod sparse;
 
 use everbloom::bloom::bits::layout::LayerParameters;
 use everbloom::bloom::filter::policy::RedisBloom;
