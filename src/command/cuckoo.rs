@@ -617,6 +617,9 @@ pub(super) fn scan_dump<'a>(
         Counted::Cuckoo(filter) if filter.release() == CuckooRelease::Old => {
             return Err(CuckooError::OldRelease.into());
         }
+        Counted::Cuckoo(filter) if filter.items() > 0 && !filter.has_header() => {
+            return Err(CuckooError::NoHeader.into());
+        }
         Counted::Cuckoo(filter) if filter.items() > 0 => format::chunk(filter, iterator),
         Counted::Counting(_) | Counted::Cuckoo(_) => None,
     };

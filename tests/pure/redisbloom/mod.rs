@@ -3,6 +3,7 @@
 
 mod bounds;
 mod cuckoo;
+mod encodings;
 mod hostile;
 mod oracle;
 mod releases;
