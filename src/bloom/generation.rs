@@ -53,6 +53,19 @@ impl WindowLength {
         u64::try_from(product.div_ceil(WINDOW_GENERATIONS.into())).unwrap_or(u64::MAX)
     }
 
+    /// Returns the generation of items that are live up to and including `end_ms`, in milliseconds of UNIX time, and at
+    /// most a generation longer. O(1).
+    #[must_use]
+    pub fn generation_until(self, end_ms: u64) -> Generation {
+        self.generation_at(end_ms).saturating_sub(WINDOW_GENERATIONS).max(1)
+    }
+
+    /// Returns the first millisecond of UNIX time at which the items of a generation have expired. O(1).
+    #[must_use]
+    pub fn end_of(self, generation: Generation) -> u64 {
+        self.start_of(generation.saturating_add(LIVE_GENERATIONS))
+    }
+
     /// Returns the length of a generation in milliseconds, rounded up.
     #[must_use]
     pub const fn generation_ms(self) -> u64 {

@@ -40,7 +40,7 @@ const OPTION: OptionRules = OptionRules {
 
 /// The options that RedisBloom lacks, or has in other commands only. CAPACITY, ERROR, EXPANSION, NONSCALING and AT have no
 /// rules.
-const RULES: [OptionRules; 12] = [
+const RULES: [OptionRules; 14] = [
     OptionRules {
         word: "FORMAT",
         is_given: |options| options.format.is_some(),
@@ -121,6 +121,8 @@ const RULES: [OptionRules; 12] = [
         excludes_window: true,
         ..OPTION
     },
+    OptionRules { word: "IFABSENT", is_given: |options| options.if_absent, ..OPTION },
+    OptionRules { word: "LIFE", is_given: |options| options.life.is_some(), ..OPTION },
     OptionRules { word: "EX", is_given: |options| options.expires_at_ms.is_some(), ..OPTION },
 ];
 

@@ -170,6 +170,15 @@ pub enum CommandError {
     /// AT is too far in the future.
     #[error("ERR AT is more than 1/14 of the window ahead of the server's clock: check the clocks")]
     AtAhead,
+    /// The value of LIFE, WITHIN or one of their variants is no positive integer. Holds the word.
+    #[error("ERR {0} must be a positive integer")]
+    BadDuration(&'static str),
+    /// The end of a life has passed. Holds the word.
+    #[error("ERR the end of {0} is in the past: check the clocks, and the unit of {0}")]
+    LifePast(&'static str),
+    /// A life or a duration is longer than the window. Holds the word.
+    #[error("ERR {0} is more than the window of the filter")]
+    BeyondWindow(&'static str),
     /// BF.LOADCHUNK and BF.MERGE: items of a sliding window that would make all others expire.
     #[error("ERR the items are more than a window ahead of the server's clock: check the clocks")]
     ItemsAhead,

@@ -96,6 +96,27 @@ impl Filter {
         }
     }
 
+    /// Sets the end of the life of the items that are added next, in milliseconds of UNIX time. It replaces the end that
+    /// follows from their time, which is set before. O(1).
+    pub fn set_end(&mut self, end_ms: u64) {
+        if let Some(window) = self.window_mut() {
+            window.set_end(end_ms);
+        }
+    }
+
+    /// Counts adds that gave an item a life of its own.
+    pub fn count_life_adds(&mut self, adds: u64) {
+        if let Some(window) = self.window_mut() {
+            window.life_adds = window.life_adds.saturating_add(adds);
+        }
+    }
+
+    /// Returns how often an add gave an item a life of its own; 0 for filters without a window.
+    #[must_use]
+    pub fn life_adds(&self) -> u64 {
+        self.window().map_or(0, |window| window.life_adds)
+    }
+
     /// Sets the time of the items that are added next to `moment_ms`, in milliseconds of UNIX time. Sets nothing if the
     /// generation of that time is after the current one: the items then get the current time, so that other items do
     /// not expire early. Returns false in that case only. O(1).

@@ -367,7 +367,9 @@ impl Table {
                 error => AddError::CannotGrow(error),
             })?;
             // Entries may be shorter now. So the run is read again, and more slots may be needed than before.
-            planned = self.plan_edit(kind, addition, Some(planned.more), PortableSelect)?;
+            // The item was absent, or is added again. So the plan does not depend on `only_absent`, which is not replicated.
+            let addition = Addition { only_absent: false, ..*addition };
+            planned = self.plan_edit(kind, &addition, Some(planned.more), PortableSelect)?;
             if let Edit::Nothing = planned.edit {
                 // The table has changed, so replicas must change theirs.
                 self.counts.advance(now);

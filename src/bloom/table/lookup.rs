@@ -59,6 +59,20 @@ impl Table {
         matching.fold(0, |sum, found| sum.saturating_add(found.entry.number))
     }
 
+    /// Returns the newest generation of the entries that match an item, if entries are timed and one matches. O(1).
+    #[must_use]
+    pub fn newest_of(&self, hash: ItemHash) -> Option<Generation> {
+        if self.kind() != EntryKind::Timed {
+            return None;
+        }
+        let (address, segment) = self.locate(hash);
+        let run = segment.run(address.block, address.bucket, PortableSelect);
+        let entry_mask = low_bits(EntryKind::Timed.entry_bits(segment));
+        let slots = segment.slots_of(run);
+        let matching = slots.iter().filter(|slot| matches(**slot & entry_mask, address.key));
+        matching.map(|slot| generation(segment, *slot)).max()
+    }
+
     /// Returns whether the table is small enough for the processor's caches, so that a prefetch would take as long as a
     /// read.
     #[inline(always)]

@@ -50,7 +50,8 @@ pub(super) struct PolicyFields {
     capacity_items: u64,
     /// A window: its milliseconds. An imported filter: the bytes of the client's string.
     length: u64,
-    /// An imported filter: the estimated items. valkey-bloom: the bits of the tightening ratio.
+    /// A window: how many adds gave an item a life of its own. An imported filter: the estimated items. valkey-bloom: the
+    /// bits of the tightening ratio.
     detail: u64,
 }
 
@@ -83,6 +84,7 @@ impl PolicyFields {
                 Rules::Window(window) => Self {
                     flags: common.flags | flag(window.no_refresh, NO_REFRESH),
                     length: window.span.ms(),
+                    detail: window.life_adds,
                     ..promised(WINDOW, &policy.promise)
                 },
             },
@@ -142,7 +144,8 @@ impl PolicyFields {
             UNITED => Policy::promised(promise, Rules::Union),
             COUNTING => Policy::promised(promise, Rules::Counting),
             WINDOW => {
-                let window = Window::new(WindowLength::new(self.length), flags & NO_REFRESH != 0);
+                let mut window = Window::new(WindowLength::new(self.length), flags & NO_REFRESH != 0);
+                window.life_adds = self.detail;
                 Policy::promised(promise, Rules::Window(window))
             }
             IMPORTED => {
