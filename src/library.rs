@@ -10,7 +10,7 @@ mod sizes;
 
 pub use item_time::ItemTime;
 pub use options::{CreateError, Options};
-pub use sizes::{FilterSize, LayerSize, counting_size, filter_size, window_size};
+pub use sizes::{FilterSize, LayerSize, counting_size, filter_size, window_size, window_size_with_steps};
 
 use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
 

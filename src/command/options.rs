@@ -12,6 +12,7 @@ use super::words::Word;
 use crate::bloom::Format;
 use crate::bloom::encoding::ItemEncoding;
 use crate::bloom::filter::policy::BitOrder;
+use crate::bloom::generation::Steps;
 use crate::bloom::hash::scheme::Scheme;
 use crate::bloom::hash::siphash::{KEY_BYTES, SEED_BYTES};
 use crate::bloom::limits::{
@@ -74,6 +75,8 @@ pub struct CreationOptions {
     pub window_ms: Option<u64>,
     /// NOREFRESH.
     pub no_refresh: bool,
+    /// STEPS.
+    pub steps: Option<Steps>,
     /// AT: the time of the items, in milliseconds of UNIX time.
     pub at_ms: Option<u64>,
     /// IFABSENT: an item that is present is left as it is.
@@ -230,6 +233,10 @@ impl CommandOptions {
                 creation.window_ms = Some(value.window_ms(1, CommandError::WindowMilliseconds)?)
             }
             OptionWord::NoRefresh => creation.no_refresh = true,
+            OptionWord::Steps => {
+                let steps = value.unsigned()?.and_then(Steps::of_count);
+                creation.steps = Some(steps.ok_or(CommandError::BadSteps)?);
+            }
             OptionWord::At => creation.at_ms = Some(value.unsigned()?.ok_or(CommandError::BadAt)?),
             OptionWord::IfAbsent if creation.if_absent => return Err(value.repeated()),
             OptionWord::IfAbsent => creation.if_absent = true,

@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use super::timing::ReplicatedTimes;
 use super::words::Word;
 use crate::bloom::filter::policy::{RedisBloom, ValkeyBloom};
+use crate::bloom::generation::Steps;
 use crate::bloom::limits::CAPACITY_DEFAULT_ITEMS;
 use crate::bloom::{Filter, Format, Growth, Hash, Kind, Promise};
 use crate::format::filter::header;
@@ -108,6 +109,8 @@ impl Creation {
         if let Some(window) = filter.window() {
             words.extend([word("PWINDOW"), number(window.span.ms())]);
             words.extend(window.no_refresh.then(|| word("NOREFRESH")));
+            let steps = Some(window.span.steps()).filter(|steps| *steps != Steps::default());
+            words.extend(steps.into_iter().flat_map(|steps| [word("STEPS"), number(steps.count())]));
         }
         Self { command: "BF.INSERT", words, takes_items: true }
     }

@@ -61,7 +61,8 @@ impl Timing {
             let life = options.life.map(|life| life.word.text());
             return Err(CommandError::NeedsWindow(life.unwrap_or("AT")));
         };
-        let (now_ms, newest) = (window.now_ms(), Some(filter.newest_generation()));
+        let (now_ms, steps) = (window.now_ms(), window.span.steps());
+        let newest = Some(filter.newest_generation());
         let is_explicit = match options.at_ms {
             None => false,
             Some(at_ms) if host.is_replicated() => {
@@ -70,7 +71,7 @@ impl Timing {
             }
             Some(at_ms) => filter.set_event(at_ms).map_err(|error| match error {
                 MomentError::Past => CommandError::AtTooOld,
-                MomentError::Ahead => CommandError::AtAhead,
+                MomentError::Ahead => CommandError::AtAhead(steps.count()),
             })?,
         };
         let mut end_ms = None;

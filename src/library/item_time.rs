@@ -1,6 +1,6 @@
 //! The time of items that are added to a sliding-window filter.
 
-use crate::bloom::generation::{WindowLength, is_live};
+use crate::bloom::generation::WindowLength;
 use crate::bloom::limits::WINDOW_MIN_MS;
 
 /// What a sliding-window filter does with an item that has a time (`AT` of BF.INSERT).
@@ -36,7 +36,7 @@ impl ItemTime {
         let generation = span.generation_at(item_ms);
         if item_ms > now_ms.saturating_add(span.generation_ms()) {
             Self::Ahead
-        } else if is_live(generation, span.generation_at(now_ms)) {
+        } else if span.steps().is_live(generation, span.generation_at(now_ms)) {
             Self::Live { generation }
         } else {
             Self::Expired

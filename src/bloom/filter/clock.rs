@@ -35,7 +35,7 @@ impl Filter {
     #[must_use]
     #[inline(always)]
     pub fn newest_generation(&self) -> Generation {
-        self.table().and_then(Table::history).map_or(0, |history| history.newest)
+        self.table().map_or(0, Table::newest)
     }
 
     /// Returns the generation of the newest items that a client may bring at the time `now_ms`, in milliseconds of UNIX

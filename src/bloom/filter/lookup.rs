@@ -151,9 +151,10 @@ impl Filter {
             return None;
         }
         let newest = match (self.window(), self.parts.table()) {
-            (Some(window), Some((table, hash))) => {
-                hash.pair(item).and_then(|hash| table.newest_of(hash)).map(|newest| window.span.end_of(newest))
-            }
+            (Some(window), Some((table, hash))) => hash
+                .pair(item)
+                .and_then(|hash| table.newest_of(hash))
+                .map(|newest| window.span.end_of(newest)),
             _ => None,
         };
         Some(newest.unwrap_or(u64::MAX))

@@ -346,7 +346,7 @@ impl Table {
     /// Returns whether a client may bring a table of this size: it is not far too large for its entries. O(1).
     #[must_use]
     pub fn is_proportionate(&self) -> bool {
-        let is_quiet = self.kind() == EntryKind::Timed && self.segment_count() <= QUIET_SEGMENTS;
+        let is_quiet = self.kind().is_timed() && self.segment_count() <= QUIET_SEGMENTS;
         is_quiet || is_proportionate(self.size(), self.load(self.used_slots()))
     }
 }

@@ -34,6 +34,7 @@ option_words! {
     Window "WINDOW",
     PWindow "PWINDOW",
     NoRefresh "NOREFRESH",
+    Steps "STEPS",
     At "AT",
     IfAbsent "IFABSENT",
     Life "LIFE",

@@ -100,6 +100,7 @@ const WINDOW: ArgumentSpec = one_of(
     &[choice("seconds", OptionWord::Window, Integer), choice("milliseconds", OptionWord::PWindow, Integer)],
 );
 const NOREFRESH: ArgumentSpec = flag("norefresh", OptionWord::NoRefresh);
+const STEPS: ArgumentSpec = option("steps", OptionWord::Steps, Integer);
 const EXPIRY: ArgumentSpec = one_of(
     "expiry",
     &[
@@ -132,7 +133,7 @@ const WITHIN: ArgumentSpec = one_of(
 
 pub(super) const RESERVE: CommandSpec = CommandSpec {
     name: "bf.reserve",
-    arguments: 3..=20,
+    arguments: 3..=22,
     categories: "write fast",
     complexity: "O(1)",
     summary: "Creates an empty filter",
@@ -148,6 +149,7 @@ pub(super) const RESERVE: CommandSpec = CommandSpec {
         COUNTING,
         WINDOW,
         NOREFRESH,
+        STEPS,
         EXPIRY,
         flag("ifnotexists", OptionWord::IfNotExists),
     ],
@@ -191,6 +193,7 @@ pub(super) const INSERT: CommandSpec = CommandSpec {
         COUNTING,
         WINDOW,
         NOREFRESH,
+        STEPS,
         option("unix-time-milliseconds", OptionWord::At, Integer),
         IFABSENT,
         LIFE,
@@ -256,11 +259,8 @@ pub(super) const TTL: CommandSpec = CommandSpec {
     ..READS
 };
 
-pub(super) const PTTL: CommandSpec = CommandSpec {
-    name: "bf.pttl",
-    summary: "Returns the remaining life of an item in milliseconds",
-    ..TTL
-};
+pub(super) const PTTL: CommandSpec =
+    CommandSpec { name: "bf.pttl", summary: "Returns the remaining life of an item in milliseconds", ..TTL };
 
 pub(super) const BULKADD: CommandSpec = CommandSpec {
     name: "bf.bulkadd",

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::bloom::filter::policy::{BitOrder, Imported, StringForm, ValkeyBloom};
-use crate::bloom::generation::WindowLength;
+use crate::bloom::generation::{Steps, WindowLength};
 use crate::bloom::{Filter, Growth, Policy, Promise, Rules, Window};
 use crate::format::stream::{DecodeError, read};
 
@@ -42,7 +42,8 @@ pub(super) struct PolicyFields {
     flags: u8,
     /// Imported: the order of the bits in the client's string.
     order: u8,
-    reserved: u8,
+    /// A window: 1 with 120 steps.
+    steps: u8,
     pub(super) layer_count: u16,
     /// 0 for a fixed filter.
     expansion: u32,
@@ -84,6 +85,7 @@ impl PolicyFields {
                 Rules::Window(window) => Self {
                     flags: common.flags | flag(window.no_refresh, NO_REFRESH),
                     length: window.span.ms(),
+                    steps: (window.span.steps() == Steps::Fine).into(),
                     detail: window.life_adds,
                     ..promised(WINDOW, &policy.promise)
                 },
@@ -144,7 +146,9 @@ impl PolicyFields {
             UNITED => Policy::promised(promise, Rules::Union),
             COUNTING => Policy::promised(promise, Rules::Counting),
             WINDOW => {
-                let mut window = Window::new(WindowLength::new(self.length), flags & NO_REFRESH != 0);
+                let steps = if self.steps == 0 { Steps::Fourteen } else { Steps::Fine };
+                let span = WindowLength::new(self.length).with_steps(steps);
+                let mut window = Window::new(span, flags & NO_REFRESH != 0);
                 window.life_adds = self.detail;
                 Policy::promised(promise, Rules::Window(window))
             }

@@ -65,6 +65,28 @@ fn assert_frozen(history: &str, expected: [(u64, u64); 3], run: impl Fn(EntryKin
     );
 }
 
+/// Timed entries of windows with 120 steps: even traffic, lives of all lengths, pauses, and a merge.
+#[test]
+fn windows_of_120_steps_are_as_before() {
+    let kind = EntryKind::Timed(everbloom::Steps::Fine);
+    let mut digests = Digests::default();
+    let mut random = Random(3);
+    for (error_rate, items) in [(0.01, 20_000u64), (0.3, 500), (1e-9, 3_000)] {
+        let mut table = of_kind(kind, error_rate, items);
+        let is_checkpoint = checkpoints(60_000);
+        for step in 0..60_000 {
+            let now = 200 + step / 200 + step / 20_000 * 130;
+            let generation = if step % 3 == 0 { now - random.next() % 121 } else { now };
+            let addition = Addition { hash: hash(step - step % 7 / 6), generation, ..addition(now) };
+            table.add(addition, &any(), NoPrefetch).unwrap();
+            if is_checkpoint(step) {
+                digests.add(&table, now);
+            }
+        }
+    }
+    assert_eq!(digests.bytes, 0, "other bytes than before: {:#x}", digests.bytes);
+}
+
 /// Calls `visit` with the numbers up to `end`, each a tenth larger than the one before.
 fn checkpoints(end: u64) -> impl Fn(u64) -> bool {
     let mut all = vec![0u64];

@@ -174,6 +174,10 @@ pub(crate) const KIND_ERRORS: Dialogue = &[
     ("BF.CARD window", ":0"),
     ("BF.INSERT window PWINDOW 60000 FORMAT everbloom ITEMS a", "*1 #t"),
     ("BF.RESERVE window 0.01 100 WINDOW 60 IFNOTEXISTS", ":0"),
+    ("BF.INSERT window STEPS 120 ITEMS a", differs!("STEPS")),
+    ("BF.INSERT plain WINDOW 60 STEPS 14 ITEMS a", differs!("WINDOW")),
+    ("BF.INSERT plain STEPS 14 ITEMS a", differs!("STEPS")),
+    ("BF.INSERT window STEPS 14 ITEMS b", "*1 #t"),
     ("BF.RESERVE full 0.01 1 NONSCALING SATURATE", "+OK"),
     // For an existing filter, SATURATE does not need NONSCALING.
     ("BF.INSERT full SATURATE ITEMS a b", "*2 #t #t"),
@@ -276,6 +280,12 @@ pub(crate) const OPTION_ERRORS: Dialogue = &[
     ("BF.INSERT k WINDOW 5 AT -1 ITEMS a", "-ERR AT must be a UNIX time in milliseconds"),
     ("BF.RESERVE k 0.01 100 WINDOW", "-ERR wrong number of arguments for 'bf.reserve' command"),
     ("BF.RESERVE k 0.01 100 AT 5", "-ERR unknown argument 'AT'"),
+    // STEPS
+    ("BF.RESERVE k 0.01 100 STEPS 120", needs!("STEPS", "a filter created with WINDOW")),
+    ("BF.INSERT k STEPS 14 ITEMS a", needs!("STEPS", "a filter created with WINDOW")),
+    ("BF.RESERVE k 0.01 100 WINDOW 5 STEPS 13", "-ERR STEPS must be 14 or 120"),
+    ("BF.RESERVE k 0.01 100 WINDOW 5 STEPS x", "-ERR STEPS must be 14 or 120"),
+    ("BF.RESERVE k 0.01 100 WINDOW 5 STEPS", "-ERR wrong number of arguments for 'bf.reserve' command"),
     // IFABSENT and lives
     ("BF.RESERVE k 0.01 100 IFABSENT", "-ERR unknown argument 'IFABSENT'"),
     ("BF.RESERVE k 0.01 100 LIFE 5", "-ERR unknown argument 'LIFE'"),

@@ -1,7 +1,7 @@
 //! The policy of sliding windows: an item is live for a window of time after its last add.
 
 use super::promise::Growth;
-use crate::bloom::generation::{AddTime, Generation, WindowLength, is_live};
+use crate::bloom::generation::{AddTime, Generation, WindowLength};
 use crate::bloom::limits::{WINDOW_MAX_MS, WINDOW_MIN_MS};
 
 /// The parameters of a sliding-window filter, and its current time. The capacity of its promise is the number of items per
@@ -105,7 +105,7 @@ impl Window {
             return Err(MomentError::Ahead);
         }
         let added = self.span.generation_at(moment_ms);
-        if !is_live(added, self.moment.now) {
+        if !self.span.steps().is_live(added, self.moment.now) {
             return Err(MomentError::Past);
         }
         Ok(added <= self.moment.now)
