@@ -67,6 +67,6 @@ pub use format::chunks::{ChunkError, DumpError};
 pub use format::payload::{DumpField, DumpFields};
 pub use format::{DecodeError, Sink, Source, UnsignedOrBytes};
 pub use library::{
-    BloomFilter, Chunks, CreateError, FilterSize, ItemTime, LayerSize, LayerStats, Loader, Options,
-    counting_size, filter_size, window_size, window_size_with_steps,
+    BloomFilter, Chunks, CreateError, FilterSize, ItemLife, ItemTime, LayerSize, LayerStats, Loader, Options,
+    WithinError, counting_size, filter_size, window_size, window_size_with_steps,
 };

@@ -212,7 +212,7 @@ pub(super) fn ttl<'a>(
     let (key, item) = (arguments.key()?, arguments.required()?);
     let mut key = keyspace.open(key, KeyAccess::ReadOnly);
     let filter = key.slot().present()?;
-    match filter.and_then(|filter| filter.item_end(item, keyspace.prefetch())) {
+    match filter.and_then(|filter| filter.item_end(item, filter.now(), keyspace.prefetch())) {
         None => reply.signed(-2),
         Some(u64::MAX) => reply.signed(-1),
         Some(end_ms) => reply.integer(end_ms.saturating_sub(keyspace.now_ms()).div_ceil(unit_ms)),

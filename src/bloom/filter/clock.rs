@@ -17,6 +17,14 @@ impl Filter {
         self.policy.window()
     }
 
+    /// Returns the window of a sliding-window filter with another current time, in milliseconds of UNIX time.
+    #[must_use]
+    pub fn window_at(&self, now_ms: u64) -> Option<Window> {
+        let mut window = *self.window()?;
+        window.set_now(now_ms, self.newest_generation());
+        Some(window)
+    }
+
     /// Returns the mutable window of a sliding-window filter.
     #[inline(always)]
     fn window_mut(&mut self) -> Option<&mut Window> {

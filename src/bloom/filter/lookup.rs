@@ -45,12 +45,7 @@ impl Filter {
     /// filter's own time. Only sliding windows use it. O(layers * probes).
     #[must_use]
     pub fn contains_at(&self, item: &[u8], now_ms: u64, prefetch: impl Prefetch) -> bool {
-        let now = self.window().map_or(0, |window| {
-            let mut window = *window;
-            window.set_now(now_ms, self.newest_generation());
-            window.moment().now
-        });
-        self.contains_in(item, now, prefetch)
+        self.contains_in(item, self.window_at(now_ms).map_or(0, |window| window.moment().now), prefetch)
     }
 
     /// Returns whether the item may be in the filter at the generation `now` instead of the filter's own. Only sliding
@@ -143,11 +138,12 @@ impl Filter {
         }
     }
 
-    /// Returns when an item expires that may be in the filter: the first millisecond of UNIX time at which it is no longer
-    /// found, `u64::MAX` if it never expires. Returns `None` if the item is not in the filter. O(layers * probes).
+    /// Returns when an item expires that may be in the filter at the generation `now`: the first millisecond of UNIX time
+    /// at which it is no longer found, `u64::MAX` if it never expires. Returns `None` if the item is not in the filter.
+    /// O(layers * probes).
     #[must_use]
-    pub fn item_end(&self, item: &[u8], prefetch: impl Prefetch) -> Option<u64> {
-        if !self.contains(item, prefetch) {
+    pub fn item_end(&self, item: &[u8], now: Generation, prefetch: impl Prefetch) -> Option<u64> {
+        if !self.contains_in(item, now, prefetch) {
             return None;
         }
         let newest = match (self.window(), self.parts.table()) {

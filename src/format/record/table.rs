@@ -95,7 +95,7 @@ impl TableFields {
         let (items, entries) = match kind {
             EntryKind::Plain => (items, 0),
             EntryKind::Counted => (items, entries),
-            EntryKind::Timed => (0, entries),
+            EntryKind::Timed(_) => (0, entries),
         };
         let counts = TableCounts { schedule, items, entries, history, segments, blocks_log };
         Ok((TableRecord { counts, used_slots }, hash))

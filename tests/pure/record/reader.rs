@@ -251,7 +251,8 @@ fn the_items_of_a_table_are_found_in_its_bytes() {
             let is_found = matching.iter().any(is_live);
             assert_eq!(is_found, contains(&filter, &item), "{name}, {number}");
             let kind = filter.table().unwrap().kind();
-            found[usize::from(kind != EntryKind::Plain) + usize::from(kind.is_timed())] += usize::from(is_found);
+            found[usize::from(kind != EntryKind::Plain) + usize::from(kind.is_timed())] +=
+                usize::from(is_found);
         }
     }
     assert!(found.iter().all(|found| *found > 500), "{found:?}");

@@ -80,9 +80,9 @@ fn they_add_to_the_rate_and_the_memory_as_documented() {
     // The items that a window is made for.
     let kinds = [
         (EntryKind::Plain, 1),
-        (EntryKind::Timed, 1),
-        (EntryKind::Timed, 1_000),
-        (EntryKind::Timed, 100_000),
+        (EntryKind::Timed(everbloom::Steps::Fourteen), 1),
+        (EntryKind::Timed(everbloom::Steps::Fourteen), 1_000),
+        (EntryKind::Timed(everbloom::Steps::Fourteen), 100_000),
     ];
     for (kind, items) in kinds.into_iter().chain([(EntryKind::Counted, 1)]) {
         let mut most = (0.0f64, 0.0f64);
