@@ -62,7 +62,7 @@ impl Steps {
     pub const fn rest(self) -> u64 {
         match self {
             Self::Fourteen => 1,
-            Self::Fine => 8,
+            Self::Fine => 10,
         }
     }
 

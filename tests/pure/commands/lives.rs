@@ -129,7 +129,6 @@ fn lives_are_replicated_with_both_times_and_the_stored_items() {
             said(1600, 4600, "f"),
             "BF.MADD k e g".to_owned(),
             format!("BF.INSERT k NOCREATE AT {} ITEMS h", start + 3000),
-            format!("BF.INSERT k NOCREATE AT {} ITEMS i", start + 3000),
             "BF.BULKADD k LINES i\nj\n".to_owned(),
         ]
     );

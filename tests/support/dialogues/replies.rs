@@ -191,7 +191,7 @@ pub(crate) const LIVES: Dialogue = &[
     ("BF.EXISTS s c WITHIN 60", "#t"),
     ("BF.EXISTS s a WITHIN 500", "#f"),
     ("BF.INSERT s2 WINDOW 700 STEPS 14 ITEMS a", "*1 #t"),
-    ("BF.MERGE w s2", "+OK"),
+    ("BF.MERGE w s2 FORCE", "+OK"),
     ("BF.MERGE all s s", "+OK"),
     ("BF.INFO all STEPS", "*1 :120"),
 ];
