@@ -171,7 +171,9 @@ impl<'r> Sender<'r> {
     fn note_results(&mut self, sent: &SentBatch, outcome: Result<Value, CallError>) -> Result<(), Failure> {
         let items = sent.batch.items;
         let reply = match outcome {
-            Err(CallError::Refused(text)) if sent.at_ms.is_some() && EXPIRED.iter().any(|error| text.contains(error)) => {
+            Err(CallError::Refused(text))
+                if sent.at_ms.is_some() && EXPIRED.iter().any(|error| text.contains(error)) =>
+            {
                 self.counts.expired += items;
                 return Ok(());
             }

@@ -131,7 +131,9 @@ fn a_hundred_and_twenty_steps_take_six_more_bits() {
     let of_steps = |steps| {
         let sum = capacities.iter().map(|capacity| {
             let (average, most) = bits_per_live_item(*capacity, steps);
-            println!("{capacity} items, {steps:?}: {average:.2} bits per live item on average, {most:.2} at most");
+            println!(
+                "{capacity} items, {steps:?}: {average:.2} bits per live item on average, {most:.2} at most"
+            );
             assert!(most <= if steps == Steps::Fine { 27.0 } else { 20.5 }, "{most}");
             average
         });

@@ -90,7 +90,8 @@ fn items_are_added_with_their_own_lives(site: &Site) {
     let now_ms = now_ms(&mut client);
     let mut text = String::from("id,issued,seconds\n");
     // The lives of some have ended.
-    let lives = (0..2000u64).map(|number| (number, number % 150 * HOUR_MS / 1000, 3600 + number % 40 * 10_000));
+    let lives =
+        (0..2000u64).map(|number| (number, number % 150 * HOUR_MS / 1000, 3600 + number % 40 * 10_000));
     let mut live = Vec::new();
     for (number, age, life) in lives {
         text.push_str(&format!("token-{number},{},{life}\n", now_ms / 1000 - age));
@@ -100,7 +101,8 @@ fn items_are_added_with_their_own_lives(site: &Site) {
     }
     let file = files.write("tokens", text);
     for steps in ["14", "120"] {
-        let load = ["load", &url(&server), "k", &file, "--csv", "id", "--time", "issued", "--life", "seconds"];
+        let load =
+            ["load", &url(&server), "k", &file, "--csv", "id", "--time", "issued", "--life", "seconds"];
         let filter = ["--window", "7d", "--steps", steps, "--error", "0.000001", "--replace"];
         let result = json(&[&load[..], &filter].concat());
         let (added, expired) = (result["items"].as_u64().unwrap(), result["expired"].as_u64().unwrap());

@@ -175,6 +175,10 @@ mod tests {
         assert_eq!(life("900").unwrap().and_then(|time| time.life_ms), Some(900_000));
         let earlier = (server_ms - 100_000).to_string();
         assert_eq!(times.batch_time(earlier.as_bytes(), Some(b"100")).unwrap(), None);
-        assert!(["0", "3601", "-1", "1.5", ""].iter().all(|text| life(text).unwrap_err().contains("is not a life")));
+        assert!(
+            ["0", "3601", "-1", "1.5", ""]
+                .iter()
+                .all(|text| life(text).unwrap_err().contains("is not a life"))
+        );
     }
 }
