@@ -37,7 +37,15 @@ impl Digests {
     /// Adds the state of a table, and the work since the last state.
     fn add(&mut self, table: &Table, now: u64) {
         let work = work::take();
-        self.add_bytes(&format!("{:?} {:?}", bytes(table), table.counts()));
+        let TableCounts { schedule, items, entries, history, segments, blocks_log } = table.counts();
+        // The generations that have a count.
+        let codes = if table.kind() == EntryKind::Timed(everbloom::Steps::Fine) { 256 } else { 16 };
+        let history = format!("History {{ newest: {}, items: {:?} }}", history.newest, &history.items[..codes]);
+        self.add_bytes(&format!(
+            "{:?} TableCounts {{ schedule: {schedule:?}, items: {items}, entries: {entries}, history: {history}, \
+             segments: {segments}, blocks_log: {blocks_log} }}",
+            bytes(table)
+        ));
         let items = [table.items(now), table.distinct_items(now), table.capacity_items()];
         let bytes = [table.size_bytes(), table.stats(now).expired_bytes(), table.used_slots()];
         let rates = [table.error_rate(now), table.error_rate_max()];
