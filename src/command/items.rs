@@ -30,13 +30,13 @@ pub(super) fn add<'a>(
     reply: &mut impl Reply,
 ) -> Result<Effects<'a>, CommandError> {
     let (key, item) = (arguments.key()?, arguments.required()?);
-    let mut options = CommandOptions::default();
-    if !arguments.rest().is_empty() {
+    let (mut options, has_options) = (CommandOptions::default(), !arguments.rest().is_empty());
+    if has_options {
         options.read(&mut arguments, None, keyspace)?;
     }
     let mut open = keyspace.open(key, KeyAccess::ReadWrite);
     let (outcome, times) = match open.slot() {
-        KeyValue::Present(filter) if !options.creation.has_foreign_words() => {
+        KeyValue::Present(filter) if !has_options => {
             let timing = Timing::of(filter, &options.creation, keyspace)?;
             let outcome = filter.add(item, keyspace, keyspace.prefetch());
             (outcome, timing.replicated(filter))

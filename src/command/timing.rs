@@ -138,6 +138,7 @@ impl Duration {
 ///
 /// # Errors
 /// [`CommandError::NeedsWindow`] and [`CommandError::BeyondWindow`].
+#[inline(always)]
 pub(super) fn lookup_generation(
     filter: &Filter,
     within: Option<Duration>,

@@ -264,7 +264,7 @@ pub(super) const PTTL: CommandSpec =
 
 pub(super) const BULKADD: CommandSpec = CommandSpec {
     name: "bf.bulkadd",
-    arguments: 3..=10,
+    arguments: 3..=12,
     complexity: "O(b + m * k * n) for b bytes, m items, k probes and n layers",
     summary: "Adds a packed batch of items to a filter and creates the filter if it does not exist",
     syntax: &[KEY, flag("nocreate", OptionWord::NoCreate), COUNT, IFABSENT, LIFE, PACKING, DATA],
