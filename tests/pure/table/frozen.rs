@@ -38,12 +38,12 @@ impl Digests {
     fn add(&mut self, table: &Table, now: u64) {
         let work = work::take();
         let TableCounts { schedule, items, entries, history, segments, blocks_log } = table.counts();
-        // The generations that have a count.
+        // The generations that have a count. The text has a field that the counts once had, so that the digests stay.
         let codes = if table.kind() == EntryKind::Timed(everbloom::Steps::Fine) { 256 } else { 16 };
         let history = format!("History {{ newest: {}, items: {:?} }}", history.newest, &history.items[..codes]);
         self.add_bytes(&format!(
             "{:?} TableCounts {{ schedule: {schedule:?}, items: {items}, entries: {entries}, history: {history}, \
-             segments: {segments}, blocks_log: {blocks_log} }}",
+             segments: {segments}, blocks_log: {blocks_log}, loading: Loading(0) }}",
             bytes(table)
         ));
         let items = [table.items(now), table.distinct_items(now), table.capacity_items()];
