@@ -40,7 +40,8 @@ impl Digests {
         let TableCounts { schedule, items, entries, history, segments, blocks_log } = table.counts();
         // The generations that have a count. The text has a field that the counts once had, so that the digests stay.
         let codes = if table.kind() == EntryKind::Timed(everbloom::Steps::Fine) { 256 } else { 16 };
-        let history = format!("History {{ newest: {}, items: {:?} }}", history.newest, &history.items[..codes]);
+        let history =
+            format!("History {{ newest: {}, items: {:?} }}", history.newest, &history.items[..codes]);
         self.add_bytes(&format!(
             "{:?} TableCounts {{ schedule: {schedule:?}, items: {items}, entries: {entries}, history: {history}, \
              segments: {segments}, blocks_log: {blocks_log}, loading: Loading(0) }}",
