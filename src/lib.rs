@@ -61,11 +61,12 @@ mod library;
 #[cfg(feature = "server")]
 mod redis;
 
+pub use bloom::generation::Steps;
 pub use bloom::{AddError, Format, Growth, Limit, LimitSource, OutOfMemory, ReserveError};
 pub use format::chunks::{ChunkError, DumpError};
 pub use format::payload::{DumpField, DumpFields};
 pub use format::{DecodeError, Sink, Source, UnsignedOrBytes};
 pub use library::{
-    BloomFilter, Chunks, CreateError, FilterSize, ItemTime, LayerSize, LayerStats, Loader, Options,
-    counting_size, filter_size, window_size,
+    BloomFilter, Chunks, CreateError, FilterSize, ItemLife, ItemTime, LayerSize, LayerStats, Loader, Options,
+    WithinError, counting_size, filter_size, window_size, window_size_with_steps,
 };

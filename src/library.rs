@@ -8,13 +8,14 @@ mod item_time;
 mod options;
 mod sizes;
 
-pub use item_time::ItemTime;
+pub use item_time::{ItemLife, ItemTime, WithinError};
 pub use options::{CreateError, Options};
-pub use sizes::{FilterSize, LayerSize, counting_size, filter_size, window_size};
+pub use sizes::{FilterSize, LayerSize, counting_size, filter_size, window_size, window_size_with_steps};
 
 use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
 
 use crate::bloom::filter::loading::FilterValue;
+use crate::bloom::generation::Steps;
 use crate::bloom::{
     AddError, Added, Filter, FilterSpec, Format, Layer, OutOfMemory, Policy, Table, UnknownMemory, Validation,
 };
@@ -186,6 +187,37 @@ impl BloomFilter {
     #[must_use]
     pub fn contains_at(&self, item: &[u8], now_ms: u64) -> bool {
         self.0.contains_at(item, now_ms, Processor)
+    }
+
+    /// Returns whether an item may have been added at most `within_ms` milliseconds before `now_ms`, a time in milliseconds
+    /// of UNIX time. Always returns true for an item of which an add in that time was stored without a life of its own;
+    /// also for one that was added at most a step of the window earlier. O(1).
+    ///
+    /// # Errors
+    /// [`WithinError`].
+    pub fn seen_within(&self, item: &[u8], within_ms: u64, now_ms: u64) -> Result<bool, WithinError> {
+        let window = self.0.window_at(now_ms).ok_or(WithinError::NoWindow)?;
+        if within_ms > window.span.ms() {
+            return Err(WithinError::BeyondWindow);
+        }
+        Ok(self.0.contains_in(item, window.seen_within(within_ms), Processor))
+    }
+
+    /// Returns how long an item is found after `now_ms`, a time in milliseconds of UNIX time. O(layers * probes).
+    #[must_use]
+    pub fn remaining_life(&self, item: &[u8], now_ms: u64) -> ItemLife {
+        let now = self.0.window_at(now_ms).map_or(0, |window| window.moment().now);
+        match self.0.item_end(item, now, Processor) {
+            None => ItemLife::Absent,
+            Some(u64::MAX) => ItemLife::Endless,
+            Some(end_ms) => ItemLife::Left(end_ms.saturating_sub(now_ms)),
+        }
+    }
+
+    /// Returns the steps of the window of a sliding-window filter; `None` for other filters. O(1).
+    #[must_use]
+    pub fn window_steps(&self) -> Option<Steps> {
+        self.0.window().map(|window| window.span.steps())
     }
 
     /// Checks every rule of filters, for tests of this crate and of others. O(bytes).

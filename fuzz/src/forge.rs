@@ -121,7 +121,7 @@ impl TableForm {
             policy: match table.kind() {
                 EntryKind::Plain => 1,
                 EntryKind::Counted => COUNTING,
-                EntryKind::Timed => WINDOW,
+                EntryKind::Timed(_) => WINDOW,
             },
             is_level,
             base: base.into(),

@@ -4,7 +4,6 @@
 
 use std::collections::BTreeMap;
 
-use everbloom::bloom::generation::is_live;
 use everbloom::bloom::hash::murmur3::hash128;
 use everbloom::bloom::prefetch::NoPrefetch;
 use everbloom::bloom::table::{
@@ -48,11 +47,16 @@ struct World {
 /// Makes a table and runs a sequence of operations on it.
 pub fn run(data: &[u8]) {
     let mut input = Input::new(data);
-    let kind = *input.choose(&[EntryKind::Plain, EntryKind::Counted, EntryKind::Timed]);
+    let kind = *input.choose(&[
+        EntryKind::Plain,
+        EntryKind::Counted,
+        EntryKind::Timed(everbloom::Steps::Fourteen),
+        EntryKind::Timed(everbloom::Steps::Fine),
+    ]);
     let error_rate = *input.choose(&[0.01, 0.3, 1e-6, 0.9, 1e-15]);
     let items = *input.choose(&[1, 50, 2000, 30_000]);
     let table = Table::new(TableSpec { error_rate, kind, items });
-    let now = if kind == EntryKind::Timed { 100 } else { 0 };
+    let now = if kind.is_timed() { 100 } else { 0 };
     let mut world = World { table, known: BTreeMap::new(), now, is_exact: true, changes_left: CHANGES_MAX };
     for _ in 0..STEPS_MAX {
         if input.is_empty() {
@@ -102,7 +106,7 @@ impl World {
                 }
             }
             9..=12 => _ = self.remove(usize::from(input.u16()), usize::from(input.byte())),
-            13 | 14 if self.kind() == EntryKind::Timed => {
+            13 | 14 if self.kind().is_timed() => {
                 self.now += u64::from(*input.choose(&[1u8, 1, 2, 7, 14, 15, 16, 40]))
             }
             15 => self.unite(input),
@@ -114,14 +118,14 @@ impl World {
 
     /// Returns the generation of the newest entry, at least 1; 0 if entries are not timed.
     fn newest(&self) -> u64 {
-        self.table.history().map_or(0, |history| history.newest.max(1))
+        self.table.newest().max(1)
     }
 
     fn addition(&self, hash: ItemHash, flags: u8) -> Addition {
         let added = self.now.saturating_sub(u64::from(flags >> 4).min(14));
         // For an item that is added late, the current generation is that of the newest entry.
         let now = added.max(self.newest());
-        let added = if is_live(added, now) { added } else { now };
+        let added = if !self.kind().has_expired(added, now) { added } else { now };
         Addition { hash, generation: added, now, only_absent: flags & 1 == 1, most_items: u64::MAX }
     }
 
@@ -140,8 +144,7 @@ impl World {
                         || addition.only_absent
                         || self.table.kind() != EntryKind::Counted
                 );
-                let is_known = known.count > 0
-                    && (self.table.kind() != EntryKind::Timed || is_live(known.added, self.now));
+                let is_known = known.count > 0 && !self.table.kind().has_expired(known.added, self.now);
                 assert!(added != Added::New || !is_known);
                 let is_counted = self.table.kind() != EntryKind::Counted || added != Added::Present;
                 known.count += u64::from(is_counted);
@@ -273,7 +276,7 @@ impl World {
             Ok(table) => {
                 self.table = table;
                 self.is_exact = false;
-                self.now = self.now.max(self.table.history().map_or(0, |history| history.newest));
+                self.now = self.now.max(self.table.newest());
             }
             Err(LoadError::Invalid(_) | LoadError::NoRoom(_) | LoadError::Ahead | LoadError::Overlapping) => {
                 assert_eq!(load.size_bytes(), before)
@@ -333,7 +336,7 @@ impl World {
         let copy = load.make_table(&any).unwrap();
         assert_eq!(copy.internal_validate(), Ok(()));
         for (item, known) in &kept {
-            let is_live = self.kind() != EntryKind::Timed || is_live(known.added, self.now);
+            let is_live = !self.kind().has_expired(known.added, self.now);
             let is_found = copy.contains(ItemHash { h1: item.0, h2: item.1 }, self.now, NoPrefetch);
             assert!(is_found || !is_live, "{item:x?}");
         }
@@ -342,7 +345,7 @@ impl World {
     fn check(&self) {
         assert_eq!(self.table.internal_validate(), Ok(()));
         for (item, known) in &self.known {
-            let is_live = self.kind() != EntryKind::Timed || is_live(known.added, self.now);
+            let is_live = !self.kind().has_expired(known.added, self.now);
             let is_found = self.table.contains(ItemHash { h1: item.0, h2: item.1 }, self.now, NoPrefetch);
             assert!(is_found || !is_live, "lost {item:x?}, {known:?}");
         }

@@ -26,6 +26,7 @@ struct World {
     pair: Pair,
     now_ms: u64,
     window_ms: u64,
+    steps: u64,
     no_refresh: bool,
     /// Whether the error rate is too low for half of the expired items to be found by chance.
     is_exact: bool,
@@ -38,16 +39,32 @@ struct World {
 struct Times {
     /// The moment at which the window of each item begins.
     from_ms: HashMap<Vec<u8>, u64>,
+    /// The last moment at which each item was added without a life of its own.
+    seen_ms: HashMap<Vec<u8>, u64>,
     /// The newest moment at which an item was added.
     newest_ms: u64,
 }
 
 impl Times {
-    fn note(&mut self, item: &[u8], at_ms: u64) {
-        let from_ms = self.from_ms.entry(item.to_vec()).or_default();
-        *from_ms = at_ms.max(*from_ms);
+    /// Notes an add at `at_ms`. The window of the item begins at `from_ms`.
+    fn note(&mut self, item: &[u8], at_ms: u64, from_ms: u64) {
+        let begin_ms = self.from_ms.entry(item.to_vec()).or_default();
+        *begin_ms = from_ms.max(*begin_ms);
         self.newest_ms = self.newest_ms.max(at_ms);
+        if from_ms == at_ms {
+            let seen_ms = self.seen_ms.entry(item.to_vec()).or_default();
+            *seen_ms = at_ms.max(*seen_ms);
+        }
     }
+}
+
+/// The options of an add.
+#[derive(Clone, Copy)]
+struct Adding {
+    at_ms: u64,
+    /// A life of the items, at most the window.
+    life_ms: Option<u64>,
+    if_absent: bool,
 }
 
 /// A copy of the filter, which may be incomplete.
@@ -73,6 +90,7 @@ pub fn run(data: &[u8]) {
         pair: Pair::new(Settings { max_filter_bytes: limit, ..Settings::DEFAULT }),
         now_ms: START_MS,
         window_ms,
+        steps: 14,
         no_refresh: input.below(4) == 0,
         is_exact: false,
         items: Times::default(),
@@ -111,6 +129,10 @@ impl World {
         if self.no_refresh {
             line.push_str(" NOREFRESH");
         }
+        if input.below(3) == 0 {
+            line.push_str(" STEPS 120");
+            self.steps = 120;
+        }
         self.pair.set_clocks(self.now_ms, self.now_ms);
         self.pair.run(&line);
     }
@@ -129,10 +151,14 @@ impl World {
             _ => self.now_ms,
         };
         self.pair.set_clocks(self.now_ms, replica_ms);
-        match input.below(26) {
+        match input.below(32) {
             0..=5 => {
                 let items = input.items(40);
-                self.add(&[b"BF.MADD", KEY], &items, self.time());
+                self.add(
+                    &[b"BF.MADD", KEY],
+                    &items,
+                    Adding { at_ms: self.time(), life_ms: None, if_absent: false },
+                );
             }
             6 | 7 => {
                 let items = input.items(60);
@@ -161,6 +187,8 @@ impl World {
                 let size_bytes = self.pair.filter(KEY).map_or(0, Filter::size_bytes);
                 self.pair.primary.settings.max_filter_bytes = input.tight_limit_bytes(size_bytes);
             }
+            26..=29 => self.add_with_options(input),
+            30 | 31 => self.ask_lately(input),
             _ => {
                 let items = input.items(40);
                 let back_ms = if input.below(3) == 0 { self.step_ms(input) } else { 0 };
@@ -225,7 +253,7 @@ impl World {
         assert_eq!(reply.starts_with("-ERR the filter is being loaded"), is_loading, "{reply}");
         for (item, reply) in items.iter().zip(self.pair.item_replies()) {
             if reply == "#t" || (reply == "#f" && !self.no_refresh) {
-                copy.items.note(item, at_ms);
+                copy.items.note(item, at_ms, at_ms);
             }
         }
         self.copy = Some(copy);
@@ -252,7 +280,7 @@ impl World {
         }
         // One more generation is for rounding, and one because an add may lie
         // anywhere in its generation.
-        let longest_ms = self.window_ms + self.window_ms / 14 * 2 + 2;
+        let longest_ms = self.window_ms + self.window_ms / self.steps * 2 + 2;
         let has_expired = |from_ms: u64| now_min_ms.saturating_sub(from_ms) > longest_ms;
         // Chunks may also have items that were added after the header was made.
         let latest_ms = |item: &Vec<u8>, from_ms: u64| {
@@ -275,40 +303,115 @@ impl World {
         match input.below(12) {
             0 => self.window_ms.saturating_mul(part) >> 12,
             1 => 49 * 86_400_000,
-            2 => self.window_ms / 14,
+            2 => self.window_ms / self.steps,
             3 => self.window_ms,
-            4 => self.window_ms + self.window_ms / 14,
+            4 => self.window_ms + self.window_ms / self.steps,
             5..=7 => 0,
             _ => (self.window_ms >> 4).saturating_mul(part) >> 16,
         }
     }
 
-    fn added(&mut self, item: &[u8], is_new: bool, at_ms: u64) {
-        if is_new || !self.no_refresh {
-            self.items.note(item, at_ms);
+    fn added(&mut self, item: &[u8], is_new: bool, adding: Adding) {
+        if is_new || !self.no_refresh && !adding.if_absent {
+            let from_ms = adding.life_ms.map_or(adding.at_ms, |life_ms| {
+                adding.at_ms.saturating_add(life_ms).saturating_sub(self.window_ms)
+            });
+            self.items.note(item, adding.at_ms, from_ms);
         }
     }
 
-    fn add(&mut self, front: &[&[u8]], items: &[Vec<u8>], at_ms: u64) {
+    fn add(&mut self, front: &[&[u8]], items: &[Vec<u8>], adding: Adding) {
         self.pair.call_with(front, items);
         for (item, reply) in items.iter().zip(self.pair.item_replies()) {
             if matches!(reply.as_str(), "#t" | "#f") {
-                self.added(item, reply == "#t", at_ms);
+                self.added(item, reply == "#t", adding);
             }
         }
     }
 
+    /// Adds items with lives of their own, or only those that are absent.
+    fn add_with_options(&mut self, input: &mut Input<'_>) {
+        let life_ms = match input.below(4) {
+            0 => None,
+            1 => Some(self.window_ms),
+            2 => Some(1 + self.window_ms / self.steps),
+            _ => Some(1 + self.step_ms(input).min(self.window_ms - 1)),
+        };
+        let adding = Adding { at_ms: self.time(), life_ms, if_absent: input.below(3) == 0 };
+        let life = life_ms.unwrap_or_default().to_string();
+        let mut words: Vec<&[u8]> = if adding.if_absent { vec![b"IFABSENT"] } else { Vec::new() };
+        if life_ms.is_some() {
+            words.extend([b"PLIFE", life.as_bytes()]);
+        }
+        match input.below(3) {
+            0 => {
+                let item = input.items(1).pop().unwrap_or_default();
+                let call = [&[b"BF.ADD", KEY, &item[..]], &words[..]].concat();
+                let reply = self.pair.call(&call);
+                if matches!(reply.as_str(), "#t" | "#f") {
+                    self.added(&item, reply == "#t", adding);
+                }
+            }
+            1 => {
+                let items = input.items(40);
+                self.bulk_with(&words, &items, adding);
+            }
+            _ => {
+                let items = input.items(40);
+                let front = [&[b"BF.INSERT", KEY, b"NOCREATE"], &words[..], &[b"ITEMS"]].concat();
+                self.add(&front, &items, adding);
+            }
+        }
+    }
+
+    /// Asks what was added within some time, and how long items have left.
+    fn ask_lately(&mut self, input: &mut Input<'_>) {
+        let within_ms = 1 + self.step_ms(input).min(self.window_ms - 1);
+        let (within, now_ms) = (within_ms.to_string(), self.time());
+        for item in input.items(10) {
+            let seen_ms = self.items.seen_ms.get(&item).copied();
+            let is_recent = seen_ms.is_some_and(|seen_ms| now_ms.saturating_sub(seen_ms) <= within_ms);
+            let single = self.pair.call(&[b"BF.EXISTS", KEY, &item, b"PWITHIN", within.as_bytes()]);
+            let packed = self.pair.call(&[
+                b"BF.BULKEXISTS",
+                KEY,
+                b"COUNT",
+                b"PWITHIN",
+                within.as_bytes(),
+                b"LINES",
+                &item,
+            ]);
+            assert!(single == "#t" || !is_recent, "not seen within {within_ms}: {}", item.escape_ascii());
+            if !item.is_empty() && !item.contains(&b'\n') {
+                assert_eq!(single == "#t", packed == ":1", "{}", item.escape_ascii());
+            }
+            let left = self.pair.call(&[b"BF.PTTL", KEY, &item]);
+            let left_ms: i64 = left[1..].parse().unwrap();
+            let must_ms = self
+                .items
+                .from_ms
+                .get(&item)
+                .map_or(-2, |from_ms| (from_ms + self.window_ms) as i64 - now_ms as i64);
+            assert!(left_ms >= must_ms, "{left_ms} ms of {must_ms} are left of {}", item.escape_ascii());
+        }
+    }
+
     fn bulk(&mut self, items: &[Vec<u8>]) {
+        let adding = Adding { at_ms: self.time(), life_ms: None, if_absent: false };
+        self.bulk_with(&[], items, adding);
+    }
+
+    fn bulk_with(&mut self, words: &[&[u8]], items: &[Vec<u8>], adding: Adding) {
         let mut data = Vec::new();
         for item in items {
             data.extend((item.len() as u32).to_le_bytes());
             data.extend(item);
         }
-        let at_ms = self.time();
-        let reply = self.pair.call(&[b"BF.BULKADD", KEY, b"PREFIXED", &data]);
+        let call = [&[b"BF.BULKADD", KEY], words, &[b"PREFIXED", &data[..]]].concat();
+        let reply = self.pair.call(&call);
         for (item, result) in items.iter().zip(reply.bytes().skip(1)) {
             if result != b'!' {
-                self.added(item, result == b'1', at_ms);
+                self.added(item, result == b'1', adding);
             }
         }
     }
@@ -325,7 +428,8 @@ impl World {
         let items = input.items(20);
         let front: [&[u8]; 6] = [b"BF.INSERT", KEY, b"NOCREATE", b"AT", at.as_bytes(), b"ITEMS"];
         // A time that is a little in the future counts as the current time.
-        self.add(&front, &items, at_ms.min(self.time()));
+        let adding = Adding { at_ms: at_ms.min(self.time()), life_ms: None, if_absent: false };
+        self.add(&front, &items, adding);
     }
 
     fn ask(&mut self, items: &[Vec<u8>]) {

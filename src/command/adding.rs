@@ -10,7 +10,7 @@ use super::keyspace::{Host, KeyValue, Value};
 use super::options::CreationOptions;
 use super::outcomes::ItemOutcomes;
 use super::replicated::{ArgumentList, Creation, ReplicatedCommand};
-use super::timing::Timing;
+use super::timing::{ReplicatedTimes, Timing};
 use crate::bloom::{AddError, Filter, ItemSource, Prefetch};
 
 /// The items of a command. Each is an argument, or all are packed in one argument.
@@ -22,20 +22,20 @@ pub(super) trait Adds<'a> {
 
     fn items(&self) -> impl ItemSource<'a>;
 
-    /// Returns an empty buffer for the replicated commands. It is allocated before the filter changes, because the
-    /// command cannot be refused afterwards.
+    /// Returns an empty buffer for the commands that replicate a command with these options. It is allocated before the
+    /// filter changes, because the command cannot be refused afterwards.
     ///
     /// # Errors
     /// [`CommandError::OutOfMemory`].
-    fn buffer(&self) -> Result<Self::Buffer, CommandError>;
+    fn buffer(&self, options: &CreationOptions) -> Result<Self::Buffer, CommandError>;
 
-    /// Returns the commands that replicate the added items, with the time `at_ms` if there is one. They add to the
+    /// Returns the commands that replicate the added items, with their times if replicas need them. They add to the
     /// existing filter under `key`, or create it first with `creation`.
     fn replicated(
         &self,
         key: &'a [u8],
         creation: Option<Creation>,
-        at_ms: Option<u64>,
+        times: Option<ReplicatedTimes>,
         outcomes: &ItemOutcomes,
         buffer: Self::Buffer,
     ) -> Vec<ReplicatedCommand<'a>>;
@@ -77,7 +77,7 @@ impl<'a> Adds<'a> for &[&'a [u8]] {
         *self
     }
 
-    fn buffer(&self) -> Result<Self::Buffer, CommandError> {
+    fn buffer(&self, _: &CreationOptions) -> Result<Self::Buffer, CommandError> {
         argument_buffer(self.len())
     }
 
@@ -85,17 +85,17 @@ impl<'a> Adds<'a> for &[&'a [u8]] {
         &self,
         key: &'a [u8],
         creation: Option<Creation>,
-        at_ms: Option<u64>,
+        times: Option<ReplicatedTimes>,
         outcomes: &ItemOutcomes,
         buffer: Self::Buffer,
     ) -> Vec<ReplicatedCommand<'a>> {
         let added = outcomes.added(self.iter().copied()).map(Cow::Borrowed);
-        match (creation, at_ms) {
-            (Some(mut creation), at_ms) => {
-                at_ms.into_iter().for_each(|at_ms| creation.at(at_ms));
+        match (creation, times) {
+            (Some(mut creation), times) => {
+                times.into_iter().for_each(|times| creation.at(times));
                 creation.commands(key, added, buffer)
             }
-            (None, Some(at_ms)) => vec![ReplicatedCommand::add_at(key, at_ms, added, buffer)],
+            (None, Some(times)) => vec![ReplicatedCommand::add_at(key, times, added, buffer)],
             (None, None) => vec![ReplicatedCommand::of_items("BF.MADD", [Cow::Borrowed(key)], added, buffer)],
         }
     }
@@ -114,23 +114,24 @@ pub(super) fn add_items<'a, A: Adds<'a>>(
     host: &dyn Host,
     prefetch: impl Prefetch,
 ) -> Result<(ItemOutcomes, KeyChange<'a>), CommandError> {
+    let rules = AddRules { only_absent: rules.only_absent || options.if_absent, ..rules };
     match slot {
         KeyValue::WrongType => Err(CommandError::WrongType),
         KeyValue::Loading => Err(CommandError::Loading),
         KeyValue::Present(filter) => {
-            let buffer = adds.buffer()?;
-            let timing = Timing::of(filter, options.at_ms, host)?;
-            let outcomes = add_to(filter, adds, rules, host, prefetch)?;
-            let at_ms = timing.replicated_ms(filter);
+            let buffer = adds.buffer(options)?;
+            let timing = Timing::of(filter, options, host)?;
+            let outcomes = add_to(filter, adds, rules, timing, host, prefetch)?;
+            let times = timing.replicated(filter);
             // Refused items are not replicated: a replica with another memory limit could accept them.
             let is_complete = outcomes.items_refused == 0 && !options.has_foreign_words();
-            let has_time = timing.is_explicit || (at_ms.is_none() && options.at_ms.is_none());
+            let has_time = timing.is_explicit || (times.is_none() && options.at_ms.is_none());
             let replication = if outcomes.items_added == 0 {
                 Replication::None
             } else if is_complete && has_time {
                 Replication::Verbatim
             } else {
-                Replication::Rewritten(adds.replicated(key, None, at_ms, &outcomes, buffer))
+                Replication::Rewritten(adds.replicated(key, None, times, &outcomes, buffer))
             };
             let effects = Effects { replication, ..outcomes.effects(adds.count()) };
             Ok((outcomes, KeyChange { publish: None, expires_at_ms: None, effects }))
@@ -138,13 +139,13 @@ pub(super) fn add_items<'a, A: Adds<'a>>(
         KeyValue::Vacant if !options.may_create(host) => Err(CommandError::LostFilter),
         KeyValue::Vacant => {
             let spec = spec(options, host)?;
-            let buffer = adds.buffer()?;
+            let buffer = adds.buffer(options)?;
             let mut filter = Filter::reserve(spec, host).map_err(CommandError::Reserve)?;
             let creation = Creation::of(&filter);
-            let timing = Timing::of_new(&mut filter, options.at_ms, host)?;
-            let outcomes = add_to(&mut filter, adds, rules, host, prefetch)?;
-            let at_ms = timing.replicated_ms(&filter).filter(|_| outcomes.items_added > 0);
-            let commands = adds.replicated(key, Some(creation), at_ms, &outcomes, buffer);
+            let timing = Timing::of_new(&mut filter, options, host)?;
+            let outcomes = add_to(&mut filter, adds, rules, timing, host, prefetch)?;
+            let times = timing.replicated(&filter).filter(|_| outcomes.items_added > 0);
+            let commands = adds.replicated(key, Some(creation), times, &outcomes, buffer);
             let effects = Effects {
                 replication: Replication::Rewritten(commands),
                 layers_added: count_of(filter.part_count().saturating_sub(1)),
@@ -164,6 +165,7 @@ fn add_to<'a, A: Adds<'a>>(
     filter: &mut Filter,
     adds: &A,
     rules: AddRules,
+    timing: Timing,
     host: &dyn Host,
     prefetch: impl Prefetch,
 ) -> Result<ItemOutcomes, CommandError> {
@@ -173,6 +175,9 @@ fn add_to<'a, A: Adds<'a>>(
         !(rules.ends_when_full && run.error == Some(AddError::Full))
     });
     outcomes.check(host)?;
+    if timing.end_ms.is_some() {
+        filter.count_life_adds(outcomes.items_added);
+    }
     Ok(outcomes)
 }
 

@@ -5,18 +5,19 @@ use std::iter;
 
 use memchr::{memchr, memchr_iter};
 
-use super::adding::{AddRules, Adds, add_items, check_auto_create};
+use super::adding::{AddRules, Adds, add_items, argument_buffer, check_auto_create};
 use super::arguments::Arguments;
 use super::effects::{Effects, publish};
 use super::error::CommandError;
 use super::items::missing;
 use super::keyspace::{Host, KeyName, KeyValue, Keyspace, OpenKey, Reply};
 use super::number::parse_integer;
-use super::options::{CreationOptions, is_named};
+use super::options::{CommandOptions, CreationOptions, is_named};
 use super::outcomes::ItemOutcomes;
-use super::replicated::{Creation, ReplicatedCommand, number, word};
+use super::replicated::{ArgumentList, Creation, ReplicatedCommand, number, word};
 use super::spare::{Spare, byte_buffer};
-use super::table::{Command, KeyAccess};
+use super::table::KeyAccess;
+use super::timing::{ReplicatedTimes, lookup_generation};
 use crate::bloom::{GROUP_ITEMS, ItemSource};
 
 /// The character of an item that was added or found.
@@ -29,7 +30,7 @@ const REFUSED: u8 = b'!';
 /// The rules of BF.BULKADD. Its reply has a character for every item.
 const RULES: AddRules = AddRules { ends_when_full: false, only_absent: false };
 
-/// BF.BULKADD: `key [NOCREATE] [COUNT] LINES data | FIXED bytes data | PREFIXED data`. O(bytes + items * layers *
+/// BF.BULKADD: `key [NOCREATE] [COUNT] [IFABSENT] [LIFE s | PLIFE ms | LIFEAT s | PLIFEAT ms] LINES data | FIXED bytes data | PREFIXED data`. O(bytes + items * layers *
 /// probes).
 ///
 /// # Errors
@@ -40,13 +41,13 @@ pub(super) fn add<'a>(
     keyspace: &impl Keyspace,
     reply: &mut impl Reply,
 ) -> Result<Effects<'a>, CommandError> {
-    let request = BatchRequest::parse(arguments)?;
-    let BatchRequest { key, batch, no_create, .. } = request;
+    let (request, options) = BatchRequest::parse(arguments, keyspace)?;
+    let BatchRequest { key, batch, .. } = request;
     let spare = request.spare(keyspace)?;
     let mut open = keyspace.open(key, KeyAccess::ReadWrite);
     let slot = open.slot();
     if matches!(slot, KeyValue::Vacant) {
-        if no_create {
+        if options.no_create {
             return Err(CommandError::NotFound);
         }
         check_auto_create(&slot, keyspace)?;
@@ -60,15 +61,14 @@ pub(super) fn add<'a>(
             return Err(CommandError::LostFilter);
         }
     }
-    let options = CreationOptions::default();
     let (outcomes, change) =
-        add_items(key.bytes, &batch, &options, RULES, slot, keyspace, keyspace.prefetch())?;
+        add_items(key.bytes, &batch, &options.creation, RULES, slot, keyspace, keyspace.prefetch())?;
     let effects = publish(&mut open, key, change)?;
     request.write(&outcomes.into_characters(REFUSED), spare, reply);
     Ok(effects)
 }
 
-/// BF.BULKEXISTS: `key [COUNT] LINES data | FIXED bytes data | PREFIXED data`. O(bytes + items * layers * probes).
+/// BF.BULKEXISTS: `key [COUNT] [WITHIN s | PWITHIN ms] LINES data | FIXED bytes data | PREFIXED data`. O(bytes + items * layers * probes).
 ///
 /// # Errors
 /// The command is refused. Nothing was replied.
@@ -77,15 +77,16 @@ pub(super) fn exists<'a>(
     keyspace: &impl Keyspace,
     reply: &mut impl Reply,
 ) -> Result<Effects<'a>, CommandError> {
-    let request = BatchRequest::parse(arguments)?;
-    let BatchRequest { key, batch, wants_count, .. } = request;
+    let (request, options) = BatchRequest::parse(arguments, keyspace)?;
+    let BatchRequest { key, batch, wants_count } = request;
     let mut key = keyspace.open(key, KeyAccess::ReadOnly);
     let mut items_found = 0u32;
     let count = if wants_count { 0 } else { batch.items };
     let (mut characters, spare) = (byte_buffer(count)?, request.spare(keyspace)?);
     match key.slot().present()? {
         Some(filter) => {
-            filter.contains_items(&mut batch.groups(), keyspace.prefetch(), &mut |found, items| {
+            let now = lookup_generation(filter, options.within)?;
+            filter.contains_items(&mut batch.groups(), now, keyspace.prefetch(), &mut |found, items| {
                 items_found = items_found.saturating_add(found.count_ones());
                 if !wants_count {
                     characters.extend((0..items).map(|index| NO | u8::from(found >> index & 1 == 1)));
@@ -109,23 +110,20 @@ struct BatchRequest<'a> {
     batch: Batch<'a>,
     /// COUNT: the reply is the number of items whose character is [`YES`], instead of a character for each item.
     wants_count: bool,
-    /// NOCREATE of BF.BULKADD: it is an error if the filter does not exist.
-    no_create: bool,
 }
 
 impl<'a> BatchRequest<'a> {
-    fn parse(mut arguments: Arguments<'a>) -> Result<Self, CommandError> {
+    /// Reads the arguments. Returns them, and the options before the packing.
+    fn parse(mut arguments: Arguments<'a>, host: &dyn Host) -> Result<(Self, CommandOptions), CommandError> {
         let key = arguments.key()?;
-        let (mut wants_count, mut no_create) = (false, false);
+        let (mut options, mut wants_count) = (CommandOptions::default(), false);
         loop {
             let word = arguments.required()?;
             if is_named("COUNT", word) {
                 wants_count = true;
-            } else if is_named("NOCREATE", word) && arguments.command() == Command::BulkAdd {
-                no_create = true;
-            } else {
+            } else if !options.read_option(word, &mut arguments, host)? {
                 let batch = Batch::parse(word, arguments)?;
-                return Ok(Self { key, batch, wants_count, no_create });
+                return Ok((Self { key, batch, wants_count }, options));
             }
         }
     }
@@ -273,6 +271,17 @@ impl<'a> Batch<'a> {
     }
 }
 
+/// Memory for what replicates a batch, and for the server's copy of it.
+struct BatchBuffer<'a> {
+    /// The arguments of a BF.INSERT of items with a life of their own.
+    arguments: ArgumentList<'a>,
+    /// The items of a BF.BULKADD if some are refused, or were left as they are.
+    data: Vec<u8>,
+    spare: Spare,
+    /// Whether items that are present are left as they are.
+    if_absent: bool,
+}
+
 /// The items of a batch, a group at a time.
 struct BatchGroups<'a> {
     packing: Packing,
@@ -326,8 +335,7 @@ impl BatchGroups<'_> {
 impl<'a> Adds<'a> for Batch<'a> {
     /// Items after a refused one are still processed. A full filter refuses only new items. An item that it has already
     /// is not refused: its outcome is 0.
-    /// Memory for the items that are replicated if some are refused, and for the server's copy of them.
-    type Buffer = (Vec<u8>, Spare);
+    type Buffer = BatchBuffer<'a>;
 
     fn count(&self) -> usize {
         self.items
@@ -337,33 +345,42 @@ impl<'a> Adds<'a> for Batch<'a> {
         self.groups()
     }
 
-    fn buffer(&self) -> Result<Self::Buffer, CommandError> {
+    fn buffer(&self, options: &CreationOptions) -> Result<Self::Buffer, CommandError> {
         // The last line may have no newline, so one more byte is needed.
-        let bytes = self.data.len().saturating_add(1);
-        Ok((byte_buffer(bytes)?, Spare::for_copy(bytes)?))
+        let (bytes, if_absent) = (self.data.len().saturating_add(1), options.if_absent);
+        let (arguments, data, spare) = if options.life.is_some() {
+            (argument_buffer(self.items)?, Vec::new(), Spare::for_copies(bytes, self.items)?)
+        } else {
+            (Vec::new(), byte_buffer(bytes)?, Spare::for_copy(bytes)?)
+        };
+        Ok(BatchBuffer { arguments, data, spare, if_absent })
     }
 
     /// BF.BULKADD has no option for a time. If replicas need the time, the first added item is replicated with it in a
     /// BF.INSERT before the batch. The batch then adds to the newest generation of the filter, which is the generation
-    /// of that item.
+    /// of that item. Items with a life of their own are not of that generation, so all of them are in the BF.INSERT.
     fn replicated(
         &self,
         key: &'a [u8],
         creation: Option<Creation>,
-        at_ms: Option<u64>,
+        times: Option<ReplicatedTimes>,
         outcomes: &ItemOutcomes,
-        (mut buffer, spare): Self::Buffer,
+        BatchBuffer { arguments, mut data, spare, if_absent }: Self::Buffer,
     ) -> Vec<ReplicatedCommand<'a>> {
         spare.free();
         let mut commands =
             creation.map_or_else(Vec::new, |creation| creation.commands(key, iter::empty(), Vec::new()));
-        if let Some(at_ms) = at_ms {
-            let first = self.added(outcomes).map(Cow::Borrowed).take(1);
-            commands.push(ReplicatedCommand::add_at(key, at_ms, first, Vec::new()));
+        if let Some(times) = times {
+            let has_life = times.end_ms.is_some();
+            let first = self.added(outcomes).map(Cow::Borrowed).take(if has_life { usize::MAX } else { 1 });
+            commands.push(ReplicatedCommand::add_at(key, times, first, arguments));
+            if has_life {
+                return commands;
+            }
         }
-        if outcomes.items_refused > 0 && outcomes.items_added > 0 {
-            self.added(outcomes).for_each(|item| self.packing.pack(item, &mut buffer));
-            commands.push(self.command(key, Cow::Owned(buffer)));
+        if (if_absent || outcomes.items_refused > 0) && outcomes.items_added > 0 {
+            self.added(outcomes).for_each(|item| self.packing.pack(item, &mut data));
+            commands.push(self.command(key, Cow::Owned(data)));
         } else if outcomes.items_added > 0 {
             commands.push(self.command(key, Cow::Borrowed(self.data)));
         }

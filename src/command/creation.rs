@@ -40,7 +40,7 @@ const OPTION: OptionRules = OptionRules {
 
 /// The options that RedisBloom lacks, or has in other commands only. CAPACITY, ERROR, EXPANSION, NONSCALING and AT have no
 /// rules.
-const RULES: [OptionRules; 12] = [
+const RULES: [OptionRules; 15] = [
     OptionRules {
         word: "FORMAT",
         is_given: |options| options.format.is_some(),
@@ -94,6 +94,12 @@ const RULES: [OptionRules; 12] = [
         ..OPTION
     },
     OptionRules {
+        word: "STEPS",
+        is_given: |options| options.steps.is_some(),
+        agrees: |options, filter| filter.window().map(|window| window.span.steps()) == options.steps,
+        ..OPTION
+    },
+    OptionRules {
         word: "SEED",
         is_given: |options| options.seed.is_some(),
         agrees: |options, filter| {
@@ -121,6 +127,8 @@ const RULES: [OptionRules; 12] = [
         excludes_window: true,
         ..OPTION
     },
+    OptionRules { word: "IFABSENT", is_given: |options| options.if_absent, ..OPTION },
+    OptionRules { word: "LIFE", is_given: |options| options.life.is_some(), ..OPTION },
     OptionRules { word: "EX", is_given: |options| options.expires_at_ms.is_some(), ..OPTION },
 ];
 
@@ -236,6 +244,7 @@ impl CreationOptions {
         match self.given().find(|rules| rules.excludes_window) {
             Some(rules) if self.window_ms.is_some() => Err(CommandError::WindowAnd(rules.word)),
             _ if self.no_refresh && self.window_ms.is_none() => Err(CommandError::NeedsWindow("NOREFRESH")),
+            _ if self.steps.is_some() && self.window_ms.is_none() => Err(CommandError::NeedsWindow("STEPS")),
             _ => Ok(()),
         }
     }
@@ -336,7 +345,8 @@ pub(super) fn spec(options: &CreationOptions, host: &dyn Host) -> Result<FilterS
 
 fn own_policy(options: &CreationOptions, settings: &Settings, promise: Promise) -> Policy {
     if let Some(window_ms) = options.window_ms {
-        let window = Window::new(WindowLength::new(window_ms), options.no_refresh);
+        let span = WindowLength::new(window_ms).with_steps(options.steps.unwrap_or_default());
+        let window = Window::new(span, options.no_refresh);
         return Policy::promised(promise, Rules::Window(window));
     }
     let promise = if options.is_unreserved(settings) {

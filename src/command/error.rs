@@ -159,6 +159,9 @@ pub enum CommandError {
         WINDOW_MAX_MS
     )]
     WindowMilliseconds,
+    /// STEPS has another value.
+    #[error("ERR STEPS must be 14 or 120")]
+    BadSteps,
     /// AT is not a time.
     #[error("ERR AT must be a UNIX time in milliseconds")]
     BadAt,
@@ -167,9 +170,18 @@ pub enum CommandError {
         "ERR AT is older than the window of the filter: the items have expired, or AT is not in milliseconds"
     )]
     AtTooOld,
-    /// AT is too far in the future.
-    #[error("ERR AT is more than 1/14 of the window ahead of the server's clock: check the clocks")]
-    AtAhead,
+    /// AT is too far in the future. Holds the steps of the window.
+    #[error("ERR AT is more than 1/{0} of the window ahead of the server's clock: check the clocks")]
+    AtAhead(u64),
+    /// The value of LIFE, WITHIN or one of their variants is no positive integer. Holds the word.
+    #[error("ERR {0} must be a positive integer")]
+    BadDuration(&'static str),
+    /// The end of a life has passed. Holds the word.
+    #[error("ERR the end of {0} is in the past: check the clocks, and the unit of {0}")]
+    LifePast(&'static str),
+    /// A life or a duration is longer than the window. Holds the word.
+    #[error("ERR {0} is more than the window of the filter")]
+    BeyondWindow(&'static str),
     /// BF.LOADCHUNK and BF.MERGE: items of a sliding window that would make all others expire.
     #[error("ERR the items are more than a window ahead of the server's clock: check the clocks")]
     ItemsAhead,

@@ -42,6 +42,7 @@ fn run<'a>(
         Command::Del => items::del(arguments, keyspace, reply),
         Command::Exists => items::exists(arguments, keyspace, reply),
         Command::MExists => items::mexists(arguments, keyspace, reply),
+        Command::Ttl | Command::PTtl => items::ttl(arguments, keyspace, reply),
         Command::BulkAdd => bulk::add(arguments, keyspace, reply),
         Command::BulkExists => bulk::exists(arguments, keyspace, reply),
         Command::Info => info::info(arguments, keyspace, reply),

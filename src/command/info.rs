@@ -146,7 +146,7 @@ struct KeyStats<'f> {
 type StatsField = (&'static str, fn(&KeyStats<'_>) -> FieldValue);
 
 /// The fields of BF.STATS for the whole filter, in the order of the reply.
-const STATS_FIELDS: [StatsField; 30] = [
+const STATS_FIELDS: [StatsField; 32] = [
     ("type", |s| DataType::of(s.filter.format()).name.into()),
     ("format", |s| s.filter.format().word().into()),
     ("kind", |s| s.filter.kind().row().name.into()),
@@ -169,6 +169,8 @@ const STATS_FIELDS: [StatsField; 30] = [
     ("saturated-buckets", |s| s.of_table(|table| table.match_all_counts.saturated_buckets)),
     ("expired-entries", |s| s.of_window(|table| table.expired_entries)),
     ("expired-bytes", |s| s.of_window(TableStats::expired_bytes)),
+    ("steps", |s| s.filter.window().map(|window| window.span.steps().count()).into()),
+    ("life-adds", |s| s.filter.window().map(|window| window.life_adds).into()),
     ("hashes", |s| s.of_bits(s.whole.probes.into())),
     ("growth", |s| s.growth().into()),
     ("expansion", |s| expansion(s.filter).into()),

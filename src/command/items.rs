@@ -10,14 +10,14 @@ use super::keyspace::{Host, KeyName, KeyValue, Keyspace, OpenKey, Reply};
 use super::options::{CommandOptions, CreationOptions};
 use super::outcomes::{ItemOutcomes, check_loss};
 use super::replicated::ReplicatedCommand;
-use super::table::KeyAccess;
-use super::timing::Timing;
+use super::table::{Command, KeyAccess};
+use super::timing::{ReplicatedTimes, Timing, lookup_generation};
 use crate::bloom::{Added, Filter, Format, Kind, Prefetch};
 
 /// The rules of BF.ADD, BF.MADD and BF.INSERT.
 const RULES: AddRules = AddRules { ends_when_full: true, only_absent: false };
 
-/// BF.ADD: `key item`. O(layers * probes).
+/// BF.ADD: `key item [IFABSENT] [LIFE s | PLIFE ms | LIFEAT s | PLIFEAT ms]`. O(layers * probes).
 ///
 /// Nothing is replicated or notified unless the item was new, or was counted or refreshed.
 ///
@@ -30,16 +30,20 @@ pub(super) fn add<'a>(
     reply: &mut impl Reply,
 ) -> Result<Effects<'a>, CommandError> {
     let (key, item) = (arguments.key()?, arguments.required()?);
+    let (mut options, has_options) = (CommandOptions::default(), !arguments.rest().is_empty());
+    if has_options {
+        options.read(&mut arguments, None, keyspace)?;
+    }
     let mut open = keyspace.open(key, KeyAccess::ReadWrite);
-    let (outcome, at_ms) = match open.slot() {
-        KeyValue::Present(filter) => {
-            let timing = Timing::of(filter, None, keyspace)?;
+    let (outcome, times) = match open.slot() {
+        KeyValue::Present(filter) if !has_options => {
+            let timing = Timing::of(filter, &options.creation, keyspace)?;
             let outcome = filter.add(item, keyspace, keyspace.prefetch());
-            (outcome, timing.replicated_ms(filter))
+            (outcome, timing.replicated(filter))
         }
         slot => {
             let (outcomes, change) =
-                add_without_options(key.bytes, &[item], slot, keyspace, keyspace.prefetch())?;
+                add_or_create(key.bytes, &[item], &options.creation, slot, keyspace, keyspace.prefetch())?;
             let effects = publish(&mut open, key, change)?;
             outcomes.write_each(reply);
             return Ok(effects);
@@ -54,7 +58,7 @@ pub(super) fn add<'a>(
             let layers_added = open.changed(1);
             reply.boolean(added == Added::New);
             Ok(Effects {
-                replication: replication(key, item, at_ms),
+                replication: replication(key, item, times),
                 items_added: 1,
                 layers_added,
                 ..Effects::default()
@@ -71,28 +75,29 @@ pub(super) fn add<'a>(
 /// Returns what is replicated for one added item: the unchanged command, or one with the time of the item if replicas
 /// need it.
 #[inline(always)]
-fn replication<'a>(key: KeyName<'a>, item: &'a [u8], at_ms: Option<u64>) -> Replication<'a> {
-    match at_ms {
+fn replication<'a>(key: KeyName<'a>, item: &'a [u8], times: Option<ReplicatedTimes>) -> Replication<'a> {
+    match times {
         None => Replication::Verbatim,
-        Some(at_ms) => {
+        Some(times) => {
             let items = std::iter::once(Cow::Borrowed(item));
-            Replication::Rewritten(vec![ReplicatedCommand::add_at(key.bytes, at_ms, items, Vec::new())])
+            Replication::Rewritten(vec![ReplicatedCommand::add_at(key.bytes, times, items, Vec::new())])
         }
     }
 }
 
-/// Adds items to the filter in a slot, or to a new filter with the settings. It is not inlined, because nearly all
+/// Adds items to the filter in a slot, or to a new filter with the settings, with the options for items. It is not inlined, because nearly all
 /// commands with one item add to an existing filter.
 #[inline(never)]
-fn add_without_options<'a>(
+fn add_or_create<'a>(
     key: &'a [u8],
     items: &[&'a [u8]],
+    options: &CreationOptions,
     slot: KeyValue<&mut Filter>,
     host: &dyn Host,
     prefetch: impl Prefetch,
 ) -> Result<(ItemOutcomes, KeyChange<'a>), CommandError> {
     check_auto_create(&slot, host)?;
-    add_items(key, &items, &CreationOptions::default(), RULES, slot, host, prefetch)
+    add_items(key, &items, options, RULES, slot, host, prefetch)
 }
 
 /// BF.MADD: `key item [item ...]`. O(items * layers * probes).
@@ -106,15 +111,16 @@ pub(super) fn madd<'a>(
 ) -> Result<Effects<'a>, CommandError> {
     let (key, items) = (arguments.key()?, arguments.items()?);
     let mut open = keyspace.open(key, KeyAccess::ReadWrite);
+    let options = CreationOptions::default();
     let (outcomes, change) =
-        add_without_options(key.bytes, items, open.slot(), keyspace, keyspace.prefetch())?;
+        add_or_create(key.bytes, items, &options, open.slot(), keyspace, keyspace.prefetch())?;
     let effects = publish(&mut open, key, change)?;
     outcomes.write(reply);
     Ok(effects)
 }
 
 /// BF.INSERT: `key [CAPACITY c] [ERROR e] [EXPANSION x] [NOCREATE] [NONSCALING] [SATURATE] [KEYED] [KEY k] [FORMAT f]
-/// [COUNTING] [WINDOW s | PWINDOW ms] [NOREFRESH] [AT ms] [SEED s] [TIGHTENING t] [VALIDATESCALETO n] [EX s | PX ms |
+/// [COUNTING] [WINDOW s | PWINDOW ms] [NOREFRESH] [AT ms] [IFABSENT] [LIFE s | PLIFE ms | LIFEAT s | PLIFEAT ms] [SEED s] [TIGHTENING t] [VALIDATESCALETO n] [EX s | PX ms |
 /// EXAT s | PXAT ms] ITEMS item [item ...]`. O(items * layers * probes).
 /// A repeated option replaces the one before it, and NONSCALING overrides EXPANSION, as in RedisBloom. Without ITEMS,
 /// as valkey-bloom replicates it, the command only creates a filter. A client may omit ITEMS only with valkey-bloom's
@@ -166,7 +172,7 @@ fn parse_insert<'a>(
     Ok((items, options))
 }
 
-/// BF.EXISTS: `key item`. O(layers * probes).
+/// BF.EXISTS: `key item [WITHIN s | PWITHIN ms]`. O(layers * probes).
 ///
 /// # Errors
 /// The command is refused. Nothing was replied.
@@ -177,13 +183,41 @@ pub(super) fn exists<'a>(
     reply: &mut impl Reply,
 ) -> Result<Effects<'a>, CommandError> {
     let (key, item) = (arguments.key()?, arguments.required()?);
+    let mut within = None;
+    if !arguments.rest().is_empty() {
+        let mut options = CommandOptions::default();
+        options.read(&mut arguments, None, keyspace)?;
+        within = options.within;
+    }
     let mut key = keyspace.open(key, KeyAccess::ReadOnly);
     let found = match key.slot().present()? {
-        Some(filter) => filter.contains(item, keyspace.prefetch()),
+        Some(filter) => filter.contains_in(item, lookup_generation(filter, within)?, keyspace.prefetch()),
         None => missing(keyspace)?,
     };
     reply.boolean(found);
     Ok(Effects::of_checks(1, u32::from(found)))
+}
+
+/// BF.TTL and BF.PTTL: `key item`. Replies an upper bound of the time until an item expires, in seconds or milliseconds:
+/// -1 if it never expires, -2 if it or the filter is absent. O(layers * probes).
+///
+/// # Errors
+/// The key has another type. Nothing was replied.
+pub(super) fn ttl<'a>(
+    mut arguments: Arguments<'a>,
+    keyspace: &impl Keyspace,
+    reply: &mut impl Reply,
+) -> Result<Effects<'a>, CommandError> {
+    let unit_ms = if arguments.command() == Command::Ttl { 1000 } else { 1 };
+    let (key, item) = (arguments.key()?, arguments.required()?);
+    let mut key = keyspace.open(key, KeyAccess::ReadOnly);
+    let filter = key.slot().present()?;
+    match filter.and_then(|filter| filter.item_end(item, filter.now(), keyspace.prefetch())) {
+        None => reply.signed(-2),
+        Some(u64::MAX) => reply.signed(-1),
+        Some(end_ms) => reply.integer(end_ms.saturating_sub(keyspace.now_ms()).div_ceil(unit_ms)),
+    }
+    Ok(Effects::default())
 }
 
 /// BF.MEXISTS: `key item [item ...]`. O(items * layers * probes).

@@ -300,8 +300,8 @@ pub trait Reply {
     fn error(&mut self, text: &str);
     /// Writes `:number`.
     fn integer(&mut self, number: u64);
-    /// Writes `:-1`.
-    fn minus_one(&mut self);
+    /// Writes `:number`, which may be negative.
+    fn signed(&mut self, number: i64);
     /// Writes `#t` or `#f`; in RESP2 `:1` or `:0`.
     fn boolean(&mut self, value: bool);
     /// Writes `,number`; in RESP2 a bulk string of the shortest text that parses to the same number.

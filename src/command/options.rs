@@ -12,6 +12,7 @@ use super::words::Word;
 use crate::bloom::Format;
 use crate::bloom::encoding::ItemEncoding;
 use crate::bloom::filter::policy::BitOrder;
+use crate::bloom::generation::Steps;
 use crate::bloom::hash::scheme::Scheme;
 use crate::bloom::hash::siphash::{KEY_BYTES, SEED_BYTES};
 use crate::bloom::limits::{
@@ -30,6 +31,8 @@ pub struct CommandOptions {
     pub(super) cuckoo: CuckooOptions,
     /// EXPANSION of BF.RESERVE, which checks its range last.
     pub(super) expansion: Option<i64>,
+    /// WITHIN or PWITHIN.
+    pub(super) within: Option<Duration>,
     /// NOCREATE: it is an error if the filter does not exist.
     pub(super) no_create: bool,
     /// IFNOTEXISTS: it is no error if the filter exists.
@@ -38,7 +41,16 @@ pub struct CommandOptions {
     pub(super) is_replacing: bool,
 }
 
-/// The options of a new filter.
+/// The value of an option that is a duration, or the end of one.
+#[derive(Clone, Copy, Debug)]
+pub struct Duration {
+    /// The option.
+    pub(super) word: OptionWord,
+    /// Milliseconds: of LIFEAT and PLIFEAT of UNIX time.
+    pub(super) ms: u64,
+}
+
+/// The options of a new filter. Those for items also apply to an existing one.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CreationOptions {
     /// The promised error rate, strictly between 0 and 1.
@@ -63,8 +75,14 @@ pub struct CreationOptions {
     pub window_ms: Option<u64>,
     /// NOREFRESH.
     pub no_refresh: bool,
-    /// AT: the time of the items, in milliseconds of UNIX time. It also applies to an existing filter.
+    /// STEPS.
+    pub steps: Option<Steps>,
+    /// AT: the time of the items, in milliseconds of UNIX time.
     pub at_ms: Option<u64>,
+    /// IFABSENT: an item that is present is left as it is.
+    pub if_absent: bool,
+    /// LIFE, PLIFE, LIFEAT or PLIFEAT.
+    pub life: Option<Duration>,
     /// SEED.
     pub seed: Option<[u8; SEED_BYTES]>,
     /// TIGHTENING, strictly between 0 and 1.
@@ -179,6 +197,7 @@ impl CommandOptions {
             Command::Insert | Command::CfInsert | Command::CfInsertNx => {
                 Err(CommandError::InsertUnknownArgument)
             }
+            Command::Add | Command::Exists => Err(CommandError::WrongArity(command.spec().name)),
             _ => Err(CommandError::UnknownArgument(quotable(word))),
         }
     }
@@ -214,7 +233,17 @@ impl CommandOptions {
                 creation.window_ms = Some(value.window_ms(1, CommandError::WindowMilliseconds)?)
             }
             OptionWord::NoRefresh => creation.no_refresh = true,
+            OptionWord::Steps => {
+                let steps = value.unsigned()?.and_then(Steps::of_count);
+                creation.steps = Some(steps.ok_or(CommandError::BadSteps)?);
+            }
             OptionWord::At => creation.at_ms = Some(value.unsigned()?.ok_or(CommandError::BadAt)?),
+            OptionWord::IfAbsent if creation.if_absent => return Err(value.repeated()),
+            OptionWord::IfAbsent => creation.if_absent = true,
+            OptionWord::Life | OptionWord::LifeAt => value.duration(1000, &mut creation.life)?,
+            OptionWord::PLife | OptionWord::PLifeAt => value.duration(1, &mut creation.life)?,
+            OptionWord::Within => value.duration(1000, &mut self.within)?,
+            OptionWord::PWithin => value.duration(1, &mut self.within)?,
             OptionWord::Seed => creation.seed = Some(value.array(CommandError::BadSeed)?),
             OptionWord::Tightening => creation.tightening_ratio = Some(value.tightening_ratio()?),
             OptionWord::Unreserved => creation.is_unreserved = true,
@@ -222,7 +251,7 @@ impl CommandOptions {
             OptionWord::Ex | OptionWord::Px | OptionWord::ExAt | OptionWord::PxAt
                 if creation.expires_at_ms.is_some() =>
             {
-                return Err(CommandError::Syntax);
+                return Err(value.repeated());
             }
             OptionWord::Ex => creation.expires_at_ms = Some(value.expiry_ms(1000, host.now_ms())?),
             OptionWord::Px => creation.expires_at_ms = Some(value.expiry_ms(1, host.now_ms())?),
@@ -268,6 +297,27 @@ impl<'a> OptionValue<'_, 'a> {
             (_, OptionWord::Expansion) => CommandError::InsertExpansion,
             _ => CommandError::InsertCapacity,
         }
+    }
+
+    /// Returns the error for an option that is given twice, or together with one that it excludes. One item leaves place for
+    /// only a few words.
+    fn repeated(&self) -> CommandError {
+        match self.arguments.command() {
+            Command::Add | Command::Exists => self.arguments.wrong_arity(),
+            _ => CommandError::Syntax,
+        }
+    }
+
+    /// Sets `field` to the value, a number of units of `unit_ms`.
+    fn duration(&mut self, unit_ms: u64, field: &mut Option<Duration>) -> Result<(), CommandError> {
+        if field.is_some() {
+            return Err(self.repeated());
+        }
+        let word = self.option;
+        let units = self.unsigned()?.filter(|units| *units > 0);
+        let units = units.ok_or(CommandError::BadDuration(word.text()))?;
+        *field = Some(Duration { word, ms: units.saturating_mul(unit_ms) });
+        Ok(())
     }
 
     fn bytes(&mut self) -> Result<&'a [u8], CommandError> {

@@ -130,7 +130,7 @@ impl ItemOutcomes {
             match *code {
                 PRESENT | NEW | AGAIN if only_absent => reply.integer((*code != PRESENT).into()),
                 PRESENT | NEW | AGAIN => reply.boolean(*code != PRESENT),
-                _ if has_integers => reply.minus_one(),
+                _ if has_integers => reply.signed(-1),
                 _ => reply.boolean(false),
             }
         }

@@ -3,8 +3,10 @@
 
 use std::borrow::Cow;
 
+use super::timing::ReplicatedTimes;
 use super::words::Word;
 use crate::bloom::filter::policy::{RedisBloom, ValkeyBloom};
+use crate::bloom::generation::Steps;
 use crate::bloom::limits::CAPACITY_DEFAULT_ITEMS;
 use crate::bloom::{Filter, Format, Growth, Hash, Kind, Promise};
 use crate::format::filter::header;
@@ -38,14 +40,15 @@ impl<'a> ReplicatedCommand<'a> {
         Self { command, arguments: buffer }
     }
 
-    /// Returns the command that adds `items` with the time `at_ms` to the filter under `key`, and does not create one.
+    /// Returns the command that adds `items` with these times to the filter under `key`, and does not create one.
     pub(super) fn add_at(
         key: &'a [u8],
-        at_ms: u64,
+        times: ReplicatedTimes,
         items: impl Iterator<Item = Cow<'a, [u8]>>,
         buffer: ArgumentList<'a>,
     ) -> Self {
-        let head = [Cow::Borrowed(key), word("NOCREATE"), word("AT"), number(at_ms), word("ITEMS")];
+        let head = [Cow::Borrowed(key), word("NOCREATE")].into_iter().chain(time_words(times));
+        let head = head.chain([word("ITEMS")]);
         Self::of_items("BF.INSERT", head, items, buffer)
     }
 
@@ -106,6 +109,8 @@ impl Creation {
         if let Some(window) = filter.window() {
             words.extend([word("PWINDOW"), number(window.span.ms())]);
             words.extend(window.no_refresh.then(|| word("NOREFRESH")));
+            let steps = Some(window.span.steps()).filter(|steps| *steps != Steps::default());
+            words.extend(steps.into_iter().flat_map(|steps| [word("STEPS"), number(steps.count())]));
         }
         Self { command: "BF.INSERT", words, takes_items: true }
     }
@@ -133,9 +138,9 @@ impl Creation {
         Self { command: "BF.RESERVE", words, takes_items: false }
     }
 
-    /// Adds AT, the time of the items, to the arguments.
-    pub(super) fn at(&mut self, at_ms: u64) {
-        self.words.extend([word("AT"), number(at_ms)]);
+    /// Adds the times of the items to the arguments.
+    pub(super) fn at(&mut self, times: ReplicatedTimes) {
+        self.words.extend(time_words(times));
     }
 
     /// Returns the commands that create the filter under `key` and add `items` to it. `buffer` is empty; its memory
@@ -160,6 +165,12 @@ impl Creation {
         commands.extend(has_items.then(|| ReplicatedCommand::of_items("BF.MADD", key, items, buffer)));
         commands
     }
+}
+
+/// Returns the options for the times of items.
+fn time_words<'a>(times: ReplicatedTimes) -> impl Iterator<Item = Cow<'a, [u8]>> {
+    let end = times.end_ms.into_iter().flat_map(|end_ms| [word("PLIFEAT"), number(end_ms)]);
+    [word("AT"), number(times.at_ms)].into_iter().chain(end)
 }
 
 /// Returns the options that describe a growth.

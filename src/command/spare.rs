@@ -11,6 +11,9 @@ const SMALL_COPY_BYTES: usize = 64 << 10;
 /// Bytes that a server may allocate in addition to a copy.
 const OVERHEAD_BYTES: usize = 64 << 10;
 
+/// Bytes that a server allocates for an argument besides its own bytes: its struct, its length, and the pointer to it.
+const ARGUMENT_BYTES: usize = 64;
+
 /// Returns an empty buffer for `bytes` bytes.
 ///
 /// # Errors
@@ -34,6 +37,14 @@ impl Spare {
     #[inline(always)]
     pub(super) fn for_copy(bytes: usize) -> Result<Self, CommandError> {
         if bytes <= SMALL_COPY_BYTES { Ok(Self::default()) } else { Self::for_large_copy(bytes) }
+    }
+
+    /// Returns memory for copies of `items` arguments that have `bytes` bytes together, each with the server's structs.
+    ///
+    /// # Errors
+    /// [`CommandError::OutOfMemory`].
+    pub(super) fn for_copies(bytes: usize, items: usize) -> Result<Self, CommandError> {
+        Self::for_copy(bytes.saturating_add(items.saturating_mul(ARGUMENT_BYTES)))
     }
 
     /// Returns memory for the server's copy of a reply of `bytes` bytes. Allocates nothing for a replicated command,

@@ -1,45 +1,69 @@
 //! The time of items that are added to a sliding-window filter, and whether the time must be replicated.
 //!
 //! A replicated add without a time adds to the newest generation of the filter. So the time is replicated only if the
-//! items are the first of a newer generation, or belong to an older one. A replicated merge without a time accepts the
+//! items are the first of a newer generation, belong to an older one, or have a life of their own. A replicated merge without a time accepts the
 //! time of every item, so the time is replicated only if a source is ahead.
 
 use super::error::{CommandError, quotable};
 use super::keyspace::{Host, KeyName};
-use crate::bloom::Filter;
+use super::options::{CreationOptions, Duration};
+use super::table::OptionWord;
 use crate::bloom::filter::policy::window::MomentError;
 use crate::bloom::generation::Generation;
+use crate::bloom::{Filter, Window};
 
-/// The time of the items that a command adds.
+/// The times of the items that a command adds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Timing {
     /// The newest generation of a sliding-window filter before the command; `None` for other filters.
     newest: Option<Generation>,
     /// Whether the items got the time of AT, so that the command can be replicated as it was sent.
     pub(super) is_explicit: bool,
+    /// The end of the life of the items, in milliseconds of UNIX time, if they have one of their own.
+    pub(super) end_ms: Option<u64>,
+}
+
+/// The times that replicas need to choose the same generations, in milliseconds of UNIX time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ReplicatedTimes {
+    /// The time of the items.
+    pub(super) at_ms: u64,
+    /// The end of their life, if they have one of their own.
+    pub(super) end_ms: Option<u64>,
 }
 
 impl Timing {
-    /// Returns the timing for an existing filter, whose current time was set when it was looked up. `at_ms` is the
-    /// value of AT.
+    /// Returns the timing for an existing filter, whose current time was set when it was looked up. `options` may have AT
+    /// and a life.
     ///
     /// # Errors
-    /// [`CommandError::NeedsWindow`], [`CommandError::AtTooOld`] and [`CommandError::AtAhead`].
+    /// [`CommandError::NeedsWindow`], [`CommandError::AtTooOld`] and [`CommandError::AtAhead`]; for a life also
+    /// [`CommandError::LifePast`] and [`CommandError::BeyondWindow`].
     #[inline(always)]
-    pub(super) fn of(filter: &mut Filter, at_ms: Option<u64>, host: &dyn Host) -> Result<Self, CommandError> {
-        if filter.window().is_none() && at_ms.is_none() {
+    pub(super) fn of(
+        filter: &mut Filter,
+        options: &CreationOptions,
+        host: &dyn Host,
+    ) -> Result<Self, CommandError> {
+        if filter.window().is_none() && options.at_ms.is_none() && options.life.is_none() {
             return Ok(Self::default());
         }
-        Self::of_window(filter, at_ms, host)
+        Self::of_window(filter, options, host)
     }
 
     #[inline(never)]
-    fn of_window(filter: &mut Filter, at_ms: Option<u64>, host: &dyn Host) -> Result<Self, CommandError> {
-        if filter.window().is_none() {
-            return Err(CommandError::NeedsWindow("AT"));
-        }
+    fn of_window(
+        filter: &mut Filter,
+        options: &CreationOptions,
+        host: &dyn Host,
+    ) -> Result<Self, CommandError> {
+        let Some(window) = filter.window() else {
+            let life = options.life.map(|life| life.word.text());
+            return Err(CommandError::NeedsWindow(life.unwrap_or("AT")));
+        };
+        let (now_ms, steps) = (window.now_ms(), window.span.steps());
         let newest = Some(filter.newest_generation());
-        let is_explicit = match at_ms {
+        let is_explicit = match options.at_ms {
             None => false,
             Some(at_ms) if host.is_replicated() => {
                 filter.set_moment(at_ms);
@@ -47,10 +71,16 @@ impl Timing {
             }
             Some(at_ms) => filter.set_event(at_ms).map_err(|error| match error {
                 MomentError::Past => CommandError::AtTooOld,
-                MomentError::Ahead => CommandError::AtAhead,
+                MomentError::Ahead => CommandError::AtAhead(steps.count()),
             })?,
         };
-        Ok(Self { newest, is_explicit })
+        let mut end_ms = None;
+        if let (Some(life), Some(window)) = (options.life, filter.window()) {
+            let end = if host.is_replicated() { life.end(window) } else { life.checked_end(window, now_ms)? };
+            filter.set_end(end);
+            end_ms = Some(end);
+        }
+        Ok(Self { newest, is_explicit, end_ms })
     }
 
     /// Returns the timing for a new filter, and sets the current time of the filter.
@@ -59,23 +89,67 @@ impl Timing {
     /// As [`of`](Self::of).
     pub(super) fn of_new(
         filter: &mut Filter,
-        at_ms: Option<u64>,
+        options: &CreationOptions,
         host: &dyn Host,
     ) -> Result<Self, CommandError> {
         if filter.window().is_some() {
             filter.set_now(host.now_ms());
         }
-        Self::of(filter, at_ms, host)
+        Self::of(filter, options, host)
     }
 
-    /// Returns the time of the items in milliseconds of UNIX time if replicas need it to choose the same generation;
-    /// `None` otherwise.
+    /// Returns the times of the items if replicas need them to choose the same generations; `None` otherwise.
     #[inline(always)]
-    pub(super) fn replicated_ms(self, filter: &Filter) -> Option<u64> {
+    pub(super) fn replicated(self, filter: &Filter) -> Option<ReplicatedTimes> {
         let newest = self.newest?;
-        let window = filter.window()?;
-        (window.moment().added != newest).then(|| window.now_ms())
+        let (window, end_ms) = (filter.window()?, self.end_ms);
+        let needs_times = end_ms.is_some() || window.moment().added != newest;
+        needs_times.then(|| ReplicatedTimes { at_ms: window.now_ms(), end_ms })
     }
+}
+
+impl Duration {
+    /// Returns the end of a life that begins at the time of a window.
+    fn end(self, window: &Window) -> u64 {
+        match self.word {
+            OptionWord::LifeAt | OptionWord::PLifeAt => self.ms,
+            _ => window.now_ms().saturating_add(self.ms),
+        }
+    }
+
+    /// Returns the end of a life that begins at the time of a window. It is `now_ms` in milliseconds of UNIX time.
+    ///
+    /// # Errors
+    /// [`CommandError::LifePast`] and [`CommandError::BeyondWindow`].
+    fn checked_end(self, window: &Window, now_ms: u64) -> Result<u64, CommandError> {
+        let end_ms = self.end(window);
+        if end_ms <= now_ms {
+            return Err(CommandError::LifePast(self.word.text()));
+        }
+        if end_ms > window.now_ms().saturating_add(window.span.ms()) {
+            return Err(CommandError::BeyondWindow(self.word.text()));
+        }
+        Ok(end_ms)
+    }
+}
+
+/// Returns the generation at which a command looks up items: that of the filter, or, with WITHIN, the one at which only
+/// items are found that were added in that time.
+///
+/// # Errors
+/// [`CommandError::NeedsWindow`] and [`CommandError::BeyondWindow`].
+#[inline(always)]
+pub(super) fn lookup_generation(
+    filter: &Filter,
+    within: Option<Duration>,
+) -> Result<Generation, CommandError> {
+    let Some(within) = within else { return Ok(filter.now()) };
+    let word = within.word.text();
+    let window = filter.window().ok_or(CommandError::NeedsWindow(word))?;
+    if within.ms > window.span.ms() {
+        return Err(CommandError::BeyondWindow(word));
+    }
+    Ok(window.seen_within(within.ms))
 }
 
 /// The time of the items that a merge brings.

@@ -8,7 +8,7 @@
 use super::contents::{STRING_BYTES, layer_chunks, read_words};
 use super::record::{self, Record, TableRecord};
 use super::stream::{DecodeError, Sink, Source};
-use crate::bloom::table::{EntryKind, Table};
+use crate::bloom::table::Table;
 use crate::bloom::work::count_slots;
 use crate::bloom::{ByteLimit, Filter, GrowthBudget, Layer, Memory};
 
@@ -21,7 +21,7 @@ pub(super) fn save(filter: &Filter, sink: &mut impl Sink, memory: impl Memory) {
     for (number, words, stamp) in table.segments() {
         count_slots(|| words.len());
         sink.unsigned(number as u64);
-        if table.kind() == EntryKind::Timed {
+        if table.kind().is_timed() {
             sink.unsigned(stamp);
         }
         sink.bytes(bytemuck::cast_slice(words));
@@ -105,7 +105,7 @@ fn fill_table(
             return Err(DecodeError::Invalid("segment number"));
         }
         next = number.saturating_add(1);
-        let stamp = if table.kind() == EntryKind::Timed { source.unsigned()? } else { 0 };
+        let stamp = if table.kind().is_timed() { source.unsigned()? } else { 0 };
         let bytes = source.bytes()?;
         room.check(table.size_bytes().saturating_add(bytes.len() as u64))?;
         let number = usize::try_from(number).map_err(|_| DecodeError::Invalid("segment number"))?;

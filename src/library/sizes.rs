@@ -4,6 +4,7 @@ use super::options::{CreateError, Options};
 use crate::bloom::filter::policy::redisbloom::RESERVED_GROWTH;
 use crate::bloom::filter::policy::valkeybloom::TIGHTENING_RATIO_DEFAULT;
 use crate::bloom::filter::policy::{RedisBloom, ValkeyBloom};
+use crate::bloom::generation::Steps;
 use crate::bloom::hash::siphash::Seed;
 use crate::bloom::limits::LAYERS_MAX;
 use crate::bloom::{EntryKind, Format, Hash, LayerSpec, PartSpec, Policy, Promise, ReserveError, TableSpec};
@@ -81,22 +82,36 @@ pub fn counting_size(reserved: Options, items: u64) -> Result<FilterSize, Create
     table_size(EntryKind::Counted, reserved, items)
 }
 
-/// Returns the size of a sliding-window filter to which `items` different items are added in every window, at any
-/// pace. The length of the window makes no difference. O(1).
+/// Returns the size of a sliding-window filter with 14 steps to which `items` different items are added in every window,
+/// at any pace. The length of the window makes no difference. O(1).
 ///
 /// ```
-/// use everbloom::{Options, window_size};
+/// use everbloom::{Options, Steps, window_size, window_size_with_steps};
 ///
 /// let options = Options { capacity_items: 1_000_000, ..Options::default() };
 /// let bits_per_item = window_size(options, 1_000_000)?.size_bits() / 1_000_000;
 /// assert!((15..=22).contains(&bits_per_item), "{bits_per_item}");
+/// let finer = window_size_with_steps(options, 1_000_000, Steps::Fine)?;
+/// assert!(finer.size_bits() / 1_000_000 < bits_per_item + 6);
 /// # Ok::<(), everbloom::CreateError>(())
 /// ```
 ///
 /// # Errors
 /// [`CreateError`], also if the filter would refuse some of the items.
 pub fn window_size(reserved: Options, items: u64) -> Result<FilterSize, CreateError> {
-    table_size(EntryKind::Timed, reserved, items)
+    window_size_with_steps(reserved, items, Steps::Fourteen)
+}
+
+/// Returns the [`window_size`] of a filter with these steps. O(1).
+///
+/// # Errors
+/// As [`window_size`].
+pub fn window_size_with_steps(
+    reserved: Options,
+    items: u64,
+    steps: Steps,
+) -> Result<FilterSize, CreateError> {
+    table_size(EntryKind::Timed(steps), reserved, items)
 }
 
 fn table_size(kind: EntryKind, reserved: Options, items: u64) -> Result<FilterSize, CreateError> {

@@ -1,6 +1,6 @@
 //! Replies, written to the client's output buffer.
 
-use std::ffi::{c_int, c_long, c_longlong};
+use std::ffi::{c_int, c_long};
 
 use redis_module::raw;
 use smallvec::SmallVec;
@@ -29,14 +29,6 @@ impl ServerReply {
     /// Counts a reply that is written and announces no others.
     fn written(&mut self) {
         self.outstanding = self.outstanding.saturating_sub(1);
-    }
-
-    /// Writes an integer.
-    fn signed(&mut self, number: c_longlong) {
-        self.written();
-        let Some(reply) = api!(RedisModule_ReplyWithLongLong) else { return };
-        // SAFETY: the context is that of the running command.
-        unsafe { reply(self.context, number) };
     }
 
     /// Counts an aggregate that is written, and the replies that it announces.
@@ -71,13 +63,15 @@ impl Reply for ServerReply {
     }
 
     fn integer(&mut self, number: u64) {
-        self.signed(c_longlong::try_from(number).unwrap_or(c_longlong::MAX));
+        self.signed(i64::try_from(number).unwrap_or(i64::MAX));
     }
 
-    fn minus_one(&mut self) {
-        self.signed(-1);
+    fn signed(&mut self, number: i64) {
+        self.written();
+        let Some(reply) = api!(RedisModule_ReplyWithLongLong) else { return };
+        // SAFETY: the context is that of the running command.
+        unsafe { reply(self.context, number) };
     }
-
     fn boolean(&mut self, value: bool) {
         self.written();
         let Some(reply) = api!(RedisModule_ReplyWithBool) else { return };

@@ -1,5 +1,6 @@
 //! `everbloom load`: loads the items of a file into a filter on a server.
 
+use everbloom::Steps;
 use redis::{Value, from_redis_value};
 use serde_json::json;
 
@@ -31,16 +32,19 @@ pub(crate) struct LoadArguments {
     ///
     /// The window of an item begins at its time. Times are seconds since 1970, milliseconds since 1970 (numbers from
     /// 100000000000 on), or RFC 3339 (2026-11-23T10:00:00Z). Items that have expired by the server's clock are skipped
-    /// and counted. A time more than a fourteenth of the window ahead of the clock is an error.
+    /// and counted. A time more than a step of the window ahead of the clock is an error.
     #[arg(long, value_name = "COLUMN", requires_all = ["csv", "windowed"])]
     time: Option<String>,
+    /// Column with the life of each item in seconds after its time, at most the window. Needs --time
+    #[arg(long, value_name = "COLUMN", requires = "time")]
+    life: Option<String>,
     #[command(flatten)]
     replacing: ReplaceArguments,
     /// Add to the existing filter. If the load is interrupted, the filter has some of the items
     #[arg(
         long,
         conflicts_with_all = [
-            "error", "capacity", "expansion", "nonscaling", "keyed", "counting", "window", "ex", "replace",
+            "error", "capacity", "expansion", "nonscaling", "keyed", "counting", "window", "steps", "ex", "replace",
         ],
         group = "windowed"
     )]
@@ -61,6 +65,7 @@ Examples:
   everbloom load rediss://cache.example:6380 users users.csv --csv id --replace
   everbloom load redis://127.0.0.1 ids ids.txt.zst
   everbloom load redis://127.0.0.1 seen log.csv --csv url --window 7d --time date
+  everbloom load redis://127.0.0.1 revoked tokens.csv --csv id --window 1d --time issued --life seconds
   everbloom load redis://127.0.0.1:7000 seen urls.txt --partitions 24 -c
 
 The user and the password can be in EVERBLOOM_USERNAME and EVERBLOOM_PASSWORD instead of the address.
@@ -163,12 +168,16 @@ impl LoadArguments {
     fn times(&self, router: &mut Router, keys: &[Vec<u8>]) -> Result<Option<Times>, Failure> {
         let (Some(column), Some(first)) = (&self.time, keys.first()) else { return Ok(None) };
         let mut window_ms = self.options.window;
+        let mut steps = self.options.steps.unwrap_or_default();
         for key in keys.iter().filter(|_| self.add) {
-            let found = match router.call(key, &[b"BF.INFO", key, b"WINDOW"]) {
-                Ok(reply) => integer(&reply),
-                Err(CallError::Refused(_)) => None,
-                Err(error) => return Err(error.into()),
+            let mut ask = |field: &[u8]| match router.call(key, &[b"BF.INFO", key, field]) {
+                Ok(reply) => Ok(integer(&reply)),
+                Err(CallError::Refused(_)) => Ok(None),
+                Err(error) => Err(error),
             };
+            let found = ask(b"WINDOW")?;
+            // Servers without this field have windows of 14 steps.
+            steps = ask(b"STEPS")?.and_then(Steps::of_count).unwrap_or_default();
             let found = found.ok_or_else(|| {
                 Failure::of(shown(key), "the key is not a sliding-window filter, which --time needs")
             })?;
@@ -182,7 +191,7 @@ impl LoadArguments {
         let parsed: Result<(u64, u64), _> = from_redis_value(router.call(first, &[b"TIME"])?);
         let (seconds, microseconds) = parsed.map_err(|_| CallError::unexpected_reply("TIME"))?;
         let now_ms = seconds.saturating_mul(1000).saturating_add(microseconds / 1000);
-        Ok(Some(Times::new(column, window_ms.unwrap_or_default(), now_ms)))
+        Ok(Some(Times::new((column, self.life.as_deref()), (window_ms.unwrap_or_default(), steps), now_ms)))
     }
 }
 

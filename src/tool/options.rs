@@ -3,6 +3,7 @@
 use std::ops::RangeInclusive;
 
 use clap::value_parser;
+use everbloom::Steps;
 
 use super::failure::Failure;
 
@@ -37,6 +38,9 @@ pub(crate) struct FilterArguments {
     /// Sliding window: each item expires after this time (500ms, 30s, 15m, 12h, 7d, 2w)
     #[arg(long, value_name = "TIME", value_parser = window, group = "windowed")]
     pub(crate) window: Option<u64>,
+    /// Steps of the window, 14 or 120: an item expires at most a step late
+    #[arg(long, value_name = "NUMBER", requires = "window", value_parser = steps)]
+    pub(crate) steps: Option<Steps>,
     /// Time to live of the key (500ms, 30s, 15m, 12h, 7d, 2w)
     #[arg(long, value_name = "TIME", value_parser = milliseconds)]
     pub(crate) ex: Option<u64>,
@@ -94,6 +98,12 @@ pub(crate) fn window(text: &str) -> Result<u64, String> {
     ms.ok_or_else(|| "a window is between 100ms and 12725d (34 years)".to_owned())
 }
 
+/// Parses the steps of a window.
+pub(crate) fn steps(text: &str) -> Result<Steps, String> {
+    let steps = text.parse().ok().and_then(Steps::of_count);
+    steps.ok_or_else(|| "a window has 14 or 120 steps".to_owned())
+}
+
 /// Parses a time in milliseconds, at least 1.
 pub(crate) fn milliseconds(text: &str) -> Result<u64, String> {
     let wrong = || "a time is a whole number with a unit, such as 500ms, 30s, 15m, 12h, 7d or 2w".to_owned();
@@ -125,6 +135,8 @@ impl FilterArguments {
             0 => ["WINDOW".to_owned(), (ms / 1000).to_string()],
             _ => ["PWINDOW".to_owned(), ms.to_string()],
         }));
+        let steps = self.steps.into_iter();
+        words.extend(steps.flat_map(|steps| ["STEPS".to_owned(), steps.count().to_string()]));
         words
     }
 }

@@ -32,10 +32,13 @@ impl BatchPacking {
 /// The time of the items of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BatchTime {
-    /// The generation in which the filter adds the items: a fourteenth of the window.
-    pub(crate) generation: u64,
-    /// A time in this generation, in milliseconds of UNIX time.
+    /// The generation in which the filter adds the items, a step of the window, and the generation in which the life of
+    /// the items ends; 0 if they have no life of their own.
+    pub(crate) generations: (u64, u64),
+    /// A time in the first generation, in milliseconds of UNIX time.
     pub(crate) at_ms: u64,
+    /// The life from that time on to a time in the second generation, if the items have a life of their own.
+    pub(crate) life_ms: Option<u64>,
 }
 
 /// A packed batch.

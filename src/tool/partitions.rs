@@ -87,7 +87,7 @@ impl<'k> Spreader<'k> {
         batch: &ItemBatch,
         mut emit: impl FnMut(&[u8], ItemBatch) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        if self.time.map(|time| time.generation) != batch.time.map(|time| time.generation) {
+        if self.time.map(|time| time.generations) != batch.time.map(|time| time.generations) {
             self.flush(&mut emit)?;
             self.time = batch.time;
         }

@@ -36,7 +36,7 @@ pub(crate) struct LoadCounts {
 }
 
 /// A part of the server's error for items that expired before they were added.
-const EXPIRED: &str = "AT is older than the window";
+const EXPIRED: [&str; 2] = ["AT is older than the window", "the end of PLIFE is in the past"];
 
 /// Adds batches to existing filters.
 pub(crate) struct Sender<'r> {
@@ -58,23 +58,29 @@ struct SentBatch {
     batch: ItemBatch,
     /// The time of the items in milliseconds of UNIX time, as a decimal number for AT of BF.INSERT.
     at_ms: Option<String>,
+    /// The life of the items, as an argument.
+    life_ms: Option<String>,
 }
 
 impl SentBatch {
     fn new(key: &[u8], batch: ItemBatch) -> Self {
         let at_ms = batch.time.map(|time| time.at_ms.to_string());
-        Self { key: key.to_owned(), batch, at_ms }
+        let life_ms = batch.time.and_then(|time| time.life_ms).map(|life_ms| life_ms.to_string());
+        Self { key: key.to_owned(), batch, at_ms, life_ms }
     }
 
     /// Returns the command that adds the batch.
     fn command(&self, is_packed: bool) -> Vec<&[u8]> {
-        let Self { key, batch, at_ms } = self;
+        let Self { key, batch, at_ms, life_ms } = self;
         if is_packed && at_ms.is_none() {
             return vec![b"BF.BULKADD", key, b"NOCREATE", batch.packing.word().as_bytes(), &batch.data];
         }
         let mut command: Vec<&[u8]> = vec![b"BF.INSERT", key, b"NOCREATE"];
         if let Some(at_ms) = at_ms {
             command.extend([b"AT", at_ms.as_bytes()]);
+        }
+        if let Some(life_ms) = life_ms {
+            command.extend([&b"PLIFE"[..], life_ms.as_bytes()]);
         }
         command.push(b"ITEMS");
         command.extend(batch.iter());
@@ -165,7 +171,9 @@ impl<'r> Sender<'r> {
     fn note_results(&mut self, sent: &SentBatch, outcome: Result<Value, CallError>) -> Result<(), Failure> {
         let items = sent.batch.items;
         let reply = match outcome {
-            Err(CallError::Refused(text)) if sent.at_ms.is_some() && text.contains(EXPIRED) => {
+            Err(CallError::Refused(text))
+                if sent.at_ms.is_some() && EXPIRED.iter().any(|error| text.contains(error)) =>
+            {
                 self.counts.expired += items;
                 return Ok(());
             }

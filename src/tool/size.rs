@@ -2,7 +2,8 @@
 
 use clap::value_parser;
 use everbloom::{
-    CreateError, FilterSize, Format, Growth, LayerSize, Options, counting_size, filter_size, window_size,
+    CreateError, FilterSize, Format, Growth, LayerSize, Options, Steps, counting_size, filter_size,
+    window_size_with_steps,
 };
 use serde_json::{Value, json};
 
@@ -48,6 +49,9 @@ pub(crate) struct SizeArguments {
     /// Sliding window: each item expires after this time (500ms, 30s, 15m, 12h, 7d, 2w)
     #[arg(long, value_name = "TIME", value_parser = options::window)]
     window: Option<u64>,
+    /// Steps of the window: an item expires at most a step late
+    #[arg(long, value_name = "NUMBER", requires = "window", value_parser = options::steps)]
+    steps: Option<Steps>,
     /// Count items, so that they can be deleted
     #[arg(long, conflicts_with = "window")]
     counting: bool,
@@ -60,6 +64,7 @@ const EXAMPLE: &str = "\
 Examples:
   everbloom size --items 1e8 --error 0.001
   everbloom size --items 1e6 --error 0.001 --window 7d
+  everbloom size --items 1e6 --window 1d --steps 120
   everbloom size --items 1e6 --counting
   everbloom size --items 2G --partitions 24
 
@@ -97,9 +102,9 @@ pub(crate) fn run(arguments: SizeArguments, printer: &Printer) -> Result<(), Fai
         rows.iter_mut().for_each(|row| drop(row.remove(2)));
     }
     let text = format!("{}\n{}{}", arguments.title(), table(&rows), arguments.further());
-    let SizeArguments { items, error, window, counting, partitions, .. } = arguments;
+    let SizeArguments { items, error, window, steps, counting, partitions, .. } = arguments;
     let json = json!({
-        "items": items, "error_rate": error, "window_ms": window, "counting": counting, "partitions": partitions,
+        "items": items, "error_rate": error, "window_ms": window, "steps": window.map(|_| steps.unwrap_or_default().count()), "counting": counting, "partitions": partitions,
         "items_per_key": arguments.items_per_key(), "filters": listed,
     });
     printer.result(&text, &json)
@@ -161,7 +166,12 @@ impl SizeArguments {
     fn title(&self) -> String {
         let mut text = counted(self.items, "item");
         if let Some(ms) = self.window {
-            text.push_str(&format!(" in every {} s", ms as f64 / 1000.0));
+            let step_ms = ms.div_ceil(self.steps.unwrap_or_default().count());
+            text.push_str(&format!(
+                " in every {} s, a step of {} s",
+                ms as f64 / 1000.0,
+                step_ms as f64 / 1000.0
+            ));
         }
         text.push_str(&format!(" at {}", self.error));
         if self.counting {
@@ -220,7 +230,7 @@ impl SizeArguments {
         };
         let options = Options { error_rate: self.error, capacity_items, growth };
         let size = match self.window {
-            Some(_) => window_size(options, items),
+            Some(_) => window_size_with_steps(options, items, self.steps.unwrap_or_default()),
             None if self.counting => counting_size(options, items),
             None => filter_size(format, options, items),
         };
@@ -230,12 +240,13 @@ impl SizeArguments {
         let command = if filter == "grown" && self.window.is_none() && !self.counting {
             format!("BF.ADD {key} item")
         } else {
-            let Self { error, window, counting, .. } = *self;
+            let Self { error, window, steps, counting, .. } = *self;
             let options = FilterArguments {
                 error,
                 expansion,
                 nonscaling,
                 window,
+                steps,
                 counting,
                 ..FilterArguments::default()
             };

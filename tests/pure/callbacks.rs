@@ -4,7 +4,6 @@
 use std::cell::Cell;
 
 use everbloom::bloom::filter::loading::FilterValue;
-use everbloom::bloom::table::EntryKind;
 use everbloom::bloom::{BlockMover, Blocks, Filter, UnknownMemory, Validation};
 use everbloom::format::chunks::{Trust, first_iterator};
 use everbloom::format::filter::header;
@@ -42,7 +41,7 @@ fn forged() -> impl Iterator<Item = (&'static str, FilterValue)> {
 fn segment(value: &FilterValue, number: u32) -> Vec<u8> {
     let table = value.filter().table().unwrap();
     let form = TableForm::of_table(table);
-    let stamp = if table.kind() == EntryKind::Timed { 20 } else { 0 };
+    let stamp = if table.kind().is_timed() { 20 } else { 0 };
     let (bytes, used) = full_segment(&form, DEPTH, 6, Filling::Lengths, 100, stamp);
     assert!(used > 50);
     forge::part(number, DEPTH, 6, stamp, &bytes)

@@ -2,13 +2,13 @@
 
 use everbloom::bloom::filter::policy::window::MomentError;
 use everbloom::bloom::generation::WindowLength;
-use everbloom::bloom::{Promise, UnknownMemory};
+use everbloom::bloom::{Promise, UnknownMemory, Window};
 use everbloom::{
-    BloomFilter, CreateError, Format, Growth, ItemTime, LayerSize, Loader, Options, ReserveError,
-    counting_size, filter_size, window_size,
+    BloomFilter, CreateError, Format, Growth, ItemLife, ItemTime, LayerSize, Loader, Options, ReserveError,
+    Steps, WithinError, counting_size, filter_size, window_size,
 };
 
-use crate::support::make::{START_MS, add, counting, set_time, window};
+use crate::support::make::{START_MS, add, counting, set_time, window, windowed};
 use crate::support::saved::chunks;
 use crate::support::slices;
 
@@ -242,4 +242,40 @@ fn a_window_uses_the_set_time() {
     plain.add(b"alice").unwrap();
     plain.set_time(u64::MAX);
     assert!(plain.contains_at(b"alice", u64::MAX) && plain.window_ms().is_none());
+}
+
+#[test]
+fn a_window_says_what_was_seen_and_how_long_items_live() {
+    let (added_ms, window_ms) = (1_800_000_000_000, 86_400_000);
+    for steps in Steps::ALL {
+        let span = WindowLength::new(window_ms).with_steps(steps);
+        let mut filter = windowed(Promise::default(), Window::new(span, false));
+        set_time(&mut filter, added_ms);
+        add(&mut filter, b"alice").unwrap();
+        filter.set_end(added_ms + 3_600_000);
+        add(&mut filter, b"token").unwrap();
+        filter.begin_dump(1);
+        let mut filter = loaded(&chunks(&filter));
+        assert_eq!(filter.window_steps(), Some(steps));
+        let step_ms = window_ms / steps.count() + 1;
+        let hour_ms = 3_600_000;
+        assert_eq!(filter.seen_within(b"alice", 1, added_ms), Ok(true));
+        assert_eq!(filter.seen_within(b"alice", hour_ms, added_ms + hour_ms), Ok(true));
+        assert_eq!(filter.seen_within(b"alice", hour_ms, added_ms + hour_ms + step_ms), Ok(false));
+        assert_eq!(filter.seen_within(b"alice", window_ms, added_ms + window_ms), Ok(true));
+        assert_eq!(filter.seen_within(b"token", hour_ms, added_ms), Ok(false));
+        assert_eq!(filter.seen_within(b"alice", window_ms + 1, added_ms), Err(WithinError::BeyondWindow));
+        let left = |life: ItemLife| if let ItemLife::Left(ms) = life { ms } else { panic!("{life:?}") };
+        let of_token = left(filter.remaining_life(b"token", added_ms));
+        assert!((hour_ms..=hour_ms + step_ms).contains(&of_token), "{of_token}");
+        let of_alice = left(filter.remaining_life(b"alice", added_ms + hour_ms));
+        assert!((window_ms - hour_ms..=window_ms - hour_ms + step_ms).contains(&of_alice), "{of_alice}");
+        assert_eq!(filter.remaining_life(b"token", added_ms + of_token), ItemLife::Absent);
+        assert_eq!(filter.remaining_life(b"bob", added_ms), ItemLife::Absent);
+        filter.set_time(added_ms + 3 * window_ms);
+    }
+    let mut plain = BloomFilter::new(Options::default()).unwrap();
+    plain.add(b"alice").unwrap();
+    assert_eq!(plain.remaining_life(b"alice", 0), ItemLife::Endless);
+    assert_eq!((plain.seen_within(b"alice", 1, 0), plain.window_steps()), (Err(WithinError::NoWindow), None));
 }

@@ -1,6 +1,7 @@
 //! Sliding windows: the error rate and memory of millions of items at every phase of a generation, and memory that
 //! expired items give back. tests/pure/oracles has the rates of all other traffic.
 
+use everbloom::Steps;
 use everbloom::bloom::generation::WindowLength;
 use everbloom::bloom::prefetch::NoPrefetch;
 use everbloom::bloom::{AddError, Added, Filter, UnknownMemory, Window};
@@ -107,6 +108,40 @@ fn an_even_pace_of_three_million_items_keeps_one_per_cent_at_every_phase() {
 #[test]
 fn an_even_pace_of_three_million_items_keeps_one_in_a_thousand_at_every_phase() {
     assert_an_even_pace_keeps(0.001, 23.9, 3_000_000, &[14]);
+}
+
+/// Returns the average and the most bits per live item of a window of 1 % at an even pace, in the third window.
+fn bits_per_live_item(capacity: u64, steps: Steps) -> (f64, f64) {
+    let span = WindowLength::new(DAY_MS).with_steps(steps);
+    let filter = windowed(promise(0.01, capacity, 2), Window::new(span, false));
+    let mut pace = Pace { filter, capacity, next: 0 };
+    let (mut sum, mut most, samples) = (0.0, 0.0f64, 240);
+    for sample in 0..samples {
+        pace.go(START_MS + 2 * DAY_MS + sample * DAY_MS / samples);
+        let bits = pace.filter.size_bytes() as f64 * 8.0 / pace.filter.items() as f64;
+        (sum, most) = (sum + bits, most.max(bits));
+    }
+    assert_valid(&pace.filter, "an even pace");
+    (sum / samples as f64, most)
+}
+
+#[test]
+fn a_hundred_and_twenty_steps_take_six_more_bits() {
+    let capacities = [100_000, 119_000, 141_000, 168_000];
+    let of_steps = |steps| {
+        let sum = capacities.iter().map(|capacity| {
+            let (average, most) = bits_per_live_item(*capacity, steps);
+            println!(
+                "{capacity} items, {steps:?}: {average:.2} bits per live item on average, {most:.2} at most"
+            );
+            assert!(most <= if steps == Steps::Fine { 27.0 } else { 20.5 }, "{most}");
+            average
+        });
+        sum.sum::<f64>() / capacities.len() as f64
+    };
+    let (coarse, fine) = (of_steps(Steps::Fourteen), of_steps(Steps::Fine));
+    println!("{coarse:.2} and {fine:.2} bits per live item");
+    assert!(fine <= coarse + 6.2, "{coarse} and {fine}");
 }
 
 #[test]

@@ -26,6 +26,9 @@ pub(crate) const TESTS: &[Test] = tests![
     node_redis_loads_packed_batches_as_their_page_says,
     the_page_names_the_tested_versions,
     the_orders_example_accepts_each_order_once,
+    the_webhooks_example_processes_each_event_once,
+    the_tokens_example_refuses_revoked_tokens,
+    the_limits_example_sends_one_message_an_hour,
     the_notifications_example_suppresses_repeats,
     the_crawler_example_revisits_pages_after_a_window,
     a_filter_of_go_zero_moves_with_python,
@@ -149,6 +152,18 @@ fn ioredis_is_used_as_its_page_says(site: &Site) {
 
 fn the_orders_example_accepts_each_order_once(site: &Site) {
     is_done(site, "python/window_orders.py", "redis");
+}
+
+fn the_webhooks_example_processes_each_event_once(site: &Site) {
+    is_done(site, "python/window_webhooks.py", "redis");
+}
+
+fn the_tokens_example_refuses_revoked_tokens(site: &Site) {
+    is_done(site, "python/window_tokens.py", "redis");
+}
+
+fn the_limits_example_sends_one_message_an_hour(site: &Site) {
+    is_done(site, "python/window_limits.py", "redis");
 }
 
 fn the_notifications_example_suppresses_repeats(site: &Site) {

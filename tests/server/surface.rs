@@ -17,14 +17,16 @@ pub(crate) const TESTS: &[Test] = tests![
 ];
 
 /// Name, arity, required flags, categories besides `bloom`.
-const COMMANDS: [(&str, i64, &[&str], &[&str]); 34] = [
+const COMMANDS: [(&str, i64, &[&str], &[&str]); 36] = [
     ("bf.reserve", -4, &["write", "denyoom"], &["write", "fast"]),
-    ("bf.add", 3, &["write", "denyoom"], &["write"]),
+    ("bf.add", -3, &["write", "denyoom"], &["write"]),
     ("bf.madd", -3, &["write", "denyoom"], &["write"]),
     ("bf.insert", -4, &["write", "denyoom"], &["write"]),
     ("bf.del", -3, &["write"], &["write"]),
-    ("bf.exists", 3, &["readonly", "fast"], &["read"]),
+    ("bf.exists", -3, &["readonly", "fast"], &["read"]),
     ("bf.mexists", -3, &["readonly", "fast"], &["read"]),
+    ("bf.ttl", 3, &["readonly", "fast"], &["read"]),
+    ("bf.pttl", 3, &["readonly", "fast"], &["read"]),
     ("bf.bulkadd", -4, &["write", "denyoom"], &["write"]),
     ("bf.bulkexists", -4, &["readonly"], &["read"]),
     ("bf.info", -2, &["readonly", "fast"], &["read", "fast"]),

@@ -20,7 +20,7 @@ use crate::support::slices;
 enum Operation {
     /// Adds one of three items whose places in the filter are the same.
     Add(usize),
-    /// Deletes the first of the three items once.
+    /// Deletes the first of the three items once. In a window, adds it with a life of three eighths of the window.
     Remove,
     /// Moves the clock by five eighths of the window.
     Expire,
@@ -68,7 +68,10 @@ const fn kind(name: &'static str, create: Option<&'static str>) -> Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Known {
     occurrences: u64,
+    /// When the window of the item begins.
     added_ms: u64,
+    /// When the item was last added without a life of its own.
+    seen_ms: u64,
 }
 
 type Items = BTreeMap<Vec<u8>, Known>;
@@ -205,16 +208,26 @@ impl<'a> World<'a> {
             "CF" => &[b"CF.INSERT", b"k", b"ITEMS"],
             _ => &[b"BF.MADD", b"k"],
         };
+        self.add_with(front, items, self.kind.window_ms);
+    }
+
+    /// Adds items with the words `front`, which give them this life.
+    fn add_with(&mut self, front: &[&[u8]], items: &[Vec<u8>], life_ms: u64) {
         self.call(&[front, &slices(items)].concat());
         let replies: Vec<String> = self.primary.reply.iter().skip(1).cloned().collect();
         for (item, reply) in items.iter().zip(replies) {
             if reply.starts_with('-') || reply == ":-1" {
                 continue;
             }
-            let added_ms = self.primary.now_ms;
-            let known = self.known.entry(item.clone()).or_insert(Known { occurrences: 0, added_ms });
+            let now_ms = self.primary.now_ms;
+            let added_ms = now_ms + life_ms - self.kind.window_ms;
+            let new = Known { occurrences: 0, added_ms, seen_ms: 0 };
+            let known = self.known.entry(item.clone()).or_insert(new);
             known.occurrences += 1;
-            known.added_ms = added_ms;
+            known.added_ms = added_ms.max(known.added_ms);
+            if life_ms == self.kind.window_ms {
+                known.seen_ms = now_ms;
+            }
             self.occurrences = self.occurrences.map(|count| count + 1);
         }
     }
@@ -270,6 +283,10 @@ impl<'a> World<'a> {
         let is_window = self.kind.window_ms > 0;
         match operation {
             Add(number) => self.add(&[self.three[number].clone()]),
+            Remove if is_window => {
+                let front: [&[u8]; 5] = [b"BF.INSERT", b"k", b"PLIFE", b"375", b"ITEMS"];
+                self.add_with(&front, &[self.three[0].clone()], WINDOW_MS * 3 / 8);
+            }
             Remove => {
                 let item = self.three[0].clone();
                 return self.kind.can_delete && self.remove(&item);
@@ -321,7 +338,10 @@ impl<'a> World<'a> {
             if self.kind.window_ms == 0 {
                 let added_ms = self.primary.now_ms;
                 for item in [&self.three[..1], &numbered("other", 3)].concat() {
-                    self.known.entry(item).or_insert(Known { occurrences: 0, added_ms }).occurrences += 1;
+                    self.known
+                        .entry(item)
+                        .or_insert(Known { occurrences: 0, added_ms, seen_ms: 0 })
+                        .occurrences += 1;
                 }
             }
         }
@@ -390,6 +410,11 @@ impl<'a> World<'a> {
         let live: Vec<Vec<u8>> = self.known.keys().filter(|item| self.is_live(item)).cloned().collect();
         if !live.is_empty() {
             self.assert_found("k", &live);
+        }
+        let is_seen = |known: &Known| self.primary.now_ms - known.seen_ms <= WINDOW_MS / 4;
+        let seen = self.known.iter().filter(|(_, known)| self.kind.window_ms > 0 && is_seen(known));
+        for item in seen.map(|(item, _)| item.clone()).collect::<Vec<_>>() {
+            assert_eq!(self.primary.call(&[b"BF.EXISTS", b"k", &item, b"PWITHIN", b"250"]), "#t", "{item:?}");
         }
         if self.kind.can_delete
             && let Some(occurrences) = self.occurrences
@@ -564,6 +589,12 @@ fn keyed() {
 fn window() {
     let create = Some("BF.RESERVE KEY 0.01 4 PWINDOW 1000");
     explore_all(&Kind { window_ms: WINDOW_MS, ..kind("window", create) });
+}
+
+#[test]
+fn window_of_120_steps() {
+    let create = Some("BF.RESERVE KEY 0.01 4 PWINDOW 1000 STEPS 120");
+    explore_all(&Kind { window_ms: WINDOW_MS, ..kind("window of 120 steps", create) });
 }
 
 #[test]

@@ -81,8 +81,8 @@ impl Reply for Collected {
     fn integer(&mut self, number: u64) {
         self.push(format!(":{number}"));
     }
-    fn minus_one(&mut self) {
-        self.push(":-1");
+    fn signed(&mut self, number: i64) {
+        self.push(format!(":{number}"));
     }
     fn boolean(&mut self, value: bool) {
         self.push(if value { "#t" } else { "#f" });

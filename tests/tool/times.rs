@@ -9,6 +9,7 @@ use crate::tool::{fail, json, keys, pass, spawn, start, url};
 
 pub(crate) const TESTS: &[Test] = tests![
     items_are_added_with_their_own_times,
+    items_are_added_with_their_own_lives,
     bad_times_are_errors_that_name_the_line,
     items_with_times_go_to_existing_filters_and_to_partitions,
     items_that_expire_while_they_wait_are_skipped,
@@ -82,6 +83,42 @@ fn items_are_added_with_their_own_times(site: &Site) {
     // Without --time, no item expires.
     let result = json(&["load", &url(&server), "k", &seconds, "--window", "7d", "--replace"]);
     assert_eq!((&result["items"], &result["expired"]), (&109.into(), &serde_json::Value::Null), "{result}");
+}
+
+fn items_are_added_with_their_own_lives(site: &Site) {
+    let (server, mut client, files) = start(site);
+    let now_ms = now_ms(&mut client);
+    let mut text = String::from("id,issued,seconds\n");
+    // The lives of some have ended.
+    let lives =
+        (0..2000u64).map(|number| (number, number % 150 * HOUR_MS / 1000, 3600 + number % 40 * 10_000));
+    let mut live = Vec::new();
+    for (number, age, life) in lives {
+        text.push_str(&format!("token-{number},{},{life}\n", now_ms / 1000 - age));
+        if life > age + 60 {
+            live.push((number, life - age));
+        }
+    }
+    let file = files.write("tokens", text);
+    for steps in ["14", "120"] {
+        let load =
+            ["load", &url(&server), "k", &file, "--csv", "id", "--time", "issued", "--life", "seconds"];
+        let filter = ["--window", "7d", "--steps", steps, "--error", "0.000001", "--replace"];
+        let result = json(&[&load[..], &filter].concat());
+        let (added, expired) = (result["items"].as_u64().unwrap(), result["expired"].as_u64().unwrap());
+        assert_eq!(added + expired, 2000, "{result}");
+        assert_eq!(client.say("BF.INFO k LIFE-ADDS"), format!("[{added}]"));
+        let step = 604_800 / steps.parse::<u64>().unwrap() + 1;
+        for (number, left) in live.iter().step_by(37) {
+            let ttl = client.int(&format!("BF.TTL k token-{number}")) as u64;
+            assert!((left - 60..=left + step).contains(&ttl), "token-{number}: {ttl} of {left}");
+        }
+        // More items, with the steps of the filter.
+        assert_eq!(json(&[&load[..], &["--add"]].concat())["new"], 0);
+    }
+    let bad = files.write("bad", format!("id,issued,seconds\na,{now_ms},604801\n"));
+    let load = ["load", &url(&server), "b", &bad, "--csv", "id", "--time", "issued", "--life", "seconds"];
+    fail(1, "line 2: `604801` is not a life", &[&load[..], &["--window", "7d"]].concat());
 }
 
 fn bad_times_are_errors_that_name_the_line(site: &Site) {

@@ -8,7 +8,7 @@ use super::parts::Parts;
 use super::policy::Growth;
 use crate::bloom::bits::Layer;
 use crate::bloom::bits::engine::AddRequest;
-use crate::bloom::generation::{AddTime, is_live};
+use crate::bloom::generation::AddTime;
 use crate::bloom::group::{self, GROUP_ITEMS, ItemSet, first_of, from};
 use crate::bloom::growth_budget::GrowthBudget;
 use crate::bloom::hash::{Digest, Hash, ItemHash, murmur3};
@@ -292,10 +292,12 @@ impl Filter {
             _ => u64::MAX,
         };
         let AddTime { added, now } = self.policy.moment();
-        let only_absent = only_absent || self.window().is_some_and(|window| window.no_refresh);
+        let (only_absent, has_expired) = self.window().map_or((only_absent, false), |window| {
+            (only_absent || window.no_refresh, !window.span.steps().is_live(added, now))
+        });
         let addition =
             Addition { hash: ItemHash::default(), generation: added, now, only_absent, most_items };
-        is_live(added, now).then_some(addition)
+        (!has_expired).then_some(addition)
     }
 
     /// Appends the next part to a filter whose layers are all full and that has no table.

@@ -17,6 +17,14 @@ impl Filter {
         self.policy.window()
     }
 
+    /// Returns the window of a sliding-window filter with another current time, in milliseconds of UNIX time.
+    #[must_use]
+    pub fn window_at(&self, now_ms: u64) -> Option<Window> {
+        let mut window = *self.window()?;
+        window.set_now(now_ms, self.newest_generation());
+        Some(window)
+    }
+
     /// Returns the mutable window of a sliding-window filter.
     #[inline(always)]
     fn window_mut(&mut self) -> Option<&mut Window> {
@@ -35,7 +43,7 @@ impl Filter {
     #[must_use]
     #[inline(always)]
     pub fn newest_generation(&self) -> Generation {
-        self.table().and_then(Table::history).map_or(0, |history| history.newest)
+        self.table().map_or(0, Table::newest)
     }
 
     /// Returns the generation of the newest items that a client may bring at the time `now_ms`, in milliseconds of UNIX
@@ -94,6 +102,27 @@ impl Filter {
         if let Some(window) = self.window_mut() {
             window.set_moment(moment_ms, newest);
         }
+    }
+
+    /// Sets the end of the life of the items that are added next, in milliseconds of UNIX time. It replaces the end that
+    /// follows from their time, which is set before. O(1).
+    pub fn set_end(&mut self, end_ms: u64) {
+        if let Some(window) = self.window_mut() {
+            window.set_end(end_ms);
+        }
+    }
+
+    /// Counts adds that gave an item a life of its own.
+    pub fn count_life_adds(&mut self, adds: u64) {
+        if let Some(window) = self.window_mut() {
+            window.life_adds = window.life_adds.saturating_add(adds);
+        }
+    }
+
+    /// Returns how often an add gave an item a life of its own; 0 for filters without a window.
+    #[must_use]
+    pub fn life_adds(&self) -> u64 {
+        self.window().map_or(0, |window| window.life_adds)
     }
 
     /// Sets the time of the items that are added next to `moment_ms`, in milliseconds of UNIX time. Sets nothing if the

@@ -45,16 +45,13 @@ impl Filter {
     /// filter's own time. Only sliding windows use it. O(layers * probes).
     #[must_use]
     pub fn contains_at(&self, item: &[u8], now_ms: u64, prefetch: impl Prefetch) -> bool {
-        let now = self.window().map_or(0, |window| {
-            let mut window = *window;
-            window.set_now(now_ms, self.newest_generation());
-            window.moment().now
-        });
-        self.contains_in(item, now, prefetch)
+        self.contains_in(item, self.window_at(now_ms).map_or(0, |window| window.moment().now), prefetch)
     }
 
+    /// Returns whether the item may be in the filter at the generation `now` instead of the filter's own. Only sliding
+    /// windows use it. O(layers * probes).
     #[inline(always)]
-    fn contains_in(&self, item: &[u8], now: Generation, prefetch: impl Prefetch) -> bool {
+    pub fn contains_in(&self, item: &[u8], now: Generation, prefetch: impl Prefetch) -> bool {
         // Shorter paths for most filters.
         if let Parts::Layer(only) = &self.parts
             && let Some(hash) = only.hash().pair(item)
@@ -85,11 +82,12 @@ impl Filter {
         self.contains_hashed(&mut group, now, prefetch) != 0
     }
 
-    /// Looks up every item. For each group, in order, passes to `reply` the items that were found and the number of
+    /// Looks up every item at the generation `now`, which only sliding windows use. For each group, in order, passes to `reply` the items that were found and the number of
     /// items that were looked up. O(items * layers * probes).
     pub fn contains_items(
         &self,
         items: &mut dyn ItemSource<'_>,
+        now: Generation,
         prefetch: impl Prefetch,
         reply: &mut dyn FnMut(ItemSet, usize),
     ) {
@@ -105,7 +103,7 @@ impl Filter {
             if group.len() == 0 {
                 return;
             }
-            let found = self.contains_hashed(&mut group, self.now(), prefetch);
+            let found = self.contains_hashed(&mut group, now, prefetch);
             hits_expected = found.count_ones() as usize * 2 >= group.len();
             reply(found, group.len());
         }
@@ -121,7 +119,7 @@ impl Filter {
         mut reply: impl FnMut(bool),
     ) -> u32 {
         let mut items_found = 0u32;
-        self.contains_items(&mut items, prefetch, &mut |found, items| {
+        self.contains_items(&mut items, self.now(), prefetch, &mut |found, items| {
             items_found = items_found.wrapping_add(found.count_ones());
             (0..items).for_each(|index| reply(found >> index & 1 == 1));
         });
@@ -138,6 +136,24 @@ impl Filter {
             }
             _ => 0,
         }
+    }
+
+    /// Returns when an item expires that may be in the filter at the generation `now`: the first millisecond of UNIX time
+    /// at which it is no longer found, `u64::MAX` if it never expires. Returns `None` if the item is not in the filter.
+    /// O(layers * probes).
+    #[must_use]
+    pub fn item_end(&self, item: &[u8], now: Generation, prefetch: impl Prefetch) -> Option<u64> {
+        if !self.contains_in(item, now, prefetch) {
+            return None;
+        }
+        let newest = match (self.window(), self.parts.table()) {
+            (Some(window), Some((table, hash))) => hash
+                .pair(item)
+                .and_then(|hash| table.newest_of(hash))
+                .map(|newest| window.span.end_of(newest)),
+            _ => None,
+        };
+        Some(newest.unwrap_or(u64::MAX))
     }
 
     /// Returns the items that may be in the filter. Searches the newest part first, and each part only for the items

@@ -59,7 +59,7 @@ impl CheckedSegment {
         if depth > SEGMENTS_MAX_LOG || number >> depth != 0 || !is_possible(depth) {
             return Err(LoadError::Invalid("segment number"));
         }
-        if kind != EntryKind::Timed && stamp != 0 {
+        if !kind.is_timed() && stamp != 0 {
             return Err(LoadError::Invalid("stamp"));
         }
         let address_bits = depth + blocks_log;

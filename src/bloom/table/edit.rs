@@ -29,16 +29,14 @@
 
 use smallvec::SmallVec;
 
-use super::entry::{
-    COUNT_MAX, CountedEntry, Entry, EntryKind, RUN_MAX, RunSlots, generation, matches, remainder_bits,
-};
+use super::entry::{COUNT_MAX, CountedEntry, Entry, EntryKind, RUN_MAX, RunSlots, matches, remainder_bits};
 use super::lookup::STEP_ITEMS;
 use super::reshape::{Changes, SlotDemand};
 use super::segment::{BucketRun, Segment, TooFull};
 use super::size::{BLOCKS_LOG_MAX, BUCKETS, USED_MAX};
 use super::state::{BucketAddress, Table};
-use super::totals::{EntrySums, ItemCounts, weight};
-use crate::bloom::generation::{CODES, Generation, is_live};
+use super::totals::{EntrySums, History, ItemCounts, weight};
+use crate::bloom::generation::{Generation, Steps};
 use crate::bloom::group::{ItemSet, all, in_steps, members};
 use crate::bloom::growth_budget::GrowthBudget;
 use crate::bloom::hash::ItemHash;
@@ -142,7 +140,7 @@ struct Undo {
 fn no_slot(kind: EntryKind, _: TooFull) -> AddError {
     match kind {
         EntryKind::Counted => AddError::TooOften,
-        EntryKind::Plain | EntryKind::Timed => AddError::CannotGrow(ReserveError::TooLong),
+        EntryKind::Plain | EntryKind::Timed(_) => AddError::CannotGrow(ReserveError::TooLong),
     }
 }
 
@@ -219,7 +217,12 @@ impl Table {
         match self.kind() {
             EntryKind::Plain => self.add_kind(EntryKind::Plain, addition, room, select),
             EntryKind::Counted => self.add_kind(EntryKind::Counted, addition, room, select),
-            EntryKind::Timed => self.add_kind(EntryKind::Timed, addition, room, select),
+            EntryKind::Timed(Steps::Fourteen) => {
+                self.add_kind(EntryKind::Timed(Steps::Fourteen), addition, room, select)
+            }
+            EntryKind::Timed(Steps::Fine) => {
+                self.add_kind(EntryKind::Timed(Steps::Fine), addition, room, select)
+            }
         }
     }
 
@@ -235,7 +238,7 @@ impl Table {
     ) -> Result<Added, AddError> {
         let (address, segment) = self.locate(addition.hash);
         let run = segment.run(address.block, address.bucket, select);
-        let entry_mask = if kind == EntryKind::Timed { low_bits(kind.entry_bits(segment)) } else { u64::MAX };
+        let entry_mask = if kind.is_timed() { low_bits(kind.entry_bits(segment)) } else { u64::MAX };
         let (mut slots, mut found) = (0u32, None);
         if !run.is_empty {
             // A slot of a count may seem to match, which only leads to the longer path.
@@ -248,12 +251,12 @@ impl Table {
         if found.is_some() && kind == EntryKind::Plain {
             return Ok(Added::Present);
         }
-        if kind == EntryKind::Timed && (Self::is_stale(segment, addition.now) || self.is_sweep_next()) {
+        if Self::is_stale(kind, segment, addition.now) || kind.is_timed() && self.is_sweep_next() {
             return self.edit_apart(kind, addition, room);
         }
         let edit = match found {
-            Some(slot) if kind == EntryKind::Timed => {
-                let Some((newer, before)) = refreshed(slot, segment, &addition) else {
+            Some(slot) if kind.is_timed() => {
+                let Some((newer, before)) = refreshed(kind, slot, segment, &addition) else {
                     return self.edit(kind, addition, room, select);
                 };
                 let at = segment.slot_behind(run.start, slots.wrapping_sub(1));
@@ -271,8 +274,8 @@ impl Table {
                 if kind != EntryKind::Plain {
                     self.check_items(&addition)?;
                 }
-                let code = if kind == EntryKind::Timed { addition.generation % CODES } else { 0 };
-                self.insert(&address, run, code).map_err(|error| no_slot(kind, error))?;
+                self.insert(&address, run, kind.code_of(addition.generation))
+                    .map_err(|error| no_slot(kind, error))?;
                 Edit::Insert
             }
         };
@@ -304,7 +307,7 @@ impl Table {
         if let Edit::Nothing = planned.edit {
             return Ok(Added::Present);
         }
-        if planned.needs_room || kind == EntryKind::Timed && self.is_sweep_next() {
+        if planned.needs_room || kind.is_timed() && self.is_sweep_next() {
             return self.edit_with_room(kind, &addition, planned, room);
         }
         self.write_edit(kind, &addition, &planned).map_err(|error| no_slot(kind, error))?;
@@ -333,7 +336,7 @@ impl Table {
             EntryKind::Counted => {
                 counted_edit(&mut slots, &address, kind.entry_bits(segment), addition.only_absent)?
             }
-            EntryKind::Timed => timed_edit(&mut slots, &address, segment, addition),
+            EntryKind::Timed(_) => timed_edit(kind, &mut slots, &address, segment, addition),
         };
         let after = if let Edit::Insert = edit { before.wrapping_add(1) } else { slots.len() };
         let more = after.wrapping_sub(before);
@@ -349,7 +352,7 @@ impl Table {
             return Err(AddError::TooOften);
         }
         planned.needs_room = made_slots.is_none_or(|made| made < more)
-            && (kind == EntryKind::Timed && Self::is_stale(segment, addition.now)
+            && (Self::is_stale(kind, segment, addition.now)
                 || more > 0
                     && (self.needs_room(segment, more)
                         || self.must_spread(segment, more, planned.fills_bucket())));
@@ -394,14 +397,16 @@ impl Table {
                 error => AddError::CannotGrow(error),
             })?;
             // Entries may be shorter now. So the run is read again, and more slots may be needed than before.
-            planned = self.plan_edit(kind, addition, Some(planned.more), PortableSelect)?;
+            // The item was absent, or is added again. So the plan does not depend on `only_absent`, which is not replicated.
+            let addition = Addition { only_absent: false, ..*addition };
+            planned = self.plan_edit(kind, &addition, Some(planned.more), PortableSelect)?;
             if let Edit::Nothing = planned.edit {
                 // The table has changed, so replicas must change theirs.
                 self.counts.advance(now);
                 return Ok(Added::Again);
             }
         }
-        let sweeps = kind == EntryKind::Timed && self.is_sweep_next();
+        let sweeps = kind.is_timed() && self.is_sweep_next();
         let refuse = |error: OutOfMemory| {
             room.refuse(error.into());
             AddError::CannotGrow(error.into())
@@ -472,13 +477,15 @@ impl Table {
     ) -> Result<(), TooFull> {
         let PlannedEdit { address, run, slots, before, edit, .. } = planned;
         let segment = self.directory.get(address.segment);
-        let code = if kind == EntryKind::Timed { addition.generation % CODES } else { 0 };
+        let code = kind.code_of(addition.generation);
         if let Edit::Replace(_) = edit {
             return self.directory.edit(address.segment, |segment| segment.replace_run(*run, *before, slots));
         }
         // Counted entries never become a saturated bucket.
         if *before >= RUN_MAX && kind != EntryKind::Counted {
-            let generations = slots.iter().map(|slot| generation(segment, *slot));
+            let bits = kind.entry_bits(segment);
+            let generations =
+                slots.iter().map(|slot| Entry::of_slot(kind, bits, segment.stamp, *slot).number);
             let newest = generations.max().unwrap_or(0).max(addition.generation);
             self.saturate_bucket(address, newest)
         } else if segment.used() >= segment.used_max() && kind != EntryKind::Counted {
@@ -498,16 +505,21 @@ impl Table {
                 *items = items.saturating_add(1);
                 *entries = entries.saturating_add(matches!(edit, Edit::Insert).into());
             }
-            ItemCounts::Timed { history, adds, .. } => {
-                history.advance(addition.now);
-                if let Edit::Replace(moved_from) = edit {
-                    history.remove_one(*moved_from);
-                }
-                history.add(addition.generation, 1);
-                *adds = adds.wrapping_add(1);
-            }
+            ItemCounts::Timed { history, adds } => count_timed(history, adds, addition, edit),
+            ItemCounts::Fine { history, adds } => count_timed(history, adds, addition, edit),
         }
     }
+}
+
+/// Counts an item with a timed entry.
+#[inline(always)]
+fn count_timed<const N: usize>(history: &mut History<N>, adds: &mut u64, addition: &Addition, edit: &Edit) {
+    history.advance(addition.now);
+    if let Edit::Replace(moved_from) = edit {
+        history.remove_one(*moved_from);
+    }
+    history.add(addition.generation, 1);
+    *adds = adds.wrapping_add(1);
 }
 
 /// Changing the slots of a bucket.
@@ -635,17 +647,18 @@ fn longest_match(slots: &[u64], address: &BucketAddress) -> Option<CountedEntry>
 /// present.
 #[inline(always)]
 fn timed_edit(
+    kind: EntryKind,
     slots: &mut RunSlots,
     address: &BucketAddress,
     segment: &Segment,
     addition: &Addition,
 ) -> (Edit, bool) {
-    let entry_bits = EntryKind::Timed.entry_bits(segment);
+    let entry_bits = kind.entry_bits(segment);
     let (mut is_found, mut own) = (false, None);
     for slot in slots {
-        let entry = Entry::of_slot(EntryKind::Timed, entry_bits, segment.stamp, *slot);
+        let entry = Entry::of_slot(kind, entry_bits, segment.stamp, *slot);
         if matches(entry.value, address.key) {
-            is_found |= is_live(entry.number, addition.now);
+            is_found |= !kind.has_expired(entry.number, addition.now);
             if remainder_bits(entry.value).wrapping_add(1) == entry_bits {
                 own = Some((slot, entry));
             }
@@ -656,14 +669,15 @@ fn timed_edit(
         Some((_, entry)) if entry.number >= addition.generation => Edit::Nothing,
         // A compaction is due, which removes the entry.
         Some((_, entry))
-            if !is_live(entry.number, addition.now) && Table::is_stale(segment, addition.now) =>
+            if kind.has_expired(entry.number, addition.now)
+                && Table::is_stale(kind, segment, addition.now) =>
         {
             Edit::Insert
         }
         // The slot of an entry that has expired is used again.
         Some((slot, entry)) => {
             let newer = Entry { number: addition.generation, ..entry };
-            newer.write(EntryKind::Timed, entry_bits, |value| *slot = value);
+            newer.write(kind, entry_bits, |value| *slot = value);
             Edit::Replace(entry.number)
         }
         None => Edit::Insert,
@@ -674,15 +688,20 @@ fn timed_edit(
 /// Returns a slot of an item's own entry with the generation of an add, and the generation before; `None` if the entry
 /// is not the item's own, has expired, or keeps its generation.
 #[inline(always)]
-fn refreshed(slot: u64, segment: &Segment, addition: &Addition) -> Option<(u64, Generation)> {
-    let entry_bits = EntryKind::Timed.entry_bits(segment);
-    let entry = Entry::of_slot(EntryKind::Timed, entry_bits, segment.stamp, slot);
+fn refreshed(
+    kind: EntryKind,
+    slot: u64,
+    segment: &Segment,
+    addition: &Addition,
+) -> Option<(u64, Generation)> {
+    let entry_bits = kind.entry_bits(segment);
+    let entry = Entry::of_slot(kind, entry_bits, segment.stamp, slot);
     let is_own = remainder_bits(entry.value).wrapping_add(1) == entry_bits;
     let is_older = entry.number < addition.generation && !addition.only_absent;
-    (is_own && is_older && is_live(entry.number, addition.now)).then(|| {
+    (is_own && is_older && !kind.has_expired(entry.number, addition.now)).then(|| {
         let mut newer = 0;
         let refreshed = Entry { number: addition.generation, ..entry };
-        refreshed.write(EntryKind::Timed, entry_bits, |value| newer = value);
+        refreshed.write(kind, entry_bits, |value| newer = value);
         (newer, entry.number)
     })
 }
@@ -878,10 +897,14 @@ mod tests {
             (6, 64, u64::MAX, 20_000),
             (5, 64, 9_000, 20_000),
         ];
-        for (kind, (equal_bits, buckets, items, adds)) in
-            [EntryKind::Plain, EntryKind::Counted, EntryKind::Timed]
-                .into_iter()
-                .flat_map(|kind| cases.map(|case| (kind, case)))
+        for (kind, (equal_bits, buckets, items, adds)) in [
+            EntryKind::Plain,
+            EntryKind::Counted,
+            EntryKind::Timed(Steps::Fourteen),
+            EntryKind::Timed(Steps::Fine),
+        ]
+        .into_iter()
+        .flat_map(|kind| cases.map(|case| (kind, case)))
         {
             let spec = TableSpec { error_rate: 0.001, kind, items: 3_000 };
             let (mut table, mut apart) = (Table::new(spec), Table::new(spec));
@@ -919,7 +942,11 @@ mod tests {
                 PortableSelect.select(word, rank)
             }
         }
-        let mut table = Table::new(TableSpec { error_rate: 0.001, kind: EntryKind::Timed, items: 3_000 });
+        let mut table = Table::new(TableSpec {
+            error_rate: 0.001,
+            kind: EntryKind::Timed(Steps::Fourteen),
+            items: 3_000,
+        });
         let (room, finds) = (GrowthBudget::new(&u64::MAX), std::cell::Cell::new(0));
         let mut add = |bucket: u64, now| {
             let hash = ItemHash { h1: 0, h2: bucket << 58 };

@@ -5,8 +5,8 @@
 //! its bucket, and a split copies it into both buckets that the bucket becomes.
 //!
 //! * A plain entry is one slot. A slot of zero makes its bucket *saturated*: the bucket matches every item.
-//! * A timed entry is one slot, which has the generation modulo 16, its *code*, above the other bits. A slot whose
-//!   other bits are clear makes its bucket saturated until its generation expires.
+//! * A timed entry is one slot, which has the generation modulo 16 or 256, its *code*, above the other bits. A slot
+//!   whose other bits are clear makes its bucket saturated until its generation expires.
 //! * A counted entry is one slot. If its number is not 0, slots with the digits of the number follow, the lowest digit
 //!   first. Before each digit comes a slot of zero, which no entry is. The number is the count less 1. The number of a
 //!   void entry also says how many splits have copied it.
@@ -14,16 +14,13 @@
 use smallvec::SmallVec;
 
 use super::segment::Segment;
-use crate::bloom::generation::{CODES, Generation};
+use crate::bloom::generation::{Generation, Steps};
 use crate::bloom::words::low_bits;
 
 /// The largest number of slots that an add leaves in a bucket. An add that needs more makes the bucket saturated. If
 /// entries are counted, it is refused. A join may unite two buckets into one with more slots. Unless items are crafted,
 /// fewer than one bucket in 10^20 reaches this number.
 pub(super) const RUN_MAX: usize = 31;
-
-/// Bits of a slot for the generation of a timed entry.
-const GENERATION_BITS: u32 = CODES.ilog2();
 
 /// Bits of a digit of a number. A slot of a counted entry has at least as many bits.
 pub(super) const DIGIT_BITS: u32 = 12;
@@ -46,14 +43,40 @@ pub enum EntryKind {
     /// How often the item was added, so that it can be removed as often.
     Counted,
     /// The generation in which the item was added, so that it expires.
-    Timed,
+    Timed(Steps),
 }
 
 impl EntryKind {
     /// Returns the number of bits of a slot that the generation takes.
     #[inline(always)]
     pub(super) const fn generation_bits(self) -> u32 {
-        if let Self::Timed = self { GENERATION_BITS } else { 0 }
+        if let Self::Timed(steps) = self { steps.codes().ilog2() } else { 0 }
+    }
+
+    /// Returns the steps of the window of timed entries.
+    #[inline(always)]
+    pub(super) const fn steps(self) -> Option<Steps> {
+        if let Self::Timed(steps) = self { Some(steps) } else { None }
+    }
+
+    /// Returns whether entries expire.
+    #[must_use]
+    #[inline(always)]
+    pub const fn is_timed(self) -> bool {
+        matches!(self, Self::Timed(_))
+    }
+
+    /// Returns the code of a generation; 0 if entries are not timed.
+    #[inline(always)]
+    pub(super) const fn code_of(self, generation: Generation) -> u64 {
+        if let Self::Timed(steps) = self { generation % steps.codes() } else { 0 }
+    }
+
+    /// Returns whether an entry with this number has expired at `now`.
+    #[must_use]
+    #[inline(always)]
+    pub const fn has_expired(self, number: u64, now: Generation) -> bool {
+        if let Self::Timed(steps) = self { !steps.is_live(number, now) } else { false }
     }
 
     /// Returns the most slots that an entry takes.
@@ -84,16 +107,19 @@ impl Entry {
     /// Returns the entry of a slot, if it is not counted. A slot has `entry_bits` bits besides the generation.
     #[inline(always)]
     pub(super) fn of_slot(kind: EntryKind, entry_bits: u32, stamp: Generation, slot: u64) -> Self {
-        let number =
-            if kind == EntryKind::Timed { generation_of(slot >> (entry_bits & 63), stamp) } else { 1 };
+        let number = if let EntryKind::Timed(steps) = kind {
+            generation_of(steps, slot >> (entry_bits & 63), stamp)
+        } else {
+            1
+        };
         Self { value: slot & low_bits(entry_bits), copies: 0, number }
     }
 
     /// Passes the slots of the entry to `put`, in order. A slot has `entry_bits` bits besides the generation.
     #[inline(always)]
     pub(super) fn write(self, kind: EntryKind, entry_bits: u32, mut put: impl FnMut(u64)) {
-        if kind == EntryKind::Timed {
-            return put((self.number % CODES) << (entry_bits & 63) | self.value);
+        if kind.is_timed() {
+            return put(kind.code_of(self.number) << (entry_bits & 63) | self.value);
         }
         put(self.value);
         if kind == EntryKind::Counted {
@@ -245,8 +271,9 @@ pub(super) fn pass_entries(
 
 /// Returns the generation of the slot of a timed entry.
 #[inline(always)]
-pub(super) fn generation(segment: &Segment, slot: u64) -> Generation {
-    generation_of(slot >> (segment.width().wrapping_sub(GENERATION_BITS) & 63), segment.stamp)
+pub(super) fn generation(steps: Steps, segment: &Segment, slot: u64) -> Generation {
+    let entry_bits = EntryKind::Timed(steps).entry_bits(segment);
+    generation_of(steps, slot >> (entry_bits & 63), segment.stamp)
 }
 
 /// Returns the length of a remainder; 0 for a void entry or a saturated bucket.
@@ -260,12 +287,12 @@ pub(super) fn matches(entry: u64, key: u64) -> bool {
     (entry ^ key) & low_bits(remainder_bits(entry)) == 0
 }
 
-/// Returns the generation that a code stands for in a segment with this stamp. No entry of a segment is more than one
-/// generation newer than the stamp.
+/// Returns the generation that a code stands for in a segment with this stamp. No entry of a segment is more than
+/// [`Steps::ahead`] generations newer than the stamp.
 #[inline(always)]
-pub(super) fn generation_of(code: u64, stamp: Generation) -> Generation {
-    let newest = stamp.wrapping_add(1);
-    newest.wrapping_sub(newest.wrapping_sub(code) % CODES)
+pub(super) fn generation_of(steps: Steps, code: u64, stamp: Generation) -> Generation {
+    let newest = stamp.wrapping_add(steps.ahead());
+    newest.wrapping_sub(newest.wrapping_sub(code) % steps.codes())
 }
 
 #[cfg(test)]

@@ -350,7 +350,7 @@ impl TableCounts {
     #[must_use]
     pub fn is_proportionate(&self, kind: EntryKind, used_slots: u64) -> bool {
         let Self { segments, blocks_log, .. } = *self;
-        let is_quiet = kind == EntryKind::Timed && segments <= QUIET_SEGMENTS;
+        let is_quiet = kind.is_timed() && segments <= QUIET_SEGMENTS;
         is_quiet || is_proportionate(TableSize { segments, blocks_log }, used_slots)
     }
 }

@@ -3,7 +3,7 @@
 use super::entry::{CountReader, CountedEntry, EntryKind, RunSlots, generation, matches};
 use super::segment::{BucketRun, Segment};
 use super::state::Table;
-use crate::bloom::generation::{Generation, is_live};
+use crate::bloom::generation::{Generation, Steps};
 use crate::bloom::group::{ItemSet, in_steps, members};
 use crate::bloom::hash::ItemHash;
 use crate::bloom::limits::CACHED_MAX_WORDS;
@@ -59,6 +59,18 @@ impl Table {
         matching.fold(0, |sum, found| sum.saturating_add(found.entry.number))
     }
 
+    /// Returns the newest generation of the entries that match an item, if entries are timed and one matches. O(1).
+    #[must_use]
+    pub fn newest_of(&self, hash: ItemHash) -> Option<Generation> {
+        let steps = self.kind().steps()?;
+        let (address, segment) = self.locate(hash);
+        let run = segment.run(address.block, address.bucket, PortableSelect);
+        let entry_mask = low_bits(self.kind().entry_bits(segment));
+        let slots = segment.slots_of(run);
+        let matching = slots.iter().filter(|slot| matches(**slot & entry_mask, address.key));
+        matching.map(|slot| generation(steps, segment, *slot)).max()
+    }
+
     /// Returns whether the table is small enough for the processor's caches, so that a prefetch would take as long as a
     /// read.
     #[inline(always)]
@@ -75,19 +87,21 @@ impl Table {
             return false;
         }
         let start = segment.run_start(address.block, &header, address.bucket, select);
+        let timed = |steps: Steps| {
+            let entry_bits = EntryKind::Timed(steps).entry_bits(segment);
+            segment.run_has(start, |slot| {
+                matches(slot & low_bits(entry_bits), address.key)
+                    && steps.is_live(generation(steps, segment, slot), now)
+            })
+        };
         match self.kind() {
             EntryKind::Plain => segment.run_has(start, |slot| matches(slot, address.key)),
             EntryKind::Counted => {
                 let mut counts = CountReader::default();
                 segment.run_has(start, |slot| counts.is_entry(slot) && matches(slot, address.key))
             }
-            EntryKind::Timed => {
-                let entry_bits = EntryKind::Timed.entry_bits(segment);
-                segment.run_has(start, |slot| {
-                    matches(slot & low_bits(entry_bits), address.key)
-                        && is_live(generation(segment, slot), now)
-                })
-            }
+            EntryKind::Timed(Steps::Fourteen) => timed(Steps::Fourteen),
+            EntryKind::Timed(Steps::Fine) => timed(Steps::Fine),
         }
     }
 

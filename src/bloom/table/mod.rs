@@ -52,6 +52,6 @@ pub use entry::{COUNT_MAX, EntryKind};
 pub use load::{Replaced, TableLoad};
 pub use schedule::Schedule;
 pub use state::{Table, TableSpec, TableStats};
-pub use totals::{GENERATIONS, History, TableCounts};
+pub use totals::{History, TableCounts};
 pub use union::{Union, UnionError};
 pub use validate::LoadError;

@@ -22,8 +22,8 @@ use super::segment::{RewriteError, Segment};
 use super::size::{BLOCKS_LOG_MAX, SEGMENT_BUCKETS, SegmentShape, USED_MAX};
 use super::source::{EntrySource, Target};
 use super::state::Table;
-use super::totals::{EntrySums, ItemCounts};
-use crate::bloom::generation::Generation;
+use super::totals::EntrySums;
+use crate::bloom::generation::{Generation, Steps};
 use crate::bloom::growth_budget::GrowthBudget;
 use crate::bloom::hash::ItemHash;
 use crate::bloom::memory::OutOfMemory;
@@ -116,7 +116,7 @@ impl Table {
             _ if !fills_bucket => return self.size().buckets() < SPREAD_SEGMENTS * SEGMENT_BUCKETS,
             // Full buckets are not counted. If each had twice its slots, all slots would be in this many.
             EntryKind::Counted => self.used_slots() / (2 * RUN_MAX as u64),
-            EntryKind::Plain | EntryKind::Timed => saturated.saturating_add(1),
+            EntryKind::Plain | EntryKind::Timed(_) => saturated.saturating_add(1),
         };
         self.size().buckets() < full.saturating_mul(SPREAD_BUCKETS)
     }
@@ -137,7 +137,7 @@ impl Table {
         // After a refusal nothing grows in this command. But removing expired entries makes room without growth.
         if let Some(error) = room.refused()
             && self.needs_room(segment, demand.slots)
-            && !(segment.stamp < demand.now && room.may_free())
+            && !(segment.stamp < self.full_before(demand.now) && room.may_free())
         {
             return Err(error);
         }
@@ -156,11 +156,10 @@ impl Table {
             Ok::<_, ReserveError>(())
         };
         // Expired entries are removed first. They then no longer count as slots in use.
-        if self.kind() == EntryKind::Timed {
+        if self.kind().is_timed() {
             let (address, segment) = self.locate(demand.hash);
-            // A segment that was compacted in the generation before `now` is compacted again only if it is full.
             let is_full = self.needs_room(segment, demand.slots);
-            let before = if is_full { demand.now } else { demand.now.saturating_sub(1) };
+            let before = if is_full { self.full_before(demand.now) } else { self.due_before(demand.now) };
             make(self, self.plan_compaction(address.segment, demand.slots, demand.now, before)?)?;
         }
         let (_, segment) = self.locate(demand.hash);
@@ -285,7 +284,7 @@ impl Table {
         };
         let number = address.segment;
         self.check_shapes(self.directory.len(), std::iter::once((number, shape)), room)?;
-        let is_first = segment.is_empty() && self.kind() == EntryKind::Timed;
+        let is_first = segment.is_empty() && self.kind().is_timed();
         let stamp = if is_first { demand.now } else { segment.stamp };
         Ok(Some(self.replacing(number, segment.try_reshaped(shape, stamp)?, EntrySums::default())))
     }
@@ -347,7 +346,7 @@ impl Table {
         let (number, last) = (smaller.next_to_grow(), size.segments.wrapping_sub(1));
         let used = self.directory.get(number).used().saturating_add(self.directory.get(last).used());
         // Expired entries may be left out. All others stay, so the work would be in vain.
-        if last > 0 && used > USED_MAX && self.kind() != EntryKind::Timed {
+        if last > 0 && used > USED_MAX && !self.kind().is_timed() {
             return Ok(None);
         }
         let mut rewriter = self.rewriter(now);
@@ -375,16 +374,26 @@ impl Table {
         Ok(Some(changes))
     }
 
-    /// Returns whether a segment must be compacted before an entry of the generation `now` can be stored in it.
+    /// Returns whether a segment of timed entries is compacted before an entry of the generation `now` is stored in it.
     #[inline(always)]
-    pub(super) fn is_stale(segment: &Segment, now: Generation) -> bool {
-        segment.stamp.wrapping_add(1) < now
+    pub(super) fn is_stale(kind: EntryKind, segment: &Segment, now: Generation) -> bool {
+        kind.steps().is_some_and(|steps| segment.stamp.wrapping_add(steps.rest()) < now)
+    }
+
+    /// Returns the generation before which a segment of timed entries was last compacted that is due at `now`.
+    fn due_before(&self, now: Generation) -> Generation {
+        now.saturating_sub(self.kind().steps().map_or(0, Steps::rest))
+    }
+
+    /// Returns the same as [`due_before`](Self::due_before) for a segment that is full: one generation later.
+    fn full_before(&self, now: Generation) -> Generation {
+        now.saturating_sub(self.kind().steps().map_or(0, |steps| steps.rest() - 1))
     }
 
     /// Returns whether the next add that stores an entry sweeps.
     #[inline(always)]
     pub(super) fn is_sweep_next(&self) -> bool {
-        matches!(self.counts, ItemCounts::Timed { adds, .. } if adds % SWEEP_ENTRIES == SWEEP_ENTRIES - 1)
+        self.counts.timed_adds().is_some_and(|adds| adds % SWEEP_ENTRIES == SWEEP_ENTRIES - 1)
     }
 
     /// Frees the memory of expired entries in segments to which no items are added: joins two segments, or compacts the
@@ -410,9 +419,9 @@ impl Table {
         {
             return Ok(Some(joined));
         }
-        let ItemCounts::Timed { adds, .. } = self.counts else { return Ok(None) };
+        let Some(adds) = self.counts.timed_adds() else { return Ok(None) };
         let number = (adds / SWEEP_ENTRIES % self.directory.len() as u64) as usize;
-        self.plan_compaction(number, 0, now, now.saturating_sub(1))
+        self.plan_compaction(number, 0, now, self.due_before(now))
     }
 
     /// Plans to replace a segment by one without its expired entries. The new segment is smaller if the live entries

@@ -9,9 +9,12 @@
 
 use super::entry::EntryKind;
 use super::size::{BLOCKS_LOG_MAX, BUCKETS, SEGMENTS_MAX_LOG, SegmentShape, TableSize, depth};
+use crate::bloom::generation::Steps;
 
-/// The longest remainder. With its marker bit and a generation it fits a word.
+/// The longest remainder. With its marker bit and four bits of a generation it fits a word.
 pub(super) const REMAINDER_MAX_BITS: u32 = 58;
+/// The longest remainder with eight bits of a generation.
+const FINE_REMAINDER_MAX_BITS: u32 = 55;
 /// The largest size of a table, as the logarithm of the number of blocks.
 const SIZE_LIMIT_LOG: u32 = SEGMENTS_MAX_LOG + BLOCKS_LOG_MAX;
 /// Smallest error rate that remainders are sized for.
@@ -71,8 +74,15 @@ impl EntryKind {
         match self {
             Self::Plain => 8,
             Self::Counted => 11,
-            Self::Timed => 6,
+            Self::Timed(_) => 6,
         }
+    }
+}
+
+impl EntryKind {
+    /// Returns the longest remainder of an entry.
+    const fn remainder_max_bits(self) -> u32 {
+        if let Self::Timed(Steps::Fine) = self { FINE_REMAINDER_MAX_BITS } else { REMAINDER_MAX_BITS }
     }
 }
 
@@ -83,7 +93,7 @@ impl Schedule {
         let error_rate = error_rate.max(ERROR_RATE_MIN);
         match kind {
             EntryKind::Plain | EntryKind::Counted => Self::growing(kind.known_bits_min(), error_rate),
-            EntryKind::Timed => Self::level(kind.known_bits_min(), error_rate, items),
+            EntryKind::Timed(steps) => Self::level(kind, steps, error_rate, items),
         }
     }
 
@@ -109,15 +119,15 @@ impl Schedule {
         Self::FromOneBlock { base: base as u8, longer_from: longer_from as u8 }
     }
 
-    fn level(least: u32, error_rate: f64, items: u64) -> Self {
-        // Items are live for up to fifteen fourteenths of the window.
-        let size = TableSize::for_slots(items.saturating_add(items / 14));
+    fn level(kind: EntryKind, steps: Steps, error_rate: f64, items: u64) -> Self {
+        // Items are live for up to a step longer than the window.
+        let size = TableSize::for_slots(items.saturating_add(items / steps.count()));
         // The power of two with which slots take least memory: those of a larger segment have one bit too many, and those
         // of a smaller one have two.
         let size_log = size.blocks_log + depth(size.segments.saturating_mul(3) / 2);
-        let longest = REMAINDER_MAX_BITS - 1;
+        let longest = kind.remainder_max_bits() - 1;
         let slots_per_bucket = level_load(size_log) + LOAD_BEYOND;
-        let base = (least..longest)
+        let base = (kind.known_bits_min()..longest)
             .find(|base| slots_per_bucket / (1u64 << base) as f64 <= error_rate)
             .unwrap_or(longest);
         Self::FromCapacity { base: base as u8, size_log: size_log as u8 }
@@ -130,20 +140,20 @@ impl Schedule {
     pub(super) fn validate(self, kind: EntryKind) -> Result<(), &'static str> {
         let (base, is_possible) = match self {
             Self::FromOneBlock { base, longer_from } => {
-                (base, kind != EntryKind::Timed && u32::from(longer_from) < LONGER_FROM[0])
+                (base, !kind.is_timed() && u32::from(longer_from) < LONGER_FROM[0])
             }
             Self::FromCapacity { base, size_log } => {
-                (base, kind == EntryKind::Timed && u32::from(size_log) <= SIZE_LIMIT_LOG)
+                (base, kind.is_timed() && u32::from(size_log) <= SIZE_LIMIT_LOG)
             }
         };
-        let bases = kind.known_bits_min()..=REMAINDER_MAX_BITS;
+        let bases = kind.known_bits_min()..=kind.remainder_max_bits();
         if is_possible && bases.contains(&base.into()) { Ok(()) } else { Err("schedule") }
     }
 
     /// Returns an upper bound of what further entries add to the error rate of a table of this size with `used` slots
     /// in use, while it grows to 2^`SIZE_MAX_LOG` blocks.
-    pub(super) fn rate_of_growth(self, used: u64, size: TableSize) -> f64 {
-        let rate = |size_log| 1.0 / (1u64 << self.remainder_bits(size_log)) as f64;
+    pub(super) fn rate_of_growth(self, kind: EntryKind, used: u64, size: TableSize) -> f64 {
+        let rate = |size_log| 1.0 / (1u64 << self.remainder_bits(kind, size_log)) as f64;
         match self {
             Self::FromOneBlock { .. } => {
                 let size_log = depth(size.segments) + size.blocks_log;
@@ -161,7 +171,7 @@ impl Schedule {
     }
 
     /// Returns the bits of a remainder in a table of 2^`size_log` blocks.
-    pub(super) fn remainder_bits(self, size_log: u32) -> u32 {
+    pub(super) fn remainder_bits(self, kind: EntryKind, size_log: u32) -> u32 {
         let bits = match self {
             Self::FromOneBlock { base, longer_from } => {
                 u32::from(base) + u32::from(size_log >= longer_from.into()) + longer(size_log)
@@ -171,7 +181,7 @@ impl Schedule {
                 if size_log <= level { base + (level - size_log) } else { base + (size_log - level) + 1 }
             }
         };
-        bits.min(REMAINDER_MAX_BITS)
+        bits.min(kind.remainder_max_bits())
     }
 
     /// Returns the size below which removed entries do not make a table smaller.
@@ -184,13 +194,14 @@ impl Schedule {
 
     /// Returns the bits of a slot in a segment whose blocks are chosen by `address_bits` bits of the hash.
     pub(super) fn slot_width(self, kind: EntryKind, address_bits: u32) -> u32 {
-        self.remainder_bits(address_bits) + 1 + kind.generation_bits()
+        self.remainder_bits(kind, address_bits) + 1 + kind.generation_bits()
     }
 
     /// Returns the expected size of a table that has grown to `items` items, and the expected bytes of its segments.
     pub(super) fn expected(self, kind: EntryKind, items: u64) -> (TableSize, u64) {
-        // Timed entries are live for up to fifteen fourteenths of the window.
-        let used = if kind == EntryKind::Timed { items.saturating_add(items / 14) } else { items };
+        // Timed entries are live for up to a step longer than the window.
+        let longer = kind.steps().map_or(0, |steps| items / steps.count());
+        let used = items.saturating_add(longer);
         let size = TableSize::for_slots(used);
         let whole = 1usize << depth(size.segments);
         // The number of segments that have been split in this round.

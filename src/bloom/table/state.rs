@@ -6,7 +6,7 @@ use super::schedule::Schedule;
 use super::segment::Segment;
 use super::size::{BUCKET_BITS, TableSize, depth_of};
 use super::totals::{EntrySums, History, ItemCounts, MatchAllCounts, TableCounts, Tally, Weight, weight};
-use crate::bloom::generation::{Generation, is_live};
+use crate::bloom::generation::{Generation, Steps};
 use crate::bloom::hash::ItemHash;
 use crate::bloom::memory::{BlockMover, BlockVisitor, OutOfMemory};
 use crate::bloom::words::low_bits;
@@ -139,7 +139,8 @@ impl Table {
         match self.counts {
             ItemCounts::Plain { .. } => EntryKind::Plain,
             ItemCounts::Counted { .. } => EntryKind::Counted,
-            ItemCounts::Timed { .. } => EntryKind::Timed,
+            ItemCounts::Timed { .. } => EntryKind::Timed(Steps::Fourteen),
+            ItemCounts::Fine { .. } => EntryKind::Timed(Steps::Fine),
         }
     }
 
@@ -151,6 +152,7 @@ impl Table {
         match &self.counts {
             ItemCounts::Plain { items, .. } | ItemCounts::Counted { items, .. } => *items,
             ItemCounts::Timed { history, .. } => history.live_items(now),
+            ItemCounts::Fine { history, .. } => history.live_items(now),
         }
     }
 
@@ -170,20 +172,20 @@ impl Table {
         let items = match &self.counts {
             ItemCounts::Plain { items, .. } => *items,
             ItemCounts::Counted { entries, .. } => *entries,
-            ItemCounts::Timed { .. } => used,
+            ItemCounts::Timed { .. } | ItemCounts::Fine { .. } => used,
         };
         items.saturating_add(self.size().slots_before_doubling().saturating_sub(used))
     }
 
-    /// Returns how many items were added in each generation, if entries are timed.
+    /// Returns the newest generation in which an item was added; 0 if entries are not timed, or before the first.
     #[must_use]
-    pub fn history(&self) -> Option<&History> {
-        if let ItemCounts::Timed { history, .. } = &self.counts { Some(history) } else { None }
-    }
-
-    /// Returns the newest generation in which an item was added; 0 if entries are not timed.
-    pub(super) fn newest(&self) -> Generation {
-        self.history().map_or(0, |history| history.newest)
+    #[inline(always)]
+    pub fn newest(&self) -> Generation {
+        match &self.counts {
+            ItemCounts::Timed { history, .. } => history.newest,
+            ItemCounts::Fine { history, .. } => history.newest,
+            ItemCounts::Plain { .. } | ItemCounts::Counted { .. } => 0,
+        }
     }
 
     /// Returns the number of slots in use.
@@ -234,7 +236,7 @@ impl Table {
     /// larger table, and three standard deviations are added. O(1), but O(slots of these segments) for timed entries.
     #[must_use]
     pub fn error_rate(&self, now: Generation) -> f64 {
-        let live = if self.kind() == EntryKind::Timed { self.live_share(now) } else { 1.0 };
+        let live = if self.kind().is_timed() { self.live_share(now) } else { 1.0 };
         (EntrySums::error_rate(self.weight()) * live).min(1.0)
     }
 
@@ -248,10 +250,11 @@ impl Table {
         for number in (0..size.segments).step_by(step) {
             let segment = self.directory.get(number);
             for block in 0..segment.blocks() {
-                visit_entries(EntryKind::Timed, segment, block, |_, entry| {
+                visit_entries(self.kind(), segment, block, |_, entry| {
                     let weight = weight(size.address_bits(number), entry.value);
                     all = all.wrapping_add(weight);
-                    live = live.wrapping_add(if is_live(entry.number, now) { weight } else { 0 });
+                    let has_expired = self.kind().has_expired(entry.number, now);
+                    live = live.wrapping_add(if has_expired { 0 } else { weight });
                     entries += 1.0;
                 });
             }
@@ -265,7 +268,8 @@ impl Table {
     /// Returns an upper bound of the error rate that the table can reach while it grows to 10^12 items.
     #[must_use]
     pub fn error_rate_max(&self) -> f64 {
-        EntrySums::error_rate(self.weight()) + self.schedule.rate_of_growth(self.used_slots(), self.size())
+        EntrySums::error_rate(self.weight())
+            + self.schedule.rate_of_growth(self.kind(), self.used_slots(), self.size())
     }
 
     #[inline(always)]
@@ -303,7 +307,8 @@ impl Table {
         let (items, entries, history) = match &self.counts {
             ItemCounts::Plain { items, .. } => (*items, 0, History::default()),
             ItemCounts::Counted { items, entries, .. } => (*items, *entries, History::default()),
-            ItemCounts::Timed { history, adds, .. } => (0, *adds, **history),
+            ItemCounts::Timed { history, adds } => (0, *adds, history.resized()),
+            ItemCounts::Fine { history, adds } => (0, *adds, **history),
         };
         let schedule = self.schedule;
         let TableSize { blocks_log, segments } = self.size();
@@ -350,8 +355,10 @@ impl Table {
 
     /// Visits all blocks of the allocator that the table owns. O(segments).
     pub fn visit_blocks(&self, visitor: &mut impl BlockVisitor) {
-        if let ItemCounts::Timed { history, .. } = &self.counts {
-            visitor.visit(std::slice::from_ref(&**history));
+        match &self.counts {
+            ItemCounts::Timed { history, .. } => visitor.visit(std::slice::from_ref(&**history)),
+            ItemCounts::Fine { history, .. } => visitor.visit(std::slice::from_ref(&**history)),
+            ItemCounts::Plain { .. } | ItemCounts::Counted { .. } => {}
         }
         self.directory.visit_blocks(visitor);
         self.directory.segments().for_each(|(_, segment)| visitor.visit(segment.words()));
@@ -359,8 +366,10 @@ impl Table {
 
     /// Moves the history and the blocks of the directory. O(pieces).
     pub fn move_structs(&mut self, mover: &impl BlockMover) {
-        if let ItemCounts::Timed { history, .. } = &mut self.counts {
-            mover.move_box(history);
+        match &mut self.counts {
+            ItemCounts::Timed { history, .. } => mover.move_box(history),
+            ItemCounts::Fine { history, .. } => mover.move_box(history),
+            ItemCounts::Plain { .. } | ItemCounts::Counted { .. } => {}
         }
         self.directory.move_blocks(mover);
     }
@@ -376,7 +385,7 @@ impl Table {
     #[must_use]
     pub fn stats(&self, now: Generation) -> TableStats {
         let items = self.items(now);
-        let is_timed = self.kind() == EntryKind::Timed;
+        let is_timed = self.kind().is_timed();
         TableStats {
             items,
             distinct_items: self.distinct_items(now),

@@ -4,7 +4,7 @@ use super::entry::{Entry, EntryKind, remainder_bits, visit_entries};
 use super::schedule::Schedule;
 use super::segment::Segment;
 use super::size::{BUCKET_BITS, TableSize};
-use crate::bloom::generation::{CODES, Generation, is_live};
+use crate::bloom::generation::{Generation, Steps};
 
 /// Weights are in units of 2^-120. No entry adds less to the error rate. The sum over all entries fits 128 bits, because
 /// full segments add at most 1.75 (slots per bucket) together.
@@ -157,14 +157,20 @@ pub(super) const fn weight(address_bits: u32, entry: u64) -> u128 {
 }
 
 /// The numbers of entries and items of some segments.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Tally {
     /// The number of entries, in units of 2^-[`TALLY_BITS`]. A counted entry with copies in several buckets counts once.
     entries: u128,
     /// The sum of their counts, in the same units.
     items: u128,
-    /// The number of entries of each generation, by the generation modulo 16.
+    /// The number of timed entries of each generation, by its code.
     generations: [u64; GENERATIONS],
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        Self { entries: 0, items: 0, generations: [0; GENERATIONS] }
+    }
 }
 
 /// An entry has at most 2^42 copies, because an address has at most as many bits.
@@ -176,13 +182,13 @@ impl Tally {
     pub(super) fn count(&mut self, kind: EntryKind, segment: &Segment, now: Generation) {
         for block in 0..segment.blocks() {
             visit_entries(kind, segment, block, |_, entry| {
-                if kind == EntryKind::Timed && !is_live(entry.number, now) {
+                if kind.has_expired(entry.number, now) {
                     return;
                 }
                 let unit = 1u128 << TALLY_BITS.saturating_sub(entry.copies);
                 self.entries = self.entries.wrapping_add(unit);
                 self.items = self.items.wrapping_add(unit.saturating_mul(entry.number.into()));
-                if let Some(entries) = self.generations.get_mut((entry.number % CODES) as usize) {
+                if let Some(entries) = self.generations.get_mut(kind.code_of(entry.number) as usize) {
                     *entries = entries.wrapping_add(1);
                 }
             });
@@ -213,10 +219,12 @@ pub(super) enum ItemCounts {
         entries: u64,
     },
     Timed {
-        history: Box<History>,
+        history: Box<History<16>>,
         /// The number of adds that have stored an entry. It decides which segment is swept, and when.
         adds: u64,
     },
+    /// As [`Timed`](Self::Timed), with 120 steps.
+    Fine { history: Box<History>, adds: u64 },
 }
 
 impl ItemCounts {
@@ -225,7 +233,10 @@ impl ItemCounts {
         match kind {
             EntryKind::Plain => Self::Plain { items },
             EntryKind::Counted => Self::Counted { items, entries },
-            EntryKind::Timed => Self::Timed { history: Box::new(history), adds: entries },
+            EntryKind::Timed(Steps::Fourteen) => {
+                Self::Timed { history: Box::new(history.resized()), adds: entries }
+            }
+            EntryKind::Timed(Steps::Fine) => Self::Fine { history: Box::new(history), adds: entries },
         }
     }
 
@@ -238,7 +249,7 @@ impl ItemCounts {
                 *items = if used == 0 { 0 } else { *items };
                 *entries = (*entries).min(used).min(*items);
             }
-            Self::Plain { .. } | Self::Timed { .. } => {}
+            Self::Plain { .. } | Self::Timed { .. } | Self::Fine { .. } => {}
         }
     }
 
@@ -250,12 +261,8 @@ impl ItemCounts {
                 add_difference(items, before.items, after.items);
                 add_difference(entries, before.entries, after.entries);
             }
-            Self::Timed { history, .. } => {
-                let generations = before.generations.iter().zip(&after.generations);
-                for (items, (before, after)) in history.items.iter_mut().zip(generations) {
-                    *items = items.saturating_add(*after).saturating_sub(*before);
-                }
-            }
+            Self::Timed { history, .. } => history.add_change(before, after),
+            Self::Fine { history, .. } => history.add_change(before, after),
         }
     }
 
@@ -264,39 +271,82 @@ impl ItemCounts {
         match self {
             Self::Plain { items } => *items = 0,
             Self::Counted { items, entries } => (*items, *entries) = (0, 0),
-            Self::Timed { history, .. } => history.items = [0; GENERATIONS],
+            Self::Timed { history, .. } => history.items.fill(0),
+            Self::Fine { history, .. } => history.items.fill(0),
         }
         self.add_change(&Tally::default(), entries);
     }
 
     /// Makes a generation the newest one, unless there is a newer one.
     pub(super) fn advance(&mut self, generation: Generation) {
-        if let Self::Timed { history, .. } = self {
-            history.advance(generation);
+        match self {
+            Self::Timed { history, .. } => history.advance(generation),
+            Self::Fine { history, .. } => history.advance(generation),
+            Self::Plain { .. } | Self::Counted { .. } => {}
+        }
+    }
+
+    /// Returns the number of adds that have stored a timed entry.
+    #[inline(always)]
+    pub(super) const fn timed_adds(&self) -> Option<u64> {
+        match self {
+            Self::Timed { adds, .. } | Self::Fine { adds, .. } => Some(*adds),
+            Self::Plain { .. } | Self::Counted { .. } => None,
         }
     }
 }
 
-/// The number of generations with a count: the newest one and the fifteen before it.
-pub const GENERATIONS: usize = CODES as usize;
+/// The most generations with a count: the newest one and those before it.
+pub const GENERATIONS: usize = Steps::Fine.codes() as usize;
 
-/// The number of items of each generation in a table of timed entries. An item that is added again moves to the later
-/// generation.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct History {
+/// The number of items of each generation in a table of timed entries, of which `N` have a count. An item that is added
+/// again moves to the later generation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct History<const N: usize = GENERATIONS> {
     /// The newest generation in which an item was added, or to which the table was advanced; 0 before the first.
     pub newest: Generation,
-    /// The items of the generations from `newest - 15` to `newest`. The index is the generation modulo 16.
-    pub items: [u64; GENERATIONS],
+    /// The items of the `N` generations up to `newest`. The index is the generation modulo `N`.
+    pub items: [u64; N],
+}
+
+impl<const N: usize> Default for History<N> {
+    fn default() -> Self {
+        Self { newest: 0, items: [0; N] }
+    }
 }
 
 impl History {
     /// Returns the bytes of the history of a table of these entries; 0 if they are not timed.
     pub(super) const fn bytes(kind: EntryKind) -> u64 {
-        if let EntryKind::Timed = kind { size_of::<Self>() as u64 } else { 0 }
+        match kind {
+            EntryKind::Timed(Steps::Fourteen) => size_of::<History<16>>() as u64,
+            EntryKind::Timed(Steps::Fine) => size_of::<Self>() as u64,
+            EntryKind::Plain | EntryKind::Counted => 0,
+        }
+    }
+}
+
+impl<const N: usize> History<N> {
+    /// The steps of a window with `N` codes.
+    const STEPS: Steps = if N == GENERATIONS { Steps::Fine } else { Steps::Fourteen };
+    const CODES: u64 = Self::STEPS.codes();
+
+    /// Returns the history with `M` counts. Those of further generations are 0 or left out.
+    pub(super) fn resized<const M: usize>(&self) -> History<M> {
+        let mut resized = History { newest: self.newest, ..History::default() };
+        resized.items.iter_mut().zip(&self.items).for_each(|(to, from)| *to = *from);
+        resized
     }
 
-    /// Adds items to a generation, which is at most fifteen before the newest one.
+    /// Adds the difference between the entries of some segments before and after a change.
+    fn add_change(&mut self, before: &Tally, after: &Tally) {
+        let generations = before.generations.iter().zip(&after.generations);
+        for (items, (before, after)) in self.items.iter_mut().zip(generations) {
+            *items = items.saturating_add(*after).saturating_sub(*before);
+        }
+    }
+
+    /// Adds items to a generation, which is one of those with a count.
     pub(super) fn add(&mut self, generation: Generation, more: u64) {
         self.advance(generation);
         self.update(generation, |items| items.saturating_add(more));
@@ -306,8 +356,8 @@ impl History {
     pub(super) fn advance(&mut self, generation: Generation) {
         if generation > self.newest {
             // Nothing was added in the generations after the newest one so far. Their elements have the counts of the
-            // generations 16 before them, so they are cleared.
-            let first = self.newest.saturating_add(1).max(generation.saturating_sub(CODES - 1));
+            // generations `N` before them, so they are cleared.
+            let first = self.newest.saturating_add(1).max(generation.saturating_sub(Self::CODES - 1));
             (first..=generation).for_each(|between| self.update(between, |_| 0));
             self.newest = generation;
         }
@@ -315,7 +365,7 @@ impl History {
 
     /// Removes an item from the generation that it moves out of, if the generation still has a count.
     pub(super) fn remove_one(&mut self, moved_from: Generation) {
-        if moved_from.saturating_add(CODES) > self.newest {
+        if moved_from.saturating_add(Self::CODES) > self.newest {
             self.update(moved_from, |items| items.saturating_sub(1));
         }
     }
@@ -323,20 +373,20 @@ impl History {
     /// Returns the number of items that are live at `now`.
     #[must_use]
     pub fn live_items(&self, now: Generation) -> u64 {
-        let generations = self.newest.saturating_sub(CODES - 1)..=self.newest;
-        let live = generations.filter(|generation| is_live(*generation, now));
+        let generations = self.newest.saturating_sub(Self::CODES - 1)..=self.newest;
+        let live = generations.filter(|generation| Self::STEPS.is_live(*generation, now));
         live.fold(0, |sum, generation| sum.saturating_add(self.items_of(generation)))
     }
 
-    /// Returns the number of items of one of the sixteen newest generations.
+    /// Returns the number of items of one of the generations with a count.
     #[must_use]
     pub fn items_of(&self, generation: Generation) -> u64 {
-        self.items.get((generation % CODES) as usize).copied().unwrap_or(0)
+        self.items.get((generation % Self::CODES) as usize).copied().unwrap_or(0)
     }
 
     /// Changes the number of items of a generation.
     fn update(&mut self, generation: Generation, change: impl FnOnce(u64) -> u64) {
-        if let Some(items) = self.items.get_mut((generation % CODES) as usize) {
+        if let Some(items) = self.items.get_mut((generation % Self::CODES) as usize) {
             *items = change(*items);
         }
     }
@@ -388,9 +438,9 @@ mod tests {
     /// An item that moves out of a generation without a count changes no other count.
     #[test]
     fn only_generations_with_a_count_lose_items() {
-        let mut history = History::default();
+        let mut history = History::<16>::default();
         history.add(20, 5);
-        history.remove_one(20 - CODES);
+        history.remove_one(20 - 16);
         assert_eq!(history.live_items(20), 5);
         history.remove_one(20);
         assert_eq!(history.live_items(20), 4);

@@ -175,8 +175,10 @@ impl Uniting {
             let united = {
                 let tables: Vec<&Table> = inputs.iter().take(count).map(Input::table).collect();
                 // With the longest remainders, no entry loses bits here that it would not lose later.
-                let schedule =
-                    tables.iter().map(|table| table.schedule).max_by_key(|one| one.remainder_bits(0));
+                let schedule = tables
+                    .iter()
+                    .map(|table| table.schedule)
+                    .max_by_key(|one| one.remainder_bits(self.kind, 0));
                 let union = Self { schedule: schedule.unwrap_or(self.schedule), ..*self };
                 union.make(&tables, &union.largest(&tables), &GrowthBudget::new(&u64::MAX))?.table?
             };
@@ -200,7 +202,7 @@ impl Uniting {
         let least = least_size(tables);
         let size = TableSize::for_slots(used_slots).max(least);
         let sum = tables.iter().map(|table| EntrySums::error_rate(table.weight())).sum::<f64>();
-        let error_rate_max = sum + self.schedule.rate_of_growth(used_slots, size);
+        let error_rate_max = sum + self.schedule.rate_of_growth(self.kind, used_slots, size);
         Estimate { size, least, used_slots, error_rate_max, is_sampled: true, has_others: true }
     }
 
@@ -224,7 +226,7 @@ impl Uniting {
         // Early entries weigh most, and there are few of them. So only the change is estimated.
         let change = EntrySums::error_rate_change(rewriter.sums().change().weight.get()) / share;
         let sum = tables.iter().map(|table| EntrySums::error_rate(table.weight())).sum::<f64>();
-        let error_rate_max = sum + change + self.schedule.rate_of_growth(used_slots, size);
+        let error_rate_max = sum + change + self.schedule.rate_of_growth(self.kind, used_slots, size);
         let has_others = rewriter.sums().has_others;
         Ok(Estimate { size, least, used_slots, error_rate_max, is_sampled: step > 1, has_others })
     }
@@ -299,10 +301,9 @@ impl Uniting {
                 *count = u64::try_from(share).unwrap_or(u64::MAX);
             }
             (ItemCounts::Counted { items: count, .. }, _) => *count = items,
-            (ItemCounts::Timed { adds, .. }, Some(ItemCounts::Timed { adds: of_first, .. })) => {
-                *adds = *of_first
+            (ItemCounts::Timed { adds, .. } | ItemCounts::Fine { adds, .. }, first) => {
+                *adds = first.and_then(ItemCounts::timed_adds).unwrap_or(*adds);
             }
-            (ItemCounts::Timed { .. }, _) => {}
         }
         made.counts.settle(used);
     }
@@ -366,7 +367,7 @@ mod tests {
         let [one, other] = &tables;
         let union = Uniting { kind: EntryKind::Plain, schedule: one.schedule, now: 0, has_later: false };
         let estimate = union.largest(&[one, other]);
-        let growth = one.schedule.rate_of_growth(estimate.used_slots, estimate.size);
+        let growth = one.schedule.rate_of_growth(EntryKind::Plain, estimate.used_slots, estimate.size);
         let rates = [one.error_rate(0), other.error_rate(0), growth];
         assert!(rates.iter().all(|rate| *rate > 1e-5), "{rates:?}");
         let ratio = estimate.error_rate_max / rates.iter().sum::<f64>();

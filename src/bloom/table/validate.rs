@@ -76,7 +76,7 @@ impl Table {
             }
             let checked = check_segment(self.kind(), self.schedule, size.address_bits(number), segment);
             let (of_segment, newest) = checked.map_err(broken_rule)?;
-            if self.kind() == EntryKind::Timed && newest > self.newest() {
+            if self.kind().is_timed() && newest > self.newest() {
                 return Err("an entry is newer than the table");
             }
             sums = sums.plus(of_segment);
@@ -137,9 +137,9 @@ pub(super) fn check_segment(
             is_right &= kind != EntryKind::Counted
                 || known_bits.saturating_sub(entry.copies) >= kind.known_bits_min()
                     && entry.number <= COUNT_MAX;
-            if kind == EntryKind::Timed {
+            if let EntryKind::Timed(steps) = kind {
                 newest = newest.max(entry.number);
-                is_right &= (1..=segment.stamp.saturating_add(1)).contains(&entry.number);
+                is_right &= (1..=segment.stamp.saturating_add(steps.ahead())).contains(&entry.number);
             }
         });
         is_right &= run.is_right(kind);
@@ -216,7 +216,7 @@ mod tests {
     /// Each rule that no sequence of commands breaks is checked.
     #[test]
     fn a_damaged_table_is_found() {
-        for kind in [EntryKind::Plain, EntryKind::Counted, EntryKind::Timed] {
+        for kind in [EntryKind::Plain, EntryKind::Counted, EntryKind::Timed(Steps::Fourteen)] {
             let mut one = table(kind, 0);
             one.directory.edit(0, |segment| segment.stamp = 1);
             assert_eq!(one.internal_validate(), Err("a segment without entries has memory"));
@@ -240,7 +240,7 @@ mod tests {
             reshaped.directory.replace(1, segment);
             assert_eq!(reshaped.internal_validate(), Err("the allocation of a segment has the wrong size"));
         }
-        let mut timed = table(EntryKind::Timed, 100);
+        let mut timed = table(EntryKind::Timed(Steps::Fourteen), 100);
         let ItemCounts::Timed { history, .. } = &mut timed.counts else { unreachable!() };
         history.newest = NOW - 1;
         assert_eq!(timed.internal_validate(), Err("an entry is newer than the table"));

@@ -100,6 +100,7 @@ const WINDOW: ArgumentSpec = one_of(
     &[choice("seconds", OptionWord::Window, Integer), choice("milliseconds", OptionWord::PWindow, Integer)],
 );
 const NOREFRESH: ArgumentSpec = flag("norefresh", OptionWord::NoRefresh);
+const STEPS: ArgumentSpec = option("steps", OptionWord::Steps, Integer);
 const EXPIRY: ArgumentSpec = one_of(
     "expiry",
     &[
@@ -110,12 +111,29 @@ const EXPIRY: ArgumentSpec = one_of(
     ],
 );
 
+const IFABSENT: ArgumentSpec = flag("ifabsent", OptionWord::IfAbsent);
+/// The life of an item in a sliding window.
+const LIFE: ArgumentSpec = one_of(
+    "life",
+    &[
+        choice("seconds", OptionWord::Life, Integer),
+        choice("milliseconds", OptionWord::PLife, Integer),
+        choice("unix-time-seconds", OptionWord::LifeAt, Integer),
+        choice("unix-time-milliseconds", OptionWord::PLifeAt, Integer),
+    ],
+);
+/// How long ago an item was added to a sliding window.
+const WITHIN: ArgumentSpec = one_of(
+    "within",
+    &[choice("seconds", OptionWord::Within, Integer), choice("milliseconds", OptionWord::PWithin, Integer)],
+);
+
 // The maximum of a row with options is enough for every option once, with a margin for future options. A command with
 // more arguments is a mistake.
 
 pub(super) const RESERVE: CommandSpec = CommandSpec {
     name: "bf.reserve",
-    arguments: 3..=20,
+    arguments: 3..=22,
     categories: "write fast",
     complexity: "O(1)",
     summary: "Creates an empty filter",
@@ -131,6 +149,7 @@ pub(super) const RESERVE: CommandSpec = CommandSpec {
         COUNTING,
         WINDOW,
         NOREFRESH,
+        STEPS,
         EXPIRY,
         flag("ifnotexists", OptionWord::IfNotExists),
     ],
@@ -139,10 +158,10 @@ pub(super) const RESERVE: CommandSpec = CommandSpec {
 
 pub(super) const ADD: CommandSpec = CommandSpec {
     name: "bf.add",
-    arguments: 2..=2,
+    arguments: 2..=5,
     complexity: "O(k * n) for k probes and n layers",
     summary: "Adds an item to a filter and creates the filter if it does not exist",
-    syntax: &[KEY, ITEM],
+    syntax: &[KEY, ITEM, IFABSENT, LIFE],
     ..CHANGES
 };
 
@@ -174,7 +193,10 @@ pub(super) const INSERT: CommandSpec = CommandSpec {
         COUNTING,
         WINDOW,
         NOREFRESH,
+        STEPS,
         option("unix-time-milliseconds", OptionWord::At, Integer),
+        IFABSENT,
+        LIFE,
         option("seed", OptionWord::Seed, String),
         option("tightening", OptionWord::Tightening, Double),
         flag("unreserved", OptionWord::Unreserved),
@@ -210,10 +232,10 @@ pub(super) const DEL: CommandSpec = CommandSpec {
 
 pub(super) const EXISTS: CommandSpec = CommandSpec {
     name: "bf.exists",
-    arguments: 2..=2,
+    arguments: 2..=4,
     complexity: "O(k * n) for k probes and n layers",
     summary: "Returns whether an item may be in a filter",
-    syntax: &[KEY, ITEM],
+    syntax: &[KEY, ITEM, WITHIN],
     ..READS
 };
 
@@ -226,12 +248,26 @@ pub(super) const MEXISTS: CommandSpec = CommandSpec {
     ..READS
 };
 
+pub(super) const TTL: CommandSpec = CommandSpec {
+    name: "bf.ttl",
+    arguments: 2..=2,
+    since: "1.1.0",
+    tips: DONT_CACHE,
+    complexity: "O(k * n) for k probes and n layers",
+    summary: "Returns the remaining life of an item in seconds",
+    syntax: &[KEY, ITEM],
+    ..READS
+};
+
+pub(super) const PTTL: CommandSpec =
+    CommandSpec { name: "bf.pttl", summary: "Returns the remaining life of an item in milliseconds", ..TTL };
+
 pub(super) const BULKADD: CommandSpec = CommandSpec {
     name: "bf.bulkadd",
-    arguments: 3..=10,
+    arguments: 3..=12,
     complexity: "O(b + m * k * n) for b bytes, m items, k probes and n layers",
     summary: "Adds a packed batch of items to a filter and creates the filter if it does not exist",
-    syntax: &[KEY, own_flag("nocreate", "NOCREATE"), COUNT, PACKING, DATA],
+    syntax: &[KEY, flag("nocreate", OptionWord::NoCreate), COUNT, IFABSENT, LIFE, PACKING, DATA],
     ..CHANGES
 };
 
@@ -241,7 +277,7 @@ pub(super) const BULKEXISTS: CommandSpec = CommandSpec {
     flags: "readonly",
     complexity: "O(b + m * k * n) for b bytes, m items, k probes and n layers",
     summary: "Returns for each item of a packed batch whether it may be in a filter",
-    syntax: &[KEY, COUNT, PACKING, DATA],
+    syntax: &[KEY, COUNT, WITHIN, PACKING, DATA],
     ..READS
 };
 
@@ -417,9 +453,11 @@ pub(super) const CF_RESERVE: CommandSpec = CommandSpec {
 
 pub(super) const CF_ADD: CommandSpec = CommandSpec {
     name: "cf.add",
+    arguments: 2..=2,
     complexity: "O(1)",
     summary: "Counts one occurrence of an item and creates the counting filter if it does not exist",
-    ..ADD
+    syntax: &[KEY, ITEM],
+    ..CHANGES
 };
 
 pub(super) const CF_ADDNX: CommandSpec = CommandSpec {
@@ -445,9 +483,11 @@ pub(super) const CF_INSERTNX: CommandSpec = CommandSpec {
 
 pub(super) const CF_EXISTS: CommandSpec = CommandSpec {
     name: "cf.exists",
+    arguments: 2..=2,
     complexity: "O(1)",
     summary: "Returns whether an item may be in a counting filter",
-    ..EXISTS
+    syntax: &[KEY, ITEM],
+    ..READS
 };
 
 pub(super) const CF_MEXISTS: CommandSpec = CommandSpec {

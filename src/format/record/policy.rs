@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::bloom::filter::policy::{BitOrder, Imported, StringForm, ValkeyBloom};
-use crate::bloom::generation::WindowLength;
+use crate::bloom::generation::{Steps, WindowLength};
 use crate::bloom::{Filter, Growth, Policy, Promise, Rules, Window};
 use crate::format::stream::{DecodeError, read};
 
@@ -42,7 +42,8 @@ pub(super) struct PolicyFields {
     flags: u8,
     /// Imported: the order of the bits in the client's string.
     order: u8,
-    reserved: u8,
+    /// A window: 1 with 120 steps.
+    steps: u8,
     pub(super) layer_count: u16,
     /// 0 for a fixed filter.
     expansion: u32,
@@ -50,7 +51,8 @@ pub(super) struct PolicyFields {
     capacity_items: u64,
     /// A window: its milliseconds. An imported filter: the bytes of the client's string.
     length: u64,
-    /// An imported filter: the estimated items. valkey-bloom: the bits of the tightening ratio.
+    /// A window: how many adds gave an item a life of its own. An imported filter: the estimated items. valkey-bloom: the
+    /// bits of the tightening ratio.
     detail: u64,
 }
 
@@ -83,6 +85,8 @@ impl PolicyFields {
                 Rules::Window(window) => Self {
                     flags: common.flags | flag(window.no_refresh, NO_REFRESH),
                     length: window.span.ms(),
+                    steps: (window.span.steps() == Steps::Fine).into(),
+                    detail: window.life_adds,
                     ..promised(WINDOW, &policy.promise)
                 },
             },
@@ -142,7 +146,10 @@ impl PolicyFields {
             UNITED => Policy::promised(promise, Rules::Union),
             COUNTING => Policy::promised(promise, Rules::Counting),
             WINDOW => {
-                let window = Window::new(WindowLength::new(self.length), flags & NO_REFRESH != 0);
+                let steps = if self.steps == 0 { Steps::Fourteen } else { Steps::Fine };
+                let span = WindowLength::new(self.length).with_steps(steps);
+                let mut window = Window::new(span, flags & NO_REFRESH != 0);
+                window.life_adds = self.detail;
                 Policy::promised(promise, Rules::Window(window))
             }
             IMPORTED => {

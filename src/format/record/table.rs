@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::layer::{key_of, numbers_of, read_hash};
 use crate::bloom::Hash;
-use crate::bloom::table::{EntryKind, GENERATIONS, History, Schedule, TableCounts};
+use crate::bloom::table::{EntryKind, History, Schedule, TableCounts};
 use crate::format::stream::{DecodeError, append, read};
 
 /// Bytes of the part of fixed size.
@@ -66,8 +66,9 @@ impl TableFields {
         };
         append(bytes, &part);
         bytes.extend_from_slice(key_of(hash));
-        if kind == EntryKind::Timed {
-            append(bytes, &(history.newest, history.items));
+        if let EntryKind::Timed(steps) = kind {
+            append(bytes, &history.newest);
+            history.items.iter().zip(0..steps.codes()).for_each(|(items, _)| append(bytes, items));
         }
     }
 
@@ -81,19 +82,20 @@ impl TableFields {
             LEVEL => Schedule::FromCapacity { base, size_log },
             got => return Err(DecodeError::unsupported("schedule", got)),
         };
-        let history = if kind == EntryKind::Timed {
-            let (newest, items): (u64, [u64; GENERATIONS]) = read(rest)?;
-            History { newest, items }
-        } else {
-            History::default()
-        };
+        let mut history: History = History::default();
+        if let EntryKind::Timed(steps) = kind {
+            history.newest = read(rest)?;
+            for (items, _) in history.items.iter_mut().zip(0..steps.codes()) {
+                *items = read(rest)?;
+            }
+        }
         let segments = usize::try_from(part.segments).map_err(|_| DecodeError::Invalid("segments"))?;
         let blocks_log = part.blocks_log.into();
         // The other one is unused.
         let (items, entries) = match kind {
             EntryKind::Plain => (items, 0),
             EntryKind::Counted => (items, entries),
-            EntryKind::Timed => (0, entries),
+            EntryKind::Timed(_) => (0, entries),
         };
         let counts = TableCounts { schedule, items, entries, history, segments, blocks_log };
         Ok((TableRecord { counts, used_slots }, hash))

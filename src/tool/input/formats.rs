@@ -17,14 +17,15 @@ use crate::packing::{BATCH_BYTES, ItemBatch, remove_cr};
 /// Bytes of the longest line, which is the longest argument that servers accept.
 const LINE_MAX_BYTES: usize = 512 << 20;
 
-/// The largest number of open batches. At most 15 generations can be live, and a clock may be one generation ahead.
+/// The largest number of open batches. At most 15 generations can be live, and a clock may be one generation ahead. With
+/// lives or finer steps there can be more generations, and batches are smaller.
 const GENERATIONS_MAX: usize = 16;
 
 /// Collects items in one batch for each generation, and emits a batch when it is large enough. Emits the batches of
 /// older generations before it, so that items that are in the order of their times are added in this order.
 pub(super) struct GenerationBatches<'t, E> {
-    /// The batches by their generation, which is 0 for items without times.
-    pub(super) open: BTreeMap<u64, ItemBatch>,
+    /// The batches by their generations, which are 0 for items without times.
+    pub(super) open: BTreeMap<(u64, u64), ItemBatch>,
     pub(super) times: Option<&'t Times>,
     /// Counts the items that have expired.
     pub(super) expired: &'t AtomicU64,
@@ -33,19 +34,24 @@ pub(super) struct GenerationBatches<'t, E> {
 
 impl<E: FnMut(ItemBatch) -> Result<(), Failure>> GenerationBatches<'_, E> {
     /// Adds the item of a line, with its time if the items have times.
-    fn push(&mut self, line: u64, item: &[u8], time: Option<&[u8]>) -> Result<(), Failure> {
-        let time = self.times.zip(time).map(|(times, time)| times.batch_time(time)).transpose();
+    fn push(
+        &mut self,
+        line: u64,
+        item: &[u8],
+        (time, life): (Option<&[u8]>, Option<&[u8]>),
+    ) -> Result<(), Failure> {
+        let time = self.times.zip(time).map(|(times, time)| times.batch_time(time, life)).transpose();
         let time = time.map_err(|error| at(line, error))?;
         if time == Some(None) {
             self.expired.fetch_add(1, Ordering::Relaxed);
             return Ok(());
         }
         let time = time.flatten();
-        let generation = time.map_or(0, |time| time.generation);
-        let batch = self.open.entry(generation).or_insert_with(|| ItemBatch::prefixed(BATCH_BYTES, time));
+        let generations = time.map_or((0, 0), |time| time.generations);
+        let batch = self.open.entry(generations).or_insert_with(|| ItemBatch::prefixed(BATCH_BYTES, time));
         batch.push(item).map_err(|failure| failure.about(format!("line {line}")))?;
         if batch.data.len() >= BATCH_BYTES {
-            let newer = self.open.split_off(&(generation + 1));
+            let newer = self.open.split_off(&(generations.0, generations.1 + 1));
             mem::replace(&mut self.open, newer).into_values().try_for_each(&mut self.emit)?;
         }
         if self.open.len() > GENERATIONS_MAX
@@ -122,6 +128,8 @@ pub(super) fn read_csv(
     let index = index_of(column)?;
     let time_column = batches.times.map(|times| times.column.as_str());
     let time_index = time_column.map(index_of).transpose()?;
+    let life_column = batches.times.and_then(|times| times.life_column.as_deref());
+    let life_index = life_column.map(index_of).transpose()?;
     let mut record = ByteRecord::new();
     while reader.read_byte_record(&mut record).map_err(Failure::new)? {
         let line = record.position().map_or(0, csv::Position::line);
@@ -132,7 +140,8 @@ pub(super) fn read_csv(
             })
         };
         let time = time_index.zip(time_column).map(|(index, column)| get(index, column)).transpose()?;
-        batches.push(line, get(index, column)?, time)?;
+        let life = life_index.zip(life_column).map(|(index, column)| get(index, column)).transpose()?;
+        batches.push(line, get(index, column)?, (time, life))?;
     }
     // Emits the batches that are not large enough to be emitted before.
     batches.open.into_values().try_for_each(batches.emit)

@@ -6,6 +6,7 @@ mod forged;
 mod full;
 mod import;
 mod kinds;
+mod lives;
 mod merge;
 mod panics;
 mod rare;

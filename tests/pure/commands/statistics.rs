@@ -31,7 +31,7 @@ fn the_stats_are_one_map_that_has_one_map_per_layer() {
     let mut server = Server::new();
     server.run("BF.RESERVE k 0.01 100 NONSCALING");
     server.run("BF.MADD k a b c");
-    let stats = "%31 +type $everbloom +format $everbloom +kind $everbloom +layers :1 +capacity :100 +items :3 \
+    let stats = "%33 +type $everbloom +format $everbloom +kind $everbloom +layers :1 +capacity :100 +items :3 \
                  +estimated-items :3 +set-bits :15 +fill ,0.0146484";
     let reply = server.run("BF.STATS k");
     assert!(reply.starts_with(stats), "{reply}");
@@ -40,7 +40,7 @@ fn the_stats_are_one_map_that_has_one_map_per_layer() {
         " +error-rate ,0.01 +error-rate-max ,0.01 +error-rate-now ,",
         &format!(
             " +bytes :{size} +bits-per-item ,341.333 +allocated-bytes :{} +table-items _ +table-bytes _ \
-             +table-segments _ +void-entries _ +saturated-buckets _ +expired-entries _ +expired-bytes _ +hashes :5 \
+             +table-segments _ +void-entries _ +saturated-buckets _ +expired-entries _ +expired-bytes _ +steps _ +life-adds _ +hashes :5 \
              +growth $fixed +expansion _",
             size + 9
         ),
@@ -113,7 +113,7 @@ fn every_field_is_also_one_of_info_and_every_kind_on_the_page() {
                 assert_eq!(reply, format!("*1 {value}"), "{reserve}: {word}");
             }
         }
-        assert_eq!(seen, 30, "{scalars}");
+        assert_eq!(seen, 32, "{scalars}");
     }
     server.protocol = Protocol::Resp3;
     assert_eq!(server.run("BF.INFO k Import-Scheme"), "%1 +import-scheme $murmur3-salted");
@@ -132,7 +132,7 @@ fn a_table_has_no_fields_of_bits_and_bits_none_of_a_table() {
     const OF_BITS: [&str; 3] = ["set-bits", "fill", "hashes"];
     const OF_TABLES: [&str; 5] =
         ["table-items", "table-bytes", "table-segments", "void-entries", "saturated-buckets"];
-    const OF_WINDOWS: [&str; 2] = ["expired-entries", "expired-bytes"];
+    const OF_WINDOWS: [&str; 4] = ["expired-entries", "expired-bytes", "steps", "life-adds"];
     for (reserve, has_bits, has_table) in [
         ("BF.INSERT k ITEMS item-0", false, true),
         ("BF.RESERVE k 0.01 100 COUNTING", false, true),
@@ -150,7 +150,7 @@ fn a_table_has_no_fields_of_bits_and_bits_none_of_a_table() {
         let has = |names: &[&str]| names.iter().filter(|name| field(&stats, name) != "_").count();
         assert_eq!(has(&OF_BITS), if has_bits { 3 } else { 0 }, "{stats}");
         assert_eq!(has(&OF_TABLES), if has_table { 5 } else { 0 }, "{stats}");
-        assert_eq!(has(&OF_WINDOWS), if reserve.contains("WINDOW") { 2 } else { 0 }, "{stats}");
+        assert_eq!(has(&OF_WINDOWS), if reserve.contains("WINDOW") { 4 } else { 0 }, "{stats}");
         assert_eq!(field(&stats, "layers"), if has_bits { field(&stats, "layers") } else { ":0" });
         let filter = server.filter("k");
         assert_eq!(field(&stats, "items"), format!(":{}", filter.items()), "{stats}");

@@ -266,13 +266,20 @@ fn a_fixed_window_refuses_while_as_many_items_are_live_as_were_reserved() {
 /// Codes of generations repeat every sixteen generations.
 #[test]
 fn clocks_that_jump_neither_revive_nor_lose_items() {
-    for generations in [14, 15, 16, 17, 31, 32, 33, 48, 1000] {
-        let mut server = server();
+    let coarse = [14, 15, 16, 17, 31, 32, 33, 48, 1000].map(|seconds| ("WINDOW 14", seconds));
+    // A step of a second, of which a window has 120.
+    let fine = [120, 121, 122, 135, 136, 137, 255, 256, 257, 512, 1000];
+    for (window, generations) in
+        coarse.into_iter().chain(fine.map(|seconds| ("WINDOW 120 STEPS 120", seconds)))
+    {
+        let steps = if window == "WINDOW 14" { 14 } else { 120 };
+        let mut server = Server::at(START_MS / 120_000 * 120_000 / 14_000 * 14_000);
+        server.now_ms = server.now_ms / 1000 * 1000;
         let start = server.now_ms;
-        server.run("BF.RESERVE k 0.0001 5000 WINDOW 14");
+        server.run(&format!("BF.RESERVE k 0.0001 5000 {window}"));
         add(&mut server, "old", 2000);
         server.now_ms = start + generations * 1000;
-        let live = if generations == 14 { 2000 } else { 0 };
+        let live = if generations == steps { 2000 } else { 0 };
         assert!(found(&mut server, "old", 2000) <= live + 2, "{generations}");
         assert_eq!(server.run("BF.CARD k"), format!(":{live}"));
         // Adds to some segments do not change what the others have.
@@ -282,15 +289,15 @@ fn clocks_that_jump_neither_revive_nor_lose_items() {
         server.now_ms = start;
         add(&mut server, "back", 2000);
         assert_eq!((found(&mut server, "new", 20), found(&mut server, "back", 2000)), (20, 2000));
-        server.now_ms = start + (generations + 14) * 1000;
+        server.now_ms = start + (generations + steps) * 1000;
         assert_eq!((found(&mut server, "new", 20), found(&mut server, "back", 2000)), (20, 2000));
-        server.now_ms = start + (generations + 15) * 1000;
+        server.now_ms = start + (generations + steps + 1) * 1000;
         assert!(found(&mut server, "back", 2000) <= 4, "{generations}");
         // An emptied filter follows the clock again.
         server.now_ms = start;
         server.run("BF.CLEAR k");
         add(&mut server, "again", 20);
-        server.now_ms = start + 15_000;
+        server.now_ms = start + (steps + 1) * 1000;
         assert_eq!(found(&mut server, "again", 20), 0, "{generations}");
     }
 }

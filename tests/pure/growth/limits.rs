@@ -129,7 +129,7 @@ fn a_window_for_many_items_takes_little_memory_while_it_is_empty() {
 
 #[test]
 fn the_size_of_an_empty_table_is_known_before_it_is_made() {
-    for kind in [EntryKind::Plain, EntryKind::Counted, EntryKind::Timed] {
+    for kind in [EntryKind::Plain, EntryKind::Counted, EntryKind::Timed(everbloom::Steps::Fourteen)] {
         for items in (0..32).flat_map(|log| [1 << log, (1 << log) + (1 << log) / 3]) {
             let spec = TableSpec { error_rate: 0.01, kind, items };
             assert_eq!(Table::new(spec).size_bytes(), spec.empty_bytes(), "{spec:?}");

@@ -3,7 +3,8 @@
 
 use std::collections::HashMap;
 
-use everbloom::bloom::generation::{WindowLength, is_live};
+use everbloom::Steps;
+use everbloom::bloom::generation::WindowLength;
 use everbloom::bloom::prefetch::NoPrefetch;
 use everbloom::bloom::{AddError, Added, Filter, Promise, UnknownMemory, Window};
 
@@ -39,6 +40,19 @@ struct Oracle {
 }
 
 impl Oracle {
+    /// Returns whether items of a generation are live.
+    fn is_live(&self, generation: u64) -> bool {
+        self.window.span.steps().is_live(generation, self.filter.now())
+    }
+
+    /// Gives the items that are added next a life of their own, sometimes.
+    fn choose_life(&mut self) {
+        if self.random.below(4) == 0 {
+            let now_ms = self.filter.window().unwrap().now_ms();
+            self.filter.set_end(now_ms + 1 + self.random.next() % self.window.span.ms());
+        }
+    }
+
     /// Moves the clock: mostly a small part of the window, sometimes far, sometimes back.
     fn tick(&mut self) {
         let window_ms = self.window.span.ms();
@@ -57,7 +71,7 @@ impl Oracle {
 
     /// Notes that an item was added in a generation.
     fn note(&mut self, number: u64, generation: u64, outcome: Result<Added, AddError>, context: &str) {
-        let is_known = self.last.get(&number).is_some_and(|last| is_live(*last, self.filter.now()));
+        let is_known = self.last.get(&number).is_some_and(|last| self.is_live(*last));
         match outcome {
             Ok(Added::New) => assert!(!is_known, "{context}: {number}"),
             // A false positive, or an item that keeps its time.
@@ -84,6 +98,8 @@ impl Oracle {
         if is_late {
             let at_ms = self.now_ms - (self.random.next() % self.window.span.ms()).min(self.now_ms / 2);
             let _ = self.filter.set_event(at_ms);
+        } else {
+            self.choose_life();
         }
         let generation = self.filter.window().unwrap().moment().added;
         let was_found = contains(&self.filter, &item(number));
@@ -103,21 +119,23 @@ impl Oracle {
         let numbers: Vec<u64> =
             (0..self.random.below(most)).map(|_| self.random.next() % self.universe).collect();
         let items: Vec<_> = numbers.iter().copied().map(item).collect();
+        self.choose_life();
+        let generation = self.filter.window().unwrap().moment().added;
         let mut outcomes = Vec::new();
         self.filter.add_many(&slices(&items), &ANY, NoPrefetch, |outcome| {
             outcomes.push(outcome);
             outcome.is_ok()
         });
-        let now = self.filter.now();
         for (number, outcome) in numbers.into_iter().zip(outcomes) {
             // An item that was new at its place in the batch is known for the rest of the batch.
             if outcome == Ok(Added::New) {
-                let before = self.last.insert(number, now);
-                assert!(before.is_none_or(|before| !is_live(before, now)), "{context}");
+                let before = self.last.insert(number, generation);
+                assert!(before.is_none_or(|before| !self.is_live(before)), "{context}");
             } else {
-                self.note(number, now, outcome, context);
+                self.note(number, generation, outcome, context);
             }
         }
+        set_time(&mut self.filter, self.now_ms);
     }
 
     /// Merges a filter of a random size into this one.
@@ -143,12 +161,17 @@ impl Oracle {
 
     /// Looks up random items. Asserts that live items are found, and counts the others that are found.
     fn look_up(&mut self, context: &str) {
-        let now = self.filter.now();
+        let (steps, window_ms) = (self.window.span.steps(), self.window.span.ms());
         for _ in 0..20 {
             let number = self.random.next() % self.universe;
-            let is_found = contains(&self.filter, &item(number));
+            // Only what was added within a time is found with a later generation.
+            let within_ms =
+                if self.random.below(2) == 0 { window_ms } else { 1 + self.random.next() % window_ms };
+            let now = self.filter.window().unwrap().seen_within(within_ms);
+            assert!(within_ms < window_ms || now == self.filter.now());
+            let is_found = self.filter.contains_in(&item(number), now, NoPrefetch);
             match self.last.get(&number) {
-                Some(last) if is_live(*last, now) => {
+                Some(last) if steps.is_live(*last, now) => {
                     assert!(is_found, "{context}: {number} of {last} at {now}")
                 }
                 _ => self.expired = (self.expired.0 + 1, self.expired.1 + u64::from(is_found)),
@@ -157,8 +180,7 @@ impl Oracle {
     }
 
     fn live(&self) -> Vec<u64> {
-        let now = self.filter.now();
-        self.last.iter().filter(|(_, last)| is_live(**last, now)).map(|(number, _)| *number).collect()
+        self.last.iter().filter(|(_, last)| self.is_live(**last)).map(|(number, _)| *number).collect()
     }
 
     fn check(&self, context: &str) {
@@ -221,9 +243,9 @@ fn run(name: &str, make: Make, (promise, window): (Promise, Window), seed: u64, 
         if done % 200 == 0 {
             dump.go_on(&oracle.filter, &context, |copy, at_start| {
                 copy.set_now(oracle.now_ms);
-                let now = copy.now();
+                let (now, steps) = (copy.now(), oracle.window.span.steps());
                 let live =
-                    at_start.iter().filter(|(_, last)| is_live(**last, now)).map(|(number, _)| *number);
+                    at_start.iter().filter(|(_, last)| steps.is_live(**last, now)).map(|(number, _)| *number);
                 assert_eq!(missing(copy, live), NONE, "{context}: in the dump");
             });
         }
@@ -264,7 +286,11 @@ fn items_are_found_until_they_expire_and_then_no_more() {
         let window = Window::new(WindowLength::new(window_ms), no_refresh);
         (promise(error_rate, items, expansion), window)
     };
-    let cases: [Case; 8] = [
+    let fine = |(promise, window): (Promise, Window)| {
+        let span = window.span.with_steps(Steps::Fine);
+        (promise, Window::new(span, window.no_refresh))
+    };
+    let cases: [Case; 11] = [
         ("a day", windowed, window(0.01, 10_000, 2, DAY_MS, false)),
         ("100 ms", windowed, window(0.01, 1_000, 2, 100, false)),
         ("101 ms", windowed, window(0.01, 100, 2, 101, false)),
@@ -272,6 +298,9 @@ fn items_are_found_until_they_expire_and_then_no_more() {
         ("fixed", windowed, window(0.01, 300, 0, DAY_MS, false)),
         ("0.1 %", windowed, window(0.001, 5_000, 2, 3 * 3_600_000, false)),
         ("30 %", windowed, window(0.3, 3_000, 2, 49 * DAY_MS, false)),
+        ("a day in 120 steps", windowed, fine(window(0.01, 10_000, 2, DAY_MS, false))),
+        ("1013 ms in 120 steps", windowed, fine(window(0.001, 1_000, 2, 1013, true))),
+        ("fixed in 120 steps", windowed, fine(window(0.01, 300, 0, DAY_MS, false))),
         ("keyed", keyed_windowed, window(0.01, 20, 1, 3653 * DAY_MS, false)),
     ];
     for (seed, (name, make, window)) in (1..).zip(cases) {

@@ -232,7 +232,6 @@ fn impossible_windows_are_refused_by_name() {
             (LENGTH, &99u64.to_le_bytes(), invalid("window")),
             (LENGTH, &u64::MAX.to_le_bytes(), invalid("window")),
             (LENGTH, &0u64.to_le_bytes(), invalid("window")),
-            (DETAIL, &[1], invalid("unused field")),
             (SCHEDULE, &[1], invalid("schedule")),
             (SEGMENTS_FIRST, &[2], invalid("unused field")),
             (TABLE_ITEMS, &[1], invalid("unused field")),

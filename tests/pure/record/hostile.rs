@@ -1,7 +1,6 @@
 //! Records, segments and parts of tables with bytes that commands do not create. Each is refused, or it gives a filter
 //! that keeps all rules.
 
-use everbloom::bloom::generation::CODES;
 use everbloom::bloom::table::{DumpedSegment, EntryKind, LoadError, Schedule, Table, TableLoad};
 use everbloom::bloom::{Filter, GrowthBudget, TableSpec};
 use everbloom::format::DecodeError;
@@ -58,7 +57,7 @@ fn table(kind: EntryKind) -> (Table, usize) {
         Schedule::FromCapacity { base, .. } => base,
     };
     assert_eq!((table.counts().segments, table.counts().blocks_log), (1, 0));
-    (table, usize::from(base) + 1 + if kind == EntryKind::Timed { 4 } else { 0 })
+    (table, usize::from(base) + 1 + if kind.is_timed() { 4 } else { 0 })
 }
 
 fn part(block: &Block, words: usize, stamp: u64) -> DumpedSegment {
@@ -184,12 +183,12 @@ fn segments_out_of_order_are_refused() {
 #[test]
 fn generations_before_the_first_are_refused() {
     let rule = Some("an entry is impossible, or equals another of its bucket");
-    let (_, width) = table(EntryKind::Timed);
+    let (_, width) = table(EntryKind::Timed(everbloom::Steps::Fourteen));
     let timed = |stamp, code: u64| {
         let value = code << (width - 4) | 1 << (width - 5);
-        broken(EntryKind::Timed, stamp, 1, &[(true, value)])
+        broken(EntryKind::Timed(everbloom::Steps::Fourteen), stamp, 1, &[(true, value)])
     };
-    for code in 0..CODES {
+    for code in 0..16 {
         assert_eq!(timed(0, code), if code == 1 { None } else { rule }, "{code}");
         assert_eq!(timed(4, code), if (1..=5).contains(&code) { None } else { rule }, "{code}");
         assert_eq!(timed(15, code), None, "{code}");

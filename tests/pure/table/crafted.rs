@@ -44,7 +44,7 @@ fn attack(table: &mut Table, bits: u32, same_bucket: bool) {
 #[test]
 fn they_take_bounded_memory_and_leave_the_other_items_alone() {
     for (bits, same_bucket) in [(18, true), (18, false), (12, false), (6, true), (6, false)] {
-        for kind in [EntryKind::Plain, EntryKind::Counted, EntryKind::Timed] {
+        for kind in [EntryKind::Plain, EntryKind::Counted, EntryKind::Timed(everbloom::Steps::Fourteen)] {
             let mut table = of_kind(kind, 0.01, 100_000);
             (0..100_000).for_each(|item| _ = add_kind(&mut table, item, 20));
             attack(&mut table, bits, same_bucket);
@@ -80,9 +80,9 @@ fn they_add_to_the_rate_and_the_memory_as_documented() {
     // The items that a window is made for.
     let kinds = [
         (EntryKind::Plain, 1),
-        (EntryKind::Timed, 1),
-        (EntryKind::Timed, 1_000),
-        (EntryKind::Timed, 100_000),
+        (EntryKind::Timed(everbloom::Steps::Fourteen), 1),
+        (EntryKind::Timed(everbloom::Steps::Fourteen), 1_000),
+        (EntryKind::Timed(everbloom::Steps::Fourteen), 100_000),
     ];
     for (kind, items) in kinds.into_iter().chain([(EntryKind::Counted, 1)]) {
         let mut most = (0.0f64, 0.0f64);
@@ -181,7 +181,7 @@ fn a_part_of_a_dump_of_a_joined_table_arrives_twice() {
 /// counted entries refuses the crafted items of a bucket while it has few other items.
 #[test]
 fn a_small_table_grows_for_a_full_bucket() {
-    for kind in [EntryKind::Plain, EntryKind::Timed] {
+    for kind in [EntryKind::Plain, EntryKind::Timed(everbloom::Steps::Fourteen)] {
         let mut table = of_kind(kind, 0.01, 1);
         let mut honest = of_kind(kind, 0.01, 1);
         let mut random = Random(7);

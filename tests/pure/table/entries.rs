@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use everbloom::Steps;
 use everbloom::bloom::Added;
-use everbloom::bloom::generation::is_live;
 use everbloom::bloom::prefetch::NoPrefetch;
-use everbloom::bloom::table::{Addition, GENERATIONS, History, Table};
+use everbloom::bloom::table::{Addition, History, Table};
 
 use super::{add, addition, any, counted, has, hash, measured_rate, timed};
 
@@ -166,13 +166,13 @@ fn a_sweep_of_the_only_segment_counts_its_expired_entries_once() {
 #[test]
 fn live_items_are_those_of_the_live_generations() {
     for newest in [1u64, 14, 15, 16, 17, 40] {
-        let mut history = History { newest, items: [0; GENERATIONS] };
+        let mut history = History { newest, items: [0; 16] };
         let generations = newest.saturating_sub(15)..=newest;
         generations
             .clone()
             .for_each(|generation| history.items[(generation % 16) as usize] = 1 << generation);
         for now in 0..newest + 20 {
-            let live = generations.clone().filter(|generation| is_live(*generation, now));
+            let live = generations.clone().filter(|generation| Steps::Fourteen.is_live(*generation, now));
             assert_eq!(
                 history.live_items(now),
                 live.map(|generation| 1u64 << generation).sum::<u64>(),

@@ -31,7 +31,7 @@ pub(super) struct Forged {
 }
 
 pub(super) fn now_of(kind: EntryKind) -> u64 {
-    if kind == EntryKind::Timed { NOW } else { 0 }
+    if kind.is_timed() { NOW } else { 0 }
 }
 
 pub(super) fn words(bytes: &[u8]) -> Box<[u64]> {
@@ -59,7 +59,7 @@ pub(super) fn forged(
     }
     let used = made.iter().map(|(.., used)| *used as u64).sum::<u64>();
     let bytes = made.iter().map(|(_, bytes, _)| bytes.len() as u64).sum::<u64>();
-    let counts = TableCounts { items: if kind == EntryKind::Timed { 0 } else { used }, ..counts };
+    let counts = TableCounts { items: if kind.is_timed() { 0 } else { used }, ..counts };
     let mut table = Table::try_of_counts(kind, counts, used, &any()).unwrap();
     for (number, bytes, _) in made.into_iter().filter(|(_, bytes, _)| !bytes.is_empty()) {
         table.set_segment(number, words(&bytes), now_of(kind)).ok()?;
@@ -136,7 +136,7 @@ fn forged_entries_are_removed_and_expire_within_their_bytes() {
                     EntryKind::Counted => {
                         table.remove_each(&[hash(item)], NoPrefetch, |removed| removed.is_ok())
                     }
-                    EntryKind::Timed => {
+                    EntryKind::Timed(_) => {
                         let addition = Addition { hash: hash(item), ..addition(NOW + 15 + item / 10) };
                         table.add(addition, &any(), NoPrefetch).unwrap();
                     }
@@ -145,7 +145,7 @@ fn forged_entries_are_removed_and_expire_within_their_bytes() {
         });
         assert_work(work, 100 * (bytes + table.size_bytes()) / 4, &context);
         assert_eq!(table.internal_validate(), Ok(()), "{context}");
-        if kind == EntryKind::Timed {
+        if kind.is_timed() {
             assert!(table.items(NOW + 24) <= 100, "{context}");
         }
     });
@@ -179,7 +179,8 @@ fn unions_with_forged_tables_cost_no_more_than_their_bytes() {
         table
     });
     for_each_forged(|Forged { table, bytes, context }| {
-        let honest = &honest[table.kind() as usize];
+        let kind = table.kind();
+        let honest = &honest[usize::from(kind != EntryKind::Plain) + usize::from(kind.is_timed())];
         let many = [vec![&table; 40], vec![honest]].concat();
         for (first, others) in [(honest, many), (&table, vec![honest])] {
             let unite = || {
@@ -317,7 +318,10 @@ fn a_load_of_almost_nothing_takes_little_memory() {
 #[test]
 fn a_table_of_void_entries_shrinks() {
     for segments in [2, 3] {
-        let mut table = forged(EntryKind::Timed, Filling::Void, 6, segments, 3000).unwrap().table;
+        let mut table =
+            forged(EntryKind::Timed(everbloom::Steps::Fourteen), Filling::Void, 6, segments, 3000)
+                .unwrap()
+                .table;
         assert_eq!(table.match_all_counts().void_slots, table.used_slots());
         let found = |table: &Table| (0..10_000).filter(|item| has_at(table, *item, NOW)).count();
         let (before, mut item) = (found(&table), 0);
@@ -372,7 +376,7 @@ fn a_segment_of_expired_entries_is_split() {
     let item = ItemHash { h1: hash(1).h1 & !7 | 3, ..hash(1) };
     for filling in [Filling::Void, Filling::Saturated, Filling::Lengths] {
         for expired in 10..20 {
-            let mut table = about_to_split(EntryKind::Timed, 5, 1, filling);
+            let mut table = about_to_split(EntryKind::Timed(everbloom::Steps::Fourteen), 5, 1, filling);
             let now = NOW + expired;
             table.add(Addition { hash: item, ..addition(now) }, &any(), NoPrefetch).unwrap();
             let context = format!("{filling:?}, {expired} generations later");
@@ -386,7 +390,9 @@ fn a_segment_of_expired_entries_is_split() {
 /// With 128 segments or more, several segments of the union read the same block.
 #[test]
 fn a_large_union_counts_the_void_entries_of_a_small_table() {
-    for (kind, items, segments) in [(EntryKind::Plain, 800_000, 128), (EntryKind::Timed, 80_000, 8)] {
+    for (kind, items, segments) in
+        [(EntryKind::Plain, 800_000, 128), (EntryKind::Timed(everbloom::Steps::Fourteen), 80_000, 8)]
+    {
         let mut large = of_kind(kind, 0.01, 50);
         (0..items).for_each(|item| _ = add_kind(&mut large, item, now_of(kind)));
         for filling in [Filling::Void, Filling::Saturated, Filling::Lengths] {

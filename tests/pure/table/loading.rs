@@ -51,10 +51,10 @@ fn items_without_entries_are_refused() {
 /// A table has at most 2^30 segments of 2^6 blocks.
 #[test]
 fn a_schedule_for_more_than_the_largest_size_is_refused() {
-    let counts = of_kind(EntryKind::Timed, 0.01, 50).counts();
+    let counts = of_kind(EntryKind::Timed(everbloom::Steps::Fourteen), 0.01, 50).counts();
     for (size_log, is_accepted) in [(0, true), (36, true), (37, false), (255, false)] {
         let counts = TableCounts { schedule: Schedule::FromCapacity { base: 10, size_log }, ..counts };
-        let made = Table::try_of_counts(EntryKind::Timed, counts, 0, &any());
+        let made = Table::try_of_counts(EntryKind::Timed(everbloom::Steps::Fourteen), counts, 0, &any());
         assert_eq!(made.is_ok(), is_accepted, "{size_log}");
     }
 }
@@ -63,7 +63,7 @@ fn a_schedule_for_more_than_the_largest_size_is_refused() {
 /// counted entries has none of them.
 #[test]
 fn an_entry_reaches_every_segment_that_has_its_items() {
-    for kind in [EntryKind::Plain, EntryKind::Timed] {
+    for kind in [EntryKind::Plain, EntryKind::Timed(everbloom::Steps::Fourteen)] {
         for (most, sizes) in [(60, &[2, 3, 8, 300, 512][..]), (1000, &[2, 3, 8])] {
             let source = forged(kind, Filling::Lengths, 6, 1, most).unwrap().table;
             for segments in sizes.iter().copied() {
@@ -181,7 +181,7 @@ fn the_loaded_table_has_a_size_for_its_entries() {
 #[test]
 fn a_table_far_too_large_for_its_entries_is_out_of_proportion() {
     for kind in KINDS {
-        let most = if kind == EntryKind::Timed { 4096 } else { 400 };
+        let most = if kind.is_timed() { 4096 } else { 400 };
         for (segments, is_accepted) in [(1, true), (400, true), (most, true), (most + 1, false)] {
             assert_eq!(is_proportionate(&sparse(kind, segments, 5)), is_accepted, "{kind:?}: {segments}");
         }

@@ -20,7 +20,8 @@ use everbloom::bloom::table::{Addition, EntryKind, Table, TableSpec, Union};
 use everbloom::bloom::{AddError, Added, GrowthBudget, ItemHash, OutOfMemory, Prefetch};
 
 /// Every kind of entries.
-const KINDS: [EntryKind; 3] = [EntryKind::Plain, EntryKind::Counted, EntryKind::Timed];
+const KINDS: [EntryKind; 3] =
+    [EntryKind::Plain, EntryKind::Counted, EntryKind::Timed(everbloom::Steps::Fourteen)];
 
 /// Returns the room of a command without a limit.
 fn any() -> GrowthBudget<'static> {
@@ -44,12 +45,12 @@ fn counted(error_rate: f64) -> Table {
 
 /// Returns an empty table of timed entries for `items` live items.
 fn timed(error_rate: f64, items: u64) -> Table {
-    of_kind(EntryKind::Timed, error_rate, items)
+    of_kind(EntryKind::Timed(everbloom::Steps::Fourteen), error_rate, items)
 }
 
 /// Returns an empty table of a kind. A table of timed entries is sized for `items` live items.
 fn of_kind(kind: EntryKind, error_rate: f64, items: u64) -> Table {
-    let items = if kind == EntryKind::Timed { items } else { 0 };
+    let items = if kind.is_timed() { items } else { 0 };
     Table::new(TableSpec { error_rate, kind, items })
 }
 

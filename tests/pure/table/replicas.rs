@@ -9,7 +9,12 @@ use everbloom::bloom::{AddError, Added, GrowthBudget, ItemHash, Prefetch};
 use super::{add_kind, addition, any, bytes, counted, hash, of_kind, remove, timed};
 use crate::support::Random;
 
-const KINDS: [EntryKind; 3] = [EntryKind::Plain, EntryKind::Counted, EntryKind::Timed];
+const KINDS: [EntryKind; 4] = [
+    EntryKind::Plain,
+    EntryKind::Counted,
+    EntryKind::Timed(everbloom::Steps::Fourteen),
+    EntryKind::Timed(everbloom::Steps::Fine),
+];
 
 /// Selects without the instructions of the processor, and in another way than the portable code.
 #[derive(Clone, Copy)]

@@ -96,7 +96,7 @@ impl Changing {
                     self.items.remove(&item);
                 }
             }
-            EntryKind::Timed => {
+            EntryKind::Timed(_) => {
                 self.now += 1 + removals / 500;
                 let now = self.now;
                 self.items.retain(|_, generation| now - *generation < 15);
@@ -320,12 +320,13 @@ fn the_memory_follows_from_the_contents() {
 /// the same way.
 #[test]
 fn a_loaded_segment_advances_the_newest_generation_to_that_of_its_entries() {
-    let mut table = of_kind(EntryKind::Timed, 0.01, 100);
+    let mut table = of_kind(EntryKind::Timed(everbloom::Steps::Fourteen), 0.01, 100);
     add_kind(&mut table, 1, 20);
     let mut counts = table.counts();
     add_kind(&mut table, 2, 21);
     counts.history.newest = 20;
-    let mut loaded = Table::try_of_counts(EntryKind::Timed, counts, 2, &any()).unwrap();
+    let mut loaded =
+        Table::try_of_counts(EntryKind::Timed(everbloom::Steps::Fourteen), counts, 2, &any()).unwrap();
     let (_, words, stamp) = table.segments().next().unwrap();
     assert_eq!(stamp, 20);
     loaded.set_segment(0, words.into(), stamp).unwrap();

@@ -302,7 +302,7 @@ fn expired_entries_with_long_remainders_are_left_out() {
 /// A union with a copy adds nothing, also if most blocks of both are empty.
 #[test]
 fn a_union_with_a_copy_adds_nothing() {
-    for kind in [EntryKind::Plain, EntryKind::Timed] {
+    for kind in [EntryKind::Plain, EntryKind::Timed(everbloom::Steps::Fourteen)] {
         let (mut table, mut random) = (of_kind(kind, 0.001, 1), Random(5));
         for _ in 0..300 {
             // All items are in the first of up to 64 blocks.

@@ -174,6 +174,10 @@ pub(crate) const KIND_ERRORS: Dialogue = &[
     ("BF.CARD window", ":0"),
     ("BF.INSERT window PWINDOW 60000 FORMAT everbloom ITEMS a", "*1 #t"),
     ("BF.RESERVE window 0.01 100 WINDOW 60 IFNOTEXISTS", ":0"),
+    ("BF.INSERT window STEPS 120 ITEMS a", differs!("STEPS")),
+    ("BF.INSERT plain WINDOW 60 STEPS 14 ITEMS a", differs!("WINDOW")),
+    ("BF.INSERT plain STEPS 14 ITEMS a", differs!("STEPS")),
+    ("BF.INSERT window STEPS 14 ITEMS b", "*1 #t"),
     ("BF.RESERVE full 0.01 1 NONSCALING SATURATE", "+OK"),
     // For an existing filter, SATURATE does not need NONSCALING.
     ("BF.INSERT full SATURATE ITEMS a b", "*2 #t #t"),
@@ -182,6 +186,24 @@ pub(crate) const KIND_ERRORS: Dialogue = &[
 macro_rules! together {
     ($word:literal) => {
         concat!("-ERR ", $word, " cannot be combined with WINDOW")
+    };
+}
+
+macro_rules! positive {
+    ($word:literal) => {
+        concat!("-ERR ", $word, " must be a positive integer")
+    };
+}
+
+macro_rules! past {
+    ($word:literal) => {
+        concat!("-ERR the end of ", $word, " is in the past: check the clocks, and the unit of ", $word)
+    };
+}
+
+macro_rules! beyond {
+    ($word:literal) => {
+        concat!("-ERR ", $word, " is more than the window of the filter")
     };
 }
 
@@ -258,6 +280,56 @@ pub(crate) const OPTION_ERRORS: Dialogue = &[
     ("BF.INSERT k WINDOW 5 AT -1 ITEMS a", "-ERR AT must be a UNIX time in milliseconds"),
     ("BF.RESERVE k 0.01 100 WINDOW", "-ERR wrong number of arguments for 'bf.reserve' command"),
     ("BF.RESERVE k 0.01 100 AT 5", "-ERR unknown argument 'AT'"),
+    // STEPS
+    ("BF.RESERVE k 0.01 100 STEPS 120", needs!("STEPS", "a filter created with WINDOW")),
+    ("BF.INSERT k STEPS 14 ITEMS a", needs!("STEPS", "a filter created with WINDOW")),
+    ("BF.RESERVE k 0.01 100 WINDOW 5 STEPS 13", "-ERR STEPS must be 14 or 120"),
+    ("BF.RESERVE k 0.01 100 WINDOW 5 STEPS x", "-ERR STEPS must be 14 or 120"),
+    ("BF.RESERVE k 0.01 100 WINDOW 5 STEPS", "-ERR wrong number of arguments for 'bf.reserve' command"),
+    // IFABSENT and lives
+    ("BF.RESERVE k 0.01 100 IFABSENT", "-ERR unknown argument 'IFABSENT'"),
+    ("BF.RESERVE k 0.01 100 LIFE 5", "-ERR unknown argument 'LIFE'"),
+    ("BF.INSERT k LIFE 5 ITEMS a", needs!("LIFE", "a filter created with WINDOW")),
+    ("BF.ADD k a PLIFE 5", needs!("PLIFE", "a filter created with WINDOW")),
+    ("BF.ADD f a LIFEAT 5", needs!("LIFEAT", "a filter created with WINDOW")),
+    ("BF.ADD string a LIFE 5", WRONG_TYPE),
+    ("BF.BULKADD f PLIFEAT 5 LINES a", needs!("PLIFEAT", "a filter created with WINDOW")),
+    ("BF.INSERT k WINDOW 5 LIFE 6 ITEMS a", beyond!("LIFE")),
+    ("BF.INSERT k WINDOW 5 PLIFE 5001 ITEMS a", beyond!("PLIFE")),
+    ("BF.INSERT k WINDOW 5 LIFE 9223372036854775807 ITEMS a", beyond!("LIFE")),
+    ("BF.INSERT k WINDOW 5 LIFEAT 9223372036854775807 ITEMS a", beyond!("LIFEAT")),
+    ("BF.INSERT k WINDOW 5 PLIFEAT 9 ITEMS a", past!("PLIFEAT")),
+    ("BF.INSERT k WINDOW 5 LIFEAT 9 ITEMS a", past!("LIFEAT")),
+    ("BF.INSERT k WINDOW 5 LIFE 0 ITEMS a", positive!("LIFE")),
+    ("BF.INSERT k WINDOW 5 PLIFEAT -1 ITEMS a", positive!("PLIFEAT")),
+    ("BF.INSERT k WINDOW 5 LIFE 1s ITEMS a", positive!("LIFE")),
+    ("BF.ADD k a PLIFE 0", positive!("PLIFE")),
+    ("BF.ADD k a LIFEAT 0", positive!("LIFEAT")),
+    ("BF.ADD k a LIFE 1 PLIFE", "-ERR wrong number of arguments for 'bf.add' command"),
+    ("BF.ADD k a LIFE 1 PLIFE 1", "-ERR wrong number of arguments for 'bf.add' command"),
+    ("BF.ADD k a IFABSENT IFABSENT", "-ERR wrong number of arguments for 'bf.add' command"),
+    ("BF.ADD k a AT 5", "-ERR wrong number of arguments for 'bf.add' command"),
+    ("BF.ADD k a LIFE 1 b", "-ERR wrong number of arguments for 'bf.add' command"),
+    ("BF.INSERT k WINDOW 5 LIFE 1 LIFEAT 1 ITEMS a", "-ERR syntax error"),
+    ("BF.INSERT k IFABSENT WINDOW 5 IFABSENT ITEMS a", "-ERR syntax error"),
+    ("BF.INSERT k WINDOW 5 LIFE", ARITY_INSERT),
+    ("BF.BULKADD k LIFE 5 PLIFE 5 LINES a", "-ERR syntax error"),
+    ("BF.BULKADD k LIFE 0 LINES a", positive!("LIFE")),
+    ("BF.BULKADD k AT 5 LINES a", PACKING),
+    ("BF.BULKADD k WITHIN 5 LINES a", PACKING),
+    // WITHIN and PWITHIN
+    ("BF.EXISTS f a WITHIN 5", needs!("WITHIN", "a filter created with WINDOW")),
+    ("BF.BULKEXISTS f PWITHIN 5 LINES a", needs!("PWITHIN", "a filter created with WINDOW")),
+    ("BF.EXISTS k a WITHIN 0", positive!("WITHIN")),
+    ("BF.EXISTS k a PWITHIN x", positive!("PWITHIN")),
+    ("BF.EXISTS k a WITHIN", "-ERR wrong number of arguments for 'bf.exists' command"),
+    ("BF.EXISTS k a LIFE 5", "-ERR wrong number of arguments for 'bf.exists' command"),
+    ("BF.EXISTS k a WITHIN 5 b", "-ERR wrong number of arguments for 'bf.exists' command"),
+    ("BF.EXISTS string a WITHIN 5", WRONG_TYPE),
+    ("BF.BULKEXISTS k WITHIN 5 WITHIN 5 LINES a", "-ERR syntax error"),
+    ("BF.BULKEXISTS k NOCREATE LINES a", PACKING),
+    ("BF.TTL string a", WRONG_TYPE),
+    ("BF.PTTL string a", WRONG_TYPE),
     // EX, PX, EXAT and PXAT, with the rules of SET
     ("BF.RESERVE k 0.01 100 EX 0", BAD_EXPIRY),
     ("BF.RESERVE k 0.01 100 PXAT -1", BAD_EXPIRY),

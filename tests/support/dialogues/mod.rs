@@ -29,6 +29,7 @@ pub(crate) const DIALOGUES: &[(&str, Dialogue)] = &[
     ("options", replies::OPTIONS),
     ("tables", replies::TABLES),
     ("windows", replies::WINDOWS),
+    ("lives", replies::LIVES),
     ("batches", replies::BATCHES),
     ("distinct items", replies::DISTINCT_ITEMS),
     ("emptied", replies::EMPTIED),
@@ -82,6 +83,14 @@ pub(crate) const REPLICATED: &[(&str, &str)] = &[
         "BF.INSERT w CAPACITY 9 ERROR 0.01 EXPANSION 2 FORMAT everbloom PWINDOW 60000 NOREFRESH",
     ),
     (
+        "BF.RESERVE wf 0.01 9 STEPS 120 PWINDOW 1000",
+        "BF.INSERT wf CAPACITY 9 ERROR 0.01 EXPANSION 2 FORMAT everbloom PWINDOW 1000 STEPS 120",
+    ),
+    (
+        "BF.RESERVE wc 0.01 9 STEPS 14 WINDOW 60",
+        "BF.INSERT wc CAPACITY 9 ERROR 0.01 EXPANSION 2 FORMAT everbloom PWINDOW 60000",
+    ),
+    (
         "BF.INSERT t CAPACITY 5 UNRESERVED COUNTING ITEMS x",
         "BF.INSERT t CAPACITY 5 ERROR 0.01 EXPANSION 2 UNRESERVED FORMAT everbloom COUNTING ITEMS x",
     ),
@@ -97,6 +106,10 @@ pub(crate) const REPLICATED: &[(&str, &str)] = &[
     ("BF.MADD n a c b", "BF.MADD n a"),
     ("BF.INSERT n COUNTING ITEMS a", "BF.MADD n a"),
     ("BF.INSERT n ITEMS b", "BF.INSERT n ITEMS b"),
+    // IFABSENT is replicated as the adds that it leaves.
+    ("BF.ADD n a IFABSENT", ""),
+    ("BF.INSERT n IFABSENT ITEMS a b", ""),
+    ("BF.BULKADD n IFABSENT LINES a", ""),
     ("BF.DEL n x", ""),
     ("BF.DEL n a", "BF.DEL n a"),
     ("BF.DEL n a x b a", "BF.DEL n a b a"),
@@ -150,6 +163,10 @@ pub(crate) const REPLICATED: &[(&str, &str)] = &[
     // An existing filter: the command as it was sent, if every item was accepted and at least one was added.
     ("BF.ADD a d", "BF.ADD a d"),
     ("BF.MADD a d e f e", "BF.MADD a d e f e"),
+    ("BF.ADD a i IFABSENT", "BF.MADD a i"),
+    ("BF.INSERT a IFABSENT ITEMS d j k", "BF.MADD a j k"),
+    ("BF.BULKADD a IFABSENT LINES d\nl", "BF.BULKADD a LINES l\n"),
+    ("BF.ADD ab x IFABSENT", "BF.INSERT ab ERROR 0.01 EXPANSION 2 UNRESERVED FORMAT everbloom ITEMS x"),
     ("BF.INSERT a CAPACITY 9 ERROR 0.3 ITEMS g h", "BF.INSERT a CAPACITY 9 ERROR 0.3 ITEMS g h"),
     // A filter of fixed size that becomes full: only the accepted items are replicated.
     ("BF.RESERVE k 0.0001 3 NONSCALING", "BF.INSERT k CAPACITY 3 ERROR 0.0001 NONSCALING FORMAT everbloom"),

@@ -139,6 +139,63 @@ pub(crate) const WINDOWS: Dialogue = &[
     ("BF.INFO f EXPANSION", "*1 _"),
 ];
 
+/// Items with lives of their own, items that are added only if they are absent, and items seen within a time.
+pub(crate) const LIVES: Dialogue = &[
+    ("BF.INSERT w CAPACITY 1000 ERROR 0.0001 WINDOW 700 IFABSENT LIFE 100 ITEMS a b a", "*3 #t #t #f"),
+    ("BF.ADD w c LIFE 100", "#t"),
+    ("bf.add w c life 300 ifabsent", "#f"),
+    ("BF.ADD w c PLIFE 300000", "#f"),
+    ("BF.ADD w d PLIFE 700000 IFABSENT", "#t"),
+    ("BF.BULKADD w NOCREATE IFABSENT LIFE 60 COUNT LINES e\nf\ne", ":2"),
+    ("BF.BULKADD w LIFE 60 FIXED 1 ag", "$01"),
+    ("BF.MEXISTS w a b c d e f g h", "*8 #t #t #t #t #t #t #t #f"),
+    ("BF.CARD w", ":7"),
+    ("BF.INFO w LIFE-ADDS", "*1 :8"),
+    // An add without a life of its own is seen, and one with a short life is not.
+    ("BF.ADD w now", "#t"),
+    ("BF.EXISTS w now WITHIN 60", "#t"),
+    ("BF.EXISTS w now PWITHIN 700000", "#t"),
+    ("BF.EXISTS w d PWITHIN 1", "#t"),
+    ("BF.EXISTS w a WITHIN 60", "#f"),
+    ("BF.BULKEXISTS w WITHIN 60 FIXED 1 adh", "$010"),
+    ("BF.BULKEXISTS w COUNT PWITHIN 700000 FIXED 1 adh", ":2"),
+    ("BF.EXISTS w now WITHIN 701", "-ERR WITHIN is more than the window of the filter"),
+    ("BF.EXISTS none a WITHIN 60", "#f"),
+    ("BF.BULKEXISTS none PWITHIN 60 FIXED 1 ad", "$00"),
+    ("BF.TTL w h", ":-2"),
+    ("BF.PTTL w h", ":-2"),
+    ("BF.TTL none a", ":-2"),
+    // Other filters have no lives. IFABSENT changes something in counting filters only.
+    ("BF.ADD k a IFABSENT", "#t"),
+    ("BF.ADD k a IFABSENT", "#f"),
+    ("BF.TTL k a", ":-1"),
+    ("BF.PTTL k a", ":-1"),
+    ("BF.PTTL k b", ":-2"),
+    ("BF.INFO k LIFE-ADDS", "*1 _"),
+    ("BF.INSERT n COUNTING IFABSENT ITEMS a a b", "*3 #t #f #t"),
+    ("BF.ADD n a IFABSENT", "#f"),
+    ("BF.BULKADD n IFABSENT FIXED 1 abc", "$001"),
+    ("BF.CARD n", ":3"),
+    ("BF.ADD n a", "#f"),
+    ("BF.CARD n", ":4"),
+    ("BF.TTL n a", ":-1"),
+    // A window of 120 steps.
+    ("BF.RESERVE s 0.0001 100 WINDOW 700 STEPS 120", "+OK"),
+    ("BF.INFO s STEPS", "*1 :120"),
+    ("BF.INFO w STEPS", "*1 :14"),
+    ("BF.INFO n STEPS", "*1 _"),
+    ("BF.RESERVE s 0.0001 100 steps 120 WINDOW 700 IFNOTEXISTS", ":0"),
+    ("BF.INSERT s WINDOW 700 STEPS 120 LIFE 100 ITEMS a b", "*2 #t #t"),
+    ("BF.ADD s c", "#t"),
+    ("BF.MEXISTS s a b c d", "*4 #t #t #t #f"),
+    ("BF.EXISTS s c WITHIN 60", "#t"),
+    ("BF.EXISTS s a WITHIN 500", "#f"),
+    ("BF.INSERT s2 WINDOW 700 STEPS 14 ITEMS a", "*1 #t"),
+    ("BF.MERGE w s2 FORCE", "+OK"),
+    ("BF.MERGE all s s", "+OK"),
+    ("BF.INFO all STEPS", "*1 :120"),
+];
+
 /// Packed batches.
 pub(crate) const BATCHES: Dialogue = &[
     ("bf.bulkadd k count lines a\nb\na", ":2"),

@@ -122,6 +122,7 @@ impl Filter {
         if let Union::Made(table) = united {
             self.note_change();
             self.set_table(table);
+            sources.iter().for_each(|source| self.count_life_adds(source.life_adds()));
         }
         Ok(true)
     }

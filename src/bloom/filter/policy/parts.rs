@@ -69,8 +69,8 @@ impl Policy {
         let (error_rate, growth) = self.requested();
         let (error_rate, kind, items) = match (self, self.rules()) {
             (_, Some(Rules::Counting)) => (error_rate, EntryKind::Counted, 0),
-            (Self::Promised(promised), Some(Rules::Window(_))) => {
-                (error_rate, EntryKind::Timed, promised.promise.capacity_items)
+            (Self::Promised(promised), Some(Rules::Window(window))) => {
+                (error_rate, EntryKind::Timed(window.span.steps()), promised.promise.capacity_items)
             }
             // The client's bits get no share of the error rate.
             (Self::Imported(_), _) => (error_rate, EntryKind::Plain, 0),

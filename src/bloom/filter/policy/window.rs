@@ -1,7 +1,7 @@
 //! The policy of sliding windows: an item is live for a window of time after its last add.
 
 use super::promise::Growth;
-use crate::bloom::generation::{AddTime, Generation, WindowLength, is_live};
+use crate::bloom::generation::{AddTime, Generation, WindowLength};
 use crate::bloom::limits::{WINDOW_MAX_MS, WINDOW_MIN_MS};
 
 /// The parameters of a sliding-window filter, and its current time. The capacity of its promise is the number of items per
@@ -12,6 +12,8 @@ pub struct Window {
     pub span: WindowLength,
     /// Whether an item is live from its first add, instead of its last.
     pub no_refresh: bool,
+    /// How many adds have given an item a life of its own.
+    pub life_adds: u64,
     /// The current time in generations. It is not saved.
     moment: AddTime,
     /// The current time, or the time of the items that are added next, in milliseconds of UNIX time.
@@ -31,7 +33,7 @@ impl Window {
     /// Returns a policy with these parameters, which must be valid.
     #[must_use]
     pub fn new(span: WindowLength, no_refresh: bool) -> Self {
-        Self { span, no_refresh, moment: AddTime::default(), now_ms: 0 }
+        Self { span, no_refresh, life_adds: 0, moment: AddTime::default(), now_ms: 0 }
     }
 
     /// Checks the parameters, and the growth of the promise.
@@ -79,6 +81,19 @@ impl Window {
         self.now_ms = moment_ms;
     }
 
+    /// Sets the end of the life of the items that are added next, in milliseconds of UNIX time. The time of the add stays.
+    /// No item lives longer than one that is added now. O(1).
+    pub(in crate::bloom::filter) fn set_end(&mut self, end_ms: u64) {
+        self.moment.added = self.span.generation_until(end_ms).min(self.moment.now);
+    }
+
+    /// Returns the generation as of which a lookup finds the items that were added at most `within_ms` milliseconds before
+    /// the current time. `within_ms` is at most the window. O(1).
+    #[must_use]
+    pub fn seen_within(&self, within_ms: u64) -> Generation {
+        self.span.generation_at(self.now_ms.saturating_add(self.span.ms().saturating_sub(within_ms)))
+    }
+
     /// Returns whether items can be added with the time `moment_ms`. Returns false if the generation of that time is
     /// after the current one: items then get the current time, so that other items do not expire early. O(1).
     ///
@@ -90,7 +105,7 @@ impl Window {
             return Err(MomentError::Ahead);
         }
         let added = self.span.generation_at(moment_ms);
-        if !is_live(added, self.moment.now) {
+        if !self.span.steps().is_live(added, self.moment.now) {
             return Err(MomentError::Past);
         }
         Ok(added <= self.moment.now)

@@ -54,7 +54,7 @@ impl Rewriter {
         self.list.clear();
         let base = self.base(target, sources);
         // Timed entries of older segments may have expired.
-        let whole = base.filter(|(_, base)| self.kind != EntryKind::Timed || base.stamp == self.now);
+        let whole = base.filter(|(_, base)| !self.kind.is_timed() || base.stamp == self.now);
         if let ([source], Some((_, segment)), None) = (sources, base, whole) {
             self.sift_blocks(target, *source, segment)?;
         } else if let ([source], None) = (sources, base)
@@ -194,7 +194,7 @@ impl Rewriter {
             return Ok(Segment::blank(shape.blocks_log));
         }
         let base = self.base(target, sources).map(|(_, segment)| segment);
-        self.list.write(shape, if self.kind == EntryKind::Timed { self.now } else { 0 }, base)
+        self.list.write(shape, if self.kind.is_timed() { self.now } else { 0 }, base)
     }
 }
 
@@ -206,10 +206,12 @@ mod tests {
 
     use super::super::entries::{Rule, Run};
     use super::*;
-    use crate::bloom::generation::{Generation, is_live};
+    use crate::bloom::generation::{Generation, Steps};
+    use crate::bloom::growth_budget::GrowthBudget;
     use crate::bloom::hash::ItemHash;
     use crate::bloom::outcome::Added;
     use crate::bloom::prefetch::NoPrefetch;
+    use crate::bloom::table::Addition;
     use crate::bloom::table::directory::Directory;
     use crate::bloom::table::entry::{Entry, RUN_MAX, remainder_bits, visit_entries};
     use crate::bloom::table::schedule::Schedule;
@@ -219,8 +221,9 @@ mod tests {
     use crate::bloom::words::low_bits;
 
     const SCHEDULE: Schedule = Schedule::FromOneBlock { base: 12, longer_from: 0 };
-    const NOW: Generation = 40;
-    const KINDS: [EntryKind; 3] = [EntryKind::Plain, EntryKind::Counted, EntryKind::Timed];
+    const NOW: Generation = 200;
+    const TIMED: [EntryKind; 2] = [EntryKind::Timed(Steps::Fourteen), EntryKind::Timed(Steps::Fine)];
+    const KINDS: [EntryKind; 4] = [EntryKind::Plain, EntryKind::Counted, TIMED[0], TIMED[1]];
     /// The items of a bucket that are distinguished: those with different lowest bits of the hash.
     const KEYS: u64 = 16;
 
@@ -233,7 +236,8 @@ mod tests {
             EntryKind::Plain => &[1],
             EntryKind::Counted => &[1, 2],
             // One has expired.
-            EntryKind::Timed => &[NOW - 15, NOW - 3],
+            EntryKind::Timed(Steps::Fourteen) => &[NOW - 15, NOW - 3],
+            EntryKind::Timed(Steps::Fine) => &[NOW - 121, NOW - 3],
         };
         let mut choices = Vec::new();
         for (block, bucket) in (0..blocks).flat_map(|block| (0..buckets).map(move |bucket| (block, bucket))) {
@@ -279,7 +283,7 @@ mod tests {
     }
 
     fn segment_of(kind: EntryKind, blocks_log: u32, entries: &[PlacedEntry]) -> Segment {
-        stamped(kind, blocks_log, entries, if kind == EntryKind::Timed { NOW - 2 } else { 0 })
+        stamped(kind, blocks_log, entries, if kind.is_timed() { NOW - 2 } else { 0 })
     }
 
     fn stamped(kind: EntryKind, blocks_log: u32, entries: &[PlacedEntry], stamp: Generation) -> Segment {
@@ -318,8 +322,7 @@ mod tests {
         let tables: Vec<_> = directories.iter().map(EntrySource::Table).collect();
         let segments: Vec<_> = placed.iter().map(|placed| EntrySource::of_segments(placed)).collect();
         let [of_tables, of_segments] = [tables, segments].map(|sources| {
-            let mut rewriter =
-                Rewriter::new(kind, SCHEDULE, rule, if kind == EntryKind::Timed { NOW } else { 0 });
+            let mut rewriter = Rewriter::new(kind, SCHEDULE, rule, if kind.is_timed() { NOW } else { 0 });
             let used = rewriter.collect(target, &sources).unwrap();
             let shape = SegmentShape::for_slots(blocks_log, SCHEDULE.slot_width(kind, blocks_log), used);
             let segment = rewriter.write(target, &sources, shape).unwrap();
@@ -348,7 +351,7 @@ mod tests {
     fn matched(kind: EntryKind, blocks_log: u32, entries: &[PlacedEntry]) -> BTreeMap<(u8, u64), u64> {
         let mut matched = BTreeMap::new();
         for (block, bucket, entry) in entries {
-            let is_live = kind != EntryKind::Timed || is_live(entry.number, NOW);
+            let is_live = !kind.has_expired(entry.number, NOW);
             for key in (0..KEYS).filter(|key| is_live && *key & low_bits(blocks_log) == *block as u64) {
                 if (key >> blocks_log ^ entry.value) & low_bits(remainder_bits(entry.value)) == 0 {
                     let number = matched.entry((*bucket, key)).or_insert(0);
@@ -429,8 +432,7 @@ mod tests {
                     let expected = matched(kind, 0, set);
                     assert_eq!(matched(kind, 1, &split), expected, "{kind:?}, {set:?}");
                     assert_eq!(matched(kind, 0, &compacted), expected, "{kind:?}, {set:?}");
-                    let has_expired =
-                        |one: &PlacedEntry| kind == EntryKind::Timed && !is_live(one.2.number, NOW);
+                    let has_expired = |one: &PlacedEntry| kind.has_expired(one.2.number, NOW);
                     assert!(!split.iter().chain(&compacted).any(has_expired), "{kind:?}, {set:?}");
                 }
             };
@@ -460,7 +462,7 @@ mod tests {
         table.directory =
             Directory::One(if is_empty { Segment::blank(segment.blocks_log()) } else { segment });
         table.add_sums(EntrySums { match_all_counts: MatchAllCounts::default(), ..sums });
-        table.counts.advance(if kind == EntryKind::Timed { NOW } else { 0 });
+        table.counts.advance(if kind.is_timed() { NOW } else { 0 });
         table.counts.recount(&tally);
         table
     }
@@ -506,7 +508,7 @@ mod tests {
                             expected.insert((bucket, key), 1);
                             assert_eq!(matched(kind, 0, &after), expected, "{set:?}, {bucket}, {key}");
                         }
-                        EntryKind::Timed => {
+                        EntryKind::Timed(_) => {
                             assert_eq!(added, if known { Added::Again } else { Added::New });
                             expected.insert((bucket, key), NOW);
                             assert_eq!(matched(kind, 0, &after), expected, "{set:?}, {bucket}, {key}");
@@ -524,7 +526,7 @@ mod tests {
                                     0,
                                     bucket,
                                     Entry {
-                                        value: 1 << SCHEDULE.remainder_bits(0) | key,
+                                        value: 1 << SCHEDULE.remainder_bits(EntryKind::Counted, 0) | key,
                                         copies: 0,
                                         number: 1,
                                     },
@@ -571,22 +573,28 @@ mod tests {
     /// Segments that are full, or whose runs are in few blocks, are compacted with every residue of the stamp.
     #[test]
     fn full_segments_are_compacted() {
-        let (kind, mut state) = (EntryKind::Timed, 1u64);
+        let mut state = 1u64;
         let mut random = |below: u64| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             (state >> 33) % below
         };
-        for (blocks_log, stamp, later) in [0, 1, 3, 6].into_iter().flat_map(|blocks_log| {
-            let times = (100..116).flat_map(|stamp| [1, 2, 7, 14, 15, 16, 40].map(|later| (stamp, later)));
-            times.map(move |(stamp, later)| (blocks_log, stamp, later))
-        }) {
+        let coarse = (300..316).flat_map(|stamp| [1, 2, 7, 14, 15, 16, 40].map(|later| (stamp, later)));
+        let fine = (300..556)
+            .step_by(15)
+            .flat_map(|stamp| [1, 8, 119, 120, 121, 136, 400].map(|later| (stamp, later)));
+        let coarse = coarse.map(|(stamp, later)| (Steps::Fourteen, stamp, later));
+        let times = coarse.chain(fine.map(|(stamp, later)| (Steps::Fine, stamp, later)));
+        for ((steps, stamp, later), blocks_log) in
+            times.flat_map(|time| [0, 1, 3, 6].map(|blocks_log| (time, blocks_log)))
+        {
+            let kind = EntryKind::Timed(steps);
             let (now, blocks, target) =
                 (stamp + later, 1u64 << blocks_log, Target { number: 0, depth: 0, blocks_log });
-            let longest = 1 << SCHEDULE.remainder_bits(blocks_log);
+            let longest = 1 << SCHEDULE.remainder_bits(kind, blocks_log);
             let clustered = if random(2) == 0 { blocks } else { blocks.div_ceil(4) };
             let mut entries = Vec::new();
             for _ in 0..SegmentShape::most_slots(blocks_log) {
-                let number = stamp - 14 + random(16);
+                let number = stamp + steps.ahead() + 1 - steps.codes() + random(steps.codes());
                 let entry = Entry { value: longest + random(longest), copies: 0, number };
                 entries.push((random(clustered) as usize, random(64) as u8, entry));
             }
@@ -599,10 +607,57 @@ mod tests {
             let compacted = rewriter.write(target, &source, shape).unwrap();
             let after = EntrySums::of_segment(kind, blocks_log, &compacted);
             assert_eq!(sources_sums(kind, &[directory]).plus(rewriter.sums().change()), after);
-            let is_live = |one: &PlacedEntry| is_live(one.2.number, now);
+            let is_live = |one: &PlacedEntry| !kind.has_expired(one.2.number, now);
             let expected: Vec<_> = entries_of(kind, &segment).into_iter().filter(is_live).collect();
-            assert_eq!(entries_of(kind, &compacted), expected, "{blocks_log}, {stamp}, {later}");
+            assert_eq!(entries_of(kind, &compacted), expected, "{steps:?}, {blocks_log}, {stamp}, {later}");
             assert_eq!((used, compacted.counted_slots()), (expected.len(), expected.len()));
+        }
+    }
+
+    /// An add with a life of its own is of an older generation than the add itself. Every later lookup finds what is live
+    /// then: also a lookup of what was added lately, which is one at a later time.
+    #[test]
+    fn every_item_gets_every_life_in_every_small_segment() {
+        for kind in TIMED {
+            let steps = kind.steps().unwrap();
+            for set in sets(kind, &choices(kind, 1, 1), 2) {
+                let segment = segment_of(kind, 0, &set);
+                for (key, back) in (0..4).flat_map(|key| [0, 1, 3, 4, steps.count()].map(|back| (key, back)))
+                {
+                    let mut table = table_of(kind, segment.try_clone().unwrap());
+                    let (mut expected, now) = (matched(kind, 0, &set), NOW + 1);
+                    let addition = Addition {
+                        hash: hash_of(0, key),
+                        generation: now - back,
+                        now,
+                        only_absent: false,
+                        most_items: u64::MAX,
+                    };
+                    let room = GrowthBudget::new(&u64::MAX);
+                    let added = table.add(addition, &room, NoPrefetch).unwrap();
+                    assert_sums(&table);
+                    let newest = if added == Added::Present { NOW } else { now };
+                    assert_eq!(table.newest(), newest, "{set:?}, {key}, {back}");
+                    let number = expected.entry((0, key)).or_insert(0);
+                    *number = (now - back).max(*number);
+                    let after = entries_of(kind, table.directory.get(0));
+                    for key in 0..4 {
+                        let of_key = expected.get(&(0, key)).copied();
+                        assert_eq!(
+                            matched(kind, 0, &after).get(&(0, key)).copied(),
+                            of_key,
+                            "{set:?}, {key}, {back}"
+                        );
+                        for later in [0, 1, steps.count() - 4, steps.count() - 1, steps.count(), steps.live()]
+                        {
+                            let is_live = of_key.is_some_and(|number| steps.is_live(number, now + later));
+                            assert_eq!(table.contains(hash_of(0, key), now + later, NoPrefetch), is_live);
+                        }
+                        let newest = table.newest_of(hash_of(0, key));
+                        assert_eq!(newest.filter(|newest| steps.is_live(*newest, NOW)), of_key);
+                    }
+                }
+            }
         }
     }
 

@@ -1,18 +1,34 @@
 //! Faster ways for the blocks of one source, which only lose their expired entries, or are divided into two.
 
 use super::rewriter::{RewriteSums, Rewriter};
-use crate::bloom::generation::{CODES, Generation, is_live};
+use crate::bloom::generation::{Generation, Steps};
 use crate::bloom::memory::OutOfMemory;
-use crate::bloom::table::entry::{
-    CountReader, Entry, EntryKind, generation_of, remainder_bits, visit_entries,
-};
+use crate::bloom::table::entry::{CountReader, Entry, EntryKind, remainder_bits, visit_entries};
 use crate::bloom::table::segment::{Segment, SlotList, TooFull};
 use crate::bloom::words::low_bits;
 
-/// Returns which codes of a segment with this stamp stand for generations that are live: a bit per code.
-fn live_codes(stamp: Generation, now: Generation) -> u64 {
-    let live = (0..CODES).filter(|code| is_live(generation_of(*code, stamp), now));
-    live.fold(0, |codes, code| codes | 1 << code)
+/// The codes of the live entries of a segment.
+#[derive(Clone, Copy)]
+struct LiveCodes {
+    /// The code of the oldest generation that an entry can have.
+    oldest: u64,
+    /// The number of codes less 1.
+    mask: u64,
+    /// How many generations, from the oldest one on, have expired. At the stamp it is none.
+    expired: u64,
+}
+
+impl LiveCodes {
+    fn of(steps: Steps, stamp: Generation, now: Generation) -> Self {
+        let (codes, newest) = (steps.codes(), stamp.wrapping_add(steps.ahead()));
+        let expired = now.saturating_sub(stamp).min(codes);
+        Self { oldest: newest.wrapping_add(1) % codes, mask: codes - 1, expired }
+    }
+
+    #[inline(always)]
+    const fn has(self, code: u64) -> bool {
+        code.wrapping_sub(self.oldest) & self.mask >= self.expired
+    }
 }
 
 impl Rewriter {
@@ -22,15 +38,18 @@ impl Rewriter {
     #[inline(always)]
     pub(super) fn divide(&mut self, segment: &Segment, block: usize, bits: u32) -> bool {
         let Self { kind, now, list, upper, sums: RewriteSums { change, written, .. }, .. } = self;
-        let (entry_bits, entry_bits_max) = (kind.entry_bits(segment), self.schedule.remainder_bits(bits));
-        let live_codes = if *kind == EntryKind::Timed { live_codes(segment.stamp, *now) } else { u64::MAX };
+        let (entry_bits, entry_bits_max) =
+            (kind.entry_bits(segment), self.schedule.remainder_bits(*kind, bits));
+        let steps = kind.steps().unwrap_or_default();
+        let live = LiveCodes { expired: 0, ..LiveCodes::of(steps, segment.stamp, *now) };
+        let live = if kind.is_timed() { LiveCodes::of(steps, segment.stamp, *now) } else { live };
         let (mut is_settled, mut counts, mut is_upper) = (true, CountReader::default(), false);
         segment.visit_block(block, |bucket, slot| {
             let mut slot = slot;
             if *kind != EntryKind::Counted || counts.is_entry(slot) {
                 let (entry, code) =
                     (slot & low_bits(entry_bits), slot >> 1 >> (entry_bits.wrapping_sub(1) & 63));
-                if live_codes >> code & 1 == 0 {
+                if !live.has(code) {
                     is_settled &= entry > 1;
                     return change.remove_weight(bits.wrapping_sub(1), entry);
                 }
@@ -66,7 +85,7 @@ impl Rewriter {
         bits: u32,
     ) -> Result<(), OutOfMemory> {
         let Self { kind, list, upper, sums: RewriteSums { change, written, .. }, .. } = self;
-        let entry_bits = self.schedule.remainder_bits(bits).wrapping_add(1);
+        let entry_bits = self.schedule.remainder_bits(*kind, bits).wrapping_add(1);
         // A copy has more slots than a void entry whose number was 0.
         let slots = usize::from(segment.length(block)).saturating_mul(kind.slots_max());
         list.try_reserve(slots)?;
@@ -98,15 +117,16 @@ impl Rewriter {
         let (width, entry_bits, stamp) = (segment.width(), self.kind.entry_bits(segment), segment.stamp);
         // The lowest bit of each slot in a word.
         let ones = (0..64 / width).fold(0, |ones, slot| ones | 1u64.wrapping_shl(slot.wrapping_mul(width)));
-        // At the stamp, every code stands for a live generation. Later, the oldest codes have expired, one per generation.
-        let live = CODES.saturating_sub(self.now.saturating_sub(stamp));
-        let oldest = stamp.wrapping_add(2) % CODES;
-        let (ages, live) = (ones.wrapping_mul(CODES.wrapping_sub(oldest)), ones.wrapping_mul(live));
-        let (all, entries) = (ones.wrapping_mul(CODES - 1), ones.wrapping_mul(low_bits(entry_bits)));
+        let steps = self.kind.steps().unwrap_or_default();
+        let (codes, LiveCodes { oldest, mask, expired }) =
+            (steps.codes(), LiveCodes::of(steps, stamp, self.now));
+        let ages = ones.wrapping_mul(codes.wrapping_sub(oldest));
+        let live = ones.wrapping_mul(codes.wrapping_sub(expired));
+        let (all, entries) = (ones.wrapping_mul(mask), ones.wrapping_mul(low_bits(entry_bits)));
         let mark = |values: u64| {
-            // Four bits of each slot become its code less the oldest one. The bit above them becomes set if it is live.
+            // The bits of each code become the code less the oldest one. The bit above them becomes set if it is live.
             let ages = (values >> (entry_bits & 63) & all).wrapping_add(ages) & all;
-            let is_live = ages.wrapping_add(live) >> CODES.ilog2();
+            let is_live = ages.wrapping_add(live) >> codes.ilog2();
             // The bit above each entry becomes set if it is not void.
             let is_long = (values & entries).wrapping_add(entries.wrapping_sub(ones)) >> (entry_bits & 63);
             !(is_live & is_long) & ones

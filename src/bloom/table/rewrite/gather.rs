@@ -2,7 +2,7 @@
 
 use super::entries::{ALL_BLOCKS, Gathered, Spread, SpreadEntry, is_first_read, place, unite_copies};
 use super::rewriter::{RewriteSums, Rewriter};
-use crate::bloom::generation::{Generation, is_live};
+use crate::bloom::generation::Generation;
 use crate::bloom::memory::OutOfMemory;
 use crate::bloom::table::entry::{
     Entry, EntryKind, EntryVisitor, pass_entries, remainder_bits, visit_entries,
@@ -53,8 +53,8 @@ impl Gathering<'_> {
         // A remainder that gets bits back may have more than fit a word, so its weight is that of the entry that was read.
         let (bits, value) =
             if from.bits > to.bits { (from.bits, read.value) } else { (to.bits, entry.value) };
-        if kind == EntryKind::Timed {
-            if !is_live(entry.number, self.now) {
+        if kind.is_timed() {
+            if kind.has_expired(entry.number, self.now) {
                 return self.change.remove_weight(bits, value);
             }
             entry.number = entry.number.min(self.now);
@@ -123,7 +123,8 @@ impl Rewriter {
         source: EntrySource<'_>,
     ) -> Result<bool, RewriteError> {
         let Self { kind, rule, now, gathered, sorted, sums: RewriteSums { change, .. }, .. } = self;
-        let (kind, longest, first) = (*kind, self.schedule.remainder_bits(address.bits), gathered.len());
+        let kind = *kind;
+        let (longest, first) = (self.schedule.remainder_bits(kind, address.bits), gathered.len());
         let (mut blocks, mut is_finer) = (0u32, false);
         let mut gathering = Gathering {
             kind,

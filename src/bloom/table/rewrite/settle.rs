@@ -10,7 +10,7 @@ impl Rewriter {
     /// Writes the gathered entries to the list. They must be settled.
     pub(super) fn push_all(&mut self, bits: u32) -> Result<(), OutOfMemory> {
         let Self { kind, gathered, list, .. } = self;
-        let entry_bits = self.schedule.remainder_bits(bits).wrapping_add(1);
+        let entry_bits = self.schedule.remainder_bits(*kind, bits).wrapping_add(1);
         list.try_reserve(gathered.len().saturating_mul(kind.slots_max()))?;
         self.sums.has_others |= gathered.first().is_some_and(|first| first.is_other);
         for Gathered { bucket, entry, .. } in gathered {
@@ -24,7 +24,7 @@ impl Rewriter {
         sort_by_bucket(&self.gathered, &mut self.sorted)?;
         let Self { kind, rule, sorted, sums, list, .. } = self;
         let RewriteSums { change, written, has_others, .. } = sums;
-        let entry_bits = self.schedule.remainder_bits(bits).wrapping_add(1);
+        let entry_bits = self.schedule.remainder_bits(*kind, bits).wrapping_add(1);
         list.try_reserve(sorted.len().saturating_mul(kind.slots_max()))?;
         let mut kept = Run::new();
         for run in sorted.chunk_by_mut(|one, other| one.bucket == other.bucket) {
@@ -71,7 +71,7 @@ impl Rewriter {
         if *kind == EntryKind::Counted {
             return Err(RewriteError::TooFull);
         }
-        let entry_bits = self.schedule.remainder_bits(bits).wrapping_add(1);
+        let entry_bits = self.schedule.remainder_bits(*kind, bits).wrapping_add(1);
         let is_shorter = list.unite_fullest_block(|slots| {
             let mut saturated = Entry::default();
             for (_, slot) in slots {
