@@ -181,9 +181,7 @@ fn partitioned(filters: &[CheckedFilter]) -> Vec<CheckedPartitions<'_>> {
             names.entry(name).or_default().insert(number, filter);
         }
     }
-    names.retain(|_, filters| {
-        filters.len() > 1 && filters.keys().zip(0..).all(|(number, next)| *number == next)
-    });
+    names.retain(|_, filters| partitions::are_all(&filters.keys().copied().collect()));
     let sums = names.into_iter().map(|(name, filters)| {
         let sum = |fact: fn(&CheckedFilter) -> Option<u64>| {
             filters.values().filter_map(|filter| fact(filter)).fold(0u64, u64::saturating_add)

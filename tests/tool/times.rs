@@ -146,10 +146,10 @@ fn items_with_times_go_to_existing_filters_and_to_partitions(site: &Site) {
         let trouble = format!("{key}: the key is not a sliding-window filter");
         fail(1, &trouble, &[&load[..], &columns].concat());
     }
-    assert_eq!(client.say("BF.RESERVE two:{0} 0.01 100 WINDOW 60"), "+OK");
-    assert_eq!(client.say("BF.RESERVE two:{1} 0.01 100 WINDOW 61"), "+OK");
+    assert_eq!(client.say("BF.RESERVE two:{2} 0.01 100 WINDOW 60"), "+OK");
+    assert_eq!(client.say("BF.RESERVE two:{0} 0.01 100 WINDOW 61"), "+OK");
     let load = ["load", &url(&server), "two", &file, "--add", "--partitions", "2"];
-    fail(1, "two:{1}: the partitions have different windows", &[&load[..], &columns].concat());
+    fail(1, "two:{0}: the partitions have different windows", &[&load[..], &columns].concat());
 }
 
 fn items_that_expire_while_they_wait_are_skipped(site: &Site) {

@@ -6,7 +6,7 @@ mod site;
 
 pub(crate) use connection::{CallError, Connection, field, integer, text};
 pub(crate) use router::Router;
-pub(crate) use site::{ConnectionArguments, NodeAddress, Site, sibling};
+pub(crate) use site::{ConnectionArguments, NodeAddress, SLOTS, Site, sibling, slot_of};
 
 use std::collections::BTreeMap;
 

@@ -205,12 +205,12 @@ fn certificates(arguments: &ConnectionArguments) -> Result<Option<TlsCertificate
 }
 
 /// The number of slots of a cluster.
-const SLOTS: u16 = 16_384;
+pub(crate) const SLOTS: u16 = 16_384;
 /// The checksum of a key that chooses its slot.
 const CRC16: crc::Crc<u16> = crc::Crc::<u16>::new(&crc::CRC_16_XMODEM);
 
 /// Returns the slot of a key.
-pub(super) fn slot_of(key: &[u8]) -> u16 {
+pub(crate) fn slot_of(key: &[u8]) -> u16 {
     CRC16.checksum(tag_of(key).unwrap_or(key)) % SLOTS
 }
 
