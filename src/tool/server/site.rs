@@ -85,6 +85,17 @@ impl Site {
         Ok(Self { info, certificates: certificates(arguments)?, is_cluster: arguments.cluster })
     }
 
+    /// Returns the number of the database of this site.
+    pub(crate) fn database(&self) -> i64 {
+        self.info.redis_settings().db()
+    }
+
+    /// Returns the site with another database.
+    pub(crate) fn with_database(&self, database: i64) -> Self {
+        let settings = self.info.redis_settings().clone().set_db(database);
+        Self { info: self.info.clone().set_redis_settings(settings), ..self.clone() }
+    }
+
     /// Returns the primaries of the cluster with their slots. Without --cluster, or if the server is not in a cluster,
     /// returns the server itself with all slots.
     pub(crate) fn nodes(&self) -> Result<Vec<Node>, Failure> {
