@@ -30,7 +30,7 @@ fn every_command_has_its_section_written_from_the_table() {
             section_of(&spec.name.to_uppercase()).unwrap_or_else(|| panic!("no section: {}", spec.name));
         let (section, head) = (unwrapped(&section), unwrapped(&section_head(spec)));
         assert!(section.starts_with(&head), "the reference lacks, white space aside:\n{head}");
-        let own = if spec.is_of_cuckoo() { "bloom cuckoo" } else { "bloom" };
+        let own = if spec.is_of_cuckoo() { "cuckoo" } else { "bloom" };
         let facts = format!(
             "Complexity: {}. Since {}. ACL categories: `{} {own}`.",
             spec.complexity, spec.since, spec.categories
