@@ -187,9 +187,9 @@ pub enum CommandError {
     /// A source is not on this node, and the slot of all keys is migrating. The text is the server's.
     #[error("TRYAGAIN Multiple keys request during rehashing of slot")]
     SourceMoving,
-    /// BF.DEL: the filter is not a counting filter.
-    #[error("ERR BF.DEL needs a filter created with COUNTING")]
-    NotCounting,
+    /// A command or an option of counting filters only. Holds its name.
+    #[error("ERR {0} needs a filter created with COUNTING")]
+    NotCounting(String),
     /// VALIDATESCALETO for RedisBloom's format.
     #[error("ERR VALIDATESCALETO cannot be combined with FORMAT redisbloom")]
     CannotValidateScaleTo,

@@ -3,6 +3,8 @@
 //! The table of commands lists the options of each command. This file reads their values into a struct. `creation`,
 //! `import` and `cuckoo` interpret the values together.
 
+use std::num::{NonZeroU8, NonZeroU16};
+
 use super::arguments::Arguments;
 use super::error::{CommandError, CuckooError, ImportError, quotable};
 use super::keyspace::Host;
@@ -59,6 +61,10 @@ pub struct CreationOptions {
     pub format: Option<Format>,
     /// COUNTING.
     pub is_counting: bool,
+    /// BUCKETSIZE of a counting filter, which CF.INFO shows.
+    pub bucket_size: Option<NonZeroU8>,
+    /// MAXITERATIONS of a counting filter, which CF.INFO shows.
+    pub max_iterations: Option<NonZeroU16>,
     /// WINDOW or PWINDOW, in milliseconds.
     pub window_ms: Option<u64>,
     /// NOREFRESH.
@@ -190,8 +196,16 @@ impl CommandOptions {
             OptionWord::Capacity if value.arguments.command().spec().is_of_cuckoo() => {
                 creation.capacity_items = Some(value.cuckoo_capacity(host)?);
             }
-            OptionWord::BucketSize => value.first_integer(&mut cuckoo.bucket_size)?,
-            OptionWord::MaxIterations => value.first_integer(&mut cuckoo.max_iterations)?,
+            OptionWord::BucketSize if value.arguments.command() == Command::CfReserve => {
+                value.first_integer(&mut cuckoo.bucket_size)?;
+            }
+            OptionWord::MaxIterations if value.arguments.command() == Command::CfReserve => {
+                value.first_integer(&mut cuckoo.max_iterations)?;
+            }
+            OptionWord::BucketSize => creation.bucket_size = NonZeroU8::new(value.number(1, u8::MAX)?),
+            OptionWord::MaxIterations => {
+                creation.max_iterations = NonZeroU16::new(value.number(1, u16::MAX)?)
+            }
             OptionWord::Expansion if value.arguments.command() == Command::CfReserve => {
                 value.first_integer(&mut cuckoo.expansion)?;
             }
@@ -266,6 +280,9 @@ impl<'a> OptionValue<'_, 'a> {
             (_, OptionWord::Format) => CommandError::UnknownFormat,
             (_, OptionWord::Error) => CommandError::InsertErrorRate,
             (_, OptionWord::Expansion) => CommandError::InsertExpansion,
+            (_, OptionWord::BucketSize | OptionWord::MaxIterations) => {
+                CuckooError::BadValue(self.option.text()).into()
+            }
             _ => CommandError::InsertCapacity,
         }
     }

@@ -172,6 +172,8 @@ pub(super) const INSERT: CommandSpec = CommandSpec {
         option("key", OptionWord::Key, String),
         FORMAT,
         COUNTING,
+        option("bucketsize", OptionWord::BucketSize, Integer),
+        option("maxiterations", OptionWord::MaxIterations, Integer),
         WINDOW,
         NOREFRESH,
         option("unix-time-milliseconds", OptionWord::At, Integer),
