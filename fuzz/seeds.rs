@@ -64,7 +64,7 @@ pub(crate) fn seeds() -> HashMap<&'static str, Vec<Vec<u8>>> {
     for lines in FILTERS {
         let mut server = Server::new();
         lines.iter().for_each(|line| drop(server.run(line)));
-        seeds.of_filter(server.keys.remove(&b"k"[..]).unwrap());
+        seeds.of_filter(server.take("k"));
     }
     for case in PRODUCERS.into_iter().flat_map(fixtures::cases) {
         let payload = Payload::read(&case.payload);

@@ -1,14 +1,15 @@
 //! Uses an accepted filter as commands and the server do, and checks that it is valid in every respect.
 
+use everbloom::bloom::filter::loading::FilterValue;
 use everbloom::bloom::prefetch::NoPrefetch;
-
-use everbloom::bloom::{Filter, Policy, UnknownMemory};
+use everbloom::bloom::{Filter, Policy, UnknownMemory, Validation};
 use everbloom::command::Settings;
 
 use super::input::Input;
 use super::model::Pair;
 use crate::support::make::CountedLimit;
-use crate::support::saved::{assert_same, assert_survives, validated};
+use crate::support::saved::{assert_same, assert_survives, assert_value_survives, fingerprint, validated};
+use crate::support::server::Server;
 use crate::support::slices;
 use crate::support::work::defragment;
 
@@ -18,15 +19,19 @@ const EXPORTED_MAX_BYTES: u64 = 8 << 20;
 const COMMANDED_MAX_BYTES: u64 = 8 << 20;
 
 /// Looks up and adds items; copies, saves and loads the filter; and runs commands on it.
-pub(crate) fn exercise(mut filter: Filter, input: &mut Input<'_>, limit_bytes: u64) {
+pub(crate) fn exercise(value: FilterValue, input: &mut Input<'_>, limit_bytes: u64) {
+    let mut filter = match value {
+        FilterValue::Complete(filter) => filter,
+        FilterValue::Loading(_) => return exercise_load(value, limit_bytes),
+    };
     let items = input.items(24);
     // Every command first sets the time of a sliding-window filter, so this function does too.
     filter.set_now(if filter.newest_generation() == 0 { 1 << 40 } else { 0 });
     filter = validated(filter);
     ask(&filter, &items);
     assert_survives(&filter, "exercised");
-    defragment(&mut filter, "exercised");
     let size_bytes = filter.size_bytes();
+    defragment(&mut filter, size_bytes, "exercised");
     grow(&mut filter, &items, size_bytes);
     grow(&mut filter, &items, limit_bytes.saturating_mul(2));
     assert_survives(&filter, "exercised");
@@ -37,6 +42,25 @@ pub(crate) fn exercise(mut filter: Filter, input: &mut Input<'_>, limit_bytes: u
         assert!(emptied.is_empty() && emptied.items() == 0 && emptied.size_bytes() <= limit_bytes);
         assert!(!items.iter().any(|item| emptied.contains(item, NoPrefetch)));
     }
+}
+
+/// Copies, saves and loads a filter that is being loaded, and runs commands on it. All are refused and change nothing.
+fn exercise_load(mut value: FilterValue, limit_bytes: u64) {
+    assert_eq!(value.internal_validate(Validation::Contents), Ok(()));
+    assert_value_survives(&value, "being loaded");
+    let size_bytes = value.size_bytes();
+    defragment(&mut value, size_bytes, "being loaded");
+    let mut server = Server::new();
+    server.settings.max_filter_bytes = limit_bytes.saturating_mul(2);
+    let before = fingerprint(&value);
+    server.keys.insert(b"f".to_vec(), value);
+    for line in ["BF.ADD f a", "BF.EXISTS f a", "BF.INFO f", "BF.SCANDUMP f 0", "BF.MERGE g f", "BF.CLEAR f"]
+    {
+        let reply = server.run(line);
+        assert!(reply.starts_with("-ERR the filter is being loaded"), "{line}: {reply}");
+    }
+    assert_eq!(fingerprint(&server.keys[&b"f"[..]]), before);
+    assert!(server.replicated.is_empty() && !server.keys.contains_key(&b"g"[..]));
 }
 
 /// Looks up the items one at a time and in one batch. Both must give the same results.

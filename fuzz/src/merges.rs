@@ -4,6 +4,7 @@
 
 use std::collections::HashSet;
 
+use everbloom::bloom::hash::murmur3::hash128;
 use everbloom::bloom::prefetch::NoPrefetch;
 
 use everbloom::bloom::{BitsStats, Filter};
@@ -13,7 +14,7 @@ use super::exercise::exercise;
 use super::input::Input;
 use super::model::Pair;
 use super::words::creation;
-use crate::support::saved::fingerprint;
+use crate::support::saved::digested;
 use crate::support::slices;
 
 const NAMES: [&[u8]; 4] = [b"p", b"q", b"r", b"s"];
@@ -44,9 +45,9 @@ pub fn run(data: &[u8]) {
     for key in DESTINATIONS {
         fill(&mut pair, key, forced.contains(key));
     }
-    let largest = pair.primary.keys.values().max_by_key(|filter| filter.layer_count());
-    if let Some(filter) = largest {
-        exercise(filter.try_clone(everbloom::bloom::UnknownMemory).unwrap(), &mut Input::new(data), limit);
+    let largest = pair.primary.keys.values().max_by_key(|value| value.filter().layer_count());
+    if let Some(value) = largest {
+        exercise(value.try_clone(everbloom::bloom::UnknownMemory).unwrap(), &mut Input::new(data), limit);
     }
 }
 
@@ -135,15 +136,17 @@ fn merge(pair: &mut Pair, input: &mut Input<'_>, forced: &mut HashSet<&'static [
             .cloned()
             .collect::<HashSet<_>>()
     };
-    let before: Vec<_> =
-        keys.iter().map(|key| pair.filter(key).map(|filter| (fingerprint(filter), held(filter)))).collect();
+    let before: Vec<_> = keys
+        .iter()
+        .map(|key| pair.filter(key).map(|filter| (hash128(&digested(filter)), held(filter))))
+        .collect();
     let is_made = pair.filter(dest).is_none();
     let reply = pair.call(&argv);
     if reply == "+OK" && (force.is_some() || (is_made && forced.contains(sources[0]))) {
         forced.insert(dest);
     }
     for (key, before) in keys.iter().zip(&before) {
-        let after = pair.filter(key).map(fingerprint);
+        let after = pair.filter(key).map(|filter| hash128(&digested(filter)));
         if **key != *dest || reply != "+OK" {
             assert_eq!(after, before.as_ref().map(|(print, _)| *print), "{reply}");
         }

@@ -1,9 +1,11 @@
 //! Loads snapshots of every data type and encoding version, as in a DUMP, an RDB file or a full synchronisation, and
 //! the arguments of BF.LOAD.
 
+use everbloom::bloom::filter::loading::FilterValue;
 use everbloom::bloom::{Filter, Format};
 use everbloom::format::contents::STRING_BYTES;
-use everbloom::format::filter::{from_blob, from_header, load};
+use everbloom::format::filter::from_blob;
+use everbloom::format::value::{from_header, load};
 
 use super::exercise::exercise;
 use super::forge::{self, TableForm};
@@ -25,13 +27,18 @@ pub(super) fn run_blob(data: &[u8]) {
     let blob = input.rest();
     if let Ok(filter) = bounded(blob.len() as u64, "blob", || from_blob(blob, &limit), size_bytes) {
         assert_within(&filter, limit);
-        exercise(filter, &mut Input::new(data), limit);
+        exercise(FilterValue::Complete(filter), &mut Input::new(data), limit);
     }
 }
 
 /// Returns the bytes of a filter that was decoded, for the bound of the work.
-pub(super) fn size_bytes<E>(decoded: &Result<Filter, E>) -> u64 {
+fn size_bytes<E>(decoded: &Result<Filter, E>) -> u64 {
     decoded.as_ref().map_or(0, Filter::size_bytes)
+}
+
+/// Returns the bytes of a value that was decoded, for the bound of the work.
+pub(super) fn value_bytes<E>(decoded: &Result<FilterValue, E>) -> u64 {
+    decoded.as_ref().map_or(0, FilterValue::size_bytes)
 }
 
 /// Asserts that the bits of a filter are within the limit with which it was loaded.
@@ -53,17 +60,17 @@ pub(super) fn run(data: &[u8]) {
     };
     let mut reader = fields.reader();
     let load = || load(format, version, &mut reader, &limit);
-    let Ok(mut filter) = bounded(fields.size_bytes(), "snapshot", load, size_bytes) else { return };
+    let Ok(mut value) = bounded(fields.size_bytes(), "snapshot", load, value_bytes) else { return };
     if !reader.is_at_end() {
         // A server refuses these bytes before it calls the module.
         return;
     }
-    assert_within(&filter, limit);
+    assert_within(value.filter(), limit);
     if mode & 16 != 0 {
-        filter.assume_redisbloom_1_1();
+        value.filter_mut().assume_redisbloom_1_1();
     }
     // The first bytes are read a second time, as the choices for the use of the filter.
-    exercise(filter, &mut Input::new(data), limit);
+    exercise(value, &mut Input::new(data), limit);
 }
 
 /// Returns the fields of a snapshot: a header with a valid start, and bits and segments of the sizes that the header
@@ -73,9 +80,10 @@ fn forged(input: &mut Input<'_>, limit: u64) -> Record {
     let length = input.u16().into();
     let mut header = forge::header(kind, input.bytes(length));
     let mut fields = vec![Field::Bytes(header.clone())];
-    let Ok(mut empty) = from_header(&forge::header_chunk(&header, 1), &limit) else {
+    let Ok(mut value) = from_header(&forge::header_chunk(&header, 1), &limit) else {
         return Record(fields);
     };
+    let empty = value.filter_mut();
     if empty.format() != Format::Everbloom {
         return Record(fields);
     }
@@ -94,7 +102,7 @@ fn forged(input: &mut Input<'_>, limit: u64) -> Record {
             fields.push(Field::Bytes(if is_clear { Vec::new() } else { bytes }));
         }
     }
-    forge::count_set_bits(&mut header, &empty);
+    forge::count_set_bits(&mut header, empty);
     if let Some(form) = TableForm::of(&header) {
         let mut used_slots = 0;
         let newest = empty.newest_generation();

@@ -8,7 +8,7 @@ use everbloom::bloom::generation::is_live;
 use everbloom::bloom::hash::murmur3::hash128;
 use everbloom::bloom::prefetch::NoPrefetch;
 use everbloom::bloom::table::{
-    Addition, DumpedSegment, EntryKind, LoadError, Table, TableStats, Union, UnionError,
+    Addition, DumpedSegment, EntryKind, LoadError, Table, TableLoad, TableStats, Union, UnionError,
 };
 use everbloom::bloom::work;
 use everbloom::bloom::{AddError, Added, GrowthBudget, ItemHash, TableSpec};
@@ -248,18 +248,35 @@ impl World {
         };
         let words = bytes.chunks(8).map(|word| u64::from_le_bytes(word.try_into().unwrap())).collect();
         let segment = DumpedSegment { number, depth, blocks_log, stamp, words };
-        let before = (self.table.counts(), self.table.used_slots(), self.table.size_bytes());
+        let bytes = bytes.len() as u64 + self.table.size_bytes();
         let limit = self.table.size_bytes() + (1 << 22);
+        let room = GrowthBudget::new(&limit);
+        let (counts, used) = (self.table.counts(), self.table.used_slots());
+        let mut load = TableLoad::new(self.kind(), counts, used).unwrap();
+        let mut position = 0;
+        while let Some((part, end)) = self.table.segment_at(position).unwrap() {
+            position = end;
+            load.add(vec![part], u64::MAX, &GrowthBudget::new(&u64::MAX)).unwrap();
+        }
+        let before = load.size_bytes();
         _ = work::take();
-        let loaded = self.table.add_segments(vec![segment], u64::MAX, &GrowthBudget::new(&limit));
-        assert_work(work::take(), bytes.len() as u64 + before.2 + self.table.size_bytes(), "part");
-        match loaded {
-            Ok(()) => {
+        let made = load.add(vec![segment], u64::MAX, &room).and_then(|replaced| {
+            let made = load.make_table(&room);
+            if made.is_err() {
+                load.take_back(replaced);
+            }
+            made
+        });
+        let made_bytes = made.as_ref().map_or(0, Table::size_bytes);
+        assert_work(work::take(), 4 * bytes + made_bytes, "part");
+        match made {
+            Ok(table) => {
+                self.table = table;
                 self.is_exact = false;
                 self.now = self.now.max(self.table.history().map_or(0, |history| history.newest));
             }
-            Err(LoadError::Invalid(_) | LoadError::NoRoom(_) | LoadError::Ahead) => {
-                assert_eq!((self.table.counts(), self.table.used_slots(), self.table.size_bytes()), before);
+            Err(LoadError::Invalid(_) | LoadError::NoRoom(_) | LoadError::Ahead | LoadError::Overlapping) => {
+                assert_eq!(load.size_bytes(), before)
             }
         }
     }
@@ -292,17 +309,16 @@ impl World {
     fn dump(&mut self, input: &mut Input<'_>) {
         let any = GrowthBudget::new(&u64::MAX);
         let (counts, used) = (self.table.counts(), self.table.used_slots());
-        let mut copy = Table::try_of_counts(self.kind(), counts, used, &any).unwrap();
-        copy.begin_loading(self.table.used_slots());
+        let mut load = TableLoad::new(self.kind(), counts, used).unwrap();
         // An item that is removed and added again may be absent when its part is dumped.
         let mut kept = self.known.clone();
         let mut position = 0;
         while let Some((part, end)) = self.table.segment_at(position).unwrap() {
             assert!(end > position);
             position = end;
-            copy.add_segments(vec![part.clone()], u64::MAX, &any).unwrap();
+            load.add(vec![part.clone()], u64::MAX, &any).unwrap();
             if input.flag() {
-                copy.add_segments(vec![part], u64::MAX, &any).unwrap();
+                assert!(load.add(vec![part], u64::MAX, &any).unwrap().is_empty());
             }
             match input.byte() % 8 {
                 0 => {
@@ -314,7 +330,7 @@ impl World {
                 _ => {}
             }
         }
-        copy.end_loading().unwrap();
+        let copy = load.make_table(&any).unwrap();
         assert_eq!(copy.internal_validate(), Ok(()));
         for (item, known) in &kept {
             let is_live = self.kind() != EntryKind::Timed || is_live(known.added, self.now);

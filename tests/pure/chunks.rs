@@ -1,13 +1,17 @@
 //! The chunks of BF.SCANDUMP: all chunks of a dump recreate the filter, and other chunks are refused.
 
+use everbloom::bloom::filter::loading::FilterValue;
 use everbloom::bloom::hash::murmur3::hash128;
 use everbloom::bloom::table::POSITIONS;
 use everbloom::bloom::{DumpId, Filter, Format, ItemHash, UnknownMemory};
 use everbloom::format::chunks::{ChunkError, Rewritten, TRAILER_BYTES, Trust, first_iterator};
-use everbloom::format::filter::{chunk, from_header, header, load_chunk, rewrite};
+use everbloom::format::filter::{chunk, header, rewrite};
+use everbloom::format::value::{from_header, load_chunk};
 
 use crate::support::make::{self, ANY, CLIENT, plain, promise, unreserved, valkey};
-use crate::support::saved::{assert_same, assert_survives, chunks, digested, rewritten, validated};
+use crate::support::saved::{
+    assert_same, assert_value_survives, chunks, complete, digested, digested_value, remade, validated,
+};
 
 /// Returns a filter of everbloom's own format with `items` items, whose names begin with `name`.
 fn filter(error_rate: f64, capacity_items: u64, expansion: u32, name: &str, items: u64) -> Filter {
@@ -53,8 +57,8 @@ fn dumped(filter: &mut Filter, id: DumpId) -> Vec<(u64, Vec<u8>)> {
     chunks(filter)
 }
 
-fn load(filter: &mut Filter, (iterator, data): &(u64, Vec<u8>)) -> Result<(), ChunkError> {
-    load_chunk(filter, *iterator, data, CLIENT, &ANY)
+fn load(value: &mut FilterValue, (iterator, data): &(u64, Vec<u8>)) -> Result<bool, ChunkError> {
+    load_chunk(value, *iterator, data, CLIENT, &ANY)
 }
 
 #[test]
@@ -87,7 +91,7 @@ fn a_damaged_or_misplaced_chunk_changes_nothing() {
 fn assert_refuses_damaged_chunks(source: &mut Filter) {
     let chunks = dumped(source, 3);
     let mut target = from_header(&chunks[0].1, &ANY).unwrap();
-    let before = digested(&target);
+    let before = digested_value(&target);
     for (iterator, data) in &chunks[1..] {
         for length in 0..data.len() {
             assert!(load(&mut target, &(*iterator, data[..length].to_vec())).is_err(), "cut to {length}");
@@ -117,7 +121,7 @@ fn assert_refuses_damaged_chunks(source: &mut Filter) {
     }
     let empty = (first_iterator(3), sealed(&[], first_iterator(3), 3));
     assert_eq!(load(&mut target, &empty), Err(ChunkError::BadData), "an empty chunk at the header");
-    assert!(digested(&target) == before);
+    assert!(digested_value(&target) == before);
 }
 
 /// Every chunk of another dump gives the same error, even if it is longer than the target or begins after its end.
@@ -134,14 +138,14 @@ fn a_chunk_of_another_dump_is_refused_as_such_at_every_place() {
     let dumps: Vec<_> = (1..).zip(&mut sources).map(|(id, source)| dumped(source, id)).collect();
     for (target, of_target) in dumps.iter().enumerate() {
         let mut filter = from_header(&of_target[0].1, &ANY).unwrap();
-        let before = digested(&filter);
+        let before = digested_value(&filter);
         for (source, of_source) in dumps.iter().enumerate().filter(|(source, _)| *source != target) {
             for chunk in &of_source[1..] {
                 let outcome = load(&mut filter, chunk);
                 assert_eq!(outcome, Err(ChunkError::OtherDump), "{source} into {target}: {}", chunk.0);
             }
         }
-        assert!(digested(&filter) == before);
+        assert!(digested_value(&filter) == before);
     }
 }
 
@@ -152,24 +156,24 @@ fn a_chunk_that_does_not_fit_is_refused_from_a_trusted_sender_too() {
     let dump = dumped(&mut filter(0.01, 1000, 0, "a", 500), 5);
     let shorter = filter(0.01, 500, 0, "b", 0);
     let shortest = filter(0.3, 1, 0, "c", 0);
-    for mut target in [shorter, shortest] {
-        let before = digested(&target);
+    for mut target in [shorter, shortest].map(FilterValue::Complete) {
+        let before = digested_value(&target);
         let outcome = load_chunk(&mut target, dump[1].0, &dump[1].1, Trust::Sender, &ANY);
         assert_eq!(outcome, Err(ChunkError::BadData));
-        assert!(digested(&target) == before);
+        assert!(digested_value(&target) == before);
     }
     let mut grown = grown();
     let chunks = dumped(&mut grown, 6);
-    let mut first_layer_only = chain();
-    let load = |filter: &mut Filter, index: usize| {
+    let mut first_layer_only = FilterValue::Complete(chain());
+    let load = |value: &mut FilterValue, index: usize| {
         let (iterator, data): &(u64, Vec<u8>) = &chunks[index];
-        load_chunk(filter, *iterator, data, Trust::Sender, &ANY)
+        load_chunk(value, *iterator, data, Trust::Sender, &ANY)
     };
-    assert_eq!(load(&mut first_layer_only, 1), Ok(()));
+    assert_eq!(load(&mut first_layer_only, 1), Ok(true));
     for index in 2..chunks.len() {
         assert_eq!(load(&mut first_layer_only, index), Err(ChunkError::BadData), "behind the last layer");
     }
-    assert_eq!(set_bits(&first_layer_only), set_bits(&grown)[..1]);
+    assert_eq!(set_bits(&complete(first_layer_only)), set_bits(&grown)[..1]);
 }
 
 fn set_bits(filter: &Filter) -> Vec<u64> {
@@ -206,7 +210,7 @@ fn a_rewritten_file_omits_clear_chunks() {
             for (iterator, data) in &chunks[1..] {
                 load_chunk(&mut again, *iterator, data, trust, &ANY).unwrap();
             }
-            assert!(digested(&again) == digested(&filter));
+            assert!(digested(&complete(again)) == digested(&filter));
         }
         // A chunk of another rewrite belongs to another dump.
         let other = rewritten_chunks(&filter, 8);
@@ -248,9 +252,9 @@ fn a_chunk_for_an_iterator_of_an_ended_dump_is_refused_by_the_copy() {
     let stale = chunks[0].0;
     assert_eq!(stale, first_iterator(3) + 1);
     let chunk = chunk(&source, stale).unwrap().unwrap();
-    let before = digested(&copy);
+    let before = digested_value(&copy);
     assert_eq!(load(&mut copy, &(chunk.next_iterator, chunk.data.into_owned())), Err(ChunkError::OtherDump));
-    assert!(digested(&copy) == before);
+    assert!(digested_value(&copy) == before);
 }
 
 /// Returns a header with its dump id and checksum, as docs/formats.md describes them.
@@ -291,36 +295,39 @@ fn a_header_without_a_trailer_is_read_as_redisblooms() {
     bytes.push(0);
     // The header is read as RedisBloom's. The layer counts as many items as it has bits, because its array cannot have
     // taken more.
-    let filter = from_header(&bytes, &ANY).unwrap();
+    let filter = complete(from_header(&bytes, &ANY).unwrap());
     assert_eq!((filter.format(), filter.items()), (Format::RedisBloom, 64));
 }
 
-/// The iterator of a table's chunk is the end of the chunk, and every segment in the chunk begins before it.
+/// A chunk of a table says where it begins, its iterator says where it ends, and every segment in it is between.
 #[test]
 fn a_chunk_of_a_table_that_does_not_fit_its_iterator_is_refused() {
     let mut source = table();
     let chunks = dumped(&mut source, 4);
     let payload = &chunks[1].1[..chunks[1].1.len() - TRAILER_BYTES];
     let mut copy = from_header(&chunks[0].1, &ANY).unwrap();
-    let before = digested(&copy);
+    let before = digested_value(&copy);
     let mut load = |end: u64, payload: &[u8]| {
         let iterator = first_iterator(4) + end;
         load_chunk(&mut copy, iterator, &sealed(payload, iterator, 4), CLIENT, &ANY)
     };
+    assert_eq!(payload[..8], [0; 8], "the chunk begins at position 0");
     let torn = payload[..payload.len() - 8].to_vec();
-    let reserved = [&payload[..10], &[1], &payload[11..]].concat();
-    let depth = [&payload[..8], &[31], &payload[9..]].concat();
-    let number = [&[0xff; 4], &payload[4..]].concat();
-    let stamp = [&payload[..16], &[1], &payload[17..]].concat();
-    for payload in [&torn, &reserved, &depth, &number, &stamp, &vec![0; 7]] {
+    let reserved = [&payload[..18], &[1], &payload[19..]].concat();
+    let depth = [&payload[..16], &[31], &payload[17..]].concat();
+    let number = [&payload[..8], &[0xff; 4], &payload[12..]].concat();
+    let stamp = [&payload[..24], &[1], &payload[25..]].concat();
+    let after_end = [&(POSITIONS + 1).to_le_bytes(), &payload[8..]].concat();
+    for payload in [&torn, &reserved, &depth, &number, &stamp, &after_end, &vec![0; 7]] {
         assert_eq!(load(POSITIONS, payload), Err(ChunkError::BadData));
     }
-    assert_eq!(load(0, &[]), Err(ChunkError::BadData));
+    let empty = 0u64.to_le_bytes();
+    assert_eq!(load(0, &empty), Err(ChunkError::BadData));
     for end in [1, POSITIONS / 2, POSITIONS + 1] {
         assert_eq!(load(end, payload), Err(ChunkError::BadData), "{end}");
     }
-    assert_eq!(load(POSITIONS + 1, &[]), Err(ChunkError::BadData));
-    assert!(digested(&copy) == before);
+    assert_eq!(load(POSITIONS + 1, &empty), Err(ChunkError::BadData));
+    assert!(digested_value(&copy) == before);
 }
 
 /// A chunk that exceeds the limit changes nothing, and can be loaded when there is more room.
@@ -329,36 +336,41 @@ fn a_chunk_of_a_table_is_refused_if_there_is_no_room() {
     let mut source = table();
     let chunks = dumped(&mut source, 4);
     let mut copy = from_header(&chunks[0].1, &ANY).unwrap();
-    let (before, empty_bytes) = (digested(&copy), copy.size_bytes());
-    for limit_bytes in [empty_bytes, source.size_bytes() - 1] {
+    let (before, empty_bytes) = (digested_value(&copy), copy.size_bytes());
+    let needed_bytes = source.size_bytes() + empty_bytes;
+    for limit_bytes in [empty_bytes, source.size_bytes() / 2, source.size_bytes() - 1] {
         let refused = load_chunk(&mut copy, chunks[1].0, &chunks[1].1, CLIENT, &limit_bytes);
         assert!(matches!(refused, Err(ChunkError::NoRoom(_))), "{refused:?}");
-        assert!(digested(&copy) == before);
+        assert!(digested_value(&copy) == before);
     }
-    load_chunk(&mut copy, chunks[1].0, &chunks[1].1, CLIENT, &source.size_bytes()).unwrap();
-    assert!(digested(&validated(copy)) == digested(&source));
+    load_chunk(&mut copy, chunks[1].0, &chunks[1].1, CLIENT, &needed_bytes).unwrap();
+    assert!(digested(&validated(complete(copy))) == digested(&source));
 }
 
 /// Returns the chunks of a dump with one segment of the table in each.
-fn in_small_chunks(filter: &mut Filter, id: DumpId) -> Vec<(u64, Vec<u8>)> {
+pub(super) fn in_small_chunks(filter: &mut Filter, id: DumpId) -> Vec<(u64, Vec<u8>)> {
     let mut chunks = dumped(filter, id);
     let (_, table) = chunks.pop().unwrap();
-    let start = first_iterator(id) + filter.layers_end();
-    let mut rest = &table[..table.len() - TRAILER_BYTES];
+    let layers_end = filter.layers_end();
+    let (start, mut rest) = table[..table.len() - TRAILER_BYTES].split_at(8);
+    let mut start = u64::from_le_bytes(start.try_into().unwrap());
+    assert_eq!(start, layers_end);
     while !rest.is_empty() {
         let number = u32::from_le_bytes(rest[..4].try_into().unwrap());
         let words = u32::from_le_bytes(rest[4..8].try_into().unwrap()) as usize;
-        let end = u64::from(number.reverse_bits()) + (POSITIONS >> rest[8]);
         let (segment, after) = rest.split_at(24 + words * 8);
-        chunks.push((start + end, sealed(segment, start + end, id)));
-        rest = after;
+        // Segments without entries are left out of a dump. The last chunk ends at the end of the dump.
+        let of_segment = layers_end + u64::from(number.reverse_bits()) + (POSITIONS >> rest[8]);
+        let end = if after.is_empty() { layers_end + POSITIONS } else { of_segment };
+        let iterator = first_iterator(id) + end;
+        chunks.push((iterator, sealed(&[&start.to_le_bytes(), segment].concat(), iterator, id)));
+        (start, rest) = (end, after);
     }
     chunks
 }
 
-/// A filter may stay without its last chunks. Each copy of it is the same filter, and takes the other chunks like it.
-#[test]
-fn a_filter_that_is_not_completely_loaded_survives() {
+/// A filter of every kind that has a table, with its chunks, one segment in each.
+fn dumps_of_tables() -> impl Iterator<Item = (&'static str, Filter, Vec<(u64, Vec<u8>)>)> {
     let full = |mut filter: Filter, rounds: u64| {
         for item in 0..20_000 * rounds {
             // The items of a window are of several generations.
@@ -367,65 +379,72 @@ fn a_filter_that_is_not_completely_loaded_survives() {
         }
         filter
     };
-    for (name, mut source) in [
+    let kinds = [
         ("small table", filter(0.01, 100, 2, "", 500)),
         ("table", full(plain(unreserved(0.01, 100, 2)), 1)),
         ("outgrown", full(plain(promise(0.01, 1000, 2)), 1)),
         ("counting", full(make::counting(promise(0.001, 100, 2)), 2)),
         ("window", full(make::window(promise(0.01, 1000, 2), 14_000), 1)),
         ("keyed window", full(make::keyed_window(promise(0.01, 30_000, 2), 14_000), 1)),
-    ] {
-        let chunks = in_small_chunks(&mut source, 9);
+    ];
+    kinds.into_iter().map(|(name, mut filter)| {
+        let chunks = in_small_chunks(&mut filter, 9);
         assert!(chunks.len() > 3 || name == "small table", "{name}: {}", chunks.len());
+        (name, filter, chunks)
+    })
+}
+
+/// A filter may stay without its last chunks. Each copy of it is the same load, and takes the other chunks like it.
+#[test]
+fn a_load_survives_between_any_two_chunks() {
+    for (name, source, chunks) in dumps_of_tables() {
         for is_reversed in [false, true] {
             let mut half = from_header(&chunks[0].1, &ANY).unwrap();
             let order = (1..chunks.len()).map(|at| if is_reversed { chunks.len() - at } else { at });
             let mut left: Vec<usize> = order.collect();
-            loop {
+            while !left.is_empty() {
                 let context = format!("{name}, {} of {} chunks left", left.len(), chunks.len());
-                assert_survives(&half, &context);
-                // As after a restart, the chunks come from a primary.
-                let mut again = rewritten(&half);
-                for at in &left {
-                    let (iterator, data) = &chunks[*at];
-                    let loaded = load_chunk(&mut again, *iterator, data, Trust::Sender, &ANY);
-                    assert_eq!(loaded, Ok(()), "{context}: {at}");
+                assert!(matches!(half, FilterValue::Loading(_)), "{context}");
+                assert_value_survives(&half, &context);
+                for (way, mut again) in remade(&half) {
+                    // After a restart, the chunks come from the client, or from a primary.
+                    for at in &left {
+                        let (iterator, data) = &chunks[*at];
+                        let trust = if is_reversed { CLIENT } else { Trust::Sender };
+                        let loaded = load_chunk(&mut again, *iterator, data, trust, &ANY);
+                        assert_eq!(loaded, Ok(true), "{context}, {way}: {at}");
+                    }
+                    assert_same(&source, &complete(again), &format!("{context}, {way}"));
                 }
-                if !is_reversed {
-                    assert_same(&source, &again, &context);
-                }
-                if left.is_empty() {
-                    break;
-                }
-                assert_eq!(load(&mut half, &chunks[left.remove(0)]), Ok(()), "{context}");
+                assert_eq!(load(&mut half, &chunks[left.remove(0)]), Ok(true), "{context}");
             }
+            assert_same(&source, &complete(half), name);
         }
     }
 }
 
+/// The chunk that is missing may be any one, and it completes the filter whenever it comes.
 #[test]
-fn a_table_whose_segments_are_not_loaded_has_an_empty_chunk() {
-    let header = dumped(&mut table(), 4).remove(0).1;
-    let chunks = dumped(&mut from_header(&header, &ANY).unwrap(), 5);
-    assert_eq!(chunks[1..].iter().map(|(_, data)| data.len()).sum::<usize>(), TRAILER_BYTES);
-}
-
-/// The load of a filter ends while the filter is dumped. The dump then ends the load of the copy too.
-#[test]
-fn a_load_that_ends_during_a_dump_ends_in_the_copy() {
-    let mut source = table();
-    let chunks = in_small_chunks(&mut source, 9);
-    let (last, others) = chunks.split_last().unwrap();
-    let mut half = from_header(&others[0].1, &ANY).unwrap();
-    others[1..].iter().for_each(|chunk| load(&mut half, chunk).unwrap());
-    let dump = dumped(&mut half, 4);
-    let mut copy = from_header(&dump[0].1, &ANY).unwrap();
-    dump[1..].iter().for_each(|chunk| load(&mut copy, chunk).unwrap());
-    assert_same(&half, &copy, "half a filter");
-    load(&mut half, last).unwrap();
-    assert_same(&source, &half, "a whole filter");
-    let rest = chunk(&half, dump.last().unwrap().0).unwrap().unwrap();
-    assert_eq!(chunk(&half, rest.next_iterator), Ok(None));
-    load(&mut copy, &(rest.next_iterator, rest.data.into_owned())).unwrap();
-    assert!(!validated(copy).table().unwrap().is_loading());
+fn the_chunk_that_completes_a_load_may_be_any() {
+    for (name, source, chunks) in dumps_of_tables() {
+        for missing in 1..chunks.len() {
+            let mut value = from_header(&chunks[0].1, &ANY).unwrap();
+            for (at, chunk) in chunks.iter().enumerate().skip(1).filter(|(at, _)| *at != missing) {
+                assert_eq!(load(&mut value, chunk), Ok(true), "{name}: {at}");
+                // It comes again, and changes nothing.
+                let before = digested_value(&value);
+                assert_eq!(load(&mut value, chunk), Ok(false), "{name}: {at} again");
+                assert!(digested_value(&value) == before, "{name}: {at} again");
+            }
+            assert!(matches!(value, FilterValue::Loading(_)), "{name}: without {missing}");
+            assert_eq!(load(&mut value, &chunks[missing]), Ok(true), "{name}: {missing}");
+            // The last chunk may come again, others not.
+            assert_eq!(load(&mut value, &chunks[missing]), Ok(false), "{name}: {missing} again");
+            let other = if missing == 1 { chunks.len() - 1 } else { 1 };
+            if other != missing {
+                assert_eq!(load(&mut value, &chunks[other]), Err(ChunkError::Complete), "{name}: {other}");
+            }
+            assert_same(&source, &complete(value), name);
+        }
+    }
 }

@@ -5,7 +5,8 @@ use everbloom::bloom::limits::LAYERS_MAX;
 use everbloom::bloom::prefetch::NoPrefetch;
 use everbloom::bloom::{Filter, Kind, UnknownMemory, Validation};
 use everbloom::format::DecodeError;
-use everbloom::format::filter::{chunk, from_header};
+use everbloom::format::filter::chunk;
+use everbloom::format::value::from_header;
 
 use crate::support::Field;
 use crate::support::make::{ANY, START_MS, contains, remove, set_time};
@@ -110,6 +111,6 @@ fn assert_behaves(mut filter: Filter, context: &dyn Fn() -> String) {
     assert_eq!(saved(&again), record, "{}", context());
     filter.begin_dump(1);
     let header = from_header(&chunk(&filter, 0).unwrap().unwrap().data, &ANY).unwrap();
-    assert_eq!(header.layer_count(), filter.layer_count(), "{}", context());
+    assert_eq!(header.filter().layer_count(), filter.layer_count(), "{}", context());
     assert!(filter.try_clone(UnknownMemory).is_ok());
 }

@@ -196,7 +196,7 @@ fn item_times_are_accepted_as_by_the_filter() {
 fn loaded(chunks: &[(u64, Vec<u8>)]) -> BloomFilter {
     let mut loader = Loader::new(&chunks[0].1).unwrap();
     chunks[1..].iter().for_each(|(iterator, data)| loader.load(*iterator, data).unwrap());
-    loader.finish()
+    loader.finish().unwrap()
 }
 
 #[test]

@@ -5,13 +5,14 @@ use everbloom::Format;
 use everbloom::bloom::{AddError, Filter, Growth, Policy};
 use everbloom::format::DataType;
 use everbloom::format::DecodeError;
-use everbloom::format::filter::{chunk, from_blob, from_header};
+use everbloom::format::filter::{chunk, from_blob};
 use everbloom::format::valkeybloom::encode_blob;
+use everbloom::format::value::from_header;
 
 use crate::support::fixtures::{Case, cases};
 use crate::support::make::{ANY, add, contains};
 use crate::support::rdb::Payload;
-use crate::support::saved::{loaded_as, saved};
+use crate::support::saved::{complete, loaded_as, saved};
 use crate::{redisbloom, valkeybloom};
 
 /// The producer whose filters do not show their hash.
@@ -109,9 +110,11 @@ fn every_filter_of_another_format_loads_within_its_size_and_not_below() {
             let outcomes = [
                 loaded_as(filter.format(), None, &record, limit_bytes),
                 loaded_as(filter.format(), Some(payload.encoding_version), &payload.record, limit_bytes),
-                from_header(&header, &limit_bytes),
-                blob.as_ref()
-                    .map_or_else(|| from_header(&header, &limit_bytes), |blob| from_blob(blob, &limit_bytes)),
+                from_header(&header, &limit_bytes).map(complete),
+                blob.as_ref().map_or_else(
+                    || from_header(&header, &limit_bytes).map(complete),
+                    |blob| from_blob(blob, &limit_bytes),
+                ),
             ];
             assert_eq!(outcomes.map(Result::err), [expected; 4], "{}", case.key);
         }

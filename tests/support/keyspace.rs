@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use everbloom::bloom::cuckoo::filter::CuckooFilter;
+use everbloom::bloom::filter::loading::FilterValue;
 use everbloom::bloom::prefetch::NoPrefetch;
 use everbloom::bloom::{ByteLimit, Filter, FilterCounts, Limit, Memory, Prefetch, UnknownMemory};
 use everbloom::command::table::KeyAccess;
@@ -125,7 +126,7 @@ pub(super) struct Database<'s> {
     /// The number of random numbers that were drawn so far.
     pub(super) drawn: Cell<u64>,
     pub(super) limit_asked: Cell<usize>,
-    pub(super) filters: RefCell<BTreeMap<Vec<u8>, Filter>>,
+    pub(super) filters: RefCell<BTreeMap<Vec<u8>, FilterValue>>,
     pub(super) cuckoos: RefCell<BTreeMap<Vec<u8>, CuckooFilter>>,
     pub(super) strings: &'s BTreeMap<Vec<u8>, Vec<u8>>,
     /// The totals that INFO shows, and the part of each filter.
@@ -176,7 +177,7 @@ impl Host for Database<'_> {
 pub(super) struct TestKey<'k> {
     database: &'k Database<'k>,
     name: Vec<u8>,
-    filter: Option<Filter>,
+    filter: Option<FilterValue>,
     cuckoo: Option<CuckooFilter>,
     /// The counts of the filter when it was looked up.
     before: FilterCounts,
@@ -186,7 +187,7 @@ pub(super) struct TestKey<'k> {
 
 impl TestKey<'_> {
     /// Sets a new filter, as the module does: the former one is freed.
-    fn set(&mut self, filter: Filter) {
+    fn set(&mut self, filter: FilterValue) {
         let totals = self.database.totals;
         let counted = CountedFilter::count(totals, &filter);
         let former = (self.filter.replace(filter), self.counted.replace(counted));
@@ -209,7 +210,7 @@ impl OpenKey for TestKey<'_> {
         database.has_looked_up.set(true);
         let is_writable = is_write && (self.filter.is_some() || self.cuckoo.is_some());
         database.may_have_changed.set(database.may_have_changed.get() || is_writable);
-        if let Some(filter) = &mut self.filter {
+        if let Some(FilterValue::Complete(filter)) = &mut self.filter {
             filter.set_time(|| database.now_ms, || database.is_replicated && is_write);
             self.before = filter.counts_since(usize::MAX);
         }
@@ -217,9 +218,15 @@ impl OpenKey for TestKey<'_> {
             // `string` has another type.
             _ if self.name == b"string" => KeyValue::WrongType,
             (_, Some(filter)) => KeyValue::Present(ValueRef::Cuckoo(filter)),
-            (Some(filter), None) => KeyValue::Present(ValueRef::Filter(filter)),
+            (Some(FilterValue::Complete(filter)), None) => KeyValue::Present(ValueRef::Filter(filter)),
+            (Some(FilterValue::Loading(_)), None) => KeyValue::Loading,
             (None, None) => KeyValue::Vacant,
         }
+    }
+
+    fn filter_value(&mut self) -> Option<&mut FilterValue> {
+        step();
+        self.filter.as_mut()
     }
 
     fn allocated_bytes(&mut self) -> u64 {
@@ -245,7 +252,7 @@ impl OpenKey for TestKey<'_> {
 
     fn replace(&mut self, filter: Filter) {
         self.assert_changeable();
-        self.set(filter);
+        self.set(FilterValue::Complete(filter));
     }
 
     fn publish(&mut self, value: Value) -> Result<(), CommandError> {
@@ -253,7 +260,8 @@ impl OpenKey for TestKey<'_> {
         assert_eq!(self.access, KeyAccess::ReadWrite);
         self.database.may_have_changed.set(true);
         match value {
-            Value::Filter(filter) => self.set(*filter),
+            Value::Filter(filter) => self.set(FilterValue::Complete(*filter)),
+            Value::Loading(loading) => self.set(FilterValue::Loading(loading)),
             Value::Cuckoo(filter) => self.cuckoo = Some(*filter),
         }
         Ok(())

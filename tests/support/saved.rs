@@ -8,7 +8,7 @@ use everbloom::bloom::{Filter, Format, Hash, ItemHash, Layer, UnknownMemory, Val
 use everbloom::format::DataType;
 use everbloom::format::DecodeError;
 use everbloom::format::chunks::{Rewritten, Trust};
-use everbloom::format::filter::{chunk, digest, from_blob, rewrite, save};
+use everbloom::format::filter::{chunk, digest, from_blob, save};
 use everbloom::format::redisbloom::cuckoo;
 use everbloom::format::value::{self, from_header, load_chunk};
 
@@ -100,9 +100,14 @@ pub fn from_chunks(filter: &Filter) -> Filter {
 
 /// Returns the filter that is loaded from its commands in a rewritten append-only file.
 pub fn rewritten(filter: &Filter) -> Filter {
+    let copy = FilterValue::Complete(filter.try_clone(UnknownMemory).unwrap());
+    validated(complete(rewritten_value(&copy)))
+}
+
+fn rewritten_value(value: &FilterValue) -> FilterValue {
     let mut made: Option<FilterValue> = None;
-    let is_valkeybloom = filter.format() == Format::ValkeyBloom;
-    for (iterator, data) in rewritten_commands(filter) {
+    let is_valkeybloom = value.filter().format() == Format::ValkeyBloom;
+    for (iterator, data) in rewritten_commands(value) {
         match (iterator, &mut made) {
             (Some(_), _) if is_valkeybloom => panic!("valkey-bloom loads no chunks"),
             (None, _) => made = Some(FilterValue::Complete(from_blob(&data, &ANY).unwrap())),
@@ -112,15 +117,15 @@ pub fn rewritten(filter: &Filter) -> Filter {
             }
         }
     }
-    validated(complete(made.unwrap()))
+    made.unwrap()
 }
 
-/// Returns the commands of a filter in a rewritten append-only file: BF.LOADCHUNK with an iterator, and BF.LOAD without
+/// Returns the commands of a value in a rewritten append-only file: BF.LOADCHUNK with an iterator, and BF.LOAD without
 /// one.
-pub fn rewritten_commands(filter: &Filter) -> Vec<(Option<u64>, Vec<u8>)> {
+pub fn rewritten_commands(value: &FilterValue) -> Vec<(Option<u64>, Vec<u8>)> {
     let mut commands = Vec::new();
     let rewrite = || {
-        rewrite(filter, UnknownMemory, 3, &mut |command| {
+        value::rewrite(value, UnknownMemory, 3, &mut |command| {
             commands.push(match command {
                 Rewritten::Chunk { iterator, data } => (Some(iterator), data.to_vec()),
                 Rewritten::Blob(blob) => (None, blob.to_vec()),
@@ -131,7 +136,7 @@ pub fn rewritten_commands(filter: &Filter) -> Vec<(Option<u64>, Vec<u8>)> {
         commands
     };
     let size_bytes = |commands: &Vec<(_, Vec<u8>)>| commands.iter().map(|(_, data)| data.len() as u64).sum();
-    callback(filter.size_bytes(), "rewrite", rewrite, size_bytes)
+    callback(value.size_bytes(), "rewrite", rewrite, size_bytes)
 }
 
 /// Returns everything in which two filters can differ, as bytes.
@@ -144,9 +149,45 @@ pub fn digested(filter: &Filter) -> Vec<u8> {
     callback(filter.size_bytes(), "digest", digest, |bytes| bytes.len() as u64)
 }
 
-/// Returns a hash of everything in which two filters can differ.
-pub fn fingerprint(filter: &Filter) -> ItemHash {
-    hash128(&digested(filter))
+/// Returns everything in which two values can differ, as bytes.
+pub fn digested_value(value: &FilterValue) -> Vec<u8> {
+    let digest = || {
+        let mut bytes = Vec::new();
+        value::digest(value, UnknownMemory, &mut |part| bytes.extend_from_slice(part));
+        bytes
+    };
+    callback(value.size_bytes(), "digest", digest, |bytes| bytes.len() as u64)
+}
+
+/// Returns a hash of everything in which two values can differ.
+pub fn fingerprint(value: &FilterValue) -> ItemHash {
+    hash128(&digested_value(value))
+}
+
+/// Returns copies of a value that were made in every way: a snapshot, a rewritten append-only file, and a copy.
+pub fn remade(value: &FilterValue) -> [(&'static str, FilterValue); 3] {
+    let copy = || value.try_clone(UnknownMemory).unwrap();
+    let mut copied = callback(value.size_bytes(), "copy", copy, FilterValue::size_bytes);
+    let save = || {
+        let mut record = Record::default();
+        value::save(&mut copied, &mut record, UnknownMemory);
+        record
+    };
+    let record = callback(value.size_bytes(), "save", save, Record::size_bytes);
+    let format = value.filter().format();
+    let version = DataType::of(format).encoding_version;
+    let mut reader = record.reader();
+    let loaded = value::load(format, version, &mut reader, &u64::MAX).unwrap();
+    assert!(reader.is_at_end());
+    [("copy", copied), ("snapshot", loaded), ("rewritten", rewritten_value(value))]
+}
+
+/// Asserts that every way to save a value gives the same one.
+pub fn assert_value_survives(value: &FilterValue, context: &str) {
+    for (way, again) in remade(value) {
+        assert_eq!(again.internal_validate(Validation::Contents), Ok(()), "{context}, {way}");
+        assert!(digested_value(&again) == digested_value(value), "{context}, {way}");
+    }
 }
 
 /// Returns a hash of the saved fields of a cuckoo filter.
@@ -210,7 +251,8 @@ pub fn assert_survives(filter: &Filter, context: &str) {
     let mut copy = filter.try_clone(UnknownMemory).unwrap();
     assert_same(loaded_as(filter.format(), None, &saved(filter), ANY).unwrap(), "snapshot");
     copy.begin_dump(77);
-    defragment(&mut copy, context);
+    let bytes = copy.size_bytes();
+    defragment(&mut copy, bytes, context);
     assert_same(from_chunks(&copy), "chunks");
     assert_same(rewritten(filter), "rewritten");
     assert_same(copy, "copy");

@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use everbloom::bloom::cuckoo::filter::CuckooFilter;
+use everbloom::bloom::filter::loading::FilterValue;
 use everbloom::bloom::{Filter, ItemHash, UnknownMemory, Validation};
 use everbloom::command::totals::{CountedFilter, FilterTotals};
 use everbloom::command::{
@@ -14,7 +15,7 @@ use everbloom::command::{
 };
 
 use super::keyspace::{CALLS_LEFT, Collected, Database};
-use super::saved::{cuckoo_fingerprint, digested, fingerprint};
+use super::saved::{complete, cuckoo_fingerprint, digested_value, fingerprint};
 use super::slices;
 use super::work::{SLOTS_PER_BYTE, assert_work};
 
@@ -36,7 +37,7 @@ pub(crate) struct Server {
     pub(crate) limit_asked: usize,
     /// The number of layers and tables that the last command added to its filter, or that its new filter has.
     pub(crate) layers_gained: usize,
-    pub(crate) keys: BTreeMap<Vec<u8>, Filter>,
+    pub(crate) keys: BTreeMap<Vec<u8>, FilterValue>,
     /// The cuckoo filters of RedisBloom, by their keys.
     pub(crate) cuckoos: BTreeMap<Vec<u8>, CuckooFilter>,
     /// The string values that BF.IMPORT can read, by key.
@@ -66,9 +67,10 @@ pub(crate) struct Server {
 }
 
 /// Returns the totals over filters, and the part of each.
-fn counted(filters: &BTreeMap<Vec<u8>, Filter>) -> (FilterTotals, BTreeMap<Vec<u8>, CountedFilter>) {
+fn counted(filters: &BTreeMap<Vec<u8>, FilterValue>) -> (FilterTotals, BTreeMap<Vec<u8>, CountedFilter>) {
     let totals = FilterTotals::new();
-    let count = |(key, filter): (&Vec<u8>, &Filter)| (key.clone(), CountedFilter::count(&totals, filter));
+    let count =
+        |(key, filter): (&Vec<u8>, &FilterValue)| (key.clone(), CountedFilter::count(&totals, filter));
     let counted = filters.iter().map(count).collect();
     (totals, counted)
 }
@@ -107,18 +109,44 @@ impl Server {
 
     /// Returns the filter under a key, which must be there.
     pub(crate) fn filter(&self, key: &str) -> &Filter {
-        &self.keys[key.as_bytes()]
+        match &self.keys[key.as_bytes()] {
+            FilterValue::Complete(filter) => filter,
+            FilterValue::Loading(_) => panic!("{key} is being loaded"),
+        }
     }
 
-    /// Stores a copy of a filter under another key, without its dumps.
+    /// Returns the filter under a key, which must be there, to change it.
+    pub(crate) fn filter_mut(&mut self, key: &str) -> &mut Filter {
+        self.keys.get_mut(key.as_bytes()).unwrap().filter_mut()
+    }
+
+    /// Stores a filter under a key.
+    pub(crate) fn set(&mut self, key: &str, filter: Filter) {
+        self.keys.insert(key.as_bytes().to_vec(), FilterValue::Complete(filter));
+    }
+
+    /// Removes the filter under a key, which must be there.
+    pub(crate) fn take(&mut self, key: &str) -> Filter {
+        complete(self.keys.remove(key.as_bytes()).unwrap())
+    }
+
+    /// Returns all filters that are complete.
+    pub(crate) fn filters(&self) -> impl Iterator<Item = &Filter> {
+        self.keys.values().filter_map(|value| match value {
+            FilterValue::Complete(filter) => Some(filter),
+            FilterValue::Loading(_) => None,
+        })
+    }
+
+    /// Stores a copy of a value under another key, without its dumps.
     pub(crate) fn copy(&mut self, from: &str, to: &str) {
-        let copy = self.filter(from).try_clone(UnknownMemory).unwrap();
+        let copy = self.keys[from.as_bytes()].try_clone(UnknownMemory).unwrap();
         self.keys.insert(to.as_bytes().to_vec(), copy);
     }
 
     /// Returns the bytes of everything in which the filter under a key can differ from another filter.
     pub(crate) fn digested(&self, key: &str) -> Vec<u8> {
-        digested(self.filter(key))
+        digested_value(&self.keys[key.as_bytes()])
     }
 
     /// Returns for each key a hash of everything in which its filter can differ from another filter.
@@ -293,10 +321,11 @@ impl Server {
         if layers_added > 0 {
             self.events.push("bloom.grow");
             let key = argv[1];
-            self.log.extend(self.keys.get(key).and_then(|filter| growth_line(key, filter, layers_added)));
+            let grown = self.keys.get(key).map(FilterValue::filter);
+            self.log.extend(grown.and_then(|filter| growth_line(key, filter, layers_added)));
         }
         if created && named(argv[0]) == Command::Import {
-            self.log.extend(import_line(argv[1], &self.keys[argv[1]]));
+            self.log.extend(import_line(argv[1], self.keys[argv[1]].filter()));
         }
     }
 }
@@ -323,10 +352,9 @@ impl LawOfCost {
         let (filters, cuckoos) = (keyspace.filters.borrow(), keyspace.cuckoos.borrow());
         // A packed batch has at most one item per byte.
         let items = argv.len() as u64 + argv.iter().map(|word| word.len() as u64).sum::<u64>() / 2;
-        let filters = argv
-            .iter()
-            .filter_map(|key| filters.get(*key))
-            .map(|filter| filter.size_bytes() + items * filter.layer_count() as u64 * 4 / SLOTS_PER_BYTE);
+        let filters = argv.iter().filter_map(|key| filters.get(*key)).map(|value| {
+            value.size_bytes() + items * value.filter().layer_count() as u64 * 4 / SLOTS_PER_BYTE
+        });
         let cuckoos = argv.iter().filter_map(|key| cuckoos.get(*key)).map(|filter| {
             // Each item is looked for in two buckets of each array, and an add may move fingerprints.
             let (arrays, parameters) = (filter.arrays().len() as u64, filter.parameters());

@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::Filter;
 use super::dump_state::{ChunkChecksum, DumpId, Dumps};
 use super::parts::Parts;
 use super::policy::{Policy, Promise};
+use super::{Filter, Validation};
 use crate::bloom::growth_budget::GrowthBudget;
 use crate::bloom::hash::Hash;
 use crate::bloom::memory::{BlockMover, BlockVisitor, Blocks, Memory, OutOfMemory};
@@ -65,6 +65,18 @@ impl FilterValue {
             Self::Complete(filter) => Self::Complete(filter.try_clone(memory)?),
             Self::Loading(loading) => Self::Loading(Box::new(loading.try_clone(memory)?)),
         })
+    }
+
+    /// Checks every rule. Tests and fuzz targets call it after every step.
+    ///
+    /// # Errors
+    /// The name of the part that breaks a rule.
+    pub fn internal_validate(&self, validation: Validation) -> Result<(), &'static str> {
+        self.filter().internal_validate(validation)?;
+        match (self, validation) {
+            (Self::Complete(_), _) | (_, Validation::Parts) => Ok(()),
+            (Self::Loading(loading), Validation::Contents) => loading.table.internal_validate(),
+        }
     }
 
     /// Returns the mutable filter: see [`filter`](Self::filter).

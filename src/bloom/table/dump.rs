@@ -8,7 +8,7 @@ use super::size::{SEGMENTS_MAX_LOG, SegmentShape, TableSize, depth};
 use super::source::Placed;
 use super::state::Table;
 use super::totals::{EntrySums, History, ItemCounts, TableCounts};
-use super::validate::{LoadError, check_segment};
+use super::validate::{LoadError, broken_rule, check_segment};
 use crate::bloom::generation::Generation;
 use crate::bloom::growth_budget::GrowthBudget;
 use crate::bloom::hash::ItemHash;
@@ -71,6 +71,19 @@ impl CheckedSegment {
         let segment = Segment::of_words(shape, words, stamp);
         let (sums, newest) = check_segment(kind, schedule, address_bits, &segment)?;
         Ok(Self { number, depth, segment, sums, newest })
+    }
+
+    /// Checks all rules again. Returns the sums over the entries, and the newest generation. O(slots).
+    ///
+    /// # Errors
+    /// The rule that is broken.
+    pub(super) fn checked_again(
+        &self,
+        kind: EntryKind,
+        schedule: Schedule,
+    ) -> Result<(EntrySums, Generation), &'static str> {
+        let address_bits = self.depth.saturating_add(self.segment.blocks_log());
+        check_segment(kind, schedule, address_bits, &self.segment).map_err(broken_rule)
     }
 
     pub(super) const fn placed(&self) -> Placed<'_> {

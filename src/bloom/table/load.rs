@@ -297,6 +297,23 @@ impl TableLoad {
         Ok(table)
     }
 
+    /// Checks all rules of the parts and their entries. O(bytes).
+    ///
+    /// # Errors
+    /// The rule that is broken.
+    pub fn internal_validate(&self) -> Result<(), &'static str> {
+        for (place, one) in &self.parts {
+            let of_entries = one.checked_again(self.kind, self.counts.schedule)?;
+            if *place != (one.depth, one.placed().position()) || of_entries != (one.sums, one.newest) {
+                return Err("the place or the sums of a part are wrong");
+            }
+        }
+        if self.parts.values().map(CheckedSegment::size_bytes).sum::<u64>() != self.size_bytes {
+            return Err("the bytes of the parts are wrong");
+        }
+        Ok(())
+    }
+
     /// Makes a copy with its own memory. O(bytes).
     ///
     /// # Errors

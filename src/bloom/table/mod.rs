@@ -49,7 +49,7 @@ mod validate;
 pub use dump::{DumpedSegment, POSITIONS};
 pub use edit::{Addition, TableAdds};
 pub use entry::{COUNT_MAX, EntryKind};
-pub use load::TableLoad;
+pub use load::{Replaced, TableLoad};
 pub use schedule::Schedule;
 pub use state::{Table, TableSpec, TableStats};
 pub use totals::{GENERATIONS, History, TableCounts};

@@ -75,10 +75,7 @@ impl Table {
                 return Err("one of several segments has too few blocks, or its number is too large");
             }
             let checked = check_segment(self.kind(), self.schedule, size.address_bits(number), segment);
-            let (of_segment, newest) = checked.map_err(|error| match error {
-                LoadError::Invalid(rule) => rule,
-                LoadError::Overlapping | LoadError::Ahead | LoadError::NoRoom(_) => "out of memory",
-            })?;
+            let (of_segment, newest) = checked.map_err(broken_rule)?;
             if self.kind() == EntryKind::Timed && newest > self.newest() {
                 return Err("an entry is newer than the table");
             }
@@ -89,6 +86,14 @@ impl Table {
             return Err("the number of used slots or of bytes is wrong");
         }
         Ok(sums)
+    }
+}
+
+/// Returns the rule that a segment breaks by the error of [`check_segment`].
+pub(super) const fn broken_rule(error: LoadError) -> &'static str {
+    match error {
+        LoadError::Invalid(rule) => rule,
+        LoadError::Overlapping | LoadError::Ahead | LoadError::NoRoom(_) => "out of memory",
     }
 }
 
@@ -122,10 +127,11 @@ pub(super) fn check_segment(
     let (mut sums, mut run) = (EntrySums::default(), CheckedRun::default());
     let (mut newest, mut is_right) = (segment.stamp, true);
     for block in 0..segment.blocks() {
-        run.bucket = u32::MAX;
         visit_entries(kind, segment, block, |bucket, entry| {
             sums.add(kind, address_bits, entry);
-            is_right &= run.takes(kind, bucket, entry);
+            is_right &= bucket == run.bucket || run.is_right(kind);
+            run.bucket = bucket;
+            run.entries.push(entry);
             // The entries of other kinds can be what is left of a saturated bucket.
             let known_bits = address_bits.saturating_add(remainder_bits(entry.value));
             is_right &= kind != EntryKind::Counted
@@ -136,6 +142,7 @@ pub(super) fn check_segment(
                 is_right &= (1..=segment.stamp.saturating_add(1)).contains(&entry.number);
             }
         });
+        is_right &= run.is_right(kind);
     }
     rule(is_right, "an entry is impossible, or equals another of its bucket")?;
     Ok((sums, newest))
@@ -149,20 +156,17 @@ struct CheckedRun {
 }
 
 impl CheckedRun {
-    /// Takes the next entry. Returns whether the run may have it besides the others: no two are equal, and a plain
-    /// entry that matches the whole bucket is alone.
-    fn takes(&mut self, kind: EntryKind, bucket: u32, entry: Entry) -> bool {
-        if bucket != self.bucket {
-            (self.bucket, self.entries) = (bucket, SmallVec::new());
-        }
-        let is_alone = |entry: &Entry| kind == EntryKind::Plain && entry.value <= 1;
-        let equals = |other: &Entry| (entry.value, entry.copies) == (other.value, other.copies);
-        let is_right = !self.entries.iter().any(|other| equals(other) || is_alone(other) || is_alone(&entry));
-        // More entries than adds make are only in the segments of crafted items, and are not compared.
-        if self.entries.len() <= RUN_MAX {
-            self.entries.push(entry);
-        }
-        is_right
+    /// Ends the run. Returns whether it may have its entries beside each other: no two are equal, and a plain entry that
+    /// matches the whole bucket is alone. O(entries log entries).
+    fn is_right(&mut self, kind: EntryKind) -> bool {
+        let key = |entry: &Entry| (entry.value, entry.copies);
+        self.entries.sort_unstable_by_key(key);
+        let are_equal =
+            self.entries.windows(2).any(|pair| matches!(pair, [one, other] if key(one) == key(other)));
+        let is_whole = |entry: &Entry| kind == EntryKind::Plain && entry.value <= 1;
+        let is_alone = self.entries.len() <= 1 || !self.entries.iter().any(is_whole);
+        self.entries.clear();
+        !are_equal && is_alone
     }
 }
 

@@ -3,6 +3,7 @@
 
 use everbloom::bloom::cuckoo::array::{BucketArray, CuckooRelease};
 use everbloom::bloom::cuckoo::filter::{CuckooFilter, CuckooParameters};
+use everbloom::bloom::filter::loading::FilterValue;
 use everbloom::command::COMMANDS;
 
 use crate::support::saved::{assert_valid, loaded, saved, string};
@@ -24,7 +25,7 @@ const CREATIONS: [&str; 9] = [
 
 /// Sets all bits of the filters of a server.
 fn fill(server: &mut Server) {
-    for filter in server.keys.values_mut() {
+    for filter in server.keys.values_mut().map(FilterValue::filter_mut) {
         for index in 0..filter.layer_count() {
             let bits = filter.layers_mut()[index].bits_mut();
             let mut ones = vec![0xff; bits.size_bytes() as usize];
@@ -190,7 +191,7 @@ fn records_with_the_largest_numbers_answer_every_command() {
                 let Ok(filter) = loaded(&changed, 1 << 20) else { continue };
                 accepted += 1;
                 let mut server = Server::new();
-                server.keys.insert(b"k".to_vec(), filter);
+                server.set("k", filter);
                 use_filter(&mut server, &format!("{line}: {number} at {offset}"));
             }
         }

@@ -176,10 +176,8 @@ fn a_restored_window_is_the_same_on_a_replica() {
     server.now_ms += 300_000;
     add(&mut server, "new", 20_000);
     let record = saved(server.filter("k"));
-    let mut primary = loaded(&record, u64::MAX).unwrap();
-    if primary.needs_admission(server.now_ms) {
-        primary.admit(server.now_ms).unwrap();
-    }
+    let primary = loaded(&record, u64::MAX).unwrap();
+    assert_eq!(primary.check_bringing(server.now_ms), Ok(()));
     let replica = loaded(&record, u64::MAX).unwrap();
     assert!(digested(&primary) == digested(&replica));
 }

@@ -1,7 +1,8 @@
 //! Crafted headers: clear arrays with the highest counts that a decoder accepts, and headers with which fuzzing has
 //! found bugs. After any adds, the filter can still be saved and loaded.
 
-use everbloom::format::filter::{from_header, header};
+use everbloom::format::filter::header;
+use everbloom::format::value::from_header;
 
 use super::fuzz::forge;
 use crate::support::saved::assert_survives;
@@ -145,7 +146,7 @@ fn counts_stay_within_what_a_decoder_accepts() {
                 }
                 for line in ["BF.MADD f a b c d e f g h i j", "BF.MERGE g f FORCE", "BF.MERGE f g FORCE"] {
                     server.run(line);
-                    server.keys.values().for_each(|filter| assert_survives(filter, &what));
+                    server.filters().for_each(|filter| assert_survives(filter, &what));
                 }
                 // RedisBloom's header may have more items than bits, which are 64 here.
                 let least_items = if form.is_redisbloom { items.min(64) } else { items };

@@ -10,12 +10,14 @@ use everbloom::bloom::{
     Filter, Footprint, Format, Hash, Layer, Limit, Policy, Promise, ReserveError, ScaleError, Table,
 };
 use everbloom::format::filter as record;
+use everbloom::format::value::from_header;
 
 use super::{reserve, validate};
 use crate::allocations::largest_allocation;
 use crate::fuzzed::fuzz::forge::{POLICY_BYTES, header_chunk};
 use crate::support::keyspace::raise_limit_to;
 use crate::support::make::{ANY, add, plain, promise, unreserved};
+use crate::support::saved::complete;
 use crate::support::server::Server;
 
 #[test]
@@ -179,9 +181,9 @@ fn a_limit_that_was_raised_is_read_again_before_a_refusal() {
     let mut crafted = record::header(&plain(promise(0.01, 4321, 2)));
     let place = crafted[..POLICY_BYTES].windows(8).position(|bytes| bytes == 4321u64.to_le_bytes()).unwrap();
     crafted[place..][..8].copy_from_slice(&100_000u64.to_le_bytes());
-    let mut crafted = record::from_header(&header_chunk(&crafted, 1), &ANY).unwrap();
+    let mut crafted = complete(from_header(&header_chunk(&crafted, 1), &ANY).unwrap());
     add(&mut crafted, b"item").unwrap();
-    server.keys.insert(b"crafted".to_vec(), crafted);
+    server.set("crafted", crafted);
     assert!(server.run("BF.CLEAR crafted").starts_with('-'));
     raise_limit_to(1 << 20);
     assert_eq!(server.run("BF.CLEAR crafted"), "+OK");

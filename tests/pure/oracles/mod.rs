@@ -9,13 +9,15 @@ mod plain;
 mod window;
 mod words;
 
+use everbloom::bloom::filter::loading::FilterValue;
 use everbloom::bloom::prefetch::NoPrefetch;
 
 use everbloom::bloom::{Filter, UnknownMemory};
-use everbloom::format::filter::{chunk, from_header, load_chunk};
+use everbloom::format::filter::chunk;
+use everbloom::format::value::{from_header, load_chunk};
 
 use crate::support::make::{ANY, CLIENT, contains};
-use crate::support::saved::{assert_valid, digested, from_chunks, loaded, rewritten, saved};
+use crate::support::saved::{assert_valid, complete, digested, from_chunks, loaded, rewritten, saved};
 use crate::support::{Random, slices};
 
 /// Returns how many operations an oracle does.
@@ -82,7 +84,7 @@ fn restart(filter: &mut Filter, random: &mut Random, context: &str) {
 /// it began.
 struct Dump<T> {
     /// The iterator of the next chunk, the copy, and what was known.
-    running: Option<(u64, Filter, T)>,
+    running: Option<(u64, FilterValue, T)>,
     complete: u64,
 }
 
@@ -111,6 +113,7 @@ impl<T> Dump<T> {
                 self.running = Some((chunk.next_iterator, copy, known));
             }
             Ok(None) => {
+                let mut copy = complete(copy);
                 check(&mut copy, known);
                 assert_keeps_promise(&copy, context);
                 self.complete += 1;

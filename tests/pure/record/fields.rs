@@ -3,8 +3,8 @@
 use everbloom::bloom::filter::policy::BitOrder;
 use everbloom::bloom::limits::{CAPACITY_MAX_ITEMS, EXPANSION_MAX, LAYER_MAX_BYTES, LAYERS_MAX};
 use everbloom::bloom::{Filter, Growth};
-use everbloom::format::filter::{from_header, load};
 use everbloom::format::record::{LAYER_BYTES, POLICY_BYTES, TABLE_BYTES};
+use everbloom::format::value::{from_header, load};
 use everbloom::{DecodeError, Format};
 
 use super::{WINDOW_MS, filled, guava};

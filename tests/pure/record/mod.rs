@@ -17,8 +17,9 @@ use everbloom::bloom::{
 };
 use everbloom::format::DecodeError;
 use everbloom::format::contents::STRING_BYTES;
-use everbloom::format::filter::{chunk, from_header};
+use everbloom::format::filter::chunk;
 use everbloom::format::record::POLICY_BYTES;
+use everbloom::format::value::from_header;
 
 use crate::support::make::{
     ANY, KEY, START_MS, add, contains, counting, imported, keyed, keyed_window, own, plain, promise,

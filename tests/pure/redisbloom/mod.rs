@@ -8,15 +8,16 @@ mod oracle;
 mod releases;
 
 use everbloom::bloom::bits::layout::LayerParameters;
+use everbloom::bloom::filter::loading::FilterValue;
 use everbloom::bloom::filter::policy::RedisBloom;
-use everbloom::bloom::{Added, Filter, Format, Layer, Layout, Policy};
+use everbloom::bloom::{Added, Filter, Format, Layer, Layout, Policy, UnknownMemory};
 use everbloom::format::DecodeError;
 use everbloom::format::chunks::{Chunk, ChunkError};
-use everbloom::format::filter;
+use everbloom::format::{filter, value};
 
 use crate::support::Record;
 use crate::support::make::{self, ANY, CLIENT};
-use crate::support::saved::loaded_as;
+use crate::support::saved::{complete, loaded_as};
 
 /// Returns the filter in a snapshot, with a limit of `limit_bytes`.
 fn read(record: &Record, encoding_version: i32, limit_bytes: u64) -> Result<Filter, DecodeError> {
@@ -50,11 +51,14 @@ fn chunk(chain: &Filter, iterator: u64) -> Option<Chunk<'_>> {
 }
 
 fn from_header(header: &[u8], limit_bytes: u64) -> Result<Filter, DecodeError> {
-    filter::from_header(header, &limit_bytes)
+    value::from_header(header, &limit_bytes).map(complete)
 }
 
 fn load_chunk(chain: &mut Filter, iterator: u64, data: &[u8]) -> Result<(), ChunkError> {
-    filter::load_chunk(chain, iterator, data, CLIENT, &ANY)
+    let mut value = FilterValue::Complete(chain.try_clone(UnknownMemory).unwrap());
+    let loaded = value::load_chunk(&mut value, iterator, data, CLIENT, &ANY);
+    *chain = complete(value);
+    loaded.map(|_| ())
 }
 
 /// Returns the parameters that RedisBloom saves for a layer.

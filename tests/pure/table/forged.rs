@@ -3,11 +3,12 @@
 
 use everbloom::bloom::prefetch::NoPrefetch;
 use everbloom::bloom::table::{
-    Addition, DumpedSegment, EntryKind, LoadError, Table, TableCounts, UnionError,
+    Addition, DumpedSegment, EntryKind, LoadError, Table, TableCounts, TableLoad, UnionError,
 };
 use everbloom::bloom::work::{self, Work};
 use everbloom::bloom::{AddError, ItemHash};
 
+use super::segments::{add_part, load_of, made_of, parts};
 use super::{KINDS, add_kind, addition, any, has_at, hash, made, of_kind};
 use crate::fuzzed::fuzz::forge::{FILLINGS, Filling, TableForm, full_segment, most_slots};
 use crate::support::work::assert_work;
@@ -119,28 +120,6 @@ fn add_honest_items(table: &mut Table, bytes: u64, context: &str) {
     assert!(found as u64 >= added, "{context}");
 }
 
-/// A segment with entries of every length, loaded into a table of which it is a small part.
-#[test]
-fn entries_that_would_be_copied_too_often_are_refused() {
-    let source = forged(EntryKind::Plain, Filling::Lengths, 6, 1, 3_000).unwrap().table;
-    let empty = of_kind(EntryKind::Plain, 0.01, 0);
-    let counts = TableCounts { segments: 1 << 20, blocks_log: 6, ..empty.counts() };
-    let mut target = Table::try_of_counts(EntryKind::Plain, counts, 0, &any()).unwrap();
-    target.begin_loading(1 << 40);
-    let part = source.segment_at(0).unwrap().unwrap().0;
-    let refused = target.add_segments(vec![part], u64::MAX, &any());
-    assert_eq!(refused, Err(LoadError::Invalid("void entries")));
-}
-
-#[test]
-fn a_table_of_many_segments_is_sparse_below_512_slots_for_each() {
-    for (most, is_sparse) in [(511, true), (512, false)] {
-        let made = forged(EntryKind::Plain, Filling::Lengths, 6, 600, most).unwrap();
-        assert_eq!(made.table.used_slots(), 600 * most as u64);
-        assert_eq!(made.table.is_sparse(), is_sparse, "{most} slots");
-    }
-}
-
 #[test]
 fn honest_adds_after_a_forgery_cost_no_more_than_its_bytes() {
     for_each_forged(|Forged { mut table, bytes, context }| add_honest_items(&mut table, bytes, &context));
@@ -178,16 +157,13 @@ fn forged_segments_are_copied_saved_and_dumped_within_their_bytes() {
         let (copy, work) = measured(|| table.try_clone().unwrap());
         assert_work(work, bytes + copy.size_bytes(), &context);
         assert!(copy.segments().eq(table.segments()), "{context}");
-        let mut loaded =
-            Table::try_of_counts(table.kind(), table.counts(), table.used_slots(), &any()).unwrap();
-        loaded.begin_loading(table.used_slots());
-        let ((), work) = measured(|| {
-            let mut position = 0;
+        let (loaded, work) = measured(|| {
+            let (mut load, mut position) = (load_of(&table), 0);
             while let Some((segment, next)) = table.segment_at(position).unwrap() {
                 position = next;
-                loaded.add_segments(vec![segment], u64::MAX, &any()).unwrap();
+                add_part(&mut load, segment).unwrap();
             }
-            loaded.end_loading().unwrap();
+            made_of(&mut load)
         });
         assert_work(work, 2 * bytes + loaded.size_bytes(), &context);
         assert!(loaded.counts() == table.counts() && loaded.segments().eq(table.segments()), "{context}");
@@ -236,47 +212,61 @@ fn unions_with_forged_tables_cost_no_more_than_their_bytes() {
     });
 }
 
-/// Loads each forged segment into honest tables of other sizes, as a segment of a smaller and of a larger table, several
-/// times, and asserts what one more honest segment costs afterwards.
+/// Loads each forged segment beside the parts of honest tables of other sizes, as a segment of a smaller and of a larger
+/// table, and asserts what the parts, the table of them, and its adds cost.
 #[test]
 fn loads_of_forged_segments_cost_no_more_than_their_bytes() {
     for kind in KINDS {
         for honest_items in [0, 3_000, 60_000] {
             let mut honest = of_kind(kind, 0.01, 50);
             (0..honest_items).for_each(|item| _ = add_kind(&mut honest, item, now_of(kind)));
+            let mut honest_load = load_of(&honest);
+            parts(&honest).into_iter().for_each(|(part, _)| _ = add_part(&mut honest_load, part).unwrap());
             for filling in FILLINGS {
                 for (depth, blocks_log) in [(0, 0), (0, 3), (0, 6), (1, 6), (6, 6), (22, 6)] {
                     let form = TableForm::of_table(&honest);
                     let most = most_slots(blocks_log);
                     let (bytes, _) = full_segment(&form, depth, blocks_log, filling, most, now_of(kind));
-                    let mut table = honest.try_clone().unwrap();
-                    let mut sent = 0;
+                    let context = format!("{kind:?}, {honest_items}, {filling:?}, {depth}, {blocks_log}");
+                    let mut load = honest_load.try_clone().unwrap();
+                    let mut sent = honest.size_bytes();
                     for number in [0, 1, 5, 1 << depth >> 1].map(|number| number & ((1 << depth) - 1)) {
-                        let context =
-                            format!("{kind:?}, {honest_items}, {filling:?}, {number}, {depth}, {blocks_log}");
                         let stamp = now_of(kind);
                         let segment =
                             DumpedSegment { number, depth, blocks_log, stamp, words: words(&bytes) };
-                        let before = (table.counts(), table.size_bytes());
-                        let (outcome, work) =
-                            measured(|| table.add_segments(vec![segment], u64::MAX, &any()));
+                        let before = load.size_bytes();
+                        let (outcome, work) = measured(|| add_part(&mut load, segment));
                         sent += bytes.len() as u64;
-                        assert_work(work, sent + before.1 + table.size_bytes(), &context);
-                        assert_eq!(table.internal_validate(), Ok(()), "{context}");
+                        assert_work(work, 2 * (bytes.len() as u64 + before), &context);
                         match outcome {
-                            Ok(()) => {}
-                            Err(LoadError::Invalid(_)) => {
-                                assert_eq!((table.counts(), table.size_bytes()), before, "{context}");
+                            Ok(_) => {}
+                            Err(LoadError::Invalid(_) | LoadError::Overlapping) => {
+                                assert_eq!(load.size_bytes(), before, "{context}");
                             }
                             Err(error) => panic!("{error}: {context}"),
                         }
-                        // Entries that do not fit one segment make a small table larger.
-                        let most = 4 * sent + 2 * honest.size_bytes() + SMALL_TABLE_BYTES;
-                        assert!(table.size_bytes() <= most, "{} above {most}: {context}", table.size_bytes());
+                        // Memory of the directory's map is not counted as a part.
+                        assert!(load.size_bytes() <= 2 * sent + 4096, "{context}");
                     }
-                    let context =
-                        format!("{kind:?}, {honest_items}, {filling:?}, {depth}, {blocks_log}, adds");
-                    add_honest_items(&mut table, sent + honest.size_bytes(), &context);
+                    let (made, work) = measured(|| load.make_table(&any()));
+                    match made {
+                        Ok(mut table) => {
+                            assert_work(work, 4 * sent + table.size_bytes(), &context);
+                            assert_eq!(table.internal_validate(), Ok(()), "{context}");
+                            // Entries that do not fit one segment make a small table larger.
+                            let most = 4 * sent + SMALL_TABLE_BYTES;
+                            assert!(
+                                table.size_bytes() <= most,
+                                "{} above {most}: {context}",
+                                table.size_bytes()
+                            );
+                            add_honest_items(&mut table, sent, &format!("{context}, adds"));
+                        }
+                        Err(LoadError::Invalid(_) | LoadError::Overlapping) => {
+                            assert_work(work, 8 * sent + SMALL_TABLE_BYTES, &context);
+                        }
+                        Err(error) => panic!("{error}: {context}"),
+                    }
                 }
             }
         }
@@ -285,31 +275,22 @@ fn loads_of_forged_segments_cost_no_more_than_their_bytes() {
 
 /// A header names millions of segments, and each chunk has one entry of a high segment. Nothing else is loaded.
 #[test]
-fn a_table_of_which_almost_nothing_is_loaded_takes_little_memory() {
+fn a_load_of_almost_nothing_takes_little_memory() {
     for kind in KINDS {
         for chunks in [0usize, 1, 4, 200] {
-            let used = 1u64 << 30;
             let counts = TableCounts { segments: 1 << 22, blocks_log: 6, ..of_kind(kind, 0.01, 50).counts() };
-            let (table, work) = measured(|| {
-                let mut table = Table::try_of_counts(kind, counts, used, &any()).unwrap();
-                table.begin_loading(used);
-                table
-            });
-            let mut table = table;
+            let (mut load, work) = measured(|| TableLoad::new(kind, counts, 1 << 30).unwrap());
             assert_work(work, 120, "header");
-            let form = TableForm::of_table(&table);
+            let form = TableForm::of_table(&of_kind(kind, 0.01, 50));
             let (bytes, _) = full_segment(&form, 22, 6, Filling::Long, 1, now_of(kind));
+            let segment = |number| {
+                let stamp = now_of(kind);
+                DumpedSegment { number, depth: 22, blocks_log: 6, stamp, words: words(&bytes) }
+            };
             let mut sent = 120;
             for chunk in 0..chunks {
-                let number = (chunk * 0x1_2345) % (1 << 22);
-                let segment = DumpedSegment {
-                    number,
-                    depth: 22,
-                    blocks_log: 6,
-                    stamp: now_of(kind),
-                    words: words(&bytes),
-                };
-                let (loaded, work) = measured(|| table.add_segments(vec![segment], u64::MAX, &any()));
+                let (loaded, work) =
+                    measured(|| add_part(&mut load, segment((chunk * 0x1_2345) % (1 << 22))));
                 loaded.unwrap();
                 sent += bytes.len() as u64;
                 assert_work(work, bytes.len() as u64, "chunk");
@@ -317,62 +298,18 @@ fn a_table_of_which_almost_nothing_is_loaded_takes_little_memory() {
             // Others come in one chunk, in no order.
             for of_chunk in [3, 60] {
                 let numbers = (1..=of_chunk).map(|one| (one * 0x2_3457 + of_chunk) % (1 << 22));
-                let many = numbers.map(|number| DumpedSegment {
-                    number,
-                    depth: 22,
-                    blocks_log: 6,
-                    stamp: now_of(kind),
-                    words: words(&bytes),
-                });
-                let (loaded, work) = measured(|| table.add_segments(many.collect(), u64::MAX, &any()));
+                let (loaded, work) = measured(|| load.add(numbers.map(segment).collect(), u64::MAX, &any()));
                 loaded.unwrap();
                 let chunk_bytes = (of_chunk * bytes.len()) as u64;
                 assert_work(work, chunk_bytes, "chunk of many");
                 sent += chunk_bytes;
-                assert_eq!(table.internal_validate(), Ok(()));
-                assert!(table.segments().is_sorted_by_key(|(number, ..)| number));
             }
-            assert_eq!(table.segments().count(), chunks + 63);
+            assert_eq!(load.part_count(), chunks + 63);
+            let (mut table, work) = measured(|| made_of(&mut load));
+            assert_work(work, 4 * sent + table.size_bytes(), &format!("{kind:?}, {chunks} chunks"));
+            assert!(table.is_proportionate() && table.segment_count() <= 400, "{}", table.segment_count());
             add_honest_items(&mut table, sent, &format!("{kind:?}, {chunks} chunks"));
-            // The rest of the dump may come later, and a load that never ends may be saved.
-            let saved = Table::try_of_counts(kind, table.counts(), table.used_slots(), &any());
-            assert!(saved.is_ok(), "{kind:?}, {chunks} chunks");
-            table.end_loading().unwrap();
-            add_honest_items(&mut table, sent, &format!("{kind:?}, {chunks} chunks, after the load"));
         }
-    }
-}
-
-/// Dense segments of a table of which nothing else is loaded are too many entries to rewrite in one add.
-#[test]
-fn new_items_are_refused_while_a_dense_part_of_a_large_table_is_loaded() {
-    for kind in KINDS {
-        let counts = TableCounts { segments: 1 << 22, blocks_log: 6, ..of_kind(kind, 0.01, 50).counts() };
-        let mut table = Table::try_of_counts(kind, counts, 1 << 30, &any()).unwrap();
-        table.begin_loading(1 << 30);
-        let form = TableForm::of_table(&table);
-        let (bytes, _) = full_segment(&form, 22, 6, Filling::Long, 6000, now_of(kind));
-        let dense = |number| DumpedSegment {
-            number,
-            depth: 22,
-            blocks_log: 6,
-            stamp: now_of(kind),
-            words: words(&bytes),
-        };
-        table.add_segments([77, 78, 79].map(dense).to_vec(), u64::MAX, &any()).unwrap();
-        let mut refused = 0;
-        for item in 0..ADDS {
-            let addition = Addition { hash: hash(item), ..addition(now_of(kind)) };
-            let room = any();
-            let (outcome, work) = measured(|| table.add(addition, &room, NoPrefetch));
-            assert!(work.slots < ADD_SLOTS_MAX, "{work:?}");
-            refused += u64::from(matches!(outcome, Err(AddError::CannotGrow(_))));
-        }
-        assert!((9_000..ADDS).contains(&refused), "{refused}");
-        let most = 4 * 3 * bytes.len() as u64 + (64 << 10) + 64 * ADDS;
-        assert!(table.size_bytes() <= most, "{} above {most}", table.size_bytes());
-        table.end_loading().unwrap();
-        assert_eq!(table.internal_validate(), Ok(()));
     }
 }
 

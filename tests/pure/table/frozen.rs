@@ -8,12 +8,12 @@
 use everbloom::bloom::hash::murmur3::hash128;
 use everbloom::bloom::prefetch::NoPrefetch;
 use everbloom::bloom::table::{
-    Addition, DumpedSegment, EntryKind, Schedule, Table, TableCounts, TableSpec, UnionError,
+    Addition, DumpedSegment, EntryKind, Replaced, Schedule, Table, TableCounts, TableSpec, UnionError,
 };
 use everbloom::bloom::{GrowthBudget, ItemHash, work};
 
 use super::forged::{Forged, forged, now_of};
-use super::segments::{parts, target};
+use super::segments::{add_part, load_of, made_of, made_of_parts, parts};
 use super::{KINDS, add_kind, addition, any, bytes, hash, made, of_kind, remove};
 use crate::fuzzed::fuzz::forge::FILLINGS;
 use crate::support::Random;
@@ -42,10 +42,7 @@ impl Digests {
         let bytes = [table.size_bytes(), table.stats(now).expired_bytes(), table.used_slots()];
         let rates = [table.error_rate(now), table.error_rate_max()];
         let (crafted, stats) = (table.match_all_counts(), table.stats(now));
-        self.add_figures(&format!(
-            "{items:?} {bytes:?} {rates:?} {crafted:?} {stats:?} {work:?} {}",
-            table.is_sparse()
-        ));
+        self.add_figures(&format!("{items:?} {bytes:?} {rates:?} {crafted:?} {stats:?} {work:?} false",));
     }
 }
 
@@ -144,7 +141,6 @@ fn huge_tables_take_items_as_before() {
         {
             let counts = TableCounts { segments, blocks_log: 6, ..of_kind(kind, error_rate, 9).counts() };
             let mut table = Table::try_of_counts(kind, counts, 0, &any()).unwrap();
-            table.begin_loading(1 << 40);
             (0..20).for_each(|item| _ = add_kind(&mut table, item, 100));
             digests.add(&table, 100);
         }
@@ -342,11 +338,8 @@ fn unions_are_made_as_before() {
         }
         // Tables of which some segments are missing.
         let partial = [&[1, 3][..], &[2, 3], &[0]].map(|numbers| {
-            let (mut table, parts) = (target(&tables[4]), parts(&tables[4]));
-            numbers.iter().for_each(|number| {
-                table.add_segments(vec![parts[*number].0.clone()], u64::MAX, &any()).unwrap();
-            });
-            table
+            let parts = parts(&tables[4]);
+            made_of_parts(&tables[4], numbers.iter().map(|number| parts[*number].0.clone()))
         });
         for (first, second) in [(0, 1), (1, 0), (0, 2), (2, 2)] {
             let check = |_| Ok::<(), UnionError>(());
@@ -371,27 +364,19 @@ fn dumps_are_made_and_loaded_as_before() {
         for items in [50u64, 2_000, 9_000, 24_000] {
             let mut table = of_kind(kind, 0.01, 3_000);
             (0..items).for_each(|item| _ = add_kind(&mut table, item, 100));
-            let (mut copy, mut other) = (target(&table), of_kind(kind, 0.01, 3_000));
-            (items / 2..items * 2).for_each(|item| _ = add_kind(&mut other, item, 101));
+            let mut load = load_of(&table);
             for (part, end) in parts(&table) {
                 digests.add_bytes(&format!("{part:?} {end}"));
-                copy.add_segments(vec![part.clone()], u64::MAX, &any()).unwrap();
-                other.add_segments(vec![part], u64::MAX, &any()).unwrap();
-                digests.add(&copy, 101);
+                add_part(&mut load, part).unwrap();
             }
-            copy.end_loading().unwrap();
-            digests.add(&copy, 101);
-            digests.add(&other, 101);
+            digests.add(&made_of(&mut load), 101);
             // The table has grown after the header, and its last parts come first.
-            let (mut late, mut grown) = (target(&table), table.try_clone().unwrap());
+            let (mut late, mut grown) = (load_of(&table), table.try_clone().unwrap());
             (items..items * 7 / 4).for_each(|item| _ = add_kind(&mut grown, item, 101));
             for (part, _) in parts(&grown).into_iter().rev() {
-                let result = late.add_segments(vec![part], u64::MAX, &any());
-                digests.add_bytes(&format!("{result:?}"));
-                digests.add(&late, 101);
+                add_part(&mut late, part).unwrap();
             }
-            late.end_loading().unwrap();
-            digests.add(&late, 101);
+            digests.add(&made_of(&mut late), 101);
             // Segments are joined between two parts.
             let (part, end) = table.segment_at(0).unwrap().unwrap();
             digests.add_bytes(&format!("{part:?}"));
@@ -472,16 +457,13 @@ fn changed_parts_of_dumps_are_loaded_as_before() {
                 changed.push(DumpedSegment { blocks_log, ..dumped.clone() });
             }
             for part in changed {
-                for loaded in [target(&table), of_kind(kind, 0.3, items), table.try_clone().unwrap()] {
-                    for latest in [u64::MAX, 101] {
-                        let mut loaded = loaded.try_clone().unwrap();
-                        let outcome = loaded.add_segments(vec![part.clone()], latest, &any());
-                        digests.add_figures(&format!("{outcome:?}"));
-                        if outcome.is_ok() {
-                            loaded.end_loading().unwrap();
-                            assert_eq!(loaded.internal_validate(), Ok(()));
-                            digests.add(&loaded, 102);
-                        }
+                for latest in [u64::MAX, 101] {
+                    let mut load = load_of(&table);
+                    let outcome =
+                        load.add(vec![part.clone()], latest, &any()).map(|replaced| replaced.is_empty());
+                    digests.add_figures(&format!("{outcome:?}"));
+                    if outcome.is_ok() {
+                        digests.add(&made_of(&mut load), 102);
                     }
                 }
             }
@@ -509,27 +491,19 @@ fn parts_of_dumps_are_combined_as_before() {
             let pairs: Vec<_> = dumped.rchunks(2).map(<[_]>::to_vec).collect();
             let third = dumped.iter().step_by(3).map(|part| vec![part.clone()]).collect();
             for groups in [all, pairs, third] {
-                let mut blank = of_kind(kind, 0.05, 2_000);
-                blank.begin_loading(one.used_slots());
-                assert!(!blank.is_empty());
-                for mut loaded in
-                    [other.try_clone().unwrap(), target(other), of_kind(kind, 0.05, 2_000), blank]
-                {
-                    for (number, group) in groups.iter().enumerate() {
-                        // A limit refuses some.
-                        let limit = loaded.size_bytes() + 9_000 * number as u64;
-                        let outcome =
-                            loaded.add_segments(group.clone(), u64::MAX, &GrowthBudget::new(&limit));
-                        digests.add_figures(&format!("{outcome:?}"));
-                        if outcome.is_err() {
-                            let outcome = loaded.add_segments(group.clone(), u64::MAX, &any());
-                            digests.add_figures(&format!("{outcome:?}"));
-                        }
+                let mut load = load_of(other);
+                parts(other).into_iter().for_each(|(part, _)| _ = add_part(&mut load, part).unwrap());
+                for (number, group) in groups.iter().enumerate() {
+                    // A limit refuses some.
+                    let limit = load.size_bytes() + 9_000 * number as u64;
+                    let outcome = load.add(group.clone(), u64::MAX, &GrowthBudget::new(&limit));
+                    digests.add_figures(&format!("{:?}", outcome.as_ref().map(Replaced::is_empty)));
+                    if outcome.is_err() {
+                        let outcome = load.add(group.clone(), u64::MAX, &any());
+                        digests.add_figures(&format!("{:?}", outcome.as_ref().map(Replaced::is_empty)));
                     }
-                    digests.add(&loaded, 102);
-                    loaded.end_loading().unwrap();
-                    digests.add(&loaded, 102);
                 }
+                digests.add(&made_of(&mut load), 102);
             }
         }
     });
@@ -560,13 +534,12 @@ fn forged_tables_are_changed_as_before() {
                         Err(error) => digests.add_figures(&format!("{error:?}")),
                     }
                 }
-                for mut loaded in [honest.try_clone().unwrap(), target(&table), target(&honest)] {
+                for mut load in [load_of(&table), load_of(&honest)] {
                     for (part, _) in parts(&table) {
-                        let outcome = loaded.add_segments(vec![part], u64::MAX, &any());
-                        digests.add_figures(&format!("{outcome:?}"));
+                        let outcome = add_part(&mut load, part);
+                        digests.add_figures(&format!("{:?}", outcome.as_ref().map(Replaced::is_empty)));
                     }
-                    assert_eq!(loaded.internal_validate(), Ok(()));
-                    digests.add(&loaded, now);
+                    digests.add(&made_of(&mut load), now);
                 }
                 let mut changed = table;
                 for item in 0..60 {

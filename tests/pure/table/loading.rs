@@ -1,14 +1,14 @@
-//! Parts of dumps that do not fit the table into which they are loaded, or that are crafted.
+//! Parts of dumps that do not fit the table that their header describes, or that are crafted.
 
 use everbloom::bloom::prefetch::NoPrefetch;
 use everbloom::bloom::table::{
-    Addition, DumpedSegment, EntryKind, LoadError, POSITIONS, Schedule, Table, TableCounts, UnionError,
+    Addition, DumpedSegment, EntryKind, LoadError, POSITIONS, Schedule, Table, TableCounts, TableLoad,
 };
 use everbloom::bloom::{GrowthBudget, ItemHash};
 
 use super::forged::{forged, words};
-use super::segments::{parts, target};
-use super::{KINDS, add, add_kind, addition, any, bytes, has_at, hash, made, of_kind, plain, reloaded};
+use super::segments::{add_part, load_of, made_of, made_of_parts, parts};
+use super::{KINDS, add, add_kind, addition, any, bytes, has_at, hash, of_kind, plain};
 use crate::fuzzed::fuzz::forge::{self, Filling, TableForm};
 use crate::support::Random;
 
@@ -25,22 +25,6 @@ fn plain_segment(slots: &[(u32, u32, u64)]) -> DumpedSegment {
     let width = TableForm::of_table(&plain(0.01)).width(0, 6);
     let segment = forge::segment(6, width, 4, slots).unwrap();
     DumpedSegment { number: 0, depth: 0, blocks_log: 6, stamp: 0, words: words(&segment) }
-}
-
-/// The part belongs to a table of 4096 segments. Four times the slots of the first header fit 1024.
-#[test]
-fn a_part_makes_a_table_grow_as_far_as_the_header_allows() {
-    let deep = parts(&sparse(EntryKind::Plain, 1 << 12, 1000)).into_iter().map(|(part, _)| part);
-    let part = deep.rev().find(|part| !part.words.is_empty()).unwrap();
-    assert_eq!(part.depth, 12);
-    for (used_slots, expected) in [(1_000_000, 600..1025), (10_000_000, 2048..4097)] {
-        let mut table = plain(0.01);
-        add(&mut table, 1 << 40).unwrap();
-        table.begin_loading(used_slots);
-        table.add_segments(vec![part.clone()], u64::MAX, &any()).unwrap();
-        assert!(expected.contains(&table.segment_count()), "{used_slots}: {}", table.segment_count());
-        assert_eq!(table.internal_validate(), Ok(()));
-    }
 }
 
 /// A million slots of this table take at least a megabyte.
@@ -75,7 +59,7 @@ fn a_schedule_for_more_than_the_largest_size_is_refused() {
     }
 }
 
-/// A part with entries of every length. Short ones match items of several segments of the larger table. A small table of
+/// A part with entries of every length. Short ones match items of several segments of a larger table. A small table of
 /// counted entries has none of them.
 #[test]
 fn an_entry_reaches_every_segment_that_has_its_items() {
@@ -83,90 +67,76 @@ fn an_entry_reaches_every_segment_that_has_its_items() {
         for (most, sizes) in [(60, &[2, 3, 8, 300, 512][..]), (1000, &[2, 3, 8])] {
             let source = forged(kind, Filling::Lengths, 6, 1, most).unwrap().table;
             for segments in sizes.iter().copied() {
-                let mut table = sparse(kind, segments, 5);
-                table.add_segments(vec![parts(&source).remove(0).0], u64::MAX, &any()).unwrap();
-                assert_eq!(table.internal_validate(), Ok(()));
-                assert!(table.segment_count() >= segments);
+                let other = sparse(kind, segments, 5);
+                let all = parts(&source).into_iter().chain(parts(&other));
+                let table = made_of_parts(&other, all.map(|(part, _)| part));
                 let found = (0..100_000).filter(|item| has_at(&source, *item, 100)).count();
                 let kept =
                     (0..100_000).filter(|item| has_at(&source, *item, 100) && has_at(&table, *item, 100));
                 assert_eq!(kept.count(), found, "{kind:?}, {most} slots, {segments} segments");
                 assert!(found > 100, "{found}");
+                assert!((0..5).all(|item| has_at(&table, item, 20)), "{kind:?}, {segments} segments");
             }
         }
     }
 }
 
 #[test]
-fn a_part_of_a_small_table_is_loaded_into_a_large_one() {
+fn the_parts_of_a_small_table_complete_the_load_of_a_large_one() {
     for kind in KINDS {
         let source = sparse(kind, 1, 2000);
-        for segments in [1, 2, 3, 64, 300, 512] {
-            let mut table = sparse(kind, segments, 0);
-            add_kind(&mut table, 1 << 40, 20);
-            table.add_segments(vec![parts(&source).remove(0).0], u64::MAX, &any()).unwrap();
-            assert_eq!((table.segment_count(), table.internal_validate()), (segments, Ok(())), "{kind:?}");
+        for segments in [1, 2, 3, 64, 300, 512, 1 << 20] {
+            let counts = TableCounts { segments, ..source.counts() };
+            let mut load = TableLoad::new(kind, counts, source.used_slots()).unwrap();
+            add_part(&mut load, parts(&source).remove(0).0).unwrap();
+            let table = made_of(&mut load);
+            assert!(table.is_proportionate(), "{kind:?}, {segments} segments");
             assert!((0..2000).all(|item| has_at(&table, item, 20)), "{kind:?}, {segments} segments");
         }
     }
 }
 
-/// The entries after it fit.
-#[test]
-fn an_entry_that_would_be_copied_too_often_is_refused_whatever_follows() {
-    let long = 1 << 10;
-    for slots in
-        [vec![(0, 5, 1)], vec![(0, 5, 1), (1, 3, long)], vec![(0, 5, 1), (0, 9, long), (63, 63, long)]]
-    {
-        let mut table = sparse(EntryKind::Plain, 1 << 20, 0);
-        table.begin_loading(1 << 40);
-        let refused = table.add_segments(vec![plain_segment(&slots)], u64::MAX, &any());
-        assert_eq!(refused, Err(LoadError::Invalid("void entries")), "{slots:?}");
-    }
-}
-
 /// The lowest three bits are 0 in the hashes of all items. So a table of up to eight segments has them in its first one,
-/// which is too full.
+/// which is too full for those of two tables.
 #[test]
-fn a_table_grows_until_the_entries_of_a_part_fit() {
+fn two_versions_of_a_part_that_do_not_fit_together_are_refused() {
     let mut random = Random(9);
     let mut crafted = || {
-        let (mut table, mut hashes) = (plain(0.01), Vec::new());
+        let mut table = plain(0.01);
         while table.used_slots() < 4_500 {
             let hash = ItemHash { h1: random.next() & !7, h2: random.next() };
             table.add(Addition { hash, ..addition(0) }, &any(), NoPrefetch).unwrap();
-            hashes.push(hash);
         }
         assert_eq!(table.segment_count(), 1);
-        (table, hashes)
+        table
     };
-    let ((mut table, mut hashes), (other, others)) = (crafted(), crafted());
-    hashes.extend(others);
-    table.add_segments(vec![parts(&other).remove(0).0], u64::MAX, &any()).unwrap();
-    assert_eq!((table.segment_count(), table.internal_validate()), (16, Ok(())));
-    assert!(hashes.iter().all(|hash| table.contains(*hash, 0, NoPrefetch)));
+    let (one, other) = (crafted(), crafted());
+    let mut load = load_of(&one);
+    add_part(&mut load, parts(&one).remove(0).0).unwrap();
+    let before = load.size_bytes();
+    assert_eq!(add_part(&mut load, parts(&other).remove(0).0).err(), Some(LoadError::Overlapping));
+    assert_eq!(load.size_bytes(), before);
+    assert!(bytes(&made_of(&mut load)) == bytes(&one));
 }
 
-/// A dump has each item in one segment only. Here the first segments of tables of one, two and four segments are together,
-/// and segments in any order that have different items.
+/// Segments of different depths may have the same items, because a table can grow and shrink while it is dumped.
 #[test]
-fn segments_with_the_same_items_are_refused() {
+fn a_segment_twice_in_one_chunk_is_refused() {
     let segment =
         |number: usize, depth: u32| DumpedSegment { number, depth, ..plain_segment(&[(0, 5, 1 << 9)]) };
     for (numbers, is_accepted) in [
         (vec![(0, 0), (0, 0)], false),
-        (vec![(0, 0), (0, 1)], false),
-        (vec![(0, 2), (2, 2), (1, 1), (0, 1)], false),
         (vec![(1, 0)], false),
-        (vec![(3, 2), (1, 1)], false),
+        (vec![(4, 2)], false),
+        (vec![(0, 0), (0, 1)], true),
+        (vec![(0, 2), (2, 2), (1, 1), (0, 1)], true),
         (vec![(3, 2), (0, 1), (1, 2)], true),
-        (vec![(1, 1), (2, 2), (0, 2)], true),
     ] {
-        let mut table = plain(0.01);
+        let mut load = load_of(&plain(0.01));
         let segments = numbers.iter().map(|(number, depth)| segment(*number, *depth)).collect();
-        let loaded = table.add_segments(segments, u64::MAX, &any());
+        let loaded = load.add(segments, u64::MAX, &any());
         assert_eq!(loaded.is_ok(), is_accepted, "{numbers:?}: {loaded:?}");
-        assert_eq!(table.used_slots(), if is_accepted { numbers.len() as u64 } else { 0 }, "{numbers:?}");
+        assert_eq!(load.part_count(), if is_accepted { numbers.len() } else { 0 }, "{numbers:?}");
     }
 }
 
@@ -179,74 +149,92 @@ fn a_part_from_the_middle_has_only_the_entries_from_its_position_on() {
     for position in (1..64).map(|step| step * (POSITIONS >> 12)) {
         let (part, end) = table.segment_at(position).unwrap().unwrap();
         assert_eq!(end, POSITIONS);
-        let mut rest = table.emptied();
-        rest.add_segments(vec![part], u64::MAX, &any()).unwrap();
+        let rest = made_of_parts(&table, [part]);
         let is_after = |item: &u64| u64::from((hash(*item).h1 as u32).reverse_bits()) >= position;
         assert_eq!(rest.used_slots(), (0..2000).filter(is_after).count() as u64, "{position}");
     }
 }
 
+/// A dumped table whose items have gone is large. The loaded one has the size for its items.
 #[test]
-fn the_end_of_a_load_makes_a_sparse_table_smaller() {
+fn the_loaded_table_has_a_size_for_its_entries() {
     for kind in KINDS {
-        let source = sparse(kind, 3000, 200);
-        let mut table = target(&source);
-        for (part, end) in parts(&source) {
-            table.add_segments(vec![part], u64::MAX, &any()).unwrap();
-            assert_eq!(table.segment_count(), 3000, "{kind:?}");
-            if end == POSITIONS {
-                table.end_loading().unwrap();
-            }
-        }
-        assert!(!table.is_sparse() && table.segment_count() <= 400, "{kind:?}: {}", table.segment_count());
-        assert_eq!((table.internal_validate(), table.items(20)), (Ok(()), 200), "{kind:?}");
-        assert!((0..200).all(|item| has_at(&table, item, 20)), "{kind:?}");
-    }
-}
-
-/// Most blocks of the table have entries, and the part has three. The header allows a much larger table.
-#[test]
-fn what_a_table_has_already_changes_nothing() {
-    for kind in KINDS {
-        for segments in [1, 2, 4] {
-            let few = sparse(kind, segments, 3);
-            let mut table = sparse(kind, segments, 4000 * segments as u64);
-            let united = table.union_with(&[&few], 20, &any(), |_| Ok::<(), UnionError>(())).unwrap();
-            assert!(made(united).is_none() || kind == EntryKind::Counted, "{kind:?}, {segments} segments");
-            let before = bytes(&table);
-            table.begin_loading(10_000_000);
-            for (part, _) in parts(&few) {
-                table.add_segments(vec![part], u64::MAX, &any()).unwrap();
-            }
-            assert!(bytes(&table) == before, "{kind:?}, {segments} segments");
-            assert_eq!(table.segment_count(), segments, "{kind:?}");
+        for (segments, items) in [(400, 200), (401, 200), (3000, 200)] {
+            let source = sparse(kind, segments, items);
+            let made = made_of_parts(&source, parts(&source).into_iter().map(|(part, _)| part));
+            assert!(
+                made.is_proportionate() && made.segment_count() <= 400,
+                "{kind:?}: {}",
+                made.segment_count()
+            );
+            assert_eq!(bytes(&made) == bytes(&source), segments == 400, "{kind:?}: {segments}");
+            assert_eq!(made.items(20), items, "{kind:?}");
+            assert!((0..items).all(|item| has_at(&made, item, 20)), "{kind:?}");
         }
     }
 }
 
-/// A replica that was synchronised during a load has lists of another capacity. It takes the same decisions.
+/// A table that a client brings has at most the size for eight times its slots, or 400 segments. One of timed entries may
+/// have 4096, because it is as large as it was when its items were live.
 #[test]
-fn adds_during_a_load_change_a_copy_in_the_same_way() {
+fn a_table_far_too_large_for_its_entries_is_out_of_proportion() {
     for kind in KINDS {
-        let source = sparse(kind, 1 << 14, 500);
-        let filled = parts(&source).into_iter().map(|(part, _)| part).filter(|part| !part.words.is_empty());
-        let filled: Vec<_> = filled.collect();
-        let mut other_sizes = 0;
-        for together in 1..60 {
-            let mut table = target(&source);
-            let mut parts = filled.chunks(together);
-            // The last add makes the sparse table smaller.
-            while table.segment_count() == source.segment_count() {
-                table.add_segments(parts.next().unwrap().to_vec(), u64::MAX, &any()).unwrap();
-                let mut copy = reloaded(&table);
-                other_sizes += u64::from(copy.size_bytes() != table.size_bytes());
-                let addition = Addition { hash: hash(1 << 40 | table.used_slots()), ..addition(20) };
-                let outcomes = [&mut table, &mut copy].map(|table| table.add(addition, &any(), NoPrefetch));
-                let context = format!("{kind:?}, {together} parts at once, {} slots", table.used_slots());
-                assert_eq!(outcomes[0], outcomes[1], "{context}");
-                assert!(bytes(&table) == bytes(&copy), "{context}");
+        let most = if kind == EntryKind::Timed { 4096 } else { 400 };
+        for (segments, is_proportionate) in [(1, true), (400, true), (most, true), (most + 1, false)] {
+            assert_eq!(
+                sparse(kind, segments, 5).is_proportionate(),
+                is_proportionate,
+                "{kind:?}: {segments}"
+            );
+        }
+    }
+    let full = forged(EntryKind::Plain, Filling::Long, 6, 1200, 1000).unwrap().table;
+    assert!(full.is_proportionate());
+}
+
+/// Whatever has come is taken back part by part, and a copy of a load takes the same parts.
+#[test]
+fn a_part_is_taken_back() {
+    for kind in KINDS {
+        let source = sparse(kind, 5, 9_000);
+        let mut load = load_of(&source);
+        let mut all = parts(&source).into_iter().map(|(part, _)| part);
+        add_part(&mut load, all.next().unwrap()).unwrap();
+        for part in all {
+            let before =
+                (load.part_count(), load.size_bytes(), format!("{:?}", load.parts().collect::<Vec<_>>()));
+            let replaced = add_part(&mut load, part.clone()).unwrap();
+            assert!(!replaced.is_empty() && load.part_count() == before.0 + 1);
+            load.take_back(replaced);
+            let after =
+                (load.part_count(), load.size_bytes(), format!("{:?}", load.parts().collect::<Vec<_>>()));
+            assert_eq!(after, before, "{kind:?}");
+            let mut copy = load.try_clone().unwrap();
+            add_part(&mut copy, part.clone()).unwrap();
+            add_part(&mut load, part).unwrap();
+            assert!(copy.parts().eq(load.parts()), "{kind:?}");
+        }
+        assert!(bytes(&made_of(&mut load)) == bytes(&source), "{kind:?}");
+    }
+}
+
+/// The limit bounds the parts, and then the table: not both together.
+#[test]
+fn the_limit_bounds_the_parts_and_then_the_table() {
+    for kind in KINDS {
+        let source = sparse(kind, 5, 9_000);
+        for (limit, is_made) in [(source.size_bytes() + 512, true), (source.size_bytes() - 1, false)] {
+            let mut load = load_of(&source);
+            parts(&source).into_iter().for_each(|(part, _)| _ = add_part(&mut load, part).unwrap());
+            let before = load.size_bytes();
+            let made = load.make_table(&GrowthBudget::new(&limit));
+            assert_eq!(made.is_ok(), is_made, "{kind:?}, {limit}: {before}");
+            if let Err(error) = made {
+                assert!(matches!(error, LoadError::NoRoom(_)), "{error}");
+                // The load is as it was.
+                assert_eq!(load.size_bytes(), before);
+                assert!(bytes(&made_of(&mut load)) == bytes(&source), "{kind:?}");
             }
         }
-        assert!(other_sizes > 10, "{kind:?}: {other_sizes}");
     }
 }

@@ -4,18 +4,30 @@
 use std::collections::BTreeMap;
 
 use everbloom::bloom::prefetch::NoPrefetch;
-use everbloom::bloom::table::{DumpedSegment, EntryKind, POSITIONS, Table, TableCounts};
-use everbloom::bloom::{Added, BlockMover, BlockVisitor, GrowthBudget, OutOfMemory};
+use everbloom::bloom::table::{
+    DumpedSegment, EntryKind, LoadError, POSITIONS, Replaced, Table, TableCounts, TableLoad,
+};
+use everbloom::bloom::{BlockMover, BlockVisitor, GrowthBudget, OutOfMemory};
 
 use super::{KINDS, add, add_kind, any, bytes, counted, has, has_at, hash, of_kind, plain, reloaded, remove};
 use crate::fuzzed::fuzz::forge::{self, TableForm};
 use crate::support::Random;
 
-/// Returns an empty table into which a dump of this one is loaded.
-pub(super) fn target(table: &Table) -> Table {
-    let mut target = Table::try_of_counts(table.kind(), table.counts(), table.used_slots(), &any()).unwrap();
-    target.begin_loading(table.used_slots());
-    target
+/// Begins the load of a dump of this table.
+pub(super) fn load_of(table: &Table) -> TableLoad {
+    TableLoad::new(table.kind(), table.counts(), table.used_slots()).unwrap()
+}
+
+/// Adds a part to a load.
+pub(super) fn add_part(load: &mut TableLoad, part: DumpedSegment) -> Result<Replaced, LoadError> {
+    load.add(vec![part], u64::MAX, &any())
+}
+
+/// Ends a load with whatever has come.
+pub(super) fn made_of(load: &mut TableLoad) -> Table {
+    let table = load.make_table(&any()).unwrap();
+    assert_eq!(table.internal_validate(), Ok(()));
+    table
 }
 
 /// Returns the parts of a table at rest, with the positions after them.
@@ -29,12 +41,11 @@ pub(super) fn parts(table: &Table) -> Vec<(DumpedSegment, u64)> {
     parts
 }
 
-/// Adds a part to a table, and ends the load after the last position.
-fn load(table: &mut Table, (part, end): (DumpedSegment, u64)) {
-    table.add_segments(vec![part], u64::MAX, &any()).unwrap();
-    if end == POSITIONS {
-        table.end_loading().unwrap();
-    }
+/// Returns the table that is made of these parts.
+pub(super) fn made_of_parts(table: &Table, parts: impl IntoIterator<Item = DumpedSegment>) -> Table {
+    let mut load = load_of(table);
+    parts.into_iter().for_each(|part| _ = add_part(&mut load, part).unwrap());
+    made_of(&mut load)
 }
 
 /// A table and its items. Items of counted entries have their counts, all others their generations.
@@ -99,38 +110,29 @@ fn a_dump_misses_nothing_while_segments_are_split_and_joined() {
         for (items, adds, removals) in traffic.into_iter().chain(joins) {
             let mut source = Changing::new(kind, items);
             let before = source.items.clone();
-            let (mut copy, mut shuffled) = (target(&source.table), target(&source.table));
-            let segments = copy.segment_count();
+            let (mut load, mut shuffled) = (load_of(&source.table), load_of(&source.table));
             let (mut position, mut loaded_parts) = (0, Vec::new());
             while position < POSITIONS {
                 let (part, end) = source.table.segment_at(position).unwrap().unwrap();
                 assert!(end > position);
-                load(&mut copy, (part.clone(), end));
-                assert!(
-                    end == POSITIONS || copy.segment_count() >= segments,
-                    "no joins before the last part"
-                );
+                add_part(&mut load, part.clone()).unwrap();
                 // A part that comes again changes nothing.
-                let (loaded, counts) = (bytes(&copy), copy.counts());
-                load(&mut copy, (part.clone(), end));
-                loaded_parts.push((part, end));
-                assert!(bytes(&copy) == loaded && copy.counts() == counts, "{kind:?}, {items}");
+                assert!(add_part(&mut load, part.clone()).unwrap().is_empty(), "{kind:?}, {items}");
+                loaded_parts.push(part);
                 position = end;
                 source.change(adds, removals);
             }
-            assert_eq!(copy.internal_validate(), Ok(()), "{kind:?}, {items}");
+            let mut copy = made_of(&mut load);
             let stayed = before.keys().filter(|item| source.items.contains_key(*item));
             let missing = stayed.clone().find(|item| !has_at(&copy, **item, source.now));
             assert_eq!(missing, None, "{kind:?}: {items}, {adds}, {removals}");
-            // The same parts are loaded in another order, some of them twice, into a table that has items of its own.
-            let own = 1 << 40..(1 << 40) + 200;
-            own.clone().for_each(|item| _ = add_kind(&mut shuffled, item, source.now));
+            // The same parts are loaded in another order, some of them twice.
             loaded_parts.reverse();
             loaded_parts.extend_from_within(..loaded_parts.len() / 3);
-            loaded_parts.into_iter().for_each(|part| load(&mut shuffled, part));
-            assert_eq!(shuffled.internal_validate(), Ok(()), "{kind:?}, {items}");
-            let missing =
-                stayed.clone().copied().chain(own).find(|item| !has_at(&shuffled, *item, source.now));
+            loaded_parts.into_iter().for_each(|part| _ = add_part(&mut shuffled, part).unwrap());
+            let shuffled = made_of(&mut shuffled);
+            assert!(bytes(&shuffled) == bytes(&copy), "{kind:?}, {items}");
+            let missing = stayed.clone().find(|item| !has_at(&shuffled, **item, source.now));
             assert_eq!(missing, None, "{kind:?}: {items}, {adds}, {removals}, in another order");
             assert_eq!(source.table.internal_validate(), Ok(()));
             if kind == EntryKind::Counted {
@@ -155,8 +157,7 @@ fn a_part_has_the_items_from_its_position_to_its_end() {
                 let position = first + (end - first) / 8 * eighth;
                 let part = source.table.segment_at(position).unwrap().unwrap();
                 assert_eq!(part.1, end);
-                let mut copy = target(&source.table);
-                load(&mut copy, part);
+                let copy = made_of_parts(&source.table, [part.0]);
                 let (mut before, mut found) = (0, 0);
                 for item in source.items.keys() {
                     let at = position_of(*item);
@@ -179,17 +180,14 @@ fn a_dump_of_a_table_at_rest_makes_the_same_table_in_any_order_of_its_parts() {
     for kind in KINDS {
         for items in [0, 50, 1_000, 7_000, 100_000] {
             let source = Changing::new(kind, items);
-            let mut in_order = target(&source.table);
-            parts(&source.table).into_iter().for_each(|part| load(&mut in_order, part));
+            let dumped = || parts(&source.table).into_iter().map(|(part, _)| part);
+            let mut in_order = made_of_parts(&source.table, dumped());
             assert!(bytes(&in_order) == bytes(&source.table), "{kind:?}, {items}");
             assert_eq!(in_order.counts(), source.table.counts(), "{kind:?}, {items}");
             assert_eq!(in_order.error_rate(0), source.table.error_rate(0), "{kind:?}, {items}");
-            let mut reversed = target(&source.table);
-            let twice = parts(&source.table).into_iter().rev().chain(parts(&source.table));
-            twice.for_each(|part| load(&mut reversed, part));
+            let reversed = made_of_parts(&source.table, dumped().rev().chain(dumped()));
             assert!(bytes(&reversed) == bytes(&source.table), "{kind:?}, {items}");
             assert_eq!(reversed.items(source.now), source.table.items(source.now), "{kind:?}, {items}");
-            assert_eq!(reversed.internal_validate(), Ok(()), "{kind:?}, {items}");
             // Both continue alike.
             let mut again = source.table.try_clone().unwrap();
             for item in items..items + 500 {
@@ -207,10 +205,8 @@ fn parts_of_other_tables_are_refused() {
     for kind in KINDS {
         let source = Changing::new(kind, 30_000);
         let (part, _) = parts(&source.table).remove(1);
-        let mut table = of_kind(kind, 1e-6, 2_000);
-        assert_eq!(add_kind(&mut table, 1, 100), Added::New);
-        let before = (bytes(&table), table.counts());
-        assert!(table.add_segments(vec![part.clone()], u64::MAX, &any()).is_err());
+        let mut load = load_of(&of_kind(kind, 1e-6, 2_000));
+        assert!(add_part(&mut load, part.clone()).is_err());
         for wrong in [
             DumpedSegment { number: part.number + (1 << part.depth), ..part.clone() },
             DumpedSegment { depth: 31, ..part.clone() },
@@ -218,15 +214,15 @@ fn parts_of_other_tables_are_refused() {
             DumpedSegment { words: part.words[1..].into(), ..part.clone() },
             DumpedSegment { words: part.words.iter().map(|word| !word).collect(), ..part.clone() },
         ] {
-            assert!(table.add_segments(vec![wrong], u64::MAX, &any()).is_err());
+            assert!(add_part(&mut load, wrong).is_err());
         }
-        assert_eq!((bytes(&table), table.counts()), before);
+        assert_eq!((load.part_count(), load.size_bytes()), (0, 0));
         // If there is no room for all parts, none of them is added.
-        let mut copy = target(&source.table);
+        let mut load = load_of(&source.table);
         let all: Vec<_> = parts(&source.table).into_iter().map(|(part, _)| part).collect();
-        let limit = source.table.size_bytes() - 1;
-        assert!(copy.add_segments(all, u64::MAX, &GrowthBudget::new(&limit)).is_err());
-        assert_eq!(copy.used_slots(), 0);
+        let limit = source.table.size_bytes() / 2;
+        assert!(load.add(all, u64::MAX, &GrowthBudget::new(&limit)).is_err());
+        assert_eq!((load.part_count(), load.size_bytes()), (0, 0));
     }
 }
 
@@ -352,11 +348,11 @@ fn a_segment_with_less_than_three_words_per_block_is_refused() {
 fn parts_of_a_growing_table_of_counted_entries_are_loaded_in_any_order() {
     let mut source = Changing::new(EntryKind::Counted, 150_000);
     let before = source.items.clone();
-    let header = target(&source.table);
+    let header = load_of(&source.table);
     let (mut position, mut parts) = (0, Vec::new());
     while position < POSITIONS {
         let (part, end) = source.table.segment_at(position).unwrap().unwrap();
-        parts.push((part, end));
+        parts.push(part);
         position = end;
         source.add(if source.next < 1_500_000 { 40_000 } else { 0 });
     }
@@ -372,10 +368,9 @@ fn parts_of_a_growing_table_of_counted_entries_are_loaded_in_any_order() {
             3 => ordered.rotate_right(1),
             _ => ordered.sort_by_cached_key(|_| random.next()),
         }
-        let mut copy = header.try_clone().unwrap();
-        ordered.into_iter().for_each(|(part, _)| copy.add_segments(vec![part], u64::MAX, &any()).unwrap());
-        copy.end_loading().unwrap();
-        assert_eq!(copy.internal_validate(), Ok(()), "{order}");
+        let mut load = header.try_clone().unwrap();
+        ordered.into_iter().for_each(|part| _ = add_part(&mut load, part).unwrap());
+        let mut copy = made_of(&mut load);
         cards.push(copy.items(0));
         for (item, times) in &before {
             for _ in 0..*times {
