@@ -13,16 +13,16 @@ use super::adding::{AddRules, add_items, argument_buffer, check_auto_create};
 use super::arguments::Arguments;
 use super::chunks::{add_chunk, chunk_at, filter_of_header, write_chunk};
 use super::effects::{Effects, KeyChange, Replication, count_of, publish};
-use super::error::{CommandError, CuckooError, quotable};
+use super::error::{CommandError, CuckooError};
 use super::items::delete;
 use super::keyspace::{CuckooSettings, Host, KeyName, KeyValue, Keyspace, OpenKey, Reply, Value, ValueRef};
 use super::number::parse_integer;
-use super::options::{CommandOptions, CreationOptions, is_named};
+use super::options::{CommandOptions, CreationOptions, find, is_named, unknown_option};
 use super::outcomes::ItemOutcomes;
 use super::replicated::{ReplicatedCommand, number, word};
 use super::reserve::creation;
 use super::spare::Spare;
-use super::table::{Command, KeyAccess};
+use super::table::{Command, KeyAccess, OptionWord};
 use crate::bloom::cuckoo::array::CuckooRelease;
 use crate::bloom::cuckoo::filter::{CuckooFilter, CuckooParameters};
 use crate::bloom::limits::{
@@ -231,7 +231,7 @@ fn parse_reserve(
     // All options but KEYED have a value. RedisBloom counts the arguments first.
     let flags = words.iter().filter(|word| is_named("KEYED", word)).count();
     if !words.len().wrapping_sub(flags).is_multiple_of(2) {
-        return Err(arguments.wrong_arity());
+        return Err(odd_words(words, &arguments));
     }
     let capacity = parse_integer(capacity).ok_or(CuckooError::BadCapacity)?;
     let (mut given, mut unknown) = (CommandOptions::default(), None);
@@ -251,7 +251,7 @@ fn parse_reserve(
         capacity_items.filter(|items| (least_items..=CUCKOO_CAPACITY_MAX_ITEMS).contains(items));
     let capacity_items = capacity_items.ok_or(CuckooError::ReserveCapacityRange)?;
     if let Some(word) = unknown {
-        return Err(CommandError::UnknownArgument(quotable(word)));
+        return Err(unknown_option(word, Command::CfReserve));
     }
     let creation = CreationOptions {
         capacity_items: Some(capacity_items),
@@ -269,6 +269,20 @@ fn parse_reserve(
         ..settings
     };
     Ok((creation, capacity_items, settings))
+}
+
+/// Returns the error of CF.RESERVE with an option that has no value, or with a word that is no option.
+fn odd_words(words: &[&[u8]], arguments: &Arguments<'_>) -> CommandError {
+    let command = arguments.command();
+    let mut rest = words.iter();
+    while let Some(word) = rest.next() {
+        match find(command.spec().syntax, word) {
+            Some(OptionWord::Keyed) => {}
+            Some(_) => drop(rest.next()),
+            None => return unknown_option(word, command),
+        }
+    }
+    arguments.wrong_arity()
 }
 
 /// Checks the value of an option of CF.RESERVE. Returns it, if it was given.

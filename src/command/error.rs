@@ -88,9 +88,9 @@ pub enum CommandError {
     /// BF.RESERVE: a number in place of an option, probably an expansion. Holds the number.
     #[error("ERR unknown argument '{0}': write EXPANSION {0}, or omit the number")]
     BareExpansion(String),
-    /// BF.RESERVE or BF.INSERT: NOSCALING.
-    #[error("ERR unknown argument 'NOSCALING': use NONSCALING")]
-    MisspeltNonscaling,
+    /// An unknown option that is like one of the command's. Holds the word and the option.
+    #[error("ERR unknown argument '{0}': use {1}")]
+    MisspeltOption(String, &'static str),
     /// An option describes another kind of filter than the existing one. Holds the option.
     #[error("ERR {0} differs from the existing filter: omit the option, or use another key")]
     OtherKind(&'static str),

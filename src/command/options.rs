@@ -9,6 +9,7 @@ use super::arguments::Arguments;
 use super::error::{CommandError, CuckooError, ImportError, quotable};
 use super::keyspace::Host;
 use super::number::{is_ratio, parse_double, parse_integer};
+use super::suggestion::nearest;
 use super::table::{ArgumentKind, ArgumentSpec, Command, OptionWord};
 use super::words::Word;
 use crate::bloom::Format;
@@ -179,13 +180,11 @@ impl CommandOptions {
                 self.creation.is_fixed = true;
                 Ok(())
             }
-            Command::Reserve | Command::Insert if is_named("NOSCALING", word) => {
-                Err(CommandError::MisspeltNonscaling)
-            }
+            Command::Insert if is_named("NOSCALING", word) => Err(unknown_option(word, command)),
             Command::Insert | Command::CfInsert | Command::CfInsertNx => {
                 Err(CommandError::InsertUnknownArgument)
             }
-            _ => Err(CommandError::UnknownArgument(quotable(word))),
+            _ => Err(unknown_option(word, command)),
         }
     }
 
@@ -256,8 +255,16 @@ impl CommandOptions {
     }
 }
 
+/// Returns the error of an option that a command does not have. It names the option that is most like it.
+pub(super) fn unknown_option(word: &[u8], command: Command) -> CommandError {
+    match nearest(command.spec().syntax, word) {
+        Some(option) => CommandError::MisspeltOption(quotable(word), option),
+        None => CommandError::UnknownArgument(quotable(word)),
+    }
+}
+
 /// Returns the option that `word` names, in any case.
-fn find(syntax: &[ArgumentSpec], word: &[u8]) -> Option<OptionWord> {
+pub(super) fn find(syntax: &[ArgumentSpec], word: &[u8]) -> Option<OptionWord> {
     let choices = syntax.iter().flat_map(|argument| match argument.kind {
         ArgumentKind::OneOf(choices) if argument.token.is_none() => choices,
         _ => std::slice::from_ref(argument),

@@ -254,7 +254,7 @@ mod tests {
             assert!(matches!(found, Ok(found) if found == count), "{count}");
             assert!(asked.len() <= count as usize + 80, "{count}: {}", asked.len());
         }
-        assert!(existing(|_| Err(Failure::new("no connection"))).is_err());
+        assert!(existing(|_| Err(Failure::interrupted())).is_err());
     }
 
     #[test]

@@ -448,14 +448,14 @@ pub(super) const CF_INSERTNX: CommandSpec = CommandSpec {
 pub(super) const CF_EXISTS: CommandSpec = CommandSpec {
     name: "cf.exists",
     complexity: "O(1)",
-    summary: "Returns whether an item may be in a counting filter",
+    summary: "Returns whether an item may be in a filter",
     ..EXISTS
 };
 
 pub(super) const CF_MEXISTS: CommandSpec = CommandSpec {
     name: "cf.mexists",
     complexity: "O(m) for m items",
-    summary: "Returns for each item whether it may be in a counting filter",
+    summary: "Returns for each item whether it may be in a filter",
     ..MEXISTS
 };
 
