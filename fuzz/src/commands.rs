@@ -288,6 +288,10 @@ impl World {
         self.known.remove(to);
         self.pair.call(&[b"BF.SCANDUMP", from, b"0"]);
         for (iterator, data) in chunks(self.pair.filter(from).unwrap()) {
+            if self.pair.primary.keys.contains_key(to) && self.pair.filter(to).is_none() {
+                let reply = self.pair.call(&[b"BF.ADD", to, b"item"]);
+                assert!(reply.starts_with("-ERR the filter is being loaded"), "{reply}");
+            }
             let reply = self.pair.call(&[b"BF.LOADCHUNK", to, iterator.to_string().as_bytes(), &data]);
             if reply != "+OK" {
                 // The limit was lowered after the filter was created, so the filter exceeds it.

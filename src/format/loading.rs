@@ -132,18 +132,19 @@ pub(super) fn rewrite(
         }
     }
     let mut parts = loading.table().parts().peekable();
-    for range in loading.ranges().filter(|range| range.end > position) {
-        let start = range.start.max(position);
-        // All segments come with the first chunks of the table.
+    let mut ranges = loading.ranges().filter(|range| range.end > position).peekable();
+    while let Some(range) = ranges.next() {
         loop {
-            writer.set(start, &[])?;
-            while writer.payload_mut().len() < CHUNK_BYTES
+            writer.set(range.start.max(position), &[])?;
+            // A segment begins before the end of its chunk. So all segments come with the last part of the dump.
+            while ranges.peek().is_none()
+                && writer.payload_mut().len() < CHUNK_BYTES
                 && let Some(part) = parts.next()
             {
                 append_segment(&part, writer.payload_mut())?;
             }
             emit_chunk(&mut writer, range.end)?;
-            if parts.peek().is_none() {
+            if ranges.peek().is_some() || parts.peek().is_none() {
                 break;
             }
         }

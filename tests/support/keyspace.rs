@@ -179,8 +179,8 @@ pub(super) struct TestKey<'k> {
     name: Vec<u8>,
     filter: Option<FilterValue>,
     cuckoo: Option<CuckooFilter>,
-    /// The counts of the filter when it was looked up.
-    before: FilterCounts,
+    /// The counts of the filter when it was looked up; `None` if it was being loaded.
+    before: Option<FilterCounts>,
     counted: Option<CountedFilter>,
     access: KeyAccess,
 }
@@ -212,7 +212,7 @@ impl OpenKey for TestKey<'_> {
         database.may_have_changed.set(database.may_have_changed.get() || is_writable);
         if let Some(FilterValue::Complete(filter)) = &mut self.filter {
             filter.set_time(|| database.now_ms, || database.is_replicated && is_write);
-            self.before = filter.counts_since(usize::MAX);
+            self.before = Some(filter.counts_since(usize::MAX));
         }
         match (&mut self.filter, &mut self.cuckoo) {
             // `string` has another type.
@@ -236,7 +236,11 @@ impl OpenKey for TestKey<'_> {
     fn changed(&mut self, _items_added: u64) -> u32 {
         self.assert_changeable();
         let (Some(filter), Some(counted)) = (&self.filter, &mut self.counted) else { return 0 };
-        counted.changed(self.database.totals, filter, &self.before)
+        let Some(before) = &self.before else {
+            counted.loaded(self.database.totals, filter);
+            return 0;
+        };
+        counted.changed(self.database.totals, filter, before)
     }
 
     fn altered(&mut self, items_before: u64, capacity_before_items: u64) {
@@ -295,8 +299,7 @@ impl Keyspace for Database<'_> {
         let filter = self.filters.borrow_mut().remove(name.bytes);
         let cuckoo = self.cuckoos.borrow_mut().remove(name.bytes);
         let counted = self.counted.borrow_mut().remove(name.bytes);
-        let before = FilterCounts::default();
-        TestKey { database: self, name: name.bytes.to_vec(), filter, cuckoo, before, counted, access }
+        TestKey { database: self, name: name.bytes.to_vec(), filter, cuckoo, before: None, counted, access }
     }
 
     /// Returns an error for the key `secret`, which no client may read.

@@ -4,15 +4,28 @@
 //! change:
 //!
 //! * Plain: a new entry, unless an entry matches the item.
-//! * Counted: the longest entry that matches counts the item, unless it is void. Otherwise the item gets a new entry.
+//! * Counted: the longest entry that matches counts the item, if its remainder lacks at most [`LOST_BITS_MAX`] bits.
+//!   Otherwise the item gets a new entry.
 //! * Timed: an entry of the item gets the new generation. Only an entry with the longest remainder of its segment is
 //!   the item's own. A shorter one matches more items, and would never expire if each of them refreshed it.
 //!
 //! What most adds do has a shorter path, with the same result: to insert an entry of an item that no entry matches, and to
 //! give a timed entry a new generation.
 //!
-//! A removal takes from the longest entry that matches. The shorter ones match all items that this one matches, so each
-//! item still has an entry (Dayan, Bercea, Reviriego, Pagh, "InfiniFilter", SIGMOD 2023).
+//! A removal takes from the longest entry that matches (Dayan, Bercea, Reviriego, Pagh, "InfiniFilter", SIGMOD 2023). An
+//! item may have several entries, and share each of them with other items. A removal still takes none of these away:
+//!
+//! * The entries that match an item are nested: of two, the shorter one matches all items that the longer one matches.
+//! * Assign each occurrence of an item, that is each add that was not removed, to an entry that matches the item, so that
+//!   no entry has more occurrences than it counts. An add assigns its occurrence to the entry that counts it, or to the
+//!   new one. Which of the matching entries this is makes no difference.
+//! * A removal of x takes one from the longest match L of x. If an occurrence of x is assigned to L, it ends. Otherwise
+//!   an occurrence of x at a shorter match E ends. If L then has more occurrences than it counts, one of them, of an item
+//!   y, moves to E: L matches y, so E does.
+//! * A split or join gives each entry to the bucket of its items, which are the same before and after. Entries that
+//!   become equal become one with the sum of their counts. Decision 25 has the rule for copies of void entries.
+//!
+//! So each occurrence always has an entry, and each item that was added is found and can be removed as often.
 
 use smallvec::SmallVec;
 
@@ -33,6 +46,18 @@ use crate::bloom::memory::OutOfMemory;
 use crate::bloom::outcome::{AddError, Added, ReserveError};
 use crate::bloom::prefetch::{Prefetch, SelectTask};
 use crate::bloom::words::{PortableSelect, Select, low_bits};
+
+/// The most bits by which the remainder of an entry may be shorter than that of a new entry, if the entry counts further
+/// items. So after four doublings of the table an item that is added again gets a new entry.
+///
+/// With l remainder bits, an entry matches other items of its bucket with a probability of 2^-l. A short entry would count
+/// many of them, and its item would still be found after its deletion. With more new entries, items that are added often
+/// take more memory. Decision 30 has the measurements.
+const LOST_BITS_MAX: u32 = 4;
+
+/// The number of slots of a bucket from which on any entry that is not void counts further items. Only items that are
+/// added often, at many sizes of the table, fill a bucket so far. So their entries never make a bucket full.
+const SHARED_SLOTS: usize = RUN_MAX / 2 + 1;
 
 /// An item to add, and the rules for adding it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -305,7 +330,9 @@ impl Table {
         let before = slots.len();
         let (edit, is_found) = match kind {
             EntryKind::Plain => plain_edit(&slots, &address),
-            EntryKind::Counted => counted_edit(&mut slots, &address, addition.only_absent)?,
+            EntryKind::Counted => {
+                counted_edit(&mut slots, &address, kind.entry_bits(segment), addition.only_absent)?
+            }
             EntryKind::Timed => timed_edit(&mut slots, &address, segment, addition),
         };
         let after = if let Edit::Insert = edit { before.wrapping_add(1) } else { slots.len() };
@@ -567,8 +594,8 @@ fn plain_edit(slots: &RunSlots, address: &BucketAddress) -> (Edit, bool) {
     (if is_found { Edit::Nothing } else { Edit::Insert }, is_found)
 }
 
-/// Counts an item on the longest entry that matches, unless it is void. Changes nothing if only an absent item is added
-/// and one matches. Returns what the add does, and whether the item is present.
+/// Counts an item on the longest entry that matches, if that is long enough. Changes nothing if only an absent item is
+/// added and one matches. Returns what the add does, and whether the item is present. A new entry has `entry_bits` bits.
 ///
 /// # Errors
 /// [`AddError::TooOften`].
@@ -576,13 +603,17 @@ fn plain_edit(slots: &RunSlots, address: &BucketAddress) -> (Edit, bool) {
 fn counted_edit(
     slots: &mut RunSlots,
     address: &BucketAddress,
+    entry_bits: u32,
     only_absent: bool,
 ) -> Result<(Edit, bool), AddError> {
     let longest = longest_match(slots, address);
     if only_absent && longest.is_some() {
         return Ok((Edit::Nothing, true));
     }
-    match longest.filter(|longest| longest.entry.value > 1) {
+    // The fewest bits of a remainder with which an entry counts the item.
+    let least_bits =
+        if slots.len() < SHARED_SLOTS { entry_bits.wrapping_sub(1).saturating_sub(LOST_BITS_MAX) } else { 1 };
+    match longest.filter(|longest| remainder_bits(longest.entry.value) >= least_bits) {
         None => Ok((Edit::Insert, longest.is_some())),
         Some(found) if found.entry.number >= COUNT_MAX => Err(AddError::TooOften),
         Some(found) => {

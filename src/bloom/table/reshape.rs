@@ -39,8 +39,8 @@ const SWEEP_ENTRIES: u64 = 256;
 const VOID_SHARE: u64 = 8;
 
 /// A table grows early for a bucket that gets full if it has fewer buckets than this for each full one. An item has to
-/// be crafted for each of the [`RUN_MAX`] slots of a full bucket, and a bucket without entries takes 0.4 bytes. So a table
-/// takes some 25 bytes per crafted item.
+/// be crafted for each of the [`RUN_MAX`] slots of a full bucket, and a bucket without entries takes 0.4 bytes. So growth
+/// takes some 25 bytes per crafted item, and some 100 once the segments have honest items.
 const SPREAD_BUCKETS: u64 = 2000;
 /// A table grows early for a segment that gets full if it has fewer segments than this.
 const SPREAD_SEGMENTS: u64 = 80;
@@ -340,7 +340,7 @@ impl Table {
     }
 
     /// Plans to join the last segment with the one that it was split from, or to halve the number of blocks of the only
-    /// segment. Plans nothing if the result would be too full, which happens only if items are crafted.
+    /// segment. Plans nothing if the result or a bucket would be too full, which happens only if items are crafted.
     fn plan_join(&self, now: Generation) -> Result<Option<Changes>, OutOfMemory> {
         let size = self.size();
         let Some(smaller) = size.before_growth() else { return Ok(None) };
@@ -363,6 +363,10 @@ impl Table {
             Err(RewriteError::TooFull) => return Ok(None),
             Err(RewriteError::OutOfMemory) => return Err(OutOfMemory),
         };
+        // A bucket would become saturated. The table has grown so that crafted items do not do this.
+        if rewriter.sums().has_others {
+            return Ok(None);
+        }
         let mut changes = self.replacing(number, joined, rewriter.sums().change());
         changes.segments = smaller.segments;
         if last > 0 {

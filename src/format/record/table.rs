@@ -89,6 +89,12 @@ impl TableFields {
         };
         let segments = usize::try_from(part.segments).map_err(|_| DecodeError::Invalid("segments"))?;
         let blocks_log = part.blocks_log.into();
+        // The other one is unused.
+        let (items, entries) = match kind {
+            EntryKind::Plain => (items, 0),
+            EntryKind::Counted => (items, entries),
+            EntryKind::Timed => (0, entries),
+        };
         let counts = TableCounts { schedule, items, entries, history, segments, blocks_log };
         Ok((TableRecord { counts, used_slots }, hash))
     }

@@ -98,8 +98,8 @@ fn every_block_of_every_kind_is_visited_and_moved() {
             let segments = filter.table().map_or(0, Table::segment_count);
             assert_eq!(segments > 1, items > 100 && segments > 0, "{name}");
             // A filter that is only a table with MurmurHash3 has it in place. Any other filter here has a list of
-            // layers, and a box if it has a table. The directory of several segments is a box, a list of pieces, a
-            // piece, and a list of few segments, which is empty here.
+            // layers, and a box if it has a table. The directory of several segments is a box, a list of pieces,
+            // and a piece.
             let is_in_place = (layers, segments > 0, filter.hash()) == (0, true, Hash::Murmur3);
             let lists = usize::from(!is_in_place);
             let tables = usize::from(segments > 0 && !is_in_place);
@@ -122,7 +122,7 @@ fn every_block_of_every_kind_is_visited_and_moved() {
             filter.move_structs(&blocks);
             let histories = usize::from(filter.window().is_some());
             let boxes = 1 + policy_boxes + layer_boxes + tables + histories + pieces;
-            assert_eq!((blocks.vectors.get(), blocks.boxes.get()), (lists + 3 * pieces, boxes), "{name}");
+            assert_eq!((blocks.vectors.get(), blocks.boxes.get()), (lists + 2 * pieces, boxes), "{name}");
             let blocks = CountedBlocks::default();
             // The last one does not exist.
             (0..=layers + segments).for_each(|number| filter.move_block(number, &blocks));

@@ -46,7 +46,7 @@ const BLOCKS: usize = POLICY_BYTES + 3;
 const BLOCKS_LOG: usize = POLICY_BYTES + 4;
 const TABLE_RESERVED: usize = POLICY_BYTES + 5;
 const SEGMENTS_FIRST: usize = POLICY_BYTES + 8;
-const LOADING: usize = POLICY_BYTES + 12;
+const TABLE_RESERVED_LAST: usize = POLICY_BYTES + 15;
 const SEGMENTS: usize = POLICY_BYTES + 16;
 const USED_SLOTS: usize = POLICY_BYTES + 24;
 const TABLE_ITEMS: usize = POLICY_BYTES + 32;
@@ -171,7 +171,7 @@ fn impossible_tables_are_refused_by_name() {
             (TABLE_RESERVED, &[1], invalid("unused field")),
             (TABLE_RESERVED, &[0, 0, 1], invalid("unused field")),
             (SEGMENTS_FIRST, &[1], invalid("unused field")),
-            (LOADING, &[1], invalid("loading")),
+            (TABLE_RESERVED_LAST, &[1], invalid("unused field")),
             (SEGMENTS, &[0], invalid("segments")),
             (SEGMENTS, &[2], invalid("segments")),
             (SEGMENTS, &[0xff; 8], invalid("segments")),

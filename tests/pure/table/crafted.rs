@@ -6,7 +6,7 @@ use everbloom::bloom::work::{self, Work};
 use everbloom::bloom::{AddError, Added, ItemHash};
 
 use super::segments::{made_of_parts, parts};
-use super::{add, add_kind, addition, any, counted, has, has_at, of_kind, plain, remove};
+use super::{add, add_kind, addition, any, counted, has, has_at, hash, of_kind, plain, remove, timed};
 use crate::support::Random;
 
 /// Returns a crafted hash: the `bits` low bits of its first word are the same in every call, and so is its bucket if
@@ -55,6 +55,89 @@ fn they_take_bounded_memory_and_leave_the_other_items_alone() {
             let found = others.iter().filter(|hash| table.contains(**hash, 20, NoPrefetch)).count();
             assert!((found as f64) < 0.011 * others.len() as f64, "{bits} {kind:?}: {found}");
         }
+    }
+}
+
+/// Returns the share of the buckets of a table that match all items.
+fn saturated_share(table: &Table) -> f64 {
+    // A table of one segment grows before a bucket becomes saturated.
+    let buckets = if table.segment_count() > 1 { table.segment_count() as u64 * 4096 } else { 2000 };
+    table.match_all_counts().saturated_buckets as f64 / buckets as f64
+}
+
+/// The bounds of docs/command-details.md: each crafted item makes at most 1.37 buckets of 327,680 match all items, and
+/// takes at most 110 bytes, also those of the honest items after it.
+#[test]
+fn they_add_to_the_rate_and_the_memory_as_documented() {
+    const LATER: u64 = 10_000;
+    // Full buckets and segments of counted entries refuse items.
+    let later = |table: &mut Table| {
+        for item in 1 << 30..(1 << 30) + LATER {
+            let added = table.add(Addition { hash: hash(item), ..addition(20) }, &any(), NoPrefetch);
+            assert!(added.is_ok() || added == Err(AddError::TooOften) && table.kind() == EntryKind::Counted);
+        }
+    };
+    // The items that a window is made for.
+    let kinds = [
+        (EntryKind::Plain, 1),
+        (EntryKind::Timed, 1),
+        (EntryKind::Timed, 1_000),
+        (EntryKind::Timed, 100_000),
+    ];
+    for (kind, items) in kinds.into_iter().chain([(EntryKind::Counted, 1)]) {
+        let mut most = (0.0f64, 0.0f64);
+        for (honest, bits) in [0u64, 1_000, 100_000]
+            .into_iter()
+            .flat_map(|honest| [4, 5, 6, 8, 10, 11, 12, 14].map(|bits| (honest, bits)))
+        {
+            let mut table = of_kind(kind, 0.01, items);
+            (0..honest).for_each(|item| _ = add_kind(&mut table, item, 20));
+            let mut without = table.try_clone().unwrap();
+            later(&mut without);
+            let (mut random, mut new) = (Random(u64::from(bits) + honest), 0);
+            for tries in 1..=60_000 {
+                let hash = crafted(&mut random, bits, false);
+                if !table.contains(hash, 20, NoPrefetch)
+                    && table.add(Addition { hash, ..addition(20) }, &any(), NoPrefetch).is_ok()
+                {
+                    new += 1;
+                }
+                if tries % 500 == 0 {
+                    let (share, context) =
+                        (saturated_share(&table), format!("{kind:?} for {items}, {honest}, {bits}"));
+                    assert!(share <= 0.0005 + 0.000_005 * f64::from(new), "{context}: {share} after {new}");
+                    most.0 = most.0.max((share - 0.0005) / f64::from(new) * 1e6);
+                }
+            }
+            later(&mut table);
+            let more = table.size_bytes().saturating_sub(without.size_bytes()).saturating_sub(64 << 10);
+            most.1 = most.1.max(more as f64 / f64::from(new));
+            assert!(
+                more as f64 <= 110.0 * f64::from(new),
+                "{kind:?} for {items}, {honest}, {bits}: {more} for {new}"
+            );
+            assert!((0..honest).all(|item| has_at(&table, item, 20)));
+        }
+        println!("{kind:?} for {items}: {:.2} millionths and {:.1} bytes per crafted item", most.0, most.1);
+    }
+}
+
+/// Sweeps of a window join segments. They must not undo the growth for a bucket that is full.
+#[test]
+fn a_small_window_keeps_the_size_that_full_buckets_need() {
+    for seed in 9..14 {
+        let (mut table, mut random) = (timed(0.01, 1_000), Random(seed));
+        for _ in 0..2_500 {
+            let hash = crafted(&mut random, 5, false);
+            table.add(Addition { hash, ..addition(20) }, &any(), NoPrefetch).unwrap();
+        }
+        let saturated = table.match_all_counts().saturated_buckets;
+        assert!(saturated <= 8, "{seed}: {saturated}");
+        assert_eq!(table.internal_validate(), Ok(()));
+        // The crafted items expire, and the table shrinks.
+        let size = table.size_bytes();
+        (0..2_000).for_each(|item| _ = add_kind(&mut table, item % 50, 40 + item / 100));
+        assert!(table.size_bytes() < size / 4, "{seed}: {} of {size}", table.size_bytes());
     }
 }
 

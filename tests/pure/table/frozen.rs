@@ -78,7 +78,7 @@ fn checkpoints(end: u64) -> impl Fn(u64) -> bool {
 fn tables_grow_as_before() {
     let expected = [
         (0xc3eb_8780_d616_84cf, 0x653b_8d57_8f65_c400),
-        (0x56d5_84ed_d769_ee12, 0x9b53_471a_7c1a_ec9f),
+        (0xe767_8011_8ca0_d0ca, 0xfee5_0d72_4af5_ca8e),
         (0xc643_d26d_a871_1f0f, 0x9a44_4e8b_79cd_165b),
     ];
     assert_frozen("adds", expected, |kind, digests| {
@@ -101,7 +101,7 @@ fn tables_grow_as_before() {
 fn large_tables_grow_as_before() {
     let expected = [
         (0xcfee_83df_f6f0_d4d6, 0xb10d_cd35_2c11_22d9),
-        (0x6bbf_3859_2313_1a02, 0xc25c_f593_8cba_2d13),
+        (0xdca0_1fb9_b0bf_b61d, 0x6b4d_b22c_5204_2511),
         (0x383e_4621_819a_7171, 0x3e6f_fddf_7132_067b),
     ];
     assert_frozen("large tables", expected, |kind, digests| {
@@ -151,7 +151,7 @@ fn huge_tables_take_items_as_before() {
 fn tables_shrink_as_before() {
     let expected = [
         (0x02ff_998c_c466_a135, 0x9441_95f0_d41d_43ec),
-        (0xa03c_e867_b19e_dca9, 0x56bc_3299_dac1_d5ce),
+        (0x504b_f422_c6ea_826d, 0x9fe9_4957_0c7f_a1ef),
         (0x3c91_fcf7_d175_296a, 0x2822_ab24_61e7_0f68),
     ];
     assert_frozen("removals and expiry", expected, |kind, digests| {
@@ -183,7 +183,7 @@ fn tables_shrink_as_before() {
 fn tables_grow_at_a_rising_pace_as_before() {
     let expected = [
         (0x16eb_64a2_e6f6_dfc7, 0x9f23_93e5_938f_0ec3),
-        (0x303a_8c81_46bd_bc7c, 0x7711_0fee_3e18_ade0),
+        (0x21e3_50cc_9869_7c81, 0x1123_6dd8_df95_e1d6),
         (0xa311_49b7_7042_f808, 0x1fed_1cc9_d4db_e385),
     ];
     assert_frozen("a rising pace", expected, |kind, digests| {
@@ -206,7 +206,7 @@ fn tables_grow_at_a_rising_pace_as_before() {
 fn tables_take_a_hot_item_as_before() {
     let expected = [
         (0x693d_7f2a_39e3_f5ce, 0x57b9_6a9a_ce61_05ee),
-        (0x3b22_2a7c_0125_d9b3, 0x4d6c_c3b4_bc95_ea2b),
+        (0x11f9_2739_1367_5ebb, 0x4d2c_e00c_8a9a_8a05),
         (0x0c6a_9b0a_59a6_2ded, 0x0e88_a039_296c_168e),
     ];
     assert_frozen("a hot item", expected, |kind, digests| {
@@ -233,7 +233,7 @@ fn tables_take_a_hot_item_as_before() {
 fn tables_take_crafted_items_as_before() {
     let expected = [
         (0x8720_2084_3d85_0569, 0x1a0c_c30f_0093_43cf),
-        (0xa249_5a59_77ac_5012, 0x0e84_d474_6e73_3ee3),
+        (0x12d7_7b70_fb96_42b4, 0xc752_4963_6d2d_6278),
         (0x2e9b_4efc_5a42_6ff6, 0xef7a_daee_de92_53f1),
     ];
     assert_frozen("crafted items", expected, |kind, digests| {
@@ -263,7 +263,7 @@ fn tables_take_crafted_items_as_before() {
 fn tables_are_refused_memory_as_before() {
     let expected = [
         (0xdb2a_46bb_9d26_b8e8, 0xc1e9_7f15_55cf_7253),
-        (0x7c90_72a8_577c_c46a, 0xcc2c_ce78_47c4_5521),
+        (0xb5f1_8e01_2094_b38c, 0xec2c_4277_bfee_4ff2),
         (0x7f44_ea43_8bb9_5159, 0xedda_6f1b_10fe_0589),
     ];
     assert_frozen("limits", expected, |kind, digests| {
@@ -314,7 +314,7 @@ fn tables_are_refused_memory_as_before() {
 fn unions_are_made_as_before() {
     let expected = [
         (0x6e72_1655_dadf_2622, 0x639e_458e_6d50_abea),
-        (0x7a9e_8056_5dee_741f, 0x7084_aee8_f1f2_19fe),
+        (0xda6f_94e5_4951_92b9, 0xc74f_17cc_1c26_c5c3),
         (0xd7ca_7ab1_98d1_1cf7, 0xfe3b_f786_8b1c_1072),
     ];
     assert_frozen("unions", expected, |kind, digests| {
@@ -357,7 +357,7 @@ fn unions_are_made_as_before() {
 fn dumps_are_made_and_loaded_as_before() {
     let expected = [
         (0xacd4_5354_5973_cd2f, 0x5cd0_fd5c_414a_975c),
-        (0x6db4_cd39_d5eb_40ea, 0x1ecb_e93c_8ff7_d54e),
+        (0x10af_6d18_b20f_d732, 0x9e7c_c8e4_a975_478a),
         (0x2204_eb85_cefc_43ef, 0x6a52_9ead_4318_835f),
     ];
     assert_frozen("dumps", expected, |kind, digests| {
@@ -418,7 +418,7 @@ fn sizes_are_chosen_as_before() {
 fn changed_parts_of_dumps_are_loaded_as_before() {
     let expected = [
         (0x4488_ee70_fc25_43d3, 0x19fb_958e_302b_74bc),
-        (0x8541_3395_af04_c177, 0xa07d_561d_4fa1_9b34),
+        (0xa2e1_9421_f28e_46e0, 0xcfde_f125_e82d_3e1f),
         (0xd49e_8a52_ea01_672f, 0xfbe8_f1e6_12c1_edff),
     ];
     assert_frozen("changed parts", expected, |kind, digests| {
@@ -475,7 +475,7 @@ fn changed_parts_of_dumps_are_loaded_as_before() {
 fn parts_of_dumps_are_combined_as_before() {
     let expected = [
         (0x8172_5394_90d1_0f55, 0x43a5_2a90_54cd_0018),
-        (0xcdf4_64bf_4ac8_eb24, 0x6cfc_ea30_31b8_beab),
+        (0x78c9_63b6_6362_077b, 0x0223_faf5_94ae_b8d2),
         (0x9e20_3690_2e76_96da, 0x2100_53a6_a95b_1ac0),
     ];
     assert_frozen("combined parts", expected, |kind, digests| {
@@ -514,7 +514,7 @@ fn parts_of_dumps_are_combined_as_before() {
 fn forged_tables_are_changed_as_before() {
     let expected = [
         (0x50ef_68d8_4cac_8f55, 0xd421_aac6_cafd_cfed),
-        (0x1ca2_24a0_9d21_152b, 0x9cb6_beab_cbb7_c829),
+        (0x4664_3711_6ea1_feda, 0x0b81_02ac_e2cc_72d6),
         (0x3445_ae38_5ea0_62d1, 0x7de4_907b_d110_cbf9),
     ];
     assert_frozen("forged tables", expected, |kind, digests| {
@@ -588,7 +588,7 @@ fn forged_tables_grow_while_their_entries_expire_as_before() {
 fn a_full_segment_takes_items_as_before() {
     let expected = [
         (0xdb66_38f9_53d9_2ac4, 0x98e4_72b9_23df_b389),
-        (0x56ad_c014_9438_4fb6, 0xd591_c869_916f_09b0),
+        (0xb9f8_af5a_6481_28f9, 0x81c2_8c2b_5740_c7d8),
         (0x8d0c_1dab_4aeb_4532, 0xb5df_a718_ae71_f991),
     ];
     assert_frozen("full segments", expected, |kind, digests| {

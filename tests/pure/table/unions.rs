@@ -19,7 +19,7 @@ use crate::support::work::assert_work;
 const NOW: u64 = 100;
 
 /// Returns the union of tables, with the parameters of the first one.
-fn union_of(first: &Table, others: &[&Table]) -> Table {
+pub(super) fn union_of(first: &Table, others: &[&Table]) -> Table {
     let united = first.union_with(others, NOW, &any(), |_| Ok::<(), UnionError>(())).unwrap();
     let united = made(united).unwrap_or_else(|| first.try_clone().unwrap());
     assert_eq!(united.internal_validate(), Ok(()));

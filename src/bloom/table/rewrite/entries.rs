@@ -5,7 +5,7 @@ use std::ops::Range;
 use smallvec::SmallVec;
 
 use crate::bloom::memory::OutOfMemory;
-use crate::bloom::table::entry::{COUNT_MAX, Entry, EntryKind, RUN_MAX, remainder_bits};
+use crate::bloom::table::entry::{COUNT_MAX, Entry, EntryKind, RUN_MAX, matches, remainder_bits};
 use crate::bloom::table::segment::RewriteError;
 use crate::bloom::table::size::{BLOCKS_MAX, BUCKETS};
 use crate::bloom::table::source::Address;
@@ -168,6 +168,9 @@ pub(super) fn sort_by_bucket(gathered: &[Gathered], sorted: &mut Vec<Gathered>) 
     Ok(())
 }
 
+/// The most entries of a bucket that [`fold`] takes.
+const FOLDED_MAX: usize = 2 * RUN_MAX;
+
 /// The entries of one bucket.
 pub(super) type Run = SmallVec<[Gathered; RUN_MAX + 1]>;
 
@@ -212,6 +215,44 @@ pub(super) fn united(
         }
         last.is_other |= next.is_other && last.entry.number > one;
         leave_out(next);
+    }
+    Ok(())
+}
+
+/// Makes the counted entries of a sorted run take at most [`RUN_MAX`] slots: counts the items of the longest entries on the
+/// next shorter ones that match them. An item that is added often has entries of several lengths, which are others in each
+/// source. Calls `leave_out` with the entries that no longer exist.
+///
+/// No void entry counts the items of others, because its copies in other buckets do not.
+///
+/// # Errors
+/// [`RewriteError::TooFull`] if this is not enough, which happens only if items are crafted, or if a sum of counts is too
+/// large.
+pub(super) fn fold(run: &mut Run, mut leave_out: impl FnMut(&Gathered)) -> Result<(), RewriteError> {
+    let slots = |run: &Run| run.iter().map(|one| one.entry.slots(EntryKind::Counted)).sum::<usize>();
+    while slots(run) > RUN_MAX {
+        if run.len() > FOLDED_MAX {
+            return Err(RewriteError::TooFull);
+        }
+        // Shorter entries come first.
+        let (shorter, index) = (0..run.len())
+            .rev()
+            .find_map(|index| {
+                let (shorter, rest) = run.split_at(index);
+                let value = rest.first()?.entry.value;
+                let is_match = |one: &Gathered| one.entry.value > 1 && matches(one.entry.value, value);
+                Some((shorter.iter().rposition(is_match)?, index))
+            })
+            .ok_or(RewriteError::TooFull)?;
+        let longer = run.remove(index);
+        leave_out(&longer);
+        if let Some(one) = run.get_mut(shorter) {
+            one.entry.number = one.entry.number.saturating_add(longer.entry.number);
+            one.is_other |= longer.is_other;
+            if one.entry.number > COUNT_MAX {
+                return Err(RewriteError::TooFull);
+            }
+        }
     }
     Ok(())
 }

@@ -38,7 +38,7 @@ pub(crate) struct RewriteSums {
     pub(super) change: EntrySums,
     /// The void entries and saturated buckets that were written.
     pub(crate) written: MatchAllCounts,
-    /// Whether an entry that was written is not from the first source.
+    /// Whether an entry that was written is not from the first source, or a bucket has become saturated.
     pub(crate) has_others: bool,
     /// How many live entries of several sources the new blocks have, before equal and covered ones are left out. Of
     /// copied blocks, each slot counts.

@@ -1,6 +1,6 @@
 //! Writing the entries that were gathered for a block, after equal and covered ones are left out.
 
-use super::entries::{Gathered, Rule, Run, sort_by_bucket, uncovered, united};
+use super::entries::{Gathered, Rule, Run, fold, sort_by_bucket, uncovered, united};
 use super::rewriter::{RewriteSums, Rewriter};
 use crate::bloom::memory::OutOfMemory;
 use crate::bloom::table::entry::{Entry, EntryKind, RUN_MAX};
@@ -35,9 +35,8 @@ impl Rewriter {
                 kept.push(*one);
             } else if *kind == EntryKind::Counted {
                 united(run, &mut kept, *rule, &mut leave_out)?;
-                let slots = kept.iter().map(|kept| kept.entry.slots(*kind)).sum::<usize>();
-                if *rule == Rule::Sum && slots > RUN_MAX {
-                    return Err(RewriteError::TooFull);
+                if *rule == Rule::Sum {
+                    fold(&mut kept, &mut leave_out)?;
                 }
             } else {
                 uncovered(run, &mut kept, &mut leave_out);
@@ -68,7 +67,7 @@ impl Rewriter {
     /// united.
     #[cold]
     pub(super) fn saturate_fullest_block(&mut self, bits: u32) -> Result<(), RewriteError> {
-        let Self { kind, sums: RewriteSums { change, written, .. }, list, now, .. } = self;
+        let Self { kind, sums: RewriteSums { change, written, has_others, .. }, list, now, .. } = self;
         if *kind == EntryKind::Counted {
             return Err(RewriteError::TooFull);
         }
@@ -87,6 +86,7 @@ impl Rewriter {
             saturated.write(*kind, entry_bits, |written| slot = written);
             slot
         });
+        *has_others |= is_shorter;
         if is_shorter { Ok(()) } else { Err(RewriteError::TooFull) }
     }
 }
