@@ -5,7 +5,7 @@ use std::thread;
 
 use crate::harness::{Client, Site, Test, show, tests, wait_until};
 use crate::interrupting::send;
-use crate::tool::{Ended, Files, command, fail, json, keys, primaries, spawn, url};
+use crate::tool::{Ended, Files, command, fail, json, keys, pass, primaries, spawn, url};
 
 pub(crate) const TESTS: &[Test] = tests![
     filters_of_every_kind_are_copied_to_every_other_server,
