@@ -83,7 +83,7 @@ impl Printer {
 fn bar(verb: &str, total: Option<u64>, target: ProgressDrawTarget) -> ProgressBar {
     // `wide_msg` is cut at the end of the line, because a line that wraps cannot be drawn again.
     let template = match total {
-        Some(_) => format!("{verb} {{bar:20}} {{percent}} %, {{eta}} left, {{wide_msg}}"),
+        Some(_) => format!("{verb} {{bar:20}} {{percent}} %, {{wide_msg}} {{eta}} left"),
         None => format!("{verb} {{spinner}} {{wide_msg}}"),
     };
     let style = ProgressStyle::with_template(&template).unwrap_or_else(|_| ProgressStyle::default_bar());
