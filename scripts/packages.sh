@@ -3,7 +3,7 @@
 # packages.
 
 # The files and directories of the documentation. No page links to a file outside them.
-DOCUMENTS=(README.md LICENSE SECURITY.md CONTRIBUTING.md redis.conf.example docs examples)
+DOCUMENTS=(README.md LICENSE SECURITY.md CONTRIBUTING.md redis.conf.example docs examples findings)
 
 maintainer=$(sed -n 's/^authors = \["\(.*\)"\]$/\1/p' Cargo.toml)
 summary=$(sed -n 's/^description = "\(.*\)"$/\1/p' Cargo.toml)

@@ -5,7 +5,7 @@ use everbloom::bloom::Format;
 use everbloom::bloom::cuckoo::filter::CuckooFilter;
 use everbloom::command::Settings;
 use everbloom::format::carried::{Carried, CarriedType};
-use everbloom::format::redisbloom::cuckoo::{ENCODING_VERSION, from_header, has_chunks, load, load_chunk};
+use everbloom::format::redisbloom::cuckoo::{ENCODING_VERSION, from_header, load, load_chunk};
 
 use super::input::Input;
 use super::model::Pair;
@@ -141,12 +141,12 @@ fn dump(pair: &mut Pair) {
     let mut iterator = "0".to_owned();
     loop {
         let reply = pair.call(&[b"CF.SCANDUMP", b"f", iterator.as_bytes()]);
-        assert!(!reply.starts_with('-') || !has_chunks(&filter), "{reply}");
+        assert!(!reply.starts_with('-') || !filter.has_header(), "{reply}");
         let Some(chunk) = everbloom::format::redisbloom::cuckoo::chunk(&filter, iterator.parse().unwrap())
         else {
             return;
         };
-        if filter.items() == 0 || !has_chunks(&filter) {
+        if filter.items() == 0 || !filter.has_header() {
             return;
         }
         iterator = chunk.next_iterator.to_string();

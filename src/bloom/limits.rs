@@ -19,6 +19,9 @@ pub const CUCKOO_CAPACITY_MAX_ITEMS: u64 = 1 << 30;
 pub const CUCKOO_BUCKET_MAX_SLOTS: u8 = 255;
 /// Most fingerprints that an add to a cuckoo filter may move, as in RedisBloom.
 pub const CUCKOO_ITERATIONS_MAX: u16 = 65_535;
+/// Largest array to which a cuckoo filter grows, in bytes: 4 GiB. RedisBloom keeps the position of a bucket in 32 bits, but
+/// in its kick-out in 64, so it loses items of larger arrays.
+pub const CUCKOO_ARRAY_MAX_BYTES: u64 = 1 << 32;
 /// Largest `bf.cuckoo-max-expansions`, as in RedisBloom.
 pub const CUCKOO_MAX_EXPANSIONS_MAX: u64 = 65_536;
 /// Largest capacity of one layer, in items: 2^40, far above what the byte limits permit.

@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use super::encoding::{ItemEncoding, NotEncodable};
 use super::group::{self, ItemSet};
-use super::limits::{LAYER_MAX_BYTES, LAYERS_MAX, PROBES_TOTAL_MAX};
+use super::limits::{CUCKOO_ARRAY_MAX_BYTES, LAYER_MAX_BYTES, LAYERS_MAX, PROBES_TOTAL_MAX};
 use super::memory::OutOfMemory;
 
 /// The most bytes that a filter may take. Its structs, bits and table count: `Footprint::needed_bytes`.
@@ -31,11 +31,15 @@ pub enum LimitSource {
     Machine,
     /// The format: no layer is larger.
     Layer,
+    /// RedisBloom's cuckoo filters: no array that grows is larger.
+    Array,
 }
 
 impl Limit {
     /// The largest size of a layer, whatever the settings are.
     pub const LAYER: Self = Self { bytes: LAYER_MAX_BYTES, source: LimitSource::Layer };
+    /// The largest array to which a cuckoo filter grows, whatever the settings are.
+    pub(super) const ARRAY: Self = Self { bytes: CUCKOO_ARRAY_MAX_BYTES, source: LimitSource::Array };
 
     /// Returns the smaller of two limits; `self` if they are equal.
     #[must_use]
@@ -52,7 +56,7 @@ impl LimitSource {
             Self::Setting => Some("bf.max-filter-bytes"),
             Self::MaxMemory => Some("maxmemory"),
             Self::Cgroup => Some("the memory limit of the cgroup"),
-            Self::Machine | Self::Layer => None,
+            Self::Machine | Self::Layer | Self::Array => None,
         }
     }
 }
@@ -63,6 +67,7 @@ impl fmt::Display for Limit {
         let name = match (self.source, self.source.setting()) {
             (_, Some(setting)) => setting,
             (LimitSource::Layer, None) => "a layer can have",
+            (LimitSource::Array, None) => "an array of a cuckoo filter can have",
             (_, None) => "the machine has",
         };
         write!(formatter, "{name} ({})", self.bytes)
@@ -84,6 +89,11 @@ pub trait ByteLimit {
     /// raised meanwhile.
     fn limit_again(&self, limit: Limit) -> Limit {
         limit
+    }
+
+    /// Returns whether a client sends the filter, and not a primary, a snapshot or an append-only file.
+    fn is_from_client(&self) -> bool {
+        false
     }
 
     /// Checks that a filter may take `needed_bytes`.

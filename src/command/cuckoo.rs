@@ -627,6 +627,9 @@ pub(super) fn scan_dump<'a>(
         ValueRef::Cuckoo(filter) if filter.release() == CuckooRelease::Old => {
             return Err(CuckooError::OldRelease.into());
         }
+        ValueRef::Cuckoo(filter) if filter.items() > 0 && !filter.has_header() => {
+            return Err(CuckooError::NoHeader.into());
+        }
         ValueRef::Cuckoo(filter) if filter.items() > 0 => format::chunk(filter, iterator),
         ValueRef::Filter(_) | ValueRef::Cuckoo(_) => None,
     };

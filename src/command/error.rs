@@ -334,6 +334,11 @@ pub enum CuckooError {
         "ERR the cuckoo filter is from RedisBloom before 2.2, which hashed items in another way: it can be read, and items can be deleted; add the items again to a new filter"
     )]
     OldRelease,
+    /// CF.SCANDUMP: the copy would have arrays of other sizes, and miss items.
+    #[error(
+        "ERR a header of a dump cannot describe the cuckoo filter, which has other sizes or parameters than RedisBloom makes: copy it with DUMP and RESTORE, or with COPY"
+    )]
+    NoHeader,
     /// CF.SCANDUMP or CF.LOADCHUNK: the iterator is not a number that a dump can have.
     #[error("Invalid position")]
     Position,

@@ -56,7 +56,12 @@ pub(super) fn load(
     let Some(TableRecord { counts, used_slots }) = table else { return Ok(filter) };
     let room = GrowthBudget::new(limit);
     room.set_other_bytes(filter.bytes_besides_table());
-    let mut saved = Table::try_of_counts(filter.policy().table().kind, counts, used_slots, &room)?;
+    let kind = filter.policy().table().kind;
+    // The list of segments is allocated before they are read.
+    if limit.is_from_client() && !counts.is_proportionate(kind, used_slots) {
+        return Err(DecodeError::Invalid("segments"));
+    }
+    let mut saved = Table::try_of_counts(kind, counts, used_slots, &room)?;
     fill_table(&mut saved, source, &room)?;
     if saved.used_slots() != used_slots {
         return Err(DecodeError::Invalid("used slots"));

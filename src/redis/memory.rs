@@ -132,19 +132,19 @@ impl LoadLimit {
         let may_be_from_client = server_flags() & trusted == 0;
         Self { io, may_be_from_client, is_served: OnceCell::new() }
     }
+}
 
+impl ByteLimit for LoadLimit {
     /// Returns whether the value comes from a client, not from another node of the cluster that migrates its slot.
     /// That node sends RESTORE as clients do. But this node serves the slot only after the migration, and until then
     /// clients cannot write to the key.
-    pub(super) fn is_from_client(&self) -> bool {
+    fn is_from_client(&self) -> bool {
         self.may_be_from_client
             && (server_flags() & raw::REDISMODULE_CTX_FLAGS_CLUSTER == 0
                 // SAFETY: `self.io` is alive by the contract of `new`.
                 || *self.is_served.get_or_init(|| unsafe { serves_key_of(self.io) } == Some(true)))
     }
-}
 
-impl ByteLimit for LoadLimit {
     fn limit(&self) -> Limit {
         if self.is_from_client() { client_limit() } else { machine_limit() }
     }

@@ -151,33 +151,6 @@ fn packages_hold_every_file_that_a_page_links_to() {
     assert!(checked > 100, "{checked} links found");
 }
 
-#[test]
-fn listed_mutants_are_in_code_that_exists() {
-    let list = read("tests/survivors.md");
-    let (mut names, mut reason) = (0, "");
-    for line in list.lines().filter(|line| !line.is_empty()) {
-        let Some(name) = line.strip_prefix("* `").and_then(|name| name.strip_suffix('`')) else {
-            assert!(!line.starts_with('*'), "{line}");
-            reason = line;
-            continue;
-        };
-        assert!(reason.len() > 20 && reason.ends_with('.'), "{reason}");
-        let (file, alteration) = name.split_once(": ").unwrap();
-        let code = read(file);
-        // A mutant of a constant names no function.
-        if !alteration.contains(" in ") && !alteration.contains(" -> ") {
-            continue;
-        }
-        let place = alteration.rsplit_once(" in ").map_or(alteration, |(_, place)| place);
-        let function = place.split(" -> ").next().unwrap().rsplit([':', ' ']).next().unwrap();
-        let field = alteration.strip_prefix("delete field ").and_then(|rest| rest.split(' ').next());
-        let text = field.map_or(format!("fn {function}"), |field| format!("{field}: "));
-        assert!(code.contains(&text), "no {text} in {file}");
-        names += 1;
-    }
-    assert!(names > 0);
-}
-
 /// A second loadmodule line would keep the server from starting.
 #[test]
 fn the_commands_for_debian_can_be_repeated() {

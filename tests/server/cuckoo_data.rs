@@ -1,7 +1,7 @@
 //! Cuckoo filters of RedisBloom on a server: loaded, kept by everything that servers do with values, written back.
 
 use crate::harness::{Client, Site, Test, tests, wait_until};
-use crate::journeys::{append_only, rewrite};
+use crate::journeys::{append_only, append_only_base, rewrite};
 use crate::support::fixtures::cuckoo_cases;
 use crate::support::rdb::Payload;
 
@@ -9,6 +9,7 @@ pub(crate) const TESTS: &[Test] = tests![
     filters_are_kept_by_snapshots_files_copies_and_replicas,
     new_filters_have_the_type_of_the_format,
     filters_above_the_limit_are_refused,
+    memory_that_was_never_written_to_stays_untouched,
 ];
 
 fn assert_kept(client: &mut Client, cases: &[(String, Vec<u8>)], way: &str) {
@@ -113,4 +114,30 @@ fn filters_above_the_limit_are_refused(site: &Site) {
     assert!(reply.starts_with("-ERR filter would take"), "{reply}");
     assert!(client.info_number("used_memory") < 64 << 20);
     assert!(server.log().contains("a filter refuses items"), "{}", server.log());
+}
+
+/// A header of 38 bytes makes an array of 256 MiB. Deletions, copies, digests and a rewritten file touch the pages of its
+/// items only.
+fn memory_that_was_never_written_to_stays_untouched(site: &Site) {
+    let server = append_only(site.launch(), "no").start();
+    let mut client = server.client();
+    let words = [1u64, 1 << 27, 0, 2].map(u64::to_le_bytes).concat();
+    let header = [&words[..], &[2, 0, 20, 0, 1, 0]].concat();
+    assert_eq!(client.ask(&[b"CF.LOADCHUNK", &b"k"[..], b"1", &header]), "+OK");
+    for line in ["CF.ADD k a", "CF.ADD k b", "CF.DEL k a", "CF.ADD k a", "COPY k copy"] {
+        assert_eq!(client.say(line), "1", "{line}");
+    }
+    assert_eq!(client.say("CF.COMPACT copy"), "+OK");
+    let digests = client.say("DEBUG DIGEST-VALUE k copy");
+    rewrite(&mut client);
+    let file = append_only_base(&server);
+    assert!(file.len() < 1 << 16, "{} bytes", file.len());
+    assert!(client.info_number("used_memory_rss") < 200 << 20);
+    let server = server.restart();
+    let mut client = server.client();
+    assert_eq!(client.say("DEBUG DIGEST-VALUE k copy"), digests);
+    for key in ["k", "copy"] {
+        assert_eq!(client.say(&format!("CF.MEXISTS {key} a b c")), "[1, 1, 0]", "{key}");
+    }
+    assert!(client.info_number("used_memory_rss") < 200 << 20);
 }

@@ -254,9 +254,9 @@ fn a_load_continues_after_every_allocation_that_fails() {
 #[test]
 fn payloads_survive_every_allocation_that_fails() {
     let parameters = CuckooParameters { buckets: 4096, bucket_size: 2, max_iterations: 20, expansion: 2 };
-    let arrays = [1, 2].map(|slot| BucketArray::of_bytes(4096, 2, vec![slot; 8192]).unwrap());
+    let arrays = [1, 2].map(|slot| BucketArray::of_bytes(4096, 2, &[slot; 8192]).unwrap());
     let filter = CuckooFilter::from_parts(parameters, CuckooRelease::Current, 9, 0, arrays.into()).unwrap();
-    assert!(!cuckoo::has_chunks(&filter));
+    assert!(!filter.has_header());
     assert!(each_refusal("cuckoo", || cuckoo::rewrite(&filter, &mut |_| {})) > 2);
 
     let fields = [5000, 1, 0].map(Field::Unsigned).into_iter().chain([Field::Bytes(vec![7; 20_000])]);

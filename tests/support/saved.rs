@@ -6,14 +6,14 @@ use everbloom::bloom::hash::murmur2::Murmur2;
 use everbloom::bloom::hash::murmur3::hash128;
 use everbloom::bloom::{Filter, Format, Hash, ItemHash, Layer, UnknownMemory, Validation};
 use everbloom::format::DataType;
-use everbloom::format::DecodeError;
 use everbloom::format::chunks::{Rewritten, Trust};
 use everbloom::format::filter::{chunk, digest, from_blob, save};
 use everbloom::format::redisbloom::cuckoo;
 use everbloom::format::value::{self, from_header, load_chunk};
+use everbloom::format::{DecodeError, Sink};
 
 use super::make::{ANY, CLIENT};
-use super::work::{callback, defragment};
+use super::work::{bounded, callback, defragment};
 use super::{Field, Record};
 
 /// Returns the fields of a filter in a snapshot.
@@ -205,30 +205,58 @@ pub fn cuckoo_fingerprint(filter: &CuckooFilter) -> ItemHash {
     hash128(&bytes)
 }
 
-/// Asserts that the saved fields of a cuckoo filter load as the same filter.
+/// Returns everything in which two cuckoo filters can differ, as bytes.
+fn cuckoo_digested(filter: &CuckooFilter) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    cuckoo::digest(filter, &mut |part| bytes.extend_from_slice(part));
+    bytes
+}
+
+/// Reads nothing of what is saved.
+struct Unread;
+
+impl Sink for Unread {
+    fn unsigned(&mut self, _: u64) {}
+    fn double(&mut self, _: f64) {}
+    fn bytes(&mut self, _: &[u8]) {}
+}
+
+/// Asserts that the callbacks of a server for a cuckoo filter cost what is stored. Returns the copy.
+pub fn assert_cuckoo_callbacks(filter: &CuckooFilter, context: &str) -> CuckooFilter {
+    let stored = filter.stored_bytes();
+    let name = |callback: &str| format!("{callback}, {context}");
+    let copy = bounded(stored, &name("copy"), || filter.try_clone().unwrap(), |_| 0);
+    let mut emitted = 0;
+    let mut count = |command: Rewritten<'_>| match command {
+        Rewritten::CuckooChunk { data, .. } | Rewritten::Payload(data) => emitted += data.len() as u64,
+        _ => panic!("not of a cuckoo filter"),
+    };
+    let rewrite = || cuckoo::rewrite(filter, &mut count);
+    bounded(stored, &name("rewrite"), rewrite, |_| 0).unwrap();
+    // Besides the header. A payload has every slot.
+    let most = if filter.has_header() { stored } else { filter.slots_bytes() };
+    assert!(
+        emitted <= most + 512 + 30 * filter.arrays().len() as u64,
+        "{context}: {emitted} of {most} bytes"
+    );
+    bounded(stored, &name("save"), || cuckoo::save(filter, &mut Unread), |()| 0);
+    let digested = bounded(stored, &name("digest"), || cuckoo_digested(filter), |_| 0);
+    assert!(cuckoo_digested(&copy) == digested && digested.len() as u64 <= 2 * stored + 64, "{context}");
+    assert!(copy.stored_bytes() <= stored, "{context}");
+    copy
+}
+
+/// Asserts that a copy of a cuckoo filter, and its saved fields, are the same filter, and what the callbacks of a server cost.
 pub fn assert_cuckoo_survives(filter: &CuckooFilter, context: &str) {
-    let bytes = filter.slots_bytes() + size_of_val(filter.arrays()) as u64;
-    let save = || {
-        let mut record = Record::default();
-        cuckoo::save(filter, &mut record);
-        record
-    };
-    let record = callback(bytes, "save", save, Record::size_bytes);
-    let rewrite = || {
-        let mut written_bytes = 0;
-        let mut count = |command: Rewritten<'_>| match command {
-            Rewritten::CuckooChunk { data, .. } => written_bytes += data.len() as u64,
-            // Filters of RedisBloom 1.1 have no chunks.
-            Rewritten::Payload(data) => written_bytes += data.len() as u64,
-            _ => panic!("not of a cuckoo filter"),
-        };
-        cuckoo::rewrite(filter, &mut count).unwrap();
-        written_bytes
-    };
-    callback(bytes, "rewrite", rewrite, |written_bytes| *written_bytes);
-    callback(bytes, "copy", || filter.try_clone().unwrap(), CuckooFilter::slots_bytes);
+    let copy = assert_cuckoo_callbacks(filter, context);
+    let mut record = Record::default();
+    cuckoo::save(filter, &mut record);
     let loaded = cuckoo::load(cuckoo::ENCODING_VERSION, &mut record.reader(), &u64::MAX).unwrap();
-    assert_eq!(cuckoo_fingerprint(&loaded), cuckoo_fingerprint(filter), "{context}");
+    for same in [filter, &copy, &loaded] {
+        assert_eq!(cuckoo_fingerprint(same), cuckoo_fingerprint(filter), "{context}");
+        assert!(cuckoo_digested(same) == cuckoo_digested(filter), "{context}: digest");
+        assert_eq!(same.internal_validate(), Ok(()), "{context}");
+    }
 }
 
 /// Asserts that two filters are the same, and that the second one keeps all rules.

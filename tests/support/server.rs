@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
+use everbloom::bloom::cuckoo::array::BucketArray;
 use everbloom::bloom::cuckoo::filter::CuckooFilter;
 use everbloom::bloom::filter::loading::FilterValue;
+use everbloom::bloom::work::{self, Work};
 use everbloom::bloom::{Filter, ItemHash, UnknownMemory, Validation};
 use everbloom::command::totals::{CountedFilter, FilterTotals};
 use everbloom::command::{
@@ -35,6 +37,8 @@ pub(crate) struct Server {
     drawn: u64,
     /// How often the last command asked for the limit of bytes.
     pub(crate) limit_asked: usize,
+    /// The work of the last command.
+    pub(crate) work: Work,
     /// The number of layers and tables that the last command added to its filter, or that its new filter has.
     pub(crate) layers_gained: usize,
     pub(crate) keys: BTreeMap<Vec<u8>, FilterValue>,
@@ -84,6 +88,7 @@ impl Server {
             protocol: Protocol::Resp2,
             drawn: 0,
             limit_asked: 0,
+            work: Work::default(),
             layers_gained: 0,
             keys: BTreeMap::new(),
             cuckoos: BTreeMap::new(),
@@ -246,7 +251,7 @@ impl Server {
         let run = || execute(command, &argv[1..], &mut keyspace, &mut reply);
         let outcome = catch_unwind(AssertUnwindSafe(run));
         (self.watch)(false);
-        bound.end(argv, &keyspace, &line);
+        self.work = bound.end(argv, &keyspace, &line);
         self.has_panicked = is_requested && CALLS_LEFT.take().is_none();
         let effects = match outcome {
             Ok(effects) => effects,
@@ -265,6 +270,11 @@ impl Server {
         if !self.has_ended {
             let line = line.get(..200).unwrap_or(&line);
             assert_eq!(totals.numbers(), counted(&self.keys).0.numbers(), "totals after {line}");
+        }
+        for (key, filter) in argv.iter().filter_map(|key| Some((key, self.cuckoos.get(*key)?))) {
+            if filter.slots_bytes() <= VALIDATED_MAX_BYTES {
+                assert_eq!(filter.internal_validate(), Ok(()), "{} after {line}", key.escape_ascii());
+            }
         }
         for (key, filter) in argv.iter().filter_map(|key| Some((key, self.keys.get(*key)?))) {
             let is_small = filter.size_bytes() <= VALIDATED_MAX_BYTES;
@@ -339,13 +349,15 @@ struct LawOfCost {
 impl LawOfCost {
     fn begin(argv: &[&[u8]], keyspace: &Database<'_>) -> Self {
         let sent_bytes = argv.iter().map(|word| word.len() as u64).sum::<u64>();
-        _ = everbloom::bloom::work::take();
-        Self { bytes: sent_bytes + Self::named_bytes(argv, keyspace) }
+        let named_bytes = Self::named_bytes(argv, keyspace);
+        _ = work::take();
+        Self { bytes: sent_bytes + named_bytes }
     }
 
-    fn end(&self, argv: &[&[u8]], keyspace: &Database<'_>, line: &str) {
-        let work = everbloom::bloom::work::take();
+    fn end(&self, argv: &[&[u8]], keyspace: &Database<'_>, line: &str) -> Work {
+        let work = work::take();
         assert_work(work, self.bytes + Self::named_bytes(argv, keyspace), line);
+        work
     }
 
     fn named_bytes(argv: &[&[u8]], keyspace: &Database<'_>) -> u64 {
@@ -355,13 +367,19 @@ impl LawOfCost {
         let filters = argv.iter().filter_map(|key| filters.get(*key)).map(|value| {
             value.size_bytes() + items * value.filter().layer_count() as u64 * 4 / SLOTS_PER_BYTE
         });
+        let is_compacting = matches!(named(argv[0]), Command::CfDel | Command::CfCompact);
         let cuckoos = argv.iter().filter_map(|key| cuckoos.get(*key)).map(|filter| {
             // Each item is looked for in two buckets of each array, and an add may move fingerprints.
             let (arrays, parameters) = (filter.arrays().len() as u64, filter.parameters());
+            let bucket_size = u64::from(parameters.bucket_size);
             let buckets = argv.len() as u64 * (2 * arrays + 2 * u64::from(parameters.max_iterations));
-            // A compaction looks for a free slot for each fingerprint.
-            let slots = 2 * (filter.slots_bytes() + buckets) * (u64::from(parameters.bucket_size) + 1);
-            filter.slots_bytes() + slots / SLOTS_PER_BYTE
+            let slots = buckets * (bucket_size + 1);
+            // A compaction looks for a free slot for each fingerprint in two buckets of at most 64 arrays, and reads at
+            // most eight slots of a bucket that is full.
+            let fingerprints: u64 = filter.arrays().iter().map(BucketArray::fingerprints).sum();
+            let of_each = 2 * arrays.min(64) * (bucket_size.min(8) + 1) + 2 * (bucket_size + 1);
+            let compacted = if is_compacting { fingerprints * of_each } else { 0 };
+            filter.stored_bytes() + (slots + compacted) / SLOTS_PER_BYTE
         });
         filters.chain(cuckoos).sum()
     }

@@ -1,12 +1,9 @@
 //! The bits of a layer.
 
 use super::layout::PAGE_WORDS;
-use super::occupancy::{Occupancy, ones};
+use super::occupancy::{Occupancy, PAGE_BYTES, ones};
 use crate::bloom::memory::{Memory, OutOfMemory};
 use crate::bloom::work::count_slots;
-
-/// Bytes of a page of a layer, which is a page of memory too.
-pub const PAGE_BYTES: usize = PAGE_WORDS * 8;
 
 /// Words before the bits of a layer with a head.
 const HEAD_WORDS: usize = 6;
@@ -81,12 +78,13 @@ impl BitArray {
     /// [`OutOfMemory`] if the allocation fails.
     pub fn try_clone(&self, memory: impl Memory) -> Result<Self, OutOfMemory> {
         let mut copy = Self::try_new(self.size_bits(), self.has_head())?;
-        self.occupancy(memory).each_page(copy.words_mut(), self.words(), |to, from| {
+        for (start, from) in self.occupancy(memory).pages(self.words()) {
             count_slots(|| from.len());
-            if from.iter().any(|word| *word != 0) {
+            let is_clear = from.iter().all(|word| *word == 0);
+            if !is_clear && let Some(to) = copy.words_mut().get_mut(start..start + from.len()) {
                 to.copy_from_slice(from);
             }
-        });
+        }
         copy.counts = self.counts;
         Ok(copy)
     }
@@ -231,7 +229,8 @@ impl BitArray {
             return;
         }
         let mut new_bits = 0;
-        other.occupancy(memory).each_page(self.words_mut(), other.words(), |to, from| {
+        for (start, from) in other.occupancy(memory).pages(other.words()) {
+            let Some(to) = self.words_mut().get_mut(start..start + from.len()) else { continue };
             // First checks whether any bit would be set. Writing to a page copies it while a child saves, and takes
             // memory if the page was never written to.
             let page_bits = beyond(to, from);
@@ -239,7 +238,7 @@ impl BitArray {
                 to.iter_mut().zip(from).for_each(|(to, from)| *to |= from);
                 new_bits += page_bits;
             }
-        });
+        }
         self.count_set(new_bits);
     }
 

@@ -9,8 +9,9 @@ pub mod layout;
 pub mod occupancy;
 pub mod sizing;
 
-pub use array::{BitArray, HEAD_BYTES, PAGE_BYTES, is_clear};
+pub use array::{BitArray, HEAD_BYTES, is_clear};
 pub use layer::{Layer, LayerSpec};
 pub use layer_stats::BitsStats;
 pub use layout::{Layout, PAGE_WORDS, Placement};
+pub use occupancy::PAGE_BYTES;
 pub use sizing::estimate;

@@ -1,30 +1,36 @@
-//! Finds the blocks of a large layer that have a set bit, without touching the others.
+//! Finds the pages of a large layer, or of a large array of a cuckoo filter, that have a set bit, without touching the
+//! others.
 //!
 //! Memory that was never written to takes no space, but reading it takes a page fault per 4 KiB. Without this module,
 //! saving or copying a filter of 10 GB with one item takes seconds. The system knows which memory was written to. Its
-//! answer is used only if that memory contains all set bits of the layer.
+//! answer is used only if that memory contains all set bits of the layer. A cuckoo filter needs the pages in commands too,
+//! for which such a query takes too long. It notes them when it writes to them.
 
 use std::ops::Range;
 
-use bitvec::prelude::{BitBox, Lsb0};
+use bitvec::prelude::{BitSlice, Lsb0};
 
 use super::layout::PAGE_WORDS;
-use crate::bloom::memory::Memory;
+use crate::bloom::memory::{Memory, OutOfMemory};
 use crate::bloom::work::count_slots;
+
+/// Bytes of a page of a layer, which is a page of memory too.
+pub const PAGE_BYTES: usize = PAGE_WORDS * 8;
 
 /// Largest layer, in words, that is read without a query to the system: 4 MiB take less than a millisecond.
 const SMALL_MAX_WORDS: usize = (4 << 20) / 8;
-/// Words of a block: 64 KiB. Occupancy is recorded per block.
-const BLOCK_WORDS: usize = 8192;
-/// Least share of a layer, in percent, that must never have been written to. With less, most blocks have a set bit, and
+/// Largest array, in words, whose pages are not noted: 64 KiB.
+const UNNOTED_MAX_WORDS: usize = (64 << 10) / 8;
+/// Least share of a layer, in percent, that must never have been written to. With less, most pages have a set bit, and
 /// examining them saves little.
 const UNTOUCHED_MIN_PERCENT: usize = 25;
 
-/// The blocks of a layer that have a bit set.
+/// The pages of a layer that may have a set bit.
 #[derive(Debug)]
 pub struct Occupancy {
-    /// One bit per block, set if the block has a set bit; `None` if nothing is known.
-    blocks: Option<BitBox<u64, Lsb0>>,
+    /// One bit per page, clear if the page has no set bit; empty if nothing is known. Plain words, because a `BitBox`
+    /// decodes its address and length at every access, and adds to cuckoo filters note their pages.
+    pages: Box<[u64]>,
 }
 
 impl Occupancy {
@@ -32,42 +38,91 @@ impl Occupancy {
     /// the query to the system.
     #[must_use]
     pub fn of(words: &[u64], set_bits: u64, memory: impl Memory) -> Self {
-        Self { blocks: occupied_blocks(words, set_bits, memory) }
+        Self { pages: occupied_pages(words, set_bits, memory).unwrap_or_default() }
     }
 
-    /// Calls `act` with each page of `from` that may have a set bit, and the page of `to` at the same place. Does not
-    /// touch the memory of other pages. O(bytes that may be set).
-    pub(super) fn each_page(&self, to: &mut [u64], from: &[u64], mut act: impl FnMut(&mut [u64], &[u64])) {
-        for (number, (to, from)) in to.chunks_mut(BLOCK_WORDS).zip(from.chunks(BLOCK_WORDS)).enumerate() {
-            if !self.is_clear_block(number) {
-                to.chunks_mut(PAGE_WORDS).zip(from.chunks(PAGE_WORDS)).for_each(|(to, from)| act(to, from));
-            }
-        }
+    /// Returns the occupancy of clear words. Their owner notes those that it sets. Of a small array nothing is known.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`].
+    pub(in crate::bloom) fn of_clear(words: usize) -> Result<Self, OutOfMemory> {
+        let pages = if words > UNNOTED_MAX_WORDS { clear_pages(words)? } else { Box::default() };
+        Ok(Self { pages })
     }
 
-    fn is_clear_block(&self, number: usize) -> bool {
-        let block = self.blocks.as_ref().and_then(|blocks| blocks.get(number));
-        block.is_some_and(|is_occupied| !*is_occupied)
+    /// Returns the bytes of memory that [`of_clear`](Self::of_clear) takes for so many words.
+    pub(in crate::bloom) const fn noted_bytes(words: u64) -> u64 {
+        if words > UNNOTED_MAX_WORDS as u64 { words.div_ceil(64 * PAGE_WORDS as u64) * 8 } else { 0 }
+    }
+
+    /// Notes that a word may have a set bit. O(1).
+    #[inline(always)]
+    pub(in crate::bloom) fn note(&mut self, word: usize) {
+        note_page(&mut self.pages, word / PAGE_WORDS);
+    }
+
+    /// Returns the block of the allocator; an empty one if nothing is known.
+    pub(in crate::bloom) fn allocation(&self) -> &[u64] {
+        &self.pages
+    }
+
+    /// Returns the words from `from` on to the end of their page, of the first page that may have a set bit; `None` at the
+    /// end of the `words` words. O(pages / 64).
+    pub(in crate::bloom) fn next_words(&self, from: usize, words: usize) -> Option<Range<usize>> {
+        let page = from / PAGE_WORDS;
+        let page =
+            if self.pages.is_empty() { page } else { page.saturating_add(self.clear_pages_from(page)?) };
+        let start = from.max(page.saturating_mul(PAGE_WORDS));
+        let end = words.min((page + 1).saturating_mul(PAGE_WORDS));
+        (start < end).then_some(start..end)
+    }
+
+    /// Returns the pages of `words` that may have a set bit, in order, each with the index of its first word. Does not touch
+    /// the memory of other pages. O(words that may be set).
+    pub(in crate::bloom) fn pages<'w>(
+        &'w self,
+        words: &'w [u64],
+    ) -> impl Iterator<Item = (usize, &'w [u64])> {
+        let mut start = 0;
+        std::iter::from_fn(move || {
+            let page = self.next_words(start, words.len())?;
+            start = page.end;
+            Some((page.start, words.get(page)?))
+        })
+    }
+
+    /// Returns the number of clear pages from one on, before the next page that may have a set bit. O(pages / 64).
+    fn clear_pages_from(&self, page: usize) -> Option<usize> {
+        let from = self.bits().get(page..)?;
+        let clear = from.first_one();
+        count_slots(|| clear.unwrap_or(from.len()) / 64);
+        clear
+    }
+
+    fn bits(&self) -> &BitSlice<u64, Lsb0> {
+        BitSlice::from_slice(&self.pages)
+    }
+
+    fn is_clear_page(&self, number: usize) -> bool {
+        self.bits().get(number).is_some_and(|is_occupied| !*is_occupied)
     }
 
     /// Returns whether the bytes are known to be clear; false if nothing is known.
     #[must_use]
     pub fn is_clear(&self, bytes: Range<usize>) -> bool {
-        let block_bytes = BLOCK_WORDS * 8;
-        let mut blocks = bytes.start / block_bytes..bytes.end.div_ceil(block_bytes);
-        blocks.all(|block| self.is_clear_block(block))
+        let mut pages = bytes.start / PAGE_BYTES..bytes.end.div_ceil(PAGE_BYTES);
+        pages.all(|page| self.is_clear_page(page))
     }
 }
 
-/// Returns one bit per block that has a set bit; `None` if that is not known or not worth a query.
-fn occupied_blocks(words: &[u64], set_bits: u64, memory: impl Memory) -> Option<BitBox<u64, Lsb0>> {
+/// Returns one bit per page that has a set bit; `None` if that is not known or not worth a query.
+fn occupied_pages(words: &[u64], set_bits: u64, memory: impl Memory) -> Option<Box<[u64]>> {
     if words.len() <= SMALL_MAX_WORDS {
         return None;
     }
-    let blocks = words.len().div_ceil(BLOCK_WORDS).div_ceil(64);
-    let mut blocks = BitBox::from_boxed_slice(bytemuck::try_zeroed_slice_box(blocks).ok()?);
+    let mut pages = clear_pages(words.len()).ok()?;
     if set_bits == 0 {
-        return Some(blocks);
+        return Some(pages);
     }
     let mut written_words = 0;
     memory.written_ranges(words, &mut |part| written_words += part.len());
@@ -76,22 +131,34 @@ fn occupied_blocks(words: &[u64], set_bits: u64, memory: impl Memory) -> Option<
     }
     let mut found_bits = 0;
     memory.written_ranges(words, &mut |part| {
-        // Goes block by block, because a part may begin and end anywhere.
+        // Goes page by page, because a part may begin and end anywhere.
         let mut start = part.start;
         while start < part.end {
-            let block = start / BLOCK_WORDS;
-            let end = part.end.min((block + 1).saturating_mul(BLOCK_WORDS));
+            let page = start / PAGE_WORDS;
+            let end = part.end.min((page + 1).saturating_mul(PAGE_WORDS));
             let found = ones(words.get(start..end).unwrap_or_default());
-            if found > 0
-                && let Some(bit) = blocks.get_mut(block)
-            {
-                bit.commit(true);
+            if found > 0 {
+                note_page(&mut pages, page);
                 found_bits += found;
             }
             start = end;
         }
     });
-    (found_bits == set_bits).then_some(blocks)
+    (found_bits == set_bits).then_some(pages)
+}
+
+/// Returns one clear bit for each page of so many words, and more up to a whole word.
+fn clear_pages(words: usize) -> Result<Box<[u64]>, OutOfMemory> {
+    let words = words.div_ceil(PAGE_WORDS).div_ceil(64);
+    bytemuck::try_zeroed_slice_box(words).map_err(|()| OutOfMemory)
+}
+
+/// Sets the bit of a page, if there is one.
+#[inline(always)]
+fn note_page(pages: &mut [u64], page: usize) {
+    if let Some(word) = pages.get_mut(page / 64) {
+        *word |= 1 << (page % 64);
+    }
 }
 
 /// Returns the number of set bits. O(words).
@@ -126,27 +193,55 @@ mod tests {
     }
 
     #[test]
-    fn blocks_without_set_bits_are_clear_if_the_system_reports_written_memory() {
-        let (words, set_bits) = layer(&[0, 3 * BLOCK_WORDS + 7, WORDS - 1]);
-        let parts = [0..512, 2 * BLOCK_WORDS..4 * BLOCK_WORDS, WORDS - 512..WORDS];
+    fn pages_without_set_bits_are_clear_if_the_system_reports_written_memory() {
+        let (words, set_bits) = layer(&[0, 3 * PAGE_WORDS + 7, WORDS - 1]);
+        let parts = [0..512, 2 * PAGE_WORDS..4 * PAGE_WORDS, WORDS - 512..WORDS];
         let occupancy = Occupancy::of(&words, set_bits, WrittenRanges(&parts));
-        let block_bytes = BLOCK_WORDS * 8;
-        let clear: Vec<usize> = (0..80)
-            .filter(|block| occupancy.is_clear(block * block_bytes..(block + 1) * block_bytes))
-            .collect();
-        let expected: Vec<usize> = (0..80).filter(|block| ![0, 3, 79].contains(block)).collect();
+        let clear: Vec<usize> =
+            (0..1280).filter(|page| occupancy.is_clear(page * PAGE_BYTES..(page + 1) * PAGE_BYTES)).collect();
+        let expected: Vec<usize> = (0..1280).filter(|page| ![0, 3, 1279].contains(page)).collect();
         assert_eq!(clear, expected);
-        assert!(occupancy.is_clear(block_bytes..3 * block_bytes));
-        assert!(!occupancy.is_clear(block_bytes..3 * block_bytes + 1));
+        assert!(occupancy.is_clear(PAGE_BYTES..3 * PAGE_BYTES));
+        assert!(!occupancy.is_clear(PAGE_BYTES..3 * PAGE_BYTES + 1));
         assert!(!occupancy.is_clear(SIZE_BYTES - 1..SIZE_BYTES));
+        let pages: Vec<usize> = occupancy.pages(&words).map(|(start, _)| start / PAGE_WORDS).collect();
+        assert_eq!(pages, [0, 3, 1279]);
+    }
+
+    #[test]
+    fn noted_words_are_in_pages_that_are_not_clear() {
+        let mut occupancy = Occupancy::of_clear(WORDS).unwrap();
+        assert!(occupancy.is_clear(0..SIZE_BYTES) && occupancy.next_words(0, WORDS).is_none());
+        [WORDS - 1, 70 * PAGE_WORDS, 70 * PAGE_WORDS + 511].into_iter().for_each(|word| occupancy.note(word));
+        assert!(
+            occupancy.is_clear(0..70 * PAGE_BYTES) && !occupancy.is_clear(71 * PAGE_BYTES - 1..SIZE_BYTES)
+        );
+        assert_eq!(occupancy.next_words(5, WORDS), Some(70 * PAGE_WORDS..71 * PAGE_WORDS));
+        assert_eq!(occupancy.next_words(71 * PAGE_WORDS - 1, WORDS).map(|words| words.len()), Some(1));
+        assert_eq!(occupancy.next_words(71 * PAGE_WORDS, WORDS), Some(WORDS - PAGE_WORDS..WORDS));
+        assert_eq!(occupancy.next_words(WORDS, WORDS), None);
+        for words in
+            [1, UNNOTED_MAX_WORDS, UNNOTED_MAX_WORDS + 1, 64 * PAGE_WORDS, 64 * PAGE_WORDS + 1, WORDS]
+        {
+            let occupancy = Occupancy::of_clear(words).unwrap();
+            assert_eq!(size_of_val(occupancy.allocation()) as u64, Occupancy::noted_bytes(words as u64));
+            assert_eq!(occupancy.is_clear(0..1), words > UNNOTED_MAX_WORDS);
+        }
+    }
+
+    #[test]
+    fn all_pages_of_a_small_array_may_have_set_bits() {
+        let (occupancy, words) = (Occupancy::of_clear(1300).unwrap(), [0; 1300]);
+        let pages: Vec<_> = occupancy.pages(&words).map(|(start, page)| (start, page.len())).collect();
+        assert_eq!(pages, [(0, 512), (512, 512), (1024, 276)]);
     }
 
     #[test]
     fn an_incomplete_report_of_the_system_is_ignored() {
-        let (words, set_bits) = layer(&[0, 3 * BLOCK_WORDS + 7]);
+        let (words, set_bits) = layer(&[0, 3 * PAGE_WORDS + 7]);
         let first_page = 0..512;
         let occupancy = Occupancy::of(&words, set_bits, WrittenRanges(&[first_page]));
-        assert!(!occupancy.is_clear(BLOCK_WORDS * 8..2 * BLOCK_WORDS * 8));
+        assert!(!occupancy.is_clear(PAGE_BYTES..2 * PAGE_BYTES));
     }
 
     #[test]

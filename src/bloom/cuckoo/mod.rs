@@ -6,4 +6,3 @@
 
 pub mod array;
 pub mod filter;
-mod rooms;

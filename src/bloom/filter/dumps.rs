@@ -3,7 +3,7 @@
 
 use super::Filter;
 use super::dump_state::Dumps;
-use crate::bloom::table::{LoadError, POSITIONS};
+use crate::bloom::table::POSITIONS;
 
 pub use super::dump_state::{ChunkChecksum, Dump, DumpId};
 
@@ -40,19 +40,6 @@ impl Filter {
     #[must_use]
     pub fn is_last_chunk(&self, checksum: ChunkChecksum) -> bool {
         self.dumps.as_ref().is_some_and(|dumps| dumps.last_chunk == Some(checksum))
-    }
-
-    /// Checks that a client may bring the filter at the time `now_ms`, in milliseconds of UNIX time: its items are not
-    /// too far [ahead](Self::is_ahead_of), and its table is [proportionate](crate::bloom::Table::is_proportionate). O(1).
-    ///
-    /// # Errors
-    /// [`LoadError`].
-    pub fn check_bringing(&self, now_ms: u64) -> Result<(), LoadError> {
-        match self.table() {
-            _ if self.is_ahead_of(now_ms) => Err(LoadError::Ahead),
-            Some(table) if !table.is_proportionate() => Err(LoadError::Invalid("segments")),
-            _ => Ok(()),
-        }
     }
 
     /// Records that the filter has changed since the last dump began.

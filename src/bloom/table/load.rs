@@ -180,8 +180,8 @@ impl TableLoad {
 
     /// Makes the table of all segments. If each has its place in a table of the size that the header names, they are moved
     /// out of here: O(segments). Otherwise the table gets a size for its entries: O(entries). The counts are those of the
-    /// header if the table uses as many slots as the header says. Otherwise the dumped table has changed since its header
-    /// was written, and the entries are counted.
+    /// header if the entries are not counted and the table uses as many slots as the header says. Otherwise the dumped table
+    /// may have changed since its header was written, and the entries are counted: O(entries).
     ///
     /// # Errors
     /// [`LoadError`]. Nothing has changed.
@@ -200,7 +200,8 @@ impl TableLoad {
         } else {
             self.rewritten(load, room)?
         };
-        if table.used_slots() != self.used_slots {
+        // Deletions rely on the numbers of counted entries.
+        if self.kind == EntryKind::Counted || table.used_slots() != self.used_slots {
             table.recount();
         }
         table.counts.settle(table.used_slots());
@@ -342,12 +343,13 @@ impl TableLoad {
 /// whose items have all expired is still large.
 const QUIET_SEGMENTS: usize = 4096;
 
-impl Table {
-    /// Returns whether a client may bring a table of this size: it is not far too large for its entries. O(1).
+impl TableCounts {
+    /// Returns whether a client may bring a table of this size: it is not far too large for its `used_slots`. O(1).
     #[must_use]
-    pub fn is_proportionate(&self) -> bool {
-        let is_quiet = self.kind() == EntryKind::Timed && self.segment_count() <= QUIET_SEGMENTS;
-        is_quiet || is_proportionate(self.size(), self.load(self.used_slots()))
+    pub fn is_proportionate(&self, kind: EntryKind, used_slots: u64) -> bool {
+        let Self { segments, blocks_log, .. } = *self;
+        let is_quiet = kind == EntryKind::Timed && segments <= QUIET_SEGMENTS;
+        is_quiet || is_proportionate(TableSize { segments, blocks_log }, used_slots)
     }
 }
 

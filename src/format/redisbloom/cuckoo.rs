@@ -5,8 +5,8 @@
 //! members. They are saved here with encoding version 4, no arrays, and then fields of our own, so that RedisBloom refuses
 //! them.
 
-use crate::bloom::cuckoo::array::{BucketArray, CuckooRelease};
-use crate::bloom::cuckoo::filter::{ARRAYS_MAX, BUCKETS_MAX, CuckooFilter, CuckooParameters, EXPANSION_MAX};
+use crate::bloom::cuckoo::array::{BucketArray, CuckooRelease, SlotsError};
+use crate::bloom::cuckoo::filter::{ARRAYS_MAX, CuckooFilter, CuckooParameters};
 use crate::bloom::{ByteLimit, OutOfMemory};
 use crate::format::chunks::{Chunk, ChunkError, Rewritten};
 use crate::format::contents::CHUNK_BYTES;
@@ -34,7 +34,8 @@ const LONG_HEADER_BYTES: usize = 46;
 /// The fields of a header: items, buckets, deletions, arrays, slots of a bucket, iterations, expansion.
 type HeaderFields = (u64, u64, u64, u64, u16, u16, u16);
 
-/// Writes a filter. O(bytes).
+/// Writes a filter: every slot, also those that were never written to, because RedisBloom has an array in one string.
+/// O(bytes); this module reads none of them.
 pub fn save(filter: &CuckooFilter, sink: &mut impl Sink) {
     if filter.release() == CuckooRelease::Old {
         let count = filter.arrays().len() as u64;
@@ -108,6 +109,9 @@ fn load_old(
     filter.map_err(DecodeError::Invalid)
 }
 
+/// The error of an array whose bytes are not the slots of its buckets.
+const ARRAY_LENGTH: DecodeError = DecodeError::Invalid("array length");
+
 /// Reads arrays, each after its number of buckets if that `has_buckets`.
 fn load_arrays(
     count: u64,
@@ -124,14 +128,16 @@ fn load_arrays(
         let buckets = if has_buckets { Some(source.unsigned()?) } else { None };
         source.expect_bytes(buckets.unwrap_or(0).saturating_mul(bucket_size.into()))?;
         let read = source.bytes()?;
-        needed_bytes = needed_bytes.saturating_add(read.len() as u64);
+        let buckets = buckets.unwrap_or(read.len() as u64 / u64::from(bucket_size.max(1)));
+        let array_bytes = BucketArray::needed_bytes(read.len() as u64, 1).ok_or(ARRAY_LENGTH)?;
+        needed_bytes = needed_bytes.saturating_add(array_bytes);
         limit.permits(needed_bytes).map_err(|limit| DecodeError::TooLarge { needed_bytes, limit })?;
-        let mut bytes = bytemuck::try_zeroed_vec(read.len()).map_err(|()| DecodeError::OutOfMemory)?;
-        bytes.copy_from_slice(&read);
-        let buckets = buckets.unwrap_or(bytes.len() as u64 / u64::from(bucket_size.max(1)));
-        let array = BucketArray::of_bytes(buckets, bucket_size, bytes);
+        let array = BucketArray::of_bytes(buckets, bucket_size, &read).map_err(|error| match error {
+            SlotsError::Length => ARRAY_LENGTH,
+            SlotsError::OutOfMemory => DecodeError::OutOfMemory,
+        })?;
         arrays.try_reserve(1).map_err(|_| DecodeError::OutOfMemory)?;
-        arrays.push(array.ok_or(DecodeError::Invalid("array length"))?);
+        arrays.push(array);
     }
     Ok(arrays)
 }
@@ -165,17 +171,12 @@ pub fn from_header(data: &[u8], limit: &dyn ByteLimit) -> Result<CuckooFilter, D
     let mut rest = data;
     let fields: HeaderFields = read(&mut rest)?;
     let (items, buckets, deletes, count, bucket_size, max_iterations, expansion) = fields;
-    let bucket_size = u8::try_from(bucket_size).ok().filter(|size| *size > 0);
-    let bucket_size = bucket_size.ok_or(DecodeError::Invalid("bucket size"))?;
+    let bucket_size = u8::try_from(bucket_size).map_err(|_| DecodeError::Invalid("bucket size"))?;
     // RedisBloom reads the low 16 bits.
-    let count = usize::try_from(count & u64::from(u16::MAX)).unwrap_or(0);
-    if max_iterations == 0 || expansion > EXPANSION_MAX || expansion == 0 && count > 1 {
-        return Err(DecodeError::Invalid("expansion"));
-    }
-    if !buckets.is_power_of_two() || buckets > BUCKETS_MAX {
-        return Err(DecodeError::Invalid("buckets"));
-    }
+    let [low, high, ..] = count.to_le_bytes();
+    let count = usize::from(u16::from_le_bytes([low, high]));
     let parameters = CuckooParameters { buckets, bucket_size, max_iterations, expansion };
+    parameters.check_header(count).map_err(DecodeError::Invalid)?;
     Ok(CuckooFilter::of_header(parameters, items, deletes, count, limit)?)
 }
 
@@ -188,7 +189,7 @@ pub fn chunk(filter: &CuckooFilter, iterator: u64) -> Option<Chunk<'_>> {
     let position = iterator.saturating_sub(1);
     let mut offset = position;
     for array in filter.arrays() {
-        let length = array.bytes().len() as u64;
+        let length = array.slots();
         let Some(rest) = length.checked_sub(offset).filter(|rest| *rest > 0) else {
             offset = offset.saturating_sub(length);
             continue;
@@ -213,7 +214,7 @@ pub fn load_chunk(filter: &mut CuckooFilter, iterator: u64, data: &[u8]) -> Resu
     let mut offset = position.filter(|_| !data.is_empty()).ok_or(ChunkError::BadData)?;
     let last = filter.arrays().len().saturating_sub(1);
     for (index, array) in filter.arrays_mut().iter_mut().enumerate() {
-        let length = array.bytes().len() as u64;
+        let length = array.slots();
         // As in RedisBloom, a position after the end is one of the last array, counted from that end.
         if offset >= length && index < last {
             offset = offset.saturating_sub(length);
@@ -222,38 +223,44 @@ pub fn load_chunk(filter: &mut CuckooFilter, iterator: u64, data: &[u8]) -> Resu
         if offset >= length {
             offset = offset.saturating_sub(length);
         }
-        let range =
-            usize::try_from(offset).ok().and_then(|start| Some(start..start.checked_add(data.len())?));
-        let place = range.and_then(|range| array.block_mut().get_mut(range));
-        place.ok_or(ChunkError::BadData)?.copy_from_slice(data);
-        return Ok(());
+        return if array.write(offset, data) { Ok(()) } else { Err(ChunkError::BadData) };
     }
     Err(ChunkError::BadData)
 }
 
-/// Returns whether chunks of CF.SCANDUMP recreate the filter: its hash is the current one, and its arrays have the sizes
-/// that follow from its parameters.
-#[must_use]
-pub fn has_chunks(filter: &CuckooFilter) -> bool {
-    filter.release() == CuckooRelease::Current && filter.has_sizes_of_parameters()
+/// Calls `add` with strings of bytes that differ if filters differ. Does not touch memory that was never written to. O(arrays
+/// + bytes that may have a fingerprint).
+pub fn digest(filter: &CuckooFilter, add: &mut dyn FnMut(&[u8])) {
+    add(&header(filter));
+    for array in filter.arrays() {
+        add(&array.buckets().to_le_bytes());
+        for (position, slots) in array.parts(CHUNK_BYTES) {
+            add(&(position as u64).to_le_bytes());
+            add(slots);
+        }
+    }
 }
 
-/// Calls `emit` with the commands that recreate the filter, in order. O(bytes).
+/// Calls `emit` with the commands that recreate the filter, in order. Pages of free slots are omitted, because the header
+/// creates free slots. O(arrays + bytes that may have a fingerprint); O(bytes) for a payload.
 ///
 /// # Errors
 /// [`OutOfMemory`] if a payload cannot be allocated.
 pub fn rewrite(filter: &CuckooFilter, emit: &mut dyn FnMut(Rewritten<'_>)) -> Result<(), OutOfMemory> {
-    if !has_chunks(filter) {
+    if !filter.has_header() {
         let mut fields = EncodedFields::default();
         save(filter, &mut fields);
         emit(Rewritten::Payload(&fields.payload(TYPE_NAME, ENCODING_VERSION)?));
         return Ok(());
     }
-    let mut iterator = HEADER_ITERATOR;
-    emit(Rewritten::CuckooChunk { iterator, data: &header(filter) });
-    for data in filter.arrays().iter().flat_map(|array| array.bytes().chunks(CHUNK_BYTES)) {
-        iterator = iterator.saturating_add(data.len() as u64);
-        emit(Rewritten::CuckooChunk { iterator, data });
+    let mut start = HEADER_ITERATOR;
+    emit(Rewritten::CuckooChunk { iterator: start, data: &header(filter) });
+    for array in filter.arrays() {
+        for (position, data) in array.parts(CHUNK_BYTES) {
+            let iterator = start.saturating_add(position as u64).saturating_add(data.len() as u64);
+            emit(Rewritten::CuckooChunk { iterator, data });
+        }
+        start = start.saturating_add(array.slots());
     }
     Ok(())
 }

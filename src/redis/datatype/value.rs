@@ -6,7 +6,8 @@ use std::ptr;
 use crate::bloom::cuckoo::array::CuckooRelease;
 use crate::bloom::cuckoo::filter::CuckooFilter;
 use crate::bloom::filter::loading::FilterValue;
-use crate::bloom::{Blocks, Format, OutOfMemory};
+use crate::bloom::table::LoadError;
+use crate::bloom::{Blocks, ByteLimit, Format, OutOfMemory};
 use crate::command::totals::CountedFilter;
 use crate::format::carried::{Carried, CarriedType};
 use crate::format::chunks::Rewritten;
@@ -84,8 +85,8 @@ impl<const PLACE: usize> ServerType for FilterType<PLACE> {
         let text = |error: DecodeError| error.to_string();
         let mut value = format::value::load(Self::FORMAT, version, source, limit).map_err(text)?;
         let filter = value.filter_mut();
-        if limit.is_from_client() {
-            filter.check_bringing(now_ms()).map_err(|error| text(error.into()))?;
+        if limit.is_from_client() && filter.is_ahead_of(now_ms()) {
+            return Err(text(LoadError::Ahead.into()));
         }
         if settings().assume_redisbloom_1_1 {
             filter.assume_redisbloom_1_1();
@@ -177,11 +178,7 @@ impl StoredValue for CuckooFilter {
     }
 
     fn digest(&self, add: &mut dyn FnMut(&[u8])) {
-        add(&cuckoo::header(self));
-        for array in self.arrays() {
-            add(&array.buckets().to_le_bytes());
-            add(array.bytes());
-        }
+        cuckoo::digest(self, add);
     }
 
     fn try_clone(&self) -> Result<Self, OutOfMemory> {

@@ -150,8 +150,8 @@ fn full_cuckoo_filters_answer_every_command() {
             let parameters =
                 CuckooParameters { buckets: sizes[0], bucket_size, max_iterations: 500, expansion };
             let arrays = sizes.iter().map(|buckets| {
-                let slots = (0..*buckets as usize * usize::from(bucket_size)).map(content).collect();
-                BucketArray::of_bytes(*buckets, bucket_size, slots).unwrap()
+                let slots = (0..*buckets as usize * usize::from(bucket_size)).map(content);
+                BucketArray::of_bytes(*buckets, bucket_size, &slots.collect::<Vec<u8>>()).unwrap()
             });
             let filter = CuckooFilter::from_parts(
                 parameters,

@@ -297,6 +297,7 @@ fn a_filter_that_is_too_large_is_refused_with_the_limit_and_its_setting() {
         ),
         (LimitSource::Machine, "the machine has (8): choose a smaller capacity"),
         (LimitSource::Layer, "a layer can have (8): choose a smaller capacity"),
+        (LimitSource::Array, "an array of a cuckoo filter can have (8): choose a smaller capacity"),
     ] {
         let limit = Limit { bytes: 8, source };
         let error = CommandError::Reserve(ReserveError::TooLarge { needed_bytes: 9, limit });

@@ -43,7 +43,7 @@ impl BlockVisitor for CountedBlocks {
 #[test]
 fn the_blocks_of_a_cuckoo_filter_are_its_slots_and_the_list_of_its_arrays() {
     let parameters = CuckooParameters { buckets: 8, bucket_size: 2, max_iterations: 20, expansion: 1 };
-    let arrays = [1, 2].map(|slot| BucketArray::of_bytes(8, 2, vec![slot; 16]).unwrap());
+    let arrays = [1, 2].map(|slot| BucketArray::of_bytes(8, 2, &[slot; 16]).unwrap());
     let filter = CuckooFilter::from_parts(parameters, CuckooRelease::Current, 32, 0, arrays.into());
     let (mut filter, mut blocks) = (filter.unwrap(), CountedBlocks::default());
     filter.visit_blocks(&mut blocks);

@@ -3,13 +3,11 @@
 use data_encoding::BASE64;
 use everbloom::bloom::cuckoo::array::{BucketArray, CuckooHash, CuckooRelease};
 use everbloom::bloom::cuckoo::filter::{CuckooFilter, CuckooParameters};
-use everbloom::bloom::{AddError, Format, work};
+use everbloom::bloom::{AddError, Format, ReserveError, work};
 use everbloom::command::{CuckooSettings, Settings};
 use everbloom::format::DecodeError;
 use everbloom::format::chunks::Rewritten;
-use everbloom::format::redisbloom::cuckoo::{
-    chunk, from_header, has_chunks, load, load_chunk, rewrite, save,
-};
+use everbloom::format::redisbloom::cuckoo::{chunk, from_header, load, load_chunk, rewrite, save};
 use serde_json::{Value, json};
 
 use crate::support::rdb::{Field, Payload, Record};
@@ -275,27 +273,36 @@ impl Plain {
             for array in (0..self.arrays.len()).rev() {
                 if let Some(place) = self.find(array, hash, 0) {
                     self.arrays[array].1[place] = hash.0;
-                    self.items += 1;
+                    self.items = self.items.wrapping_add(1);
                     return true;
                 }
             }
             let newest = self.arrays.len() - 1;
+            let buckets = self.arrays[newest].0;
             let before = self.arrays[newest].1.clone();
             let (mut carry, mut bucket, mut slot) = (hash.0, hash.1 % self.arrays[newest].0, 0);
             for _ in 0..self.iterations {
                 let place = self.places(newest, bucket).start + slot;
                 std::mem::swap(&mut carry, &mut self.arrays[newest].1[place]);
-                bucket = Self::other(carry, bucket) % self.arrays[newest].0;
+                bucket = Self::other(carry, bucket) % buckets;
                 let free = self.places(newest, bucket).find(|place| self.arrays[newest].1[*place] == 0);
                 if let Some(place) = free {
                     self.arrays[newest].1[place] = carry;
-                    self.items += 1;
+                    self.items = self.items.wrapping_add(1);
                     return true;
                 }
                 slot = (slot + 1) % self.bucket_size;
             }
-            self.arrays[newest].1 = before;
+            for _ in 0..self.iterations {
+                slot = (slot + self.bucket_size - 1) % self.bucket_size;
+                bucket = Self::other(carry, bucket) % buckets;
+                let place = self.places(newest, bucket).start + slot;
+                std::mem::swap(&mut carry, &mut self.arrays[newest].1[place]);
+            }
+            assert!(!buckets.is_power_of_two() || self.arrays[newest].1 == before);
             if self.expansion == 0 {
+                // A refused add changes nothing here.
+                self.arrays[newest].1 = before;
                 return false;
             }
             let buckets = self.buckets * self.expansion.pow(self.arrays.len() as u32);
@@ -308,7 +315,7 @@ impl Plain {
         for array in (0..self.arrays.len()).rev() {
             if let Some(place) = self.find(array, hash, hash.0) {
                 self.arrays[array].1[place] = 0;
-                self.items -= 1;
+                self.items = self.items.wrapping_sub(1);
                 self.deletes += 1;
                 if self.arrays.len() > 1 && self.deletes as f64 > self.items as f64 * 0.1 {
                     self.compact(false);
@@ -348,16 +355,57 @@ impl Plain {
     }
 }
 
-/// Random commands on small filters of all bucket sizes, compared with the second filter byte for byte.
+/// Sends random commands about the filter `k`, and compares every reply and the bytes at the end. Items are of `universe`.
+fn assert_follows(
+    server: &mut Server,
+    plain: &mut Plain,
+    random: &mut Random,
+    (commands, universe): (usize, usize),
+    context: &str,
+) {
+    for _ in 0..commands {
+        let item = format!("item-{}", random.below(universe));
+        match random.below(12) {
+            0..6 if plain.arrays.len() < 20 => {
+                let is_added = plain.add(item.as_bytes());
+                let expected = if is_added { "#t" } else { "-Filter is full" };
+                assert_eq!(server.run(&format!("CF.ADD k {item}")), expected, "{context}");
+            }
+            6..10 => {
+                let expected = if plain.delete(item.as_bytes()) { "#t" } else { "#f" };
+                assert_eq!(server.run(&format!("CF.DEL k {item}")), expected, "{context}");
+            }
+            10 => {
+                plain.compact(true);
+                assert_eq!(server.run("CF.COMPACT k"), "+OK");
+            }
+            _ => {
+                let hash = Plain::hash(item.as_bytes());
+                let is_found = (0..plain.arrays.len()).any(|array| plain.find(array, hash, hash.0).is_some());
+                let expected = if is_found { "#t" } else { "#f" };
+                assert_eq!(server.run(&format!("CF.EXISTS k {item}")), expected, "{context}");
+            }
+        }
+    }
+    let filter = &server.cuckoos[&b"k"[..]];
+    assert_eq!((filter.items(), filter.deletes()), (plain.items, plain.deletes), "{context}");
+    let arrays: Vec<_> =
+        filter.arrays().iter().map(|array| (array.buckets(), array.bytes().to_vec())).collect();
+    assert!(arrays == plain.arrays, "{context}");
+}
+
+/// Random commands on filters of all bucket sizes, compared with the second filter byte for byte. One in twenty has arrays
+/// that are much larger than their contents.
 #[test]
 fn random_commands_give_the_bytes_of_a_second_filter() {
     let (mut random, mut commands, mut most_arrays) = (Random(5), 0, 0);
     while commands < 100_000 {
+        let is_sparse = random.below(20) == 0;
         let largest = if random.below(4) == 0 { 255 } else { 5 };
         let bucket_size = 1 + random.below(largest);
         let iterations = [1, 2, 5, 20, 50][random.below(5)];
-        let expansion = [0, 1, 1, 2, 4][random.below(5)];
-        let capacity = bucket_size * (2 + random.below(40));
+        let expansion = if is_sparse { 2 } else { [0, 1, 1, 2, 4][random.below(5)] };
+        let capacity = if is_sparse { 1 << 16 } else { bucket_size * (2 + random.below(40)) };
         let mut server = server();
         let line = format!(
             "CF.RESERVE k {capacity} BUCKETSIZE {bucket_size} MAXITERATIONS {iterations} EXPANSION {expansion}"
@@ -366,41 +414,47 @@ fn random_commands_give_the_bytes_of_a_second_filter() {
         let buckets = ((capacity / bucket_size) as u64).next_power_of_two();
         let arrays = vec![(buckets, vec![0; buckets as usize * bucket_size])];
         let mut plain = Plain { bucket_size, iterations, expansion, buckets, items: 0, deletes: 0, arrays };
-        let universe = 1 + random.below(200);
-        for _ in 0..random.below(600) {
-            commands += 1;
-            let item = format!("item-{}", random.below(universe));
-            match random.below(12) {
-                0..6 if plain.arrays.len() < 20 => {
-                    let is_added = plain.add(item.as_bytes());
-                    let expected = if is_added { "#t" } else { "-Filter is full" };
-                    assert_eq!(server.run(&format!("CF.ADD k {item}")), expected, "{line}");
-                }
-                6..10 => {
-                    let expected = if plain.delete(item.as_bytes()) { "#t" } else { "#f" };
-                    assert_eq!(server.run(&format!("CF.DEL k {item}")), expected, "{line}");
-                }
-                10 => {
-                    plain.compact(true);
-                    assert_eq!(server.run("CF.COMPACT k"), "+OK");
-                }
-                _ => {
-                    let hash = Plain::hash(item.as_bytes());
-                    let is_found =
-                        (0..plain.arrays.len()).any(|array| plain.find(array, hash, hash.0).is_some());
-                    let expected = if is_found { "#t" } else { "#f" };
-                    assert_eq!(server.run(&format!("CF.EXISTS k {item}")), expected, "{line}");
-                }
-            }
-            most_arrays = most_arrays.max(plain.arrays.len());
-        }
-        let filter = &server.cuckoos[&b"k"[..]];
-        assert_eq!((filter.items(), filter.deletes()), (plain.items, plain.deletes), "{line}");
-        let arrays: Vec<_> =
-            filter.arrays().iter().map(|array| (array.buckets(), array.bytes().to_vec())).collect();
-        assert!(arrays == plain.arrays, "{line}");
+        // Few items fill their buckets, and the filter grows.
+        let universe = if is_sparse { 1 + random.below(9) } else { 1 + random.below(200) };
+        let count = if is_sparse { random.below(40 * bucket_size) } else { random.below(600) };
+        commands += count;
+        assert_follows(&mut server, &mut plain, &mut random, (count, universe), &line);
+        most_arrays = most_arrays.max(plain.arrays.len());
     }
     assert!(most_arrays > 10, "{most_arrays}");
+}
+
+/// Filters whose arrays have other sizes than those that RedisBloom makes follow RedisBloom's formulas too, also where these
+/// scramble an array.
+#[test]
+fn random_commands_on_loaded_arrays_give_the_bytes_of_a_second_filter() {
+    let mut random = Random(6);
+    for turn in 0..100 {
+        let bucket_size = *random.choose(&[1, 2, 3, 9, 255]);
+        let (iterations, expansion) = (*random.choose(&[0, 1, 7, 40]), *random.choose(&[0, 1, 2, 3]));
+        let mut fields = vec![1 + random.below(if expansion > 1 { 4 } else { 12 }) as u64];
+        let (items, buckets) = (random.below(20) as u64, 1 + random.below(9) as u64);
+        fields.extend([buckets, items, 0, bucket_size as u64, iterations as u64, expansion]);
+        let mut fields: Vec<Field> = fields.into_iter().map(Field::Unsigned).collect();
+        let (is_full, same) = (random.below(2) == 0, 1 + random.below(9) as u64);
+        let Field::Unsigned(count) = fields[0] else { unreachable!() };
+        let mut arrays = Vec::new();
+        for _ in 0..count {
+            let own = if random.below(3) == 0 { 1 + random.below(40) as u64 } else { same };
+            let slot = |random: &mut Random| {
+                if is_full || random.below(3) > 0 { 1 + random.below(255) as u8 } else { 0 }
+            };
+            let slots: Vec<u8> = (0..own as usize * bucket_size).map(|_| slot(&mut random)).collect();
+            fields.extend([Field::Unsigned(own), Field::Bytes(slots.clone())]);
+            arrays.push((own, slots));
+        }
+        let filter = load(4, &mut Record(fields).reader(), &u64::MAX).unwrap();
+        let (mut server, context) =
+            (server(), format!("turn {turn}: {bucket_size}, {iterations}, {expansion}"));
+        server.cuckoos.insert(b"k".to_vec(), filter);
+        let mut plain = Plain { bucket_size, iterations, expansion, buckets, items, deletes: 0, arrays };
+        assert_follows(&mut server, &mut plain, &mut random, (150, 60), &context);
+    }
 }
 
 /// A refused add changes nothing, also in an array whose buckets are no power of two: it is not replicated.
@@ -408,8 +462,8 @@ fn random_commands_give_the_bytes_of_a_second_filter() {
 fn a_refused_add_changes_nothing() {
     for (buckets, expansion) in [(7, 0), (7, 1), (8, 0), (8, 1), (24, 1)] {
         let parameters = CuckooParameters { buckets, bucket_size: 2, max_iterations: 9, expansion };
-        let slots = (0..buckets * 2).map(|slot| 1 + (slot * 37 % 251) as u8).collect();
-        let array = BucketArray::of_bytes(buckets, 2, slots).unwrap();
+        let slots: Vec<u8> = (0..buckets * 2).map(|slot| 1 + (slot * 37 % 251) as u8).collect();
+        let array = BucketArray::of_bytes(buckets, 2, &slots).unwrap();
         let mut filter =
             CuckooFilter::from_parts(parameters, CuckooRelease::Current, buckets * 2, 0, vec![array])
                 .unwrap();
@@ -426,7 +480,7 @@ fn a_refused_add_changes_nothing() {
 fn forged(bucket_size: u8, arrays: Vec<(u64, Vec<u8>)>) -> CuckooFilter {
     let items = arrays.iter().map(|(_, slots)| slots.len() as u64).sum();
     let parameters = CuckooParameters { buckets: arrays[0].0, bucket_size, max_iterations: 20, expansion: 1 };
-    let array = |(buckets, slots)| BucketArray::of_bytes(buckets, bucket_size, slots).unwrap();
+    let array = |(buckets, slots): (_, Vec<u8>)| BucketArray::of_bytes(buckets, bucket_size, &slots).unwrap();
     let arrays = arrays.into_iter().map(array).collect();
     CuckooFilter::from_parts(parameters, CuckooRelease::Current, items, 0, arrays).unwrap()
 }
@@ -475,7 +529,7 @@ fn a_filter_of_many_sizes_can_be_loaded_after_it_has_grown() {
             let arrays: Vec<_> = sizes(run).take(count).map(|n: u64| (n, vec![2; n as usize])).collect();
             let items = count as u64;
             let parameters = CuckooParameters { buckets: 8, bucket_size: 1, max_iterations: 3, expansion: 1 };
-            let arrays = arrays.into_iter().map(|(n, slots)| BucketArray::of_bytes(n, 1, slots).unwrap());
+            let arrays = arrays.into_iter().map(|(n, slots)| BucketArray::of_bytes(n, 1, &slots).unwrap());
             let release = CuckooRelease::Current;
             let Ok(mut filter) = CuckooFilter::from_parts(parameters, release, items, 0, arrays.collect())
             else {
@@ -703,7 +757,7 @@ fn a_filter_with_arrays_of_other_sizes_has_no_chunks() {
             fields.extend([number(*size as u64), Field::Bytes(vec![0; 2 * size])]);
         }
         let filter = load(4, &mut Record(fields).reader(), &u64::MAX).unwrap();
-        assert_eq!(has_chunks(&filter), is_possible, "{buckets} buckets, {sizes:?}");
+        assert_eq!(filter.has_header(), is_possible, "{buckets} buckets, {sizes:?}");
         let (mut again, mut payloads) = (None, 0);
         rewrite(&filter, &mut |command| match (command, &mut again) {
             (Rewritten::CuckooChunk { data, .. }, None) => {
@@ -731,16 +785,21 @@ fn impossible_numbers_of_arrays_and_buckets_are_refused() {
     }
     let parameters = CuckooParameters { buckets: 2, bucket_size: 2, max_iterations: 20, expansion: 1 };
     for count in [0, 65_536] {
-        let arrays = (0..count).map(|_| BucketArray::of_bytes(2, 2, vec![0; 4]).unwrap()).collect();
+        let arrays = (0..count).map(|_| BucketArray::of_bytes(2, 2, &[0; 4]).unwrap()).collect();
         let refused = CuckooFilter::from_parts(parameters, CuckooRelease::Current, 0, 0, arrays);
         assert_eq!(refused.err(), Some("filters"), "{count}");
     }
-    for none in
-        [CuckooParameters { buckets: 0, ..parameters }, CuckooParameters { bucket_size: 0, ..parameters }]
-    {
-        let arrays = vec![BucketArray::of_bytes(2, 2, vec![0; 4]).unwrap()];
+    for (none, name) in [
+        (CuckooParameters { buckets: 0, ..parameters }, "buckets"),
+        (CuckooParameters { buckets: 1 << 56, ..parameters }, "buckets"),
+        (CuckooParameters { bucket_size: 0, ..parameters }, "bucket size"),
+        (CuckooParameters { expansion: 32_769, ..parameters }, "expansion"),
+    ] {
+        let arrays = vec![BucketArray::of_bytes(2, 2, &[0; 4]).unwrap()];
         let refused = CuckooFilter::from_parts(none, CuckooRelease::Current, 0, 0, arrays);
-        assert_eq!(refused.err(), Some("buckets"));
+        assert_eq!(refused.err(), Some(name));
+        let refused = CuckooFilter::reserve(none, &u64::MAX).err();
+        assert_eq!(refused, Some(ReserveError::TooLong), "{none:?}");
     }
     let arrays = (0..65_535).flat_map(|_| [Field::Unsigned(2), Field::Bytes(vec![0; 4])]);
     let most = fields(65_535).into_iter().chain(arrays).collect();

@@ -3,9 +3,11 @@
 
 mod bounds;
 mod cuckoo;
+mod encodings;
 mod hostile;
 mod oracle;
 mod releases;
+mod sparse;
 
 use everbloom::bloom::bits::layout::LayerParameters;
 use everbloom::bloom::filter::loading::FilterValue;

@@ -7,7 +7,7 @@ use everbloom::bloom::table::{
 use everbloom::bloom::{GrowthBudget, ItemHash};
 
 use super::forged::{forged, words};
-use super::segments::{add_part, load_of, made_of, made_of_parts, parts};
+use super::segments::{add_part, is_proportionate, load_of, made_of, made_of_parts, parts};
 use super::{KINDS, add, add_kind, addition, any, bytes, has_at, hash, of_kind, plain};
 use crate::fuzzed::fuzz::forge::{self, Filling, TableForm};
 use crate::support::Random;
@@ -90,7 +90,7 @@ fn the_parts_of_a_small_table_complete_the_load_of_a_large_one() {
             let mut load = TableLoad::new(kind, counts, source.used_slots()).unwrap();
             add_part(&mut load, parts(&source).remove(0).0).unwrap();
             let table = made_of(&mut load);
-            assert!(table.is_proportionate(), "{kind:?}, {segments} segments");
+            assert!(is_proportionate(&table), "{kind:?}, {segments} segments");
             assert!((0..2000).all(|item| has_at(&table, item, 20)), "{kind:?}, {segments} segments");
         }
     }
@@ -163,7 +163,7 @@ fn the_loaded_table_has_a_size_for_its_entries() {
             let source = sparse(kind, segments, items);
             let made = made_of_parts(&source, parts(&source).into_iter().map(|(part, _)| part));
             assert!(
-                made.is_proportionate() && made.segment_count() <= 400,
+                is_proportionate(&made) && made.segment_count() <= 400,
                 "{kind:?}: {}",
                 made.segment_count()
             );
@@ -180,16 +180,12 @@ fn the_loaded_table_has_a_size_for_its_entries() {
 fn a_table_far_too_large_for_its_entries_is_out_of_proportion() {
     for kind in KINDS {
         let most = if kind == EntryKind::Timed { 4096 } else { 400 };
-        for (segments, is_proportionate) in [(1, true), (400, true), (most, true), (most + 1, false)] {
-            assert_eq!(
-                sparse(kind, segments, 5).is_proportionate(),
-                is_proportionate,
-                "{kind:?}: {segments}"
-            );
+        for (segments, is_accepted) in [(1, true), (400, true), (most, true), (most + 1, false)] {
+            assert_eq!(is_proportionate(&sparse(kind, segments, 5)), is_accepted, "{kind:?}: {segments}");
         }
     }
     let full = forged(EntryKind::Plain, Filling::Long, 6, 1200, 1000).unwrap().table;
-    assert!(full.is_proportionate());
+    assert!(is_proportionate(&full));
 }
 
 /// Whatever has come is taken back part by part, and a copy of a load takes the same parts.

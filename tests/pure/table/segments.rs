@@ -18,6 +18,11 @@ pub(super) fn load_of(table: &Table) -> TableLoad {
     TableLoad::new(table.kind(), table.counts(), table.used_slots()).unwrap()
 }
 
+/// Returns whether a client may bring this table.
+pub(super) fn is_proportionate(table: &Table) -> bool {
+    table.counts().is_proportionate(table.kind(), table.used_slots())
+}
+
 /// Adds a part to a load.
 pub(super) fn add_part(load: &mut TableLoad, part: DumpedSegment) -> Result<Replaced, LoadError> {
     load.add(vec![part], u64::MAX, &any())
