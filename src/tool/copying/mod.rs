@@ -199,12 +199,12 @@ pub(crate) fn run(arguments: CopyArguments, printer: &Printer) -> Result<(), Fai
     outcomes.sort_by_key(|outcome| (outcome.database, outcome.key));
     // Prints an error once, even if all jobs return it.
     let ended = ended.into_iter().collect::<Result<Vec<()>, Failure>>().and_then(|_| check_interruption());
-    let totals = Totals { filters: count, seconds, others };
+    let totals = CopyTotals { filters: count, seconds, others };
     report(&outcomes, &totals, ended, &arguments, printer)
 }
 
 /// What a copy has looked at.
-struct Totals {
+struct CopyTotals {
     filters: usize,
     seconds: f64,
     /// The databases with keys that were not looked at, with the numbers of their keys.
@@ -214,12 +214,12 @@ struct Totals {
 /// Prints the results. Prints only the failures if `ended` has the error that ended the whole copy early.
 fn report(
     outcomes: &[CopyResult<'_>],
-    totals: &Totals,
+    totals: &CopyTotals,
     ended: Result<(), Failure>,
     arguments: &CopyArguments,
     printer: &Printer,
 ) -> Result<(), Failure> {
-    let Totals { filters, seconds, others } = totals;
+    let CopyTotals { filters, seconds, others } = totals;
     let (mut failures, mut listed) = (0, Vec::new());
     for CopyResult { database, key, copied, verified } in outcomes {
         for failure in copied.as_ref().err().into_iter().chain(verified.as_ref().err()) {
