@@ -230,8 +230,9 @@ fn redisblooms_names_work_if_supported(site: &Site) {
         assert_eq!(client.say("CONFIG REWRITE"), "+OK");
         let file = std::fs::read_to_string(server.dir().join("server.conf")).unwrap();
         let lines = |word: &str| file.lines().filter(|line| line.contains(word)).count();
-        assert_eq!((lines("initial-size 100"), lines("bucket-size")), (1, 1), "{file}");
-        assert!(file.contains("\nbf.cuckoo-bucket-size 7\n"), "{file}");
+        assert_eq!((lines("initial-size"), lines("bucket-size")), (2, 1), "{file}");
+        assert!(file.contains("\nbf.initial-size \"100\"\n"), "{file}");
+        assert!(file.contains("\nbf.cuckoo-bucket-size \"7\"\n"), "{file}");
         // A file with both names does not start a server. The server names the line.
         let launch = site.launch().with_option("bf-initial-size 46").with_option("bf.initial-size 47");
         let log = launch.expect_dead_at_start();

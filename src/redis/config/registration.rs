@@ -66,12 +66,15 @@ unsafe fn register_setting(context: Context, setting: &'static Setting, has_plai
     };
     // The server puts the module's name in front of a name, except with this flag. The part after `|` is the second
     // name.
-    let (registered_name, flags, shown_name) = if has_plain_name {
-        let plain_name = setting.plain_name();
-        (format!("bf.{}|{plain_name}", setting.name), raw::REDISMODULE_CONFIG_UNPREFIXED, plain_name)
+    let (registered_name, flags) = if has_plain_name {
+        (format!("bf.{}|{}", setting.name, setting.plain_name()), raw::REDISMODULE_CONFIG_UNPREFIXED)
     } else {
-        (setting.name.to_owned(), 0, format!("bf.{}", setting.name))
+        (setting.name.to_owned(), 0)
     };
+    // RedisBloom's settings are rates and counts.
+    let is_redisblooms = matches!(setting.setting_type, SettingType::Rate | SettingType::Count { .. });
+    let shown_name =
+        if has_plain_name && is_redisblooms { setting.plain_name() } else { format!("bf.{}", setting.name) };
     let registered_name = log::c_text(&registered_name);
     let default = setting.default.load(Relaxed);
     // The server keeps the address while the module is loaded.
@@ -123,7 +126,7 @@ unsafe fn register_setting(context: Context, setting: &'static Setting, has_plai
 
 /// The argument of the callbacks of a setting.
 struct RegisteredName {
-    /// The name in errors: RedisBloom's, if the server has both names. It does not say which one a client used.
+    /// The name in errors: RedisBloom's, if the setting has it. The server does not say which one a client used.
     shown_name: String,
     setting: &'static Setting,
 }
