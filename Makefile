@@ -94,13 +94,17 @@ exhaust: ## run every history of five operations on small filters, and N histori
 soak: build ## run random commands with crashes, cut links and slot migrations for MINUTES minutes; print a table
 	@scripts/soak $(or $(MINUTES),10)
 
-mutants: ## test the mutants of the pure modules, or N random ones: each must make a test fail
+mutants: ## alter each line of the pure modules that differs from BASE: each alteration must make a test fail
 	@scripts/setup build mutants
-	@scripts/mutants '$(FILES)' $(if $(N),$(N) $(or $(SEED),$(shell date +%s)))
+	git diff $(or $(BASE),HEAD~1) -- src > $(CARGO_TARGET_DIR)/changed.diff
+	PATH="$(CARGO_TARGET_DIR)/tools/bin:$$PATH" cargo mutants --in-diff $(CARGO_TARGET_DIR)/changed.diff --output $(CARGO_TARGET_DIR)
 
-coverage: ## print the lines and branches of the pure modules that the tests without a server run; needs a nightly compiler
+coverage: ## print the lines of the pure modules that the tests without a server run; fails below 97 %
 	@scripts/setup build coverage
-	@scripts/coverage
+	rustup component add llvm-tools >/dev/null 2>&1 || true
+	PATH="$(CARGO_TARGET_DIR)/tools/bin:$$PATH" CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/coverage cargo llvm-cov --no-default-features \
+	  --lib --test pure --test starved --summary-only --ignore-filename-regex '(tests|fuzz|tool|redis|library)' \
+	  --fail-under-lines 97
 
 sanitize: build ## run every command and callback in a server under valgrind's memcheck
 	@scripts/sanitize
@@ -153,17 +157,17 @@ release-notes: ## print the section of the changelog for TAG
 clean: ## remove everything that was built
 	cargo clean
 
+#: BASE=commit      `make mutants` alters the lines that differ from it (default: HEAD~1)
 #: BEFORE=path      our module of an earlier version, which `make bench` also measures
 #: CARGO_TARGET_DIR=path  directory of everything that is built (default: target)
 #: DESTDIR=path     root directory for `make install` and `make install-tool` (default: none)
-#: FILES=regex      files of `make mutants` (default: all of the pure modules)
 #: FILTER=word      run only the server tests with this word in their name in `make test-dist`
 #: GOALS="..."      targets and variables of `make test-clone` (default: dist TARGETS=x86_64-unknown-linux-gnu)
 #: IMAGES="..."     images of `make container`: valkey, redis (default: both)
 #: ITEMS=a,b        numbers of items in the filters of `make bench`, multiples of 1000 (default: 1000 to 10000000)
 #: MINUTES=n        total duration of `make soak` (default: 10)
 #: MODULE_DIR=path  directory for `make install` (default: /usr/lib/redis/modules)
-#: N=n              number of mutants of `make mutants` (default: all)
+#: N=n              number of histories of `make exhaust` (default: 100000)
 #: ONLY=a,b         measure only these in `make bench`: commands, growth, window, instructions
 #: OFFICIAL=1       build the images of `make container` from the official images, not from a minimal Debian
 #: OUTPUT=file      results of `make bench` (default: docs/performance.csv for a whole run)
@@ -173,7 +177,6 @@ clean: ## remove everything that was built
 #: PREFIX=path      prefix of `make install-tool` (default: /usr/local)
 #: QUICK=1          run `make bench` on small filters, only to check that it works
 #: S=n              seconds of `make fuzz` (default: 60) and `make fuzz-smoke` (default: 84)
-#: SEED=n           seed of a sample of `make mutants` (default: the current time; it is printed)
 #: SERVER=path      server of `make run` and `make bench` (default: redis-server, else valkey-server)
 #: SERVERS=a,b      servers that `make test-server` and `make test-tool` use besides those on the PATH
 #: T=name           target of `make fuzz`, a program in fuzz/Cargo.toml

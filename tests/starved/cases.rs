@@ -285,7 +285,7 @@ fn load(name: &str, before: &[String], put: &mut impl FnMut(&str, &[String], Vec
         &then(before, &["BF.SCANDUMP k 0"]),
         words(&format!("BF.SCANDUMP k {}", &server.reply[1][1..])),
     );
-    let mut filter = server.keys.remove(&b"k"[..]).unwrap();
+    let mut filter = server.take("k");
     filter.begin_dump(4);
     put(name, &[], [words("BF.LOADCHUNK n 1"), vec![chunks(&filter).swap_remove(0).1]].concat());
     rewrite(&filter, UnknownMemory, 1, &mut |command| {

@@ -7,13 +7,14 @@
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
+use everbloom::bloom::Format;
 use everbloom::bloom::cuckoo::filter::CuckooFilter;
-use everbloom::bloom::{Filter, Format};
+use everbloom::bloom::filter::loading::FilterValue;
 use everbloom::command::{CuckooSettings, Settings};
 use everbloom::format::redisbloom::cuckoo;
 
 use crate::allocator::{refuse, relent, watch};
-use crate::support::saved::{loaded_as, rewritten, saved};
+use crate::support::saved::{loaded_value, rewritten_value, saved_value};
 use crate::support::server::Server;
 use crate::support::{Random, Record, slices};
 
@@ -38,7 +39,10 @@ struct Snapshot {
 
 impl Snapshot {
     fn of(server: &Server, offset: usize) -> Self {
-        let filters = server.keys.iter().map(|(key, filter)| (key.clone(), (filter.format(), saved(filter))));
+        let filters = server
+            .keys
+            .iter()
+            .map(|(key, value)| (key.clone(), (value.filter().format(), saved_value(value))));
         let cuckoos = server.cuckoos.iter().map(|(key, filter)| {
             let mut record = Record::default();
             cuckoo::save(filter, &mut record);
@@ -47,9 +51,9 @@ impl Snapshot {
         Self { filters: filters.collect(), cuckoos: cuckoos.collect(), offset }
     }
 
-    fn filters(&self) -> BTreeMap<Vec<u8>, Filter> {
+    fn filters(&self) -> BTreeMap<Vec<u8>, FilterValue> {
         let load = |(key, (format, record)): (&Vec<u8>, &(Format, Record))| {
-            (key.clone(), loaded_as(*format, None, record, u64::MAX).unwrap())
+            (key.clone(), loaded_value(*format, record))
         };
         self.filters.iter().map(load).collect()
     }
@@ -265,8 +269,9 @@ impl Deployment {
         let from = random.below(KEYS.len());
         let words = [b"BF.MERGE", KEYS[key].as_bytes(), KEYS[from].as_bytes(), b"FORCE"];
         let is_window = |node: &Node| {
-            let window =
-                |key: &str| node.server.keys.get(key.as_bytes()).is_some_and(|f| f.window().is_some());
+            let window = |key: &str| {
+                node.server.keys.get(key.as_bytes()).is_some_and(|value| value.filter().window().is_some())
+            };
             window(KEYS[key]) || window(KEYS[from])
         };
         let is_window = is_window(&self.nodes[self.primary]);
@@ -295,7 +300,7 @@ impl Deployment {
         } else {
             node.load(&base);
             if way == 1 {
-                node.server.keys.values_mut().for_each(|filter| *filter = rewritten(filter));
+                node.server.keys.values_mut().for_each(|value| *value = rewritten_value(value));
             }
             node.follow(&history, usize::MAX);
         }
@@ -416,7 +421,7 @@ impl Deployment {
         let known = self.known();
         for (key, name) in KEYS.iter().enumerate() {
             let node = &mut self.nodes[self.primary];
-            let window = node.server.keys.get(name.as_bytes()).and_then(Filter::window);
+            let window = node.server.keys.get(name.as_bytes()).and_then(|value| value.filter().window());
             let window = window.map(|window| (window.span.ms(), window.no_refresh));
             let now_ms = node.server.now_ms;
             let is_live = |at_ms: u64| match window {

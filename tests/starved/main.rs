@@ -32,8 +32,9 @@ use everbloom::command::COMMANDS;
 use everbloom::format::DataType;
 use everbloom::format::carried::{Carried, CarriedType};
 use everbloom::format::chunks::Rewritten;
-use everbloom::format::filter::{chunk, from_blob, from_header, load, load_chunk, rewrite};
+use everbloom::format::filter::{chunk, from_blob, rewrite};
 use everbloom::format::redisbloom::cuckoo;
+use everbloom::format::value::{from_header, load, load_chunk};
 use support::make::CLIENT;
 use support::saved::{chunks, saved};
 use support::server::Server;
@@ -126,7 +127,7 @@ fn filters() -> impl Iterator<Item = (String, Filter)> {
     cases::filters().into_iter().map(|(name, lines)| {
         let mut server = Server::new();
         lines.iter().for_each(|line| drop(server.must(line)));
-        (name.to_owned(), server.keys.remove(&b"k"[..]).unwrap())
+        (name.to_owned(), server.take("k"))
     })
 }
 
@@ -210,7 +211,7 @@ fn quiet_window() -> Server {
 #[test]
 fn a_load_continues_after_every_allocation_that_fails() {
     let mut sources: Vec<(String, Filter)> = filters().collect();
-    sources.push(("quiet window".to_owned(), quiet_window().keys.remove(&b"k"[..]).unwrap()));
+    sources.push(("quiet window".to_owned(), quiet_window().take("k")));
     let mut refused = 0;
     for (name, mut filter) in sources {
         filter.begin_dump(3);

@@ -6,11 +6,12 @@
 
 use std::collections::BTreeMap;
 
+use everbloom::bloom::filter::loading::FilterValue;
 use everbloom::bloom::table::COUNT_MAX;
-use everbloom::bloom::{Filter, Format, UnknownMemory};
+use everbloom::bloom::{Format, UnknownMemory};
 
 use crate::allocator::{SIZED_MIN_BYTES, refuse, relent, watch};
-use crate::support::saved::{digested, loaded_as, saved};
+use crate::support::saved::{digested_value, loaded_value, saved_value};
 use crate::support::server::Server;
 use crate::support::slices;
 
@@ -168,7 +169,7 @@ impl<'a> World<'a> {
 
     /// Returns the size of the filter; `None` if there is none.
     fn size_bytes(&self) -> Option<u64> {
-        let size = self.primary.keys.get(&b"k"[..]).map(Filter::size_bytes);
+        let size = self.primary.keys.get(&b"k"[..]).map(FilterValue::size_bytes);
         size.or(self.primary.cuckoos.get(&b"k"[..]).map(|filter| filter.slots_bytes()))
     }
 
@@ -328,9 +329,9 @@ impl<'a> World<'a> {
     }
 
     fn reload(&mut self) -> bool {
-        let Some(filter) = self.primary.keys.get(&b"k"[..]) else { return false };
-        let again = loaded_as(filter.format(), None, &saved(filter), u64::MAX).unwrap();
-        assert!(digested(&again) == digested(filter));
+        let Some(value) = self.primary.keys.get(&b"k"[..]) else { return false };
+        let again = loaded_value(value.filter().format(), &saved_value(value));
+        assert!(digested_value(&again) == digested_value(value));
         self.primary.keys.insert(b"k".to_vec(), again);
         self.dump = None;
         true
@@ -393,7 +394,7 @@ impl<'a> World<'a> {
         if self.kind.can_delete
             && let Some(occurrences) = self.occurrences
         {
-            let items = self.primary.keys.get(&b"k"[..]).map(Filter::items);
+            let items = self.primary.keys.get(&b"k"[..]).map(|value| value.filter().items());
             let items = items.or(self.primary.cuckoos.get(&b"k"[..]).map(|filter| filter.items()));
             assert_eq!(items, Some(occurrences));
         }
@@ -461,7 +462,7 @@ impl<'a> World<'a> {
         if kind.can_delete && kind.family == "BF" {
             let mut world = World::new(kind);
             world.add(&[world.three[0].clone()]);
-            while world.primary.keys.get(&b"k"[..]).map(Filter::items) < Some(COUNT_MAX) {
+            while world.primary.keys.get(&b"k"[..]).map(|value| value.filter().items()) < Some(COUNT_MAX) {
                 for server in [&mut world.primary, &mut world.replica] {
                     let copy = server.keys.get(&b"k"[..]).unwrap().try_clone(UnknownMemory).unwrap();
                     server.keys.insert(b"other".to_vec(), copy);

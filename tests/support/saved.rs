@@ -104,7 +104,8 @@ pub fn rewritten(filter: &Filter) -> Filter {
     validated(complete(rewritten_value(&copy)))
 }
 
-fn rewritten_value(value: &FilterValue) -> FilterValue {
+/// Returns the value that is loaded from its commands in a rewritten append-only file.
+pub fn rewritten_value(value: &FilterValue) -> FilterValue {
     let mut made: Option<FilterValue> = None;
     let is_valkeybloom = value.filter().format() == Format::ValkeyBloom;
     for (iterator, data) in rewritten_commands(value) {
@@ -164,21 +165,32 @@ pub fn fingerprint(value: &FilterValue) -> ItemHash {
     hash128(&digested_value(value))
 }
 
-/// Returns copies of a value that were made in every way: a snapshot, a rewritten append-only file, and a copy.
-pub fn remade(value: &FilterValue) -> [(&'static str, FilterValue); 3] {
+/// Returns the fields of a value in a snapshot.
+pub fn saved_value(value: &FilterValue) -> Record {
     let copy = || value.try_clone(UnknownMemory).unwrap();
+    // Saves a copy, since saving writes a head into the space before the bits of a layer.
     let mut copied = callback(value.size_bytes(), "copy", copy, FilterValue::size_bytes);
     let save = || {
         let mut record = Record::default();
         value::save(&mut copied, &mut record, UnknownMemory);
         record
     };
-    let record = callback(value.size_bytes(), "save", save, Record::size_bytes);
-    let format = value.filter().format();
-    let version = DataType::of(format).encoding_version;
+    callback(value.size_bytes(), "save", save, Record::size_bytes)
+}
+
+/// Loads a value from a snapshot of the newest encoding version.
+pub fn loaded_value(format: Format, record: &Record) -> FilterValue {
     let mut reader = record.reader();
+    let version = DataType::of(format).encoding_version;
     let loaded = value::load(format, version, &mut reader, &u64::MAX).unwrap();
     assert!(reader.is_at_end());
+    loaded
+}
+
+/// Returns copies of a value that were made in every way: a copy, a snapshot, and a rewritten append-only file.
+pub fn remade(value: &FilterValue) -> [(&'static str, FilterValue); 3] {
+    let copied = value.try_clone(UnknownMemory).unwrap();
+    let loaded = loaded_value(value.filter().format(), &saved_value(value));
     [("copy", copied), ("snapshot", loaded), ("rewritten", rewritten_value(value))]
 }
 

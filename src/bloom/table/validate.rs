@@ -246,15 +246,18 @@ mod tests {
         assert_eq!(timed.internal_validate(), Err("an entry is newer than the table"));
     }
 
-    /// The entries of a bucket that adds fill are compared without memory of the heap.
     #[test]
-    fn the_entries_of_a_bucket_are_not_on_the_heap() {
-        let mut run = CheckedRun::default();
-        for value in 0..=RUN_MAX as u64 {
-            let entry = Entry { value: 100 + value, copies: 0, number: 1 };
-            assert!(run.takes(EntryKind::Counted, 3, entry));
+    fn equal_entries_are_found_wherever_they_are_in_a_bucket() {
+        for count in [2, RUN_MAX as u64, RUN_MAX as u64 + 1, 500] {
+            let entry = |value| Entry { value: 100 + value, copies: 0, number: 1 };
+            let entries = || (0..count).map(entry);
+            let is_right = |entries: &mut dyn Iterator<Item = Entry>| {
+                CheckedRun { bucket: 3, entries: entries.collect() }.is_right(EntryKind::Counted)
+            };
+            assert!(is_right(&mut entries()), "{count}");
+            for other in 0..count {
+                assert!(!is_right(&mut entries().chain([entry(other)])), "{count}: {other}");
+            }
         }
-        assert_eq!(run.entries.len(), RUN_MAX + 1);
-        assert!(!run.entries.spilled());
     }
 }
