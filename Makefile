@@ -41,11 +41,12 @@ check-port:
 build: ## build the module; as root on Debian, also install missing build tools
 	@scripts/setup $(NEEDS)
 	@[ -e $(MODULE) ] || echo 'A first build takes two to four minutes.'
-	cargo build --release --locked --lib
+	@scripts/build --lib
 
 tool: ## build the command-line tool, everbloom
 	@scripts/setup $(NEEDS)
-	cargo build --release --locked --no-default-features --features tool --bin everbloom
+	@[ -e $(TOOL) ] || echo 'A first build takes two to four minutes.'
+	@scripts/build --no-default-features --features tool --bin everbloom
 
 ##@ Develop
 test: ## run all tests

@@ -60,22 +60,22 @@ def save(figure, folder, name):
 
 
 def lookup(own, peers, folder):
-    """Time in batches; a panel for each run."""
+    """Time in batches, of the run that has all modules."""
     rows = [row for row in own + peers if row["case"] == BATCH and row["measure"] == "ns per item"
             and row["filter"] in ("unreserved", "reserved") and 1000 <= row["items"] <= 10_000_000]
     runs = list(dict.fromkeys(row["date"] for row in rows if row["filter"] == "unreserved"))
-    figure, panels = plt.subplots(1, len(runs), figsize=(4.6 * len(runs), 5), squeeze=False, sharey=True)
-    for axes, run in zip(panels[0], runs):
-        here = [row for row in rows if row["date"] == run]
-        unreserved = {row["items"] for row in here if row["filter"] == "unreserved"}
-        lines(axes, [row for row in here if row["items"] in unreserved], "o-")
-        axes.set_yscale("log")
-        axes.set_yticks([20, 50, 100, 200, 500, 1000, 2000])
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        axes.yaxis.set_minor_formatter(NullFormatter())
-        servers = ", ".join(dict.fromkeys(row["server"] for row in here))
-        over_items(axes, f"{run}: {servers}", "ns per item", columns=1)
-    figure.suptitle("Lookups of absent items in batches of 100")
+    modules_of = lambda run: {row["module"] for row in rows if row["date"] == run}  # noqa: E731
+    run = max(runs, key=lambda run: len(modules_of(run)))
+    here = [row for row in rows if row["date"] == run]
+    unreserved = {row["items"] for row in here if row["filter"] == "unreserved"}
+    figure, axes = plt.subplots(figsize=(8, 5))
+    lines(axes, [row for row in here if row["items"] in unreserved], "o-")
+    axes.set_yscale("log")
+    axes.set_yticks([20, 50, 100, 200, 500, 1000, 2000])
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+    servers = ", ".join(dict.fromkeys(row["server"] for row in here))
+    over_items(axes, f"Lookups of absent items in batches of 100 ({servers}, {run})", "ns per item")
     save(figure, folder, "lookup.svg")
 
 

@@ -1,7 +1,16 @@
 //! redis-rs: `cmd` sends every command, without the feature `bloom`. With `?protocol=resp3` at the end of `url`, replies
 //! are booleans, which convert to the same types.
+//!
+//! cargo new seen && cd seen && cargo add redis    and this file as src/main.rs
+//! cargo run -- redis://127.0.0.1:6379
+
+use std::env;
 
 use redis::{Client, RedisResult, cmd};
+
+fn main() -> RedisResult<()> {
+    run(&env::args().nth(1).expect("the address of a server"))
+}
 
 pub(crate) fn run(url: &str) -> RedisResult<()> {
     let mut connection = Client::open(url)?.get_connection()?;

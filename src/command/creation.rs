@@ -6,7 +6,7 @@ use super::keyspace::{Host, Settings};
 use super::options::CreationOptions;
 use crate::bloom::filter::policy::redisbloom;
 use crate::bloom::filter::policy::valkeybloom::TIGHTENING_RATIO_DEFAULT;
-use crate::bloom::filter::policy::{RedisBloom, ValkeyBloom};
+use crate::bloom::filter::policy::{Counting, RedisBloom, ValkeyBloom};
 use crate::bloom::filter::size::validate_scale_to;
 use crate::bloom::generation::WindowLength;
 use crate::bloom::hash::siphash::{HashKey, Seed};
@@ -40,7 +40,7 @@ const OPTION: OptionRules = OptionRules {
 
 /// The options that RedisBloom lacks, or has in other commands only. CAPACITY, ERROR, EXPANSION, NONSCALING and AT have no
 /// rules.
-const RULES: [OptionRules; 15] = [
+const RULES: [OptionRules; 17] = [
     OptionRules {
         word: "FORMAT",
         is_given: |options| options.format.is_some(),
@@ -53,6 +53,20 @@ const RULES: [OptionRules; 15] = [
         needs_everbloom: true,
         excludes_window: true,
         agrees: |_, filter| filter.kind() == Kind::Counting,
+        ..OPTION
+    },
+    OptionRules {
+        word: "BUCKETSIZE",
+        is_given: |options| options.bucket_size.is_some(),
+        needs_everbloom: true,
+        excludes_window: true,
+        ..OPTION
+    },
+    OptionRules {
+        word: "MAXITERATIONS",
+        is_given: |options| options.max_iterations.is_some(),
+        needs_everbloom: true,
+        excludes_window: true,
         ..OPTION
     },
     OptionRules {
@@ -230,6 +244,11 @@ impl CreationOptions {
         if !host.is_replicated() && self.seed.is_some_and(|seed| Seed::new(seed).has_equal_halves()) {
             return Err(CommandError::WeakSeed);
         }
+        let of_cuckoo =
+            [(self.bucket_size.is_some(), "BUCKETSIZE"), (self.max_iterations.is_some(), "MAXITERATIONS")];
+        if let Some((_, word)) = of_cuckoo.iter().find(|(is_given, _)| *is_given && !self.is_counting) {
+            return Err(CommandError::NotCounting((*word).to_owned()));
+        }
         if self.is_saturating && self.is_counting {
             return Err(CommandError::CountingAndSaturate);
         }
@@ -356,7 +375,13 @@ fn own_policy(options: &CreationOptions, settings: &Settings, promise: Promise) 
     } else {
         promise
     };
-    if options.is_counting { Policy::promised(promise, Rules::Counting) } else { Policy::Everbloom(promise) }
+    if options.is_counting {
+        let CreationOptions { bucket_size, max_iterations, .. } = *options;
+        let counting = Counting { bucket_size, max_iterations, deletions: 0 };
+        Policy::promised(promise, Rules::Counting(counting))
+    } else {
+        Policy::Everbloom(promise)
+    }
 }
 
 /// Returns the growth factor that RedisBloom saves: that of EXPANSION, or the setting. RedisBloom saves it for fixed

@@ -1,26 +1,28 @@
 //! The CF.* commands, which clients know from RedisBloom's cuckoo filters. They work on counting filters, with which BF.*
-//! works too, and on cuckoo filters of RedisBloom. A key of another kind of filter is of the wrong type.
+//! works too, and on cuckoo filters of RedisBloom. The lookups work on every filter of the type everbloom. A Bloom filter
+//! of another module's type is of the wrong type, as in RedisBloom.
 //!
 //! Replies and errors are those of RedisBloom 8.10. What it shows of a cuckoo filter's structure is shown for a counting
-//! filter of the same capacity. With `bf.format redisbloom` new filters are cuckoo filters.
+//! filter that was created with the same options. With `bf.format redisbloom` new filters are cuckoo filters.
 
 use std::borrow::Cow;
+use std::num::{NonZeroU8, NonZeroU16};
 use std::ops::RangeInclusive;
 
 use super::adding::{AddRules, add_items, argument_buffer, check_auto_create};
 use super::arguments::Arguments;
 use super::chunks::{add_chunk, chunk_at, filter_of_header, write_chunk};
 use super::effects::{Effects, KeyChange, Replication, count_of, publish};
-use super::error::{CommandError, CuckooError, quotable};
+use super::error::{CommandError, CuckooError};
 use super::items::delete;
 use super::keyspace::{CuckooSettings, Host, KeyName, KeyValue, Keyspace, OpenKey, Reply, Value, ValueRef};
 use super::number::parse_integer;
-use super::options::{CommandOptions, CreationOptions, is_named};
+use super::options::{CommandOptions, CreationOptions, find, is_named, unknown_option};
 use super::outcomes::ItemOutcomes;
 use super::replicated::{ReplicatedCommand, number, word};
 use super::reserve::creation;
 use super::spare::Spare;
-use super::table::{Command, KeyAccess};
+use super::table::{Command, KeyAccess, OptionWord};
 use crate::bloom::cuckoo::array::CuckooRelease;
 use crate::bloom::cuckoo::filter::{CuckooFilter, CuckooParameters};
 use crate::bloom::limits::{
@@ -31,15 +33,32 @@ use crate::format::DecodeError;
 use crate::format::redisbloom::cuckoo as format;
 use crate::format::value::is_header;
 
-/// What counting filters show of parameters that they do not have.
+/// What counting filters show of parameters that were not given.
 const SHOWN: CuckooSettings = CuckooSettings::DEFAULT;
 
-/// Returns the filter that counts under a key. A filter that does not count is of the wrong type.
+/// Returns the filter under a key into which lookups of CF.* may look. A Bloom filter of another module's type is of the
+/// wrong type.
 #[inline(always)]
-fn counted(key: &mut impl OpenKey) -> KeyValue<ValueRef<'_>> {
+fn readable(key: &mut impl OpenKey) -> KeyValue<ValueRef<'_>> {
     match key.value() {
-        KeyValue::Present(ValueRef::Filter(filter)) if filter.kind() != Kind::Counting => KeyValue::WrongType,
+        KeyValue::Present(ValueRef::Filter(filter)) if filter.format() != Format::Everbloom => {
+            KeyValue::WrongType
+        }
         value => value,
+    }
+}
+
+/// Returns the filter that counts under a key.
+///
+/// # Errors
+/// The filter is of the type everbloom and does not count.
+#[inline(always)]
+fn counted(key: &mut impl OpenKey, command: Command) -> Result<KeyValue<ValueRef<'_>>, CommandError> {
+    match readable(key) {
+        KeyValue::Present(ValueRef::Filter(filter)) if filter.kind() != Kind::Counting => {
+            Err(CommandError::NotCounting(command.spec().name.to_ascii_uppercase()))
+        }
+        value => Ok(value),
     }
 }
 
@@ -66,9 +85,11 @@ impl ValueRef<'_> {
         }
     }
 
-    fn occurrences(&self, item: &[u8]) -> u64 {
+    /// Returns the number of occurrences of an item; for a filter that does not count, 1 if the item may be in it.
+    fn occurrences(&self, item: &[u8], prefetch: impl Prefetch) -> u64 {
         match self {
-            Self::Filter(filter) => filter.occurrences(item),
+            Self::Filter(filter) if filter.kind() == Kind::Counting => filter.occurrences(item),
+            Self::Filter(filter) => filter.contains(item, prefetch).into(),
             Self::Cuckoo(filter) => filter.count(item),
         }
     }
@@ -77,16 +98,20 @@ impl ValueRef<'_> {
     fn numbers(&self) -> [(&'static str, u64); 8] {
         let [size, buckets, filters, items, deletes, bucket_size, expansion, iterations] = match self {
             Self::Filter(filter) => {
-                let buckets = filter.capacity_items() / u64::from(SHOWN.bucket_size_slots);
+                let counting = filter.policy().counting();
+                let bucket_size = counting.and_then(|counting| counting.bucket_size);
+                let bucket_size = bucket_size.map_or(SHOWN.bucket_size_slots, NonZeroU8::get);
+                let max_iterations = counting.and_then(|counting| counting.max_iterations);
+                let buckets = filter.capacity_items() / u64::from(bucket_size);
                 [
                     filter.size_bytes(),
                     buckets.checked_next_power_of_two().unwrap_or(buckets),
                     1,
                     filter.items(),
-                    0,
-                    SHOWN.bucket_size_slots.into(),
+                    counting.map_or(0, |counting| counting.deletions),
+                    bucket_size.into(),
                     rounded_expansion(filter.growth().expansion()).into(),
-                    SHOWN.max_iterations.into(),
+                    max_iterations.map_or(SHOWN.max_iterations, NonZeroU16::get).into(),
                 ]
             }
             Self::Cuckoo(filter) => {
@@ -139,11 +164,7 @@ pub(super) fn reserve<'a>(
     let key = arguments.key()?;
     let (options, capacity_items, settings) = parse_reserve(arguments, keyspace)?;
     let mut open = keyspace.open(key, KeyAccess::ReadWrite);
-    match counted(&mut open) {
-        KeyValue::Vacant => {}
-        KeyValue::Present(ValueRef::Cuckoo(_)) => return Err(CommandError::ItemExists),
-        _ => open.slot().vacant(CommandError::ItemExists)?,
-    }
+    open.value().vacant(CommandError::ItemExists)?;
     // An everbloom primary replicates the creation of a counting filter as BF.INSERT.
     let change = if makes_cuckoo(keyspace) || keyspace.is_replicated() {
         let (filter, commands) = new_cuckoo(key, &options, capacity_items, &settings, keyspace)?;
@@ -210,7 +231,7 @@ fn parse_reserve(
     // All options but KEYED have a value. RedisBloom counts the arguments first.
     let flags = words.iter().filter(|word| is_named("KEYED", word)).count();
     if !words.len().wrapping_sub(flags).is_multiple_of(2) {
-        return Err(arguments.wrong_arity());
+        return Err(odd_words(words, &arguments));
     }
     let capacity = parse_integer(capacity).ok_or(CuckooError::BadCapacity)?;
     let (mut given, mut unknown) = (CommandOptions::default(), None);
@@ -230,12 +251,14 @@ fn parse_reserve(
         capacity_items.filter(|items| (least_items..=CUCKOO_CAPACITY_MAX_ITEMS).contains(items));
     let capacity_items = capacity_items.ok_or(CuckooError::ReserveCapacityRange)?;
     if let Some(word) = unknown {
-        return Err(CommandError::UnknownArgument(quotable(word)));
+        return Err(unknown_option(word, Command::CfReserve));
     }
     let creation = CreationOptions {
         capacity_items: Some(capacity_items),
         expansion: Some(expansion.unwrap_or(SHOWN.expansion_factor)),
         is_counting: true,
+        bucket_size: bucket_size.and_then(NonZeroU8::new),
+        max_iterations: max_iterations.and_then(NonZeroU16::new),
         ..creation
     };
     let settings = host.settings().cuckoo;
@@ -246,6 +269,20 @@ fn parse_reserve(
         ..settings
     };
     Ok((creation, capacity_items, settings))
+}
+
+/// Returns the error of CF.RESERVE with an option that has no value, or with a word that is no option.
+fn odd_words(words: &[&[u8]], arguments: &Arguments<'_>) -> CommandError {
+    let command = arguments.command();
+    let mut rest = words.iter();
+    while let Some(word) = rest.next() {
+        match find(command.spec().syntax, word) {
+            Some(OptionWord::Keyed) => {}
+            Some(_) => drop(rest.next()),
+            None => return unknown_option(word, command),
+        }
+    }
+    arguments.wrong_arity()
 }
 
 /// Checks the value of an option of CF.RESERVE. Returns it, if it was given.
@@ -285,10 +322,11 @@ pub(super) fn add<'a>(
     keyspace: &impl Keyspace,
     reply: &mut impl Reply,
 ) -> Result<Effects<'a>, CommandError> {
-    let rules = rules(arguments.command());
+    let command = arguments.command();
+    let rules = rules(command);
     let (key, item) = (arguments.key()?, arguments.required()?);
     let mut open = keyspace.open(key, KeyAccess::ReadWrite);
-    let value = counted(&mut open);
+    let value = counted(&mut open, command)?;
     check_auto_create(&value, keyspace)?;
     let (outcomes, change) =
         add_occurrences(key, &[item], CreationOptions::default(), rules, value, keyspace)?;
@@ -388,13 +426,14 @@ pub(super) fn insert<'a>(
     keyspace: &impl Keyspace,
     reply: &mut impl Reply,
 ) -> Result<Effects<'a>, CommandError> {
-    let rules = rules(arguments.command());
+    let command = arguments.command();
+    let rules = rules(command);
     let key = arguments.key()?;
     let mut given = CommandOptions::default();
     given.read(&mut arguments, Some("ITEMS"), keyspace)?;
     let items = arguments.items()?;
     let mut open = keyspace.open(key, KeyAccess::ReadWrite);
-    let value = counted(&mut open);
+    let value = counted(&mut open, command)?;
     if given.no_create && matches!(value, KeyValue::Vacant) {
         return Err(CommandError::NotFound);
     }
@@ -415,7 +454,7 @@ pub(super) fn exists<'a>(
 ) -> Result<Effects<'a>, CommandError> {
     let (key, item) = (arguments.key()?, arguments.required()?);
     let mut key = keyspace.open(key, KeyAccess::ReadOnly);
-    let found = match counted(&mut key) {
+    let found = match readable(&mut key) {
         KeyValue::Present(ValueRef::Filter(filter)) => filter.contains(item, keyspace.prefetch()),
         KeyValue::Present(ValueRef::Cuckoo(filter)) => filter.contains(item, keyspace.prefetch()),
         KeyValue::Loading => return Err(CommandError::Loading),
@@ -436,7 +475,7 @@ pub(super) fn mexists<'a>(
 ) -> Result<Effects<'a>, CommandError> {
     let (key, items) = (arguments.key()?, arguments.items()?);
     let mut key = keyspace.open(key, KeyAccess::ReadOnly);
-    let items_found = match counted(&mut key) {
+    let items_found = match readable(&mut key) {
         KeyValue::Loading => return Err(CommandError::Loading),
         KeyValue::Present(mut filter) => {
             reply.array(items.len());
@@ -462,8 +501,8 @@ pub(super) fn count<'a>(
 ) -> Result<Effects<'a>, CommandError> {
     let (key, item) = (arguments.key()?, arguments.required()?);
     let mut key = keyspace.open(key, KeyAccess::ReadOnly);
-    let occurrences = match counted(&mut key) {
-        KeyValue::Present(filter) => filter.occurrences(item),
+    let occurrences = match readable(&mut key) {
+        KeyValue::Present(filter) => filter.occurrences(item, keyspace.prefetch()),
         KeyValue::Loading => return Err(CommandError::Loading),
         KeyValue::Vacant | KeyValue::WrongType => 0,
     };
@@ -480,9 +519,10 @@ pub(super) fn del<'a>(
     keyspace: &impl Keyspace,
     reply: &mut impl Reply,
 ) -> Result<Effects<'a>, CommandError> {
+    let command = arguments.command();
     let (key, item) = (arguments.key()?, arguments.required()?);
     let mut open = keyspace.open(key, KeyAccess::ReadWrite);
-    let is_deleted = match counted(&mut open) {
+    let is_deleted = match counted(&mut open, command)? {
         KeyValue::Present(ValueRef::Filter(filter)) => {
             let results = delete(filter, &[item], keyspace.prefetch())?;
             *results.first().ok_or(CommandError::OutOfMemory)?
@@ -508,8 +548,9 @@ pub(super) fn info<'a>(
     keyspace: &impl Keyspace,
     reply: &mut impl Reply,
 ) -> Result<Effects<'a>, CommandError> {
+    let command = arguments.command();
     let mut key = keyspace.open(arguments.key()?, KeyAccess::ReadOnly);
-    let numbers = counted(&mut key).required()?.numbers();
+    let numbers = counted(&mut key, command)?.required()?.numbers();
     reply.map(numbers.len());
     for (name, number) in numbers {
         reply.simple(name);
@@ -527,8 +568,9 @@ pub(super) fn debug<'a>(
     keyspace: &impl Keyspace,
     reply: &mut impl Reply,
 ) -> Result<Effects<'a>, CommandError> {
+    let command = arguments.command();
     let mut key = keyspace.open(arguments.key()?, KeyAccess::ReadOnly);
-    let numbers = counted(&mut key).required()?.numbers().map(|(_, number)| number);
+    let numbers = counted(&mut key, command)?.required()?.numbers().map(|(_, number)| number);
     let [_, buckets, filters, items, deletes, bucket_size, expansion, iterations] = numbers;
     let line = format!(
         "bktsize:{bucket_size} buckets:{buckets} items:{items} deletes:{deletes} filters:{filters} \
@@ -548,8 +590,9 @@ pub(super) fn compact<'a>(
     keyspace: &impl Keyspace,
     reply: &mut impl Reply,
 ) -> Result<Effects<'a>, CommandError> {
+    let command = arguments.command();
     let mut key = keyspace.open(arguments.key()?, KeyAccess::ReadWrite);
-    let has_changed = match counted(&mut key) {
+    let has_changed = match counted(&mut key, command)? {
         KeyValue::Present(ValueRef::Filter(_)) => false,
         KeyValue::Present(ValueRef::Cuckoo(filter)) => filter.compact(true),
         KeyValue::Loading => return Err(CommandError::Loading),
@@ -573,11 +616,12 @@ pub(super) fn scan_dump<'a>(
     keyspace: &impl Keyspace,
     reply: &mut impl Reply,
 ) -> Result<Effects<'a>, CommandError> {
+    let command = arguments.command();
     let (key, iterator) = (arguments.key()?, arguments.required()?);
     let iterator = parse_integer(iterator).and_then(|iterator| u64::try_from(iterator).ok());
     let iterator = iterator.ok_or(CuckooError::Position)?;
     let mut key = keyspace.open(key, KeyAccess::ReadOnly);
-    let filter = counted(&mut key).required()?;
+    let filter = counted(&mut key, command)?.required()?;
     let chunk = match filter {
         ValueRef::Filter(filter) if filter.items() > 0 => chunk_at(filter, iterator, keyspace)?,
         ValueRef::Cuckoo(filter) if filter.release() == CuckooRelease::Old => {
@@ -613,12 +657,13 @@ pub(super) fn load_chunk<'a>(
     keyspace: &impl Keyspace,
     reply: &mut impl Reply,
 ) -> Result<Effects<'a>, CommandError> {
+    let command = arguments.command();
     let (key, iterator, data) = (arguments.key()?, arguments.required()?, arguments.required()?);
     let iterator = parse_integer(iterator).filter(|iterator| *iterator != 0).ok_or(CuckooError::Position)?;
     // A negative iterator becomes 0, which no chunk has.
     let iterator = u64::try_from(iterator).unwrap_or(0);
     let mut open = keyspace.open(key, KeyAccess::ReadWrite);
-    let change = match counted(&mut open) {
+    let change = match counted(&mut open, command)? {
         KeyValue::Vacant if iterator == format::HEADER_ITERATOR => {
             let filter = format::from_header(data, keyspace).map_err(|error| match error {
                 DecodeError::Truncated => CuckooError::Header,

@@ -88,9 +88,9 @@ pub enum CommandError {
     /// BF.RESERVE: a number in place of an option, probably an expansion. Holds the number.
     #[error("ERR unknown argument '{0}': write EXPANSION {0}, or omit the number")]
     BareExpansion(String),
-    /// BF.RESERVE or BF.INSERT: NOSCALING.
-    #[error("ERR unknown argument 'NOSCALING': use NONSCALING")]
-    MisspeltNonscaling,
+    /// An unknown option that is like one of the command's. Holds the word and the option.
+    #[error("ERR unknown argument '{0}': use {1}")]
+    MisspeltOption(String, &'static str),
     /// An option describes another kind of filter than the existing one. Holds the option.
     #[error("ERR {0} differs from the existing filter: omit the option, or use another key")]
     OtherKind(&'static str),
@@ -199,9 +199,9 @@ pub enum CommandError {
     /// A source is not on this node, and the slot of all keys is migrating. The text is the server's.
     #[error("TRYAGAIN Multiple keys request during rehashing of slot")]
     SourceMoving,
-    /// BF.DEL: the filter is not a counting filter.
-    #[error("ERR BF.DEL needs a filter created with COUNTING")]
-    NotCounting,
+    /// A command or an option of counting filters only. Holds its name.
+    #[error("ERR {0} needs a filter created with COUNTING")]
+    NotCounting(String),
     /// VALIDATESCALETO for RedisBloom's format.
     #[error("ERR VALIDATESCALETO cannot be combined with FORMAT redisbloom")]
     CannotValidateScaleTo,

@@ -311,7 +311,7 @@ pub(super) fn delete(
     prefetch: impl Prefetch,
 ) -> Result<Vec<bool>, CommandError> {
     if filter.kind() != Kind::Counting {
-        return Err(CommandError::NotCounting);
+        return Err(CommandError::NotCounting("BF.DEL".to_owned()));
     }
     let mut results = Vec::new();
     results.try_reserve_exact(items.len()).map_err(|_| CommandError::OutOfMemory)?;

@@ -35,6 +35,7 @@ mod outcomes;
 mod replicated;
 mod reserve;
 mod spare;
+mod suggestion;
 pub mod table;
 mod timing;
 pub mod totals;

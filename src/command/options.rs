@@ -3,10 +3,13 @@
 //! The table of commands lists the options of each command. This file reads their values into a struct. `creation`,
 //! `import` and `cuckoo` interpret the values together.
 
+use std::num::{NonZeroU8, NonZeroU16};
+
 use super::arguments::Arguments;
 use super::error::{CommandError, CuckooError, ImportError, quotable};
 use super::keyspace::Host;
 use super::number::{is_ratio, parse_double, parse_integer};
+use super::suggestion::nearest;
 use super::table::{ArgumentKind, ArgumentSpec, Command, OptionWord};
 use super::words::Word;
 use crate::bloom::Format;
@@ -71,6 +74,10 @@ pub struct CreationOptions {
     pub format: Option<Format>,
     /// COUNTING.
     pub is_counting: bool,
+    /// BUCKETSIZE of a counting filter, which CF.INFO shows.
+    pub bucket_size: Option<NonZeroU8>,
+    /// MAXITERATIONS of a counting filter, which CF.INFO shows.
+    pub max_iterations: Option<NonZeroU16>,
     /// WINDOW or PWINDOW, in milliseconds.
     pub window_ms: Option<u64>,
     /// NOREFRESH.
@@ -191,14 +198,12 @@ impl CommandOptions {
                 self.creation.is_fixed = true;
                 Ok(())
             }
-            Command::Reserve | Command::Insert if is_named("NOSCALING", word) => {
-                Err(CommandError::MisspeltNonscaling)
-            }
+            Command::Insert if is_named("NOSCALING", word) => Err(unknown_option(word, command)),
             Command::Insert | Command::CfInsert | Command::CfInsertNx => {
                 Err(CommandError::InsertUnknownArgument)
             }
             Command::Add | Command::Exists => Err(CommandError::WrongArity(command.spec().name)),
-            _ => Err(CommandError::UnknownArgument(quotable(word))),
+            _ => Err(unknown_option(word, command)),
         }
     }
 
@@ -209,8 +214,16 @@ impl CommandOptions {
             OptionWord::Capacity if value.arguments.command().spec().is_of_cuckoo() => {
                 creation.capacity_items = Some(value.cuckoo_capacity(host)?);
             }
-            OptionWord::BucketSize => value.first_integer(&mut cuckoo.bucket_size)?,
-            OptionWord::MaxIterations => value.first_integer(&mut cuckoo.max_iterations)?,
+            OptionWord::BucketSize if value.arguments.command() == Command::CfReserve => {
+                value.first_integer(&mut cuckoo.bucket_size)?;
+            }
+            OptionWord::MaxIterations if value.arguments.command() == Command::CfReserve => {
+                value.first_integer(&mut cuckoo.max_iterations)?;
+            }
+            OptionWord::BucketSize => creation.bucket_size = NonZeroU8::new(value.number(1, u8::MAX)?),
+            OptionWord::MaxIterations => {
+                creation.max_iterations = NonZeroU16::new(value.number(1, u16::MAX)?)
+            }
             OptionWord::Expansion if value.arguments.command() == Command::CfReserve => {
                 value.first_integer(&mut cuckoo.expansion)?;
             }
@@ -271,8 +284,16 @@ impl CommandOptions {
     }
 }
 
+/// Returns the error of an option that a command does not have. It names the option that is most like it.
+pub(super) fn unknown_option(word: &[u8], command: Command) -> CommandError {
+    match nearest(command.spec().syntax, word) {
+        Some(option) => CommandError::MisspeltOption(quotable(word), option),
+        None => CommandError::UnknownArgument(quotable(word)),
+    }
+}
+
 /// Returns the option that `word` names, in any case.
-fn find(syntax: &[ArgumentSpec], word: &[u8]) -> Option<OptionWord> {
+pub(super) fn find(syntax: &[ArgumentSpec], word: &[u8]) -> Option<OptionWord> {
     let choices = syntax.iter().flat_map(|argument| match argument.kind {
         ArgumentKind::OneOf(choices) if argument.token.is_none() => choices,
         _ => std::slice::from_ref(argument),
@@ -295,6 +316,9 @@ impl<'a> OptionValue<'_, 'a> {
             (_, OptionWord::Format) => CommandError::UnknownFormat,
             (_, OptionWord::Error) => CommandError::InsertErrorRate,
             (_, OptionWord::Expansion) => CommandError::InsertExpansion,
+            (_, OptionWord::BucketSize | OptionWord::MaxIterations) => {
+                CuckooError::BadValue(self.option.text()).into()
+            }
             _ => CommandError::InsertCapacity,
         }
     }

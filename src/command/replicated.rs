@@ -8,7 +8,7 @@ use super::words::Word;
 use crate::bloom::filter::policy::{RedisBloom, ValkeyBloom};
 use crate::bloom::generation::Steps;
 use crate::bloom::limits::CAPACITY_DEFAULT_ITEMS;
-use crate::bloom::{Filter, Format, Growth, Hash, Kind, Promise};
+use crate::bloom::{Filter, Format, Growth, Hash, Promise};
 use crate::format::filter::header;
 
 /// The word before the time of a replicated BF.MERGE.
@@ -100,8 +100,11 @@ impl Creation {
         words.extend([word("ERROR"), number(error_rate)]);
         words.extend(growth_words(growth));
         words.extend([word("FORMAT"), word(Format::Everbloom.word())]);
-        if filter.kind() == Kind::Counting {
+        if let Some(counting) = filter.policy().counting() {
             words.push(word("COUNTING"));
+            words.extend(counting.bucket_size.iter().flat_map(|slots| [word("BUCKETSIZE"), number(slots)]));
+            let iterations = counting.max_iterations.iter();
+            words.extend(iterations.flat_map(|iterations| [word("MAXITERATIONS"), number(iterations)]));
         }
         if let Hash::Keyed(key) = filter.hash() {
             words.extend([word("KEY"), Cow::Owned(key.bytes().to_vec())]);

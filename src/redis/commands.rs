@@ -11,9 +11,9 @@ use super::log;
 use crate::command::COMMANDS;
 use crate::command::table::{ArgumentKind, ArgumentSpec, CommandSpec, KeyAccess, Presence};
 
-/// ACL category of all commands, on servers where modules can have one.
+/// ACL category of BF.*, on servers where modules can have one.
 const CATEGORY: &str = "bloom";
-/// ACL category of CF.*, besides the other one.
+/// ACL category of CF.*.
 const CUCKOO_CATEGORY: &str = "cuckoo";
 /// Position of the key among the arguments, with the command's name at 0.
 const KEY_POSITION: i32 = 1;
@@ -93,8 +93,8 @@ unsafe fn set_categories(
 ) -> bool {
     let Some(set_categories) = api!(RedisModule_SetCommandACLCategories) else { return true };
     let mut categories = vec![spec.categories];
-    categories.extend(has_category.then_some(CATEGORY));
-    categories.extend((has_category && spec.is_of_cuckoo()).then_some(CUCKOO_CATEGORY));
+    let category = if spec.is_of_cuckoo() { CUCKOO_CATEGORY } else { CATEGORY };
+    categories.extend(has_category.then_some(category));
     let categories = log::c_text(&categories.join(" "));
     // SAFETY: the command is valid by the caller's contract. The server reads the text before it returns.
     succeeded(unsafe { set_categories(command, categories.as_ptr()) })

@@ -10,7 +10,10 @@ use serde_json::json;
 use super::failure::{Failure, check_interruption};
 use super::output::{Printer, bytes, counted, shown, table};
 use super::partitions;
-use super::server::{CallError, ConnectionArguments, Family, Router, Site, field, integer, scan, text};
+use super::server::{
+    CallError, ConnectionArguments, DatabaseArguments, Family, Router, Site, field, integer, other_databases,
+    scan, text,
+};
 
 /// Filters with at least this number of layers get advice. They have grown at least four times.
 const MANY_LAYERS: u64 = 5;
@@ -30,12 +33,15 @@ pub(crate) struct CheckArguments {
     #[arg(long = "match", value_name = "PATTERN")]
     pattern: Option<String>,
     #[command(flatten)]
+    databases: DatabaseArguments,
+    #[command(flatten)]
     connection: ConnectionArguments,
 }
 
 const EXAMPLE: &str = "\
-Example:
+Examples:
   everbloom check redis://127.0.0.1:6379
+  everbloom check 127.0.0.1:6379 --match seen
 
 Exit codes: 0 done; 1 failed; 2 wrong arguments; 3 done, but there are filters that are being loaded, or keys that
 everbloom only keeps; 130 interrupted.";
@@ -43,6 +49,7 @@ everbloom only keeps; 130 interrupted.";
 /// The statistics of a filter. A statistic that the server does not have is `None`.
 #[derive(Default, Serialize)]
 struct CheckedFilter {
+    database: i64,
     key: String,
     #[serde(rename = "type")]
     data_type: String,
@@ -59,33 +66,62 @@ struct CheckedFilter {
 
 pub(crate) fn run(arguments: CheckArguments, printer: &Printer) -> Result<(), Failure> {
     let site = Site::new(&arguments.url, &arguments.connection, "EVERBLOOM")?;
-    let mut router = Router::to_all_keys(&site, "BF.INFO")?;
+    arguments.databases.check(&[&site])?;
+    let (chosen, others) = arguments.databases.choose(&mut Router::to_all_keys(&site, "BF.INFO")?)?;
+    let mut checked = Checked { others, is_of_all: arguments.databases.all_databases, ..Checked::default() };
     printer.note("looking for filters");
-    let found = scan(&mut router, arguments.pattern.as_deref())?;
-    let progress = printer.progress("checking", Some(found.filters.len() as u64));
-    let mut filters = Vec::with_capacity(found.filters.len());
-    let mut loading = Vec::new();
-    for ((key, (family, data_type)), done) in found.filters.into_iter().zip(0u64..) {
-        check_interruption()?;
-        match query(&mut router, &key, family, data_type)? {
-            Queried::Filter(filter) => filters.push(*filter),
-            Queried::Loading => loading.push(shown(&key)),
-            Queried::Vanished => {}
+    for database in chosen {
+        let site = if checked.is_of_all { site.with_database(database) } else { site.clone() };
+        checked.add(&mut Router::new(&site)?, arguments.pattern.as_deref(), printer)?;
+    }
+    report(&checked, printer)
+}
+
+/// What was found in the databases that were looked at.
+#[derive(Default)]
+struct Checked {
+    filters: Vec<CheckedFilter>,
+    /// The keys of filters that clients are loading.
+    loading: Vec<String>,
+    kept: Vec<KeptKey>,
+    /// The databases with keys that were not looked at, with the numbers of their keys.
+    others: BTreeMap<i64, u64>,
+    /// Whether all databases were looked at.
+    is_of_all: bool,
+}
+
+impl Checked {
+    /// Looks at the keys of a database that match the pattern.
+    fn add(&mut self, router: &mut Router, pattern: Option<&str>, printer: &Printer) -> Result<(), Failure> {
+        let (found, database) = (scan(router, pattern)?, router.site.database());
+        let progress = printer.progress("checking", Some(found.filters.len() as u64));
+        for ((key, (family, data_type)), done) in found.filters.into_iter().zip(0u64..) {
+            check_interruption()?;
+            match query(router, &key, family, data_type)? {
+                Queried::Filter(filter) => self.filters.push(*filter),
+                Queried::Loading => self.loading.push(self.named(database, &shown(&key))),
+                Queried::Vanished => {}
+            }
+            progress.set(done, shown(&key));
         }
-        progress.set(done, shown(&key));
+        progress.finish();
+        for (key, data_type) in found.only_kept {
+            let bytes = memory_bytes(router, &key);
+            self.kept.push(KeptKey { database, key: shown(&key), data_type, bytes });
+        }
+        Ok(())
     }
-    progress.finish();
-    let mut kept = Vec::with_capacity(found.only_kept.len());
-    for (key, data_type) in found.only_kept {
-        let bytes = memory_bytes(&mut router, &key);
-        kept.push(KeptKey { key: shown(&key), data_type, bytes });
+
+    /// Returns a key with its database, if all databases were looked at.
+    fn named(&self, database: i64, key: &str) -> String {
+        if self.is_of_all { format!("database {database}, {key}") } else { key.to_owned() }
     }
-    report(&filters, &loading, &kept, printer)
 }
 
 /// A key of a type that everbloom only keeps.
 #[derive(Serialize)]
 struct KeptKey {
+    database: i64,
     key: String,
     #[serde(rename = "type")]
     data_type: String,
@@ -108,7 +144,8 @@ enum Queried {
 
 /// Returns the statistics of the filter under a key.
 fn query(router: &mut Router, key: &[u8], family: Family, data_type: String) -> Result<Queried, Failure> {
-    let filter = CheckedFilter { key: shown(key), data_type, ..CheckedFilter::default() };
+    let database = router.site.database();
+    let filter = CheckedFilter { database, key: shown(key), data_type, ..CheckedFilter::default() };
     let queried = match family {
         Family::Cuckoo => router.call(key, &[b"CF.INFO", key]).map(|info| {
             let count = |name: &str| field(&info, name).and_then(integer);
@@ -166,6 +203,7 @@ fn of_info(filter: CheckedFilter, info: &Value, memory: Option<u64>) -> CheckedF
 /// The sums over the partitions of one filter.
 #[derive(Serialize)]
 struct CheckedPartitions<'f> {
+    database: i64,
     name: &'f str,
     partitions: usize,
     items: u64,
@@ -175,20 +213,19 @@ struct CheckedPartitions<'f> {
 
 /// Returns the sums for each filter that has at least two partitions and lacks none.
 fn partitioned(filters: &[CheckedFilter]) -> Vec<CheckedPartitions<'_>> {
-    let mut names: BTreeMap<&str, BTreeMap<u32, &CheckedFilter>> = BTreeMap::new();
+    let mut names: BTreeMap<(i64, &str), BTreeMap<u32, &CheckedFilter>> = BTreeMap::new();
     for filter in filters {
         if let Some((name, number)) = partitions::of_key(&filter.key) {
-            names.entry(name).or_default().insert(number, filter);
+            names.entry((filter.database, name)).or_default().insert(number, filter);
         }
     }
-    names.retain(|_, filters| {
-        filters.len() > 1 && filters.keys().zip(0..).all(|(number, next)| *number == next)
-    });
-    let sums = names.into_iter().map(|(name, filters)| {
+    names.retain(|_, filters| partitions::are_all(&filters.keys().copied().collect()));
+    let sums = names.into_iter().map(|((database, name), filters)| {
         let sum = |fact: fn(&CheckedFilter) -> Option<u64>| {
             filters.values().filter_map(|filter| fact(filter)).fold(0u64, u64::saturating_add)
         };
         CheckedPartitions {
+            database,
             name,
             partitions: filters.len(),
             items: sum(|filter| filter.items),
@@ -199,12 +236,8 @@ fn partitioned(filters: &[CheckedFilter]) -> Vec<CheckedPartitions<'_>> {
     sums.collect()
 }
 
-fn report(
-    filters: &[CheckedFilter],
-    loading: &[String],
-    kept: &[KeptKey],
-    printer: &Printer,
-) -> Result<(), Failure> {
+fn report(checked: &Checked, printer: &Printer) -> Result<(), Failure> {
+    let Checked { filters, loading, kept, others, is_of_all } = checked;
     let mut rows = vec![
         ["key", "kind", "layers", "items", "capacity", "fill", "error now", "memory", "advice"]
             .map(str::to_owned)
@@ -224,6 +257,11 @@ fn report(
             filter.advice.clone().unwrap_or_default(),
         ]);
     }
+    if *is_of_all {
+        let databases = filters.iter().map(|filter| filter.database.to_string());
+        let column = ["database".to_owned()].into_iter().chain(databases);
+        rows.iter_mut().zip(column).for_each(|(row, cell)| row.insert(0, cell));
+    }
     let total = filters.iter().filter_map(|filter| filter.bytes).fold(0u64, u64::saturating_add);
     let mut text = if filters.is_empty() { String::new() } else { table(&rows) };
     text.push_str(&format!("{}, {}\n", counted(filters.len() as u64, "filter"), bytes(total)));
@@ -237,21 +275,25 @@ fn report(
         ));
     }
     let partitioned = partitioned(filters);
-    for CheckedPartitions { name, partitions, items, capacity, bytes: size } in &partitioned {
+    for CheckedPartitions { database, name, partitions, items, capacity, bytes: size } in &partitioned {
         text.push_str(&format!(
-            "{name}: {partitions} partitions with {items} of {capacity} items, {}\n",
+            "{}: {partitions} partitions with {items} of {capacity} items, {}\n",
+            checked.named(*database, name),
             bytes(*size)
         ));
     }
     for key in loading {
         text.push_str(&format!("{key}: a filter that is being loaded\n"));
     }
-    for KeptKey { key, data_type, bytes: size } in kept {
+    for KeptKey { database, key, data_type, bytes: size } in kept {
         let size = size.map_or_else(String::new, |size| format!(", {}", bytes(size)));
+        let key = checked.named(*database, key);
         text.push_str(&format!("{key}: type {data_type}{size}, which everbloom only keeps\n"));
     }
+    text.push_str(&other_databases(others));
     let json = json!({
         "filters": filters, "partitioned": partitioned, "bytes": total, "loading": loading, "only_kept": kept,
+        "other_databases": others,
     });
     printer.result(&text, &json)?;
     let mut faults = Vec::new();

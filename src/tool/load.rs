@@ -1,5 +1,7 @@
 //! `everbloom load`: loads the items of a file into a filter on a server.
 
+use std::collections::BTreeMap;
+
 use everbloom::Steps;
 use redis::{Value, from_redis_value};
 use serde_json::json;
@@ -51,7 +53,7 @@ pub(crate) struct LoadArguments {
     add: bool,
     #[command(flatten)]
     options: FilterArguments,
-    /// Distribute the items over this number of filters KEY:{0}, KEY:{1}, ... The number can never change
+    /// Distribute the items over this number of filters KEY:{NUMBER}. The number of filters can never change
     #[arg(long, value_name = "NUMBER", value_parser = partitions::count, help_heading = "Filter")]
     partitions: Option<u32>,
     #[command(flatten)]
@@ -135,32 +137,42 @@ impl LoadArguments {
     /// missing. Lookups with the new number would miss items.
     fn check_partitions(&self, router: &mut Router) -> Result<(), Failure> {
         let Some(count) = self.partitions else { return Ok(()) };
+        let mut known = BTreeMap::new();
         let mut has = |number: u32| -> Result<bool, Failure> {
-            let key = partitions::key(&self.key, number);
-            Ok(router.call(key.as_bytes(), &[b"EXISTS", key.as_bytes()])? != Value::Int(0))
-        };
-        // Without --add, the load creates all `count` partitions, so only partitions with higher numbers matter.
-        let mut found = if self.add { 0 } else { count };
-        while has(found)? {
-            found += 1;
-        }
-        for number in found..count {
-            if has(number)? {
-                let missing = partitions::key(&self.key, found);
-                return Err(Failure::of(
-                    missing,
-                    "the partition is missing: load the filter again with --replace",
-                ));
+            if let Some(is_there) = known.get(&number) {
+                return Ok(*is_there);
             }
-        }
-        // If --add finds no partition, the first command fails with a better text.
-        if found == count || found == 0 {
+            let key = partitions::key(&self.key, number);
+            let is_there = router.call(key.as_bytes(), &[b"EXISTS", key.as_bytes()])? != Value::Int(0);
+            known.insert(number, is_there);
+            Ok(is_there)
+        };
+        let found = partitions::existing(&mut has)?;
+        if found == count {
             return Ok(());
         }
-        Err(Failure::new(format!(
-            "{}: the filter has {found} partitions, and their number can never change: use the same --partitions",
-            self.key
-        )))
+        let (mut there, mut missing) = (0, None);
+        for number in partitions::numbers(count) {
+            if has(number)? {
+                there += 1;
+            } else {
+                missing = missing.or(Some(number));
+            }
+        }
+        // If the keys of more than `found` partitions exist, they are `count` partitions of which some are missing.
+        // Without --add, the load creates these.
+        match missing {
+            Some(number) if there > found && self.add => Err(Failure::of(
+                partitions::key(&self.key, number),
+                "the partition is missing: load the filter again with --replace",
+            )),
+            // If --add finds no partition, the first command fails with a better text.
+            Some(_) if there > found || there == 0 => Ok(()),
+            _ => Err(Failure::new(format!(
+                "{}: the filter has {found} partitions, and their number can never change: use the same --partitions",
+                self.key
+            ))),
+        }
     }
 
     /// Returns the reader of the --time column, with the server's clock and the window of the filters; `None` without

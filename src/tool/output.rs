@@ -1,7 +1,7 @@
 //! The output of the tool: results on standard output, progress and errors on standard error.
 
 use std::cell::Cell;
-use std::io::{IsTerminal, Write, stderr, stdout};
+use std::io::{ErrorKind, IsTerminal, Write, stderr, stdout};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -27,11 +27,23 @@ impl Printer {
         Self { is_json, is_quiet, has_terminal: stderr().is_terminal() }
     }
 
-    /// Prints the result, as text or JSON.
+    /// Prints the result, as text or JSON. It is no failure if the reader has closed standard output, as `head` does.
     pub(crate) fn result(&self, text: &str, json: &Value) -> Result<(), Failure> {
         let mut out = stdout().lock();
-        if self.is_json { writeln!(out, "{json}") } else { writeln!(out, "{}", text.trim_end()) }?;
-        Ok(out.flush()?)
+        let written =
+            if self.is_json { writeln!(out, "{json}") } else { writeln!(out, "{}", text.trim_end()) };
+        match written.and_then(|()| out.flush()) {
+            Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Prints why a part of a command failed on standard error, unless --quiet was given and the JSON has it.
+    pub(crate) fn cause(&self, text: &str) {
+        if !(self.is_quiet && self.is_json) {
+            // Ignores the error, since standard error may be closed.
+            let _ = writeln!(stderr(), "{text}");
+        }
     }
 
     /// Prints a message on standard error, unless --quiet was given.
@@ -56,20 +68,26 @@ impl Printer {
     /// Shows the progress of a task: as a bar on a terminal, as lines otherwise. `total` is the number of units, if it
     /// is known.
     pub(crate) fn progress(&self, verb: &'static str, total: Option<u64>) -> Progress {
-        let template = match total {
-            Some(_) => format!("{verb} {{bar:30}} {{percent}} %, {{msg}}, {{eta}} left"),
-            None => format!("{verb} {{spinner}} {{msg}}"),
-        };
-        let style = ProgressStyle::with_template(&template).unwrap_or_else(|_| ProgressStyle::default_bar());
         let has_bar = self.has_terminal && !self.is_quiet;
         let target = if has_bar { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-        let bar = ProgressBar::with_draw_target(total, target).with_style(style);
+        let bar = bar(verb, total, target);
         if !self.has_terminal {
             self.note(verb);
         }
         let has_lines = !self.is_quiet && !self.has_terminal;
         Progress { bar, verb, has_lines, next: Cell::new(LINE_AFTER) }
     }
+}
+
+/// Returns a bar that fits the width of the terminal.
+fn bar(verb: &str, total: Option<u64>, target: ProgressDrawTarget) -> ProgressBar {
+    // `wide_msg` is cut at the end of the line, because a line that wraps cannot be drawn again.
+    let template = match total {
+        Some(_) => format!("{verb} {{bar:20}} {{percent}} %, {{wide_msg}} {{eta}} left"),
+        None => format!("{verb} {{spinner}} {{wide_msg}}"),
+    };
+    let style = ProgressStyle::with_template(&template).unwrap_or_else(|_| ProgressStyle::default_bar());
+    ProgressBar::with_draw_target(total, target).with_style(style)
 }
 
 /// The progress of a task.
@@ -166,4 +184,77 @@ pub(crate) fn table(rows: &[Vec<String>]) -> String {
         text.push('\n');
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::{Arc, Mutex};
+
+    use indicatif::TermLike;
+
+    use super::*;
+
+    /// A terminal of 80 columns that keeps the lines that are drawn.
+    #[derive(Clone, Debug, Default)]
+    struct Terminal(Arc<Mutex<Vec<String>>>);
+
+    impl TermLike for Terminal {
+        fn width(&self) -> u16 {
+            80
+        }
+
+        fn move_cursor_up(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn move_cursor_down(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn move_cursor_right(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn move_cursor_left(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn write_line(&self, line: &str) -> io::Result<()> {
+            self.write_str(line)
+        }
+
+        fn write_str(&self, text: &str) -> io::Result<()> {
+            self.0.lock().unwrap().push(text.to_owned());
+            Ok(())
+        }
+
+        fn clear_line(&self) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn flush(&self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn the_bar_fits_a_terminal_of_80_columns() {
+        for (total, message) in [
+            (Some(5_000_000), "1234567890 items, 12345678 items/s".to_owned()),
+            (Some(9), "a key of many characters ".repeat(9)),
+            (None, "1234567890 items, 12345678 items/s".to_owned()),
+            (None, "a key of many characters ".repeat(9)),
+        ] {
+            let terminal = Terminal::default();
+            let target = ProgressDrawTarget::term_like(Box::new(terminal.clone()));
+            let bar = bar("checking", total, target);
+            bar.set_position(1);
+            bar.set_message(message.clone());
+            bar.tick();
+            let lines = terminal.0.lock().unwrap();
+            assert!(lines.iter().any(|line| line.contains(&message[..20])), "{lines:?}");
+            assert!(lines.iter().all(|line| line.trim_end().chars().count() <= 80), "{lines:?}");
+        }
+    }
 }

@@ -1,18 +1,68 @@
 //! Partitions: one filter for users, which is several filters on all nodes of a cluster. The hash of an item chooses
-//! its partition. docs/clusters.md has the rule, which every client follows.
+//! its partition, and the number in the key of a partition chooses its slot. docs/clusters.md has both rules, which
+//! every client follows.
 
+use std::collections::BTreeSet;
 use std::mem;
 
 use super::failure::Failure;
 use super::options::items;
 use super::packing::{BATCH_BYTES, BatchTime, ItemBatch};
+use super::server::{SLOTS, slot_of};
 
-/// The largest number of partitions. It is the number of slots of a cluster.
-const PARTITIONS_MAX: u32 = 16_384;
+/// The largest number of partitions. It is the largest number of nodes that Redis recommends, rounded up.
+const PARTITIONS_MAX: u32 = 1024;
 
-/// Returns the key of a partition.
+/// Returns the key of the partition with this number.
 pub(crate) fn key(name: &str, number: u32) -> String {
     format!("{name}:{{{number}}}")
+}
+
+/// Returns the index of each of `count` partitions and the number in its key, in the order of the numbers. The number
+/// of partition i is the smallest whose slot is in the i-th of `count` equal ranges of the slots.
+///
+/// The numbers 0, 1, 2, ... would leave nodes without a partition: CRC-16 is linear, so their slots are not spread like
+/// random ones.
+fn numbered(count: u32) -> impl Iterator<Item = (u32, u32)> {
+    let mut found = BTreeSet::new();
+    let index =
+        move |number: u32| u32::from(slot_of(number.to_string().as_bytes())) * count / u32::from(SLOTS);
+    let first = move |number| Some((index(number), number)).filter(|(index, _)| found.insert(*index));
+    (0..).filter_map(first).take(count as usize)
+}
+
+/// Returns the numbers in the keys of `count` partitions, in the order of the partitions.
+pub(crate) fn numbers(count: u32) -> Vec<u32> {
+    let mut numbered: Vec<_> = numbered(count).collect();
+    numbered.sort_unstable();
+    numbered.into_iter().map(|(_, number)| number).collect()
+}
+
+/// Returns true if these are the numbers of at least two partitions and none is missing.
+pub(crate) fn are_all(numbers: &BTreeSet<u32>) -> bool {
+    let count = u32::try_from(numbers.len()).ok().filter(|count| (2..=PARTITIONS_MAX).contains(count));
+    count.is_some_and(|count| numbered(count).all(|(_, number)| numbers.contains(&number)))
+}
+
+/// Returns the number of partitions of an existing filter: the largest number for which `has` is true for all numbers
+/// of the keys. Returns 0 if there is none.
+///
+/// # Errors
+/// The errors of `has`.
+pub(crate) fn existing(mut has: impl FnMut(u32) -> Result<bool, Failure>) -> Result<u32, Failure> {
+    for count in (1..=PARTITIONS_MAX).rev() {
+        let mut is_there = true;
+        for (_, number) in numbered(count) {
+            is_there = has(number)?;
+            if !is_there {
+                break;
+            }
+        }
+        if is_there {
+            return Ok(count);
+        }
+    }
+    Ok(0)
 }
 
 /// Returns the keys of all partitions in order.
@@ -25,13 +75,13 @@ pub(crate) fn keys(name: &str, count: u32) -> Result<Vec<Vec<u8>>, Failure> {
             "the key contains a brace, so all partitions would be in one slot: use a key without {",
         ));
     }
-    Ok((0..count).map(|number| key(name, number).into_bytes()).collect())
+    Ok(numbers(count).into_iter().map(|number| key(name, number).into_bytes()).collect())
 }
 
 /// Returns the name and the number of a partition from its key; `None` if the key is not that of a partition.
 pub(crate) fn of_key(key: &str) -> Option<(&str, u32)> {
     let (name, number) = key.strip_suffix('}')?.rsplit_once(":{")?;
-    let parsed: u32 = number.parse().ok().filter(|number| *number < PARTITIONS_MAX)?;
+    let parsed: u32 = number.parse().ok()?;
     // `07` and `+7` parse as numbers, but the key of a partition never contains them.
     (parsed.to_string() == number && !name.contains('{')).then_some((name, parsed))
 }
@@ -130,11 +180,81 @@ mod tests {
         assert_eq!(partition_of(b"", 24), 0);
         assert_eq!(key("seen", 17), "seen:{17}");
         assert_eq!(of_key("a:b:{17}"), Some(("a:b", 17)));
-        for other in
-            ["seen", "seen:{}", "seen:{07}", "seen:{+7}", "seen:{16384}", "seen{7}", "{a}:{7}", "seen:{7}x"]
-        {
+        for other in [
+            "seen",
+            "seen:{}",
+            "seen:{07}",
+            "seen:{+7}",
+            "seen:{4294967296}",
+            "seen{7}",
+            "{a}:{7}",
+            "seen:{7}x",
+        ] {
             assert_eq!(of_key(other), None, "{other}");
         }
+    }
+
+    /// Returns the first slot of each of `nodes` nodes and the number of slots, as `redis-cli --cluster create`
+    /// divides the slots.
+    fn first_slots(nodes: u16) -> Vec<u16> {
+        let first = |node| (f64::from(SLOTS) / f64::from(nodes) * f64::from(node)).round() as u16;
+        (0..=nodes).map(first).collect()
+    }
+
+    #[test]
+    fn partitions_are_spread_evenly_over_nodes() {
+        for count in 2..=256u32 {
+            let slots: Vec<u16> =
+                numbers(count).iter().map(|number| slot_of(number.to_string().as_bytes())).collect();
+            assert_eq!(slots.len(), count as usize);
+            assert!(slots.is_sorted());
+            for nodes in 2..=32u16 {
+                let bounds = first_slots(nodes);
+                let on_node =
+                    |range: &[u16]| slots.iter().filter(|slot| (range[0]..range[1]).contains(slot)).count();
+                let spread: Vec<usize> = bounds.windows(2).map(on_node).collect();
+                let mean = count.div_ceil(nodes.into()) as usize;
+                assert!(spread.iter().all(|parts| *parts <= mean + 1), "{count} on {nodes}: {spread:?}");
+                // Every whole n-th that a node serves has a partition.
+                let whole = (count / u32::from(nodes)).saturating_sub(1) as usize;
+                assert!(spread.iter().all(|parts| *parts >= whole), "{count} on {nodes}: {spread:?}");
+            }
+        }
+        // The examples of docs/clusters.md.
+        for (count, nodes, each) in [(24, 2, 12), (24, 3, 8), (24, 4, 6), (24, 6, 4), (24, 8, 3), (64, 16, 4)]
+        {
+            let slots: Vec<u16> =
+                numbers(count).iter().map(|number| slot_of(number.to_string().as_bytes())).collect();
+            for range in first_slots(nodes).windows(2) {
+                assert_eq!(slots.iter().filter(|slot| (range[0]..range[1]).contains(slot)).count(), each);
+            }
+        }
+    }
+
+    #[test]
+    fn the_page_has_the_numbers_of_the_rule() {
+        let page = include_str!("../../docs/clusters.md");
+        for count in [24, 64] {
+            let numbers: Vec<String> = numbers(count).iter().map(u32::to_string).collect();
+            let words = page.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(words.contains(&format!("| {count} | {} |", numbers.join(", "))), "{count}: {numbers:?}");
+        }
+        assert_eq!(numbers(1), [0]);
+    }
+
+    #[test]
+    fn the_number_of_existing_partitions_is_found_with_few_lookups() {
+        for count in [0, 1, 2, 12, 24, 25, 64, 100, 256, 1000, PARTITIONS_MAX] {
+            let keys: BTreeSet<u32> = numbers(count).into_iter().collect();
+            let mut asked = BTreeSet::new();
+            let found = existing(|number| {
+                asked.insert(number);
+                Ok(keys.contains(&number))
+            });
+            assert!(matches!(found, Ok(found) if found == count), "{count}");
+            assert!(asked.len() <= count as usize + 80, "{count}: {}", asked.len());
+        }
+        assert!(existing(|_| Err(Failure::interrupted())).is_err());
     }
 
     #[test]
@@ -155,8 +275,8 @@ mod tests {
 
     #[test]
     fn numbers_of_partitions_have_a_range() {
-        assert_eq!((count("1"), count("16384")), (Ok(1), Ok(16_384)));
-        assert!(["0", "16385", "-1", "many", ""].iter().all(|text| count(text).is_err()));
+        assert_eq!((count("1"), count("1024")), (Ok(1), Ok(1024)));
+        assert!(["0", "1025", "-1", "many", ""].iter().all(|text| count(text).is_err()));
         assert!(keys("a{b}", 2).is_err());
     }
 }

@@ -30,7 +30,7 @@ fn every_command_has_its_section_written_from_the_table() {
             section_of(&spec.name.to_uppercase()).unwrap_or_else(|| panic!("no section: {}", spec.name));
         let (section, head) = (unwrapped(&section), unwrapped(&section_head(spec)));
         assert!(section.starts_with(&head), "the reference lacks, white space aside:\n{head}");
-        let own = if spec.is_of_cuckoo() { "bloom cuckoo" } else { "bloom" };
+        let own = if spec.is_of_cuckoo() { "cuckoo" } else { "bloom" };
         let facts = format!(
             "Complexity: {}. Since {}. ACL categories: `{} {own}`.",
             spec.complexity, spec.since, spec.categories
@@ -40,6 +40,16 @@ fn every_command_has_its_section_written_from_the_table() {
             assert!(section.contains(part), "{}: {part}", spec.name);
         }
     }
+    // The table at the head of the page has them all, in this order.
+    let head = read("docs/commands.md");
+    let row = |spec: &CommandSpec| {
+        let (name, page) =
+            (spec.name.to_uppercase(), if spec.is_of_cuckoo() { "cuckoo-commands.md" } else { "" });
+        let anchor = spec.name.replace('.', "");
+        format!("| [{name}]({page}#{anchor}) | {} | {} |\n", spec.summary, spec.complexity)
+    };
+    let rows: String = COMMANDS.iter().map(|command| row(command.spec())).collect();
+    assert!(head.contains(&rows), "docs/commands.md lacks the table:\n{rows}");
     let count = ["\n### BF.", "\n### CF."].map(|heading| text.matches(heading).count()).iter().sum::<usize>();
     assert_eq!(count, COMMANDS.len(), "a section without a command");
 }
@@ -297,6 +307,21 @@ fn pages_list_the_examples_that_are_tested() {
     ] {
         let (text, listing) = (read(&format!("docs/{page}")), read(&format!("examples/{script}")));
         assert!(text.contains(&listing), "docs/{page} lists another examples/{script}");
+    }
+}
+
+/// The index of the examples has every program.
+#[test]
+fn the_index_of_the_examples_lists_every_program() {
+    let index = read("examples/README.md");
+    for folder in ["python", "node", "rust"] {
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("examples").join(folder);
+        for entry in std::fs::read_dir(path).unwrap() {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            if [".py", ".js", ".rs"].iter().any(|end| name.ends_with(end)) {
+                assert!(index.contains(&format!("]({folder}/{name})")), "examples/README.md lacks {name}");
+            }
+        }
     }
 }
 

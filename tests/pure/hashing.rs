@@ -101,7 +101,7 @@ fn a_keyed_filter_differs_from_a_plain_one_only_by_its_hash() {
         Policy::Everbloom(saturating(0.01, 60)),
         Policy::Everbloom(promise(0.01, 3_000_000, 0)),
         Policy::Everbloom(unreserved(0.01, 100, 2)),
-        Policy::promised(promise(0.01, 20, 2), Rules::Counting),
+        Policy::promised(promise(0.01, 20, 2), Rules::Counting(Default::default())),
         Policy::promised(promise(0.01, 20, 2), Rules::Window(window)),
     ] {
         // An item whose plain hash is the keyed hash of another item leaves the same bytes.

@@ -167,6 +167,42 @@ fn assert_rate(name: &str, filter: &Filter) {
     assert!(off < 0.05, "{name}: measured {measured}, reported {}", whole.error_rate);
 }
 
+/// In small layers and at low rates double hashing finds more absent items than the fill predicts.
+#[test]
+fn the_error_rate_of_double_hashing_is_an_upper_bound() {
+    for (error_rate, items) in [(0.01, 5u64), (0.01, 100), (0.001, 50), (1e-4, 1000), (1e-6, 10), (1e-9, 100)]
+    {
+        for name in ["redisbloom", "redisbloom, powers of two", "valkey-bloom"] {
+            let (mut found, mut reported, mut asked) = (0, 0.0, 0u64);
+            for round in 0..20u64 {
+                let mut filter = match name {
+                    "redisbloom" => redisbloom(error_rate, items, RedisBloomOptions::FIXED, 2),
+                    "valkey-bloom" => valkey(promise(error_rate, items, 0)),
+                    // A hash of 64 bits.
+                    _ => redisbloom(error_rate, items, RedisBloomOptions::from_bits(4).unwrap(), 2),
+                };
+                let (first, other) = (round << 40, (1 << 60) | (round << 40));
+                force(&mut filter, first..first + items);
+                reported += filter.stats().2.error_rate / 20.0;
+                let is_found = |number: &u64| filter.contains(&item(*number), NoPrefetch);
+                found += (other..other + 100_000).filter(is_found).count();
+                asked += 100_000;
+            }
+            let measured = found as f64 / asked as f64;
+            // Three standard deviations of the count, and of the filters.
+            let least = measured * 0.9 - 3.0 * (found as f64 + 1.0).sqrt() / asked as f64;
+            assert!(
+                reported >= least,
+                "{name} {items} at {error_rate}: {measured} measured, {reported} reported"
+            );
+            assert!(
+                reported <= 30.0 * measured.max(1e-6),
+                "{name} {items} at {error_rate}: {measured}, {reported}"
+            );
+        }
+    }
+}
+
 #[test]
 fn the_stats_of_united_filters_of_every_kind_give_their_items_and_error_rate() {
     for percent in [1, 10, 50, 99, 200] {

@@ -12,6 +12,7 @@ use std::process::Command;
 use crate::harness::{Server, Site, Test, skip, tests};
 
 #[path = "../../examples/rust/use_redis_rs.rs"]
+#[expect(dead_code, reason = "the test calls `run`, not `main`")]
 mod use_redis_rs;
 
 pub(crate) const TESTS: &[Test] = tests![

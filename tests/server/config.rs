@@ -164,8 +164,16 @@ fn options_survive_a_config_rewrite(site: &Site) {
     assert_eq!(client.say("CONFIG REWRITE"), "+OK");
     let rewritten = std::fs::read_to_string(server.dir().join("server.conf")).unwrap();
     // The rewritten lines start a server with the same settings.
-    let kept: Vec<&str> = rewritten.lines().filter(|line| line.starts_with("bf")).collect();
-    assert!(kept.len() >= 4, "{rewritten}");
+    let is_setting = |line: &&str| ["bf.", "bf-", "cf-"].iter().any(|prefix| line.starts_with(prefix));
+    let kept: Vec<&str> = rewritten.lines().filter(is_setting).collect();
+    // One line for each, also on servers where a setting has two names. Only this name is read by every server.
+    let mut names: Vec<&str> = kept.iter().filter_map(|line| line.split(' ').next()).collect();
+    names.sort_unstable();
+    assert_eq!(
+        names,
+        ["bf.error-rate", "bf.expansion-factor", "bf.initial-size", "bf.max-filter-bytes"],
+        "{rewritten}"
+    );
     let second = kept.iter().fold(site.launch(), |launch, line| launch.with_option(*line)).start();
     let mut client = second.client();
     assert_made(&mut client, 321, 0.002, 6);
@@ -212,6 +220,23 @@ fn redisblooms_names_work_if_supported(site: &Site) {
         assert_eq!(get(&mut client, "bf-initial-size"), "45");
         let server = site.launch().with_option("bf-initial-size 46").start();
         assert_made(&mut server.client(), 46, 0.01, 2);
+        // The default, given under the second name, wins over a load argument, and CONFIG REWRITE writes one line.
+        let launch =
+            site.launch().with_module_args(&["bf.initial-size", "50"]).with_option("bf-initial-size 100");
+        let server = launch.start();
+        let mut client = server.client();
+        assert_made(&mut client, 100, 0.01, 2);
+        assert_eq!(client.say("CONFIG SET cf-bucket-size 7"), "+OK");
+        assert_eq!(client.say("CONFIG REWRITE"), "+OK");
+        let file = std::fs::read_to_string(server.dir().join("server.conf")).unwrap();
+        let lines = |word: &str| file.lines().filter(|line| line.contains(word)).count();
+        assert_eq!((lines("initial-size"), lines("bucket-size")), (2, 1), "{file}");
+        assert!(file.contains("\nbf.initial-size \"100\"\n"), "{file}");
+        assert!(file.contains("\nbf.cuckoo-bucket-size \"7\"\n"), "{file}");
+        // A file with both names does not start a server. The server names the line.
+        let launch = site.launch().with_option("bf-initial-size 46").with_option("bf.initial-size 47");
+        let log = launch.expect_dead_at_start();
+        assert!(log.contains(">>> 'bf-initial-size 46'"), "{log}");
     }
 }
 

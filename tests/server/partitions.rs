@@ -28,7 +28,7 @@ fn start(site: &Site) -> Cluster {
     cluster
 }
 
-/// Moves the slot of the first partition, with its keys, from its primary to the next primary.
+/// Moves the slot of a partition, with its keys, from its primary to the next primary.
 fn move_a_slot(cluster: &Cluster) {
     let slot = cluster.client(0).int("CLUSTER KEYSLOT {0}");
     let owns = |node: &usize| !cluster.client(*node).say("BF.CARD seen:{0}").starts_with('-');
@@ -85,6 +85,18 @@ fn stays_whole(site: &Site, script: &str, mut example: Command) {
     // The counts are the same in every language, because the partitions, hashes and probes of items never change.
     assert_eq!(first, "there: 257 of 50000 absent, in one filter 360; 0 grew", "{script}");
     assert_eq!(next(), "checking");
+    // Each primary has a third of the partitions, and one of them the single filter too.
+    let parts: i64 = (0..3)
+        .map(|node| cluster.client(node).int("DBSIZE"))
+        .inspect(|keys| assert!((8..=9).contains(keys)))
+        .sum();
+    assert_eq!(parts, 25);
+    for key in ["seen:{10}", "seen:{25}", "seen:{114}", "seen:{40}"] {
+        assert!(
+            (0..3).any(|node| cluster.client(node).say(&format!("EXISTS {key}")) == ":1"),
+            "{script}: {key}"
+        );
+    }
     move_a_slot(&cluster);
     fail_over(&mut cluster);
     std::thread::sleep(Duration::from_millis(500));

@@ -16,7 +16,7 @@ pub(crate) const TESTS: &[Test] = tests![
     access_to_further_keys_is_checked,
 ];
 
-/// Name, arity, required flags, categories besides `bloom`.
+/// Name, arity, required flags, categories besides `bloom` or `cuckoo`.
 const COMMANDS: [(&str, i64, &[&str], &[&str]); 36] = [
     ("bf.reserve", -4, &["write", "denyoom"], &["write", "fast"]),
     ("bf.add", -3, &["write", "denyoom"], &["write"]),
@@ -40,20 +40,20 @@ const COMMANDS: [(&str, i64, &[&str], &[&str]); 36] = [
     ("bf.import", -4, &["write", "denyoom"], &["write"]),
     ("bf.export", 2, &["readonly"], &["read"]),
     ("bf.merge", -3, &["write", "denyoom"], &["write"]),
-    ("cf.reserve", -3, &["write", "denyoom"], &["write", "fast", "cuckoo"]),
-    ("cf.add", 3, &["write", "denyoom"], &["write", "cuckoo"]),
-    ("cf.addnx", 3, &["write", "denyoom"], &["write", "cuckoo"]),
-    ("cf.insert", -4, &["write", "denyoom"], &["write", "cuckoo"]),
-    ("cf.insertnx", -4, &["write", "denyoom"], &["write", "cuckoo"]),
-    ("cf.exists", 3, &["readonly", "fast"], &["read", "cuckoo"]),
-    ("cf.mexists", -3, &["readonly", "fast"], &["read", "cuckoo"]),
-    ("cf.count", 3, &["readonly", "fast"], &["read", "cuckoo"]),
-    ("cf.del", 3, &["write", "fast"], &["write", "cuckoo"]),
-    ("cf.info", 2, &["readonly", "fast"], &["read", "fast", "cuckoo"]),
-    ("cf.debug", 2, &["readonly", "fast"], &["read", "cuckoo"]),
-    ("cf.compact", -1, &["write", "fast"], &["write", "cuckoo"]),
-    ("cf.scandump", 3, &["readonly", "fast"], &["read", "cuckoo"]),
-    ("cf.loadchunk", 4, &["write", "denyoom"], &["write", "cuckoo"]),
+    ("cf.reserve", -3, &["write", "denyoom"], &["write", "fast"]),
+    ("cf.add", 3, &["write", "denyoom"], &["write"]),
+    ("cf.addnx", 3, &["write", "denyoom"], &["write"]),
+    ("cf.insert", -4, &["write", "denyoom"], &["write"]),
+    ("cf.insertnx", -4, &["write", "denyoom"], &["write"]),
+    ("cf.exists", 3, &["readonly", "fast"], &["read"]),
+    ("cf.mexists", -3, &["readonly", "fast"], &["read"]),
+    ("cf.count", 3, &["readonly", "fast"], &["read"]),
+    ("cf.del", 3, &["write", "fast"], &["write"]),
+    ("cf.info", 2, &["readonly", "fast"], &["read", "fast"]),
+    ("cf.debug", 2, &["readonly", "fast"], &["read"]),
+    ("cf.compact", -1, &["write", "fast"], &["write"]),
+    ("cf.scandump", 3, &["readonly", "fast"], &["read"]),
+    ("cf.loadchunk", 4, &["write", "denyoom"], &["write"]),
 ];
 
 /// Returns whether a module can create access categories: Redis from 7.4, Valkey from 8.0.
@@ -113,7 +113,8 @@ fn commands_have_flags_arity_keys_and_categories(site: &Site) {
         assert_eq!(info[3..6], [Value::Int(1), Value::Int(1), Value::Int(1)], "{name}");
         let shown = word_list(&info[6]);
         if has_categories(site) {
-            assert_eq!(shown, sorted(categories, "bloom"), "{name}");
+            let own = if name.starts_with("cf.") { "cuckoo" } else { "bloom" };
+            assert_eq!(shown, sorted(categories, own), "{name}");
         } else {
             assert!(!shown.contains(&"bloom".to_owned()), "{name}: {shown:?}");
         }
@@ -126,9 +127,11 @@ fn commands_have_flags_arity_keys_and_categories(site: &Site) {
     let mut expected = COMMANDS.map(|command| command.0);
     expected.sort_unstable();
     // ACL CAT is not used, because that of Valkey 8.0 omits the commands of modules.
-    let filters = [("MODULE", "bf"), ("ACLCAT", "bloom")];
-    for (word, value) in filters.into_iter().take(1 + usize::from(has_categories(site))) {
-        assert_eq!(word_list(&client.call(&["COMMAND", "LIST", "FILTERBY", word, value])), expected);
+    let filters = [("MODULE", "bf", ""), ("ACLCAT", "bloom", "bf."), ("ACLCAT", "cuckoo", "cf.")];
+    for (word, value, prefix) in filters.into_iter().take(if has_categories(site) { 3 } else { 1 }) {
+        let listed = word_list(&client.call(&["COMMAND", "LIST", "FILTERBY", word, value]));
+        let expected: Vec<&str> = expected.iter().copied().filter(|name| name.starts_with(prefix)).collect();
+        assert_eq!(listed, expected, "{value}");
     }
 }
 
@@ -243,11 +246,17 @@ fn access_by_category_works_if_supported(site: &Site) {
         return;
     }
     let mut all = user(&mut admin, &server, "~* +@bloom");
+    // As in RedisBloom, each category has the commands of one prefix.
     for call in CALLS {
         let reply = all.say(call);
-        assert!(!reply.starts_with("-NOPERM"), "{call}: {reply}");
+        assert_eq!(reply.starts_with("-NOPERM"), call.starts_with("CF."), "{call}: {reply}");
     }
     assert!(all.say("SET s x").starts_with("-NOPERM"));
+    assert_eq!(admin.say("ACL SETUSER cuckoo reset on nopass ~* +@cuckoo"), "+OK");
+    let mut cuckoo = server.client();
+    assert_eq!(cuckoo.say("AUTH cuckoo any"), "+OK");
+    assert_eq!(cuckoo.say("CF.ADD c a"), "1");
+    assert!(cuckoo.say("BF.ADD k a").starts_with("-NOPERM"));
     let mut readers = user(&mut admin, &server, "~* +@all -@write");
     assert_eq!(readers.say("BF.EXISTS k a"), "1");
     assert_eq!(readers.int("BF.CARD k"), 3);
@@ -256,7 +265,7 @@ fn access_by_category_works_if_supported(site: &Site) {
     {
         assert!(readers.say(call).starts_with("-NOPERM"), "{call}");
     }
-    let mut none = user(&mut admin, &server, "~* +@all -@bloom");
+    let mut none = user(&mut admin, &server, "~* +@all -@bloom -@cuckoo");
     assert_eq!(none.say("SET s x"), "+OK");
     for call in CALLS {
         assert!(none.say(call).starts_with("-NOPERM"), "{call}");

@@ -71,12 +71,12 @@ pub fn keyed(promise: Promise) -> Filter {
 
 /// Returns an empty counting filter.
 pub fn counting(promise: Promise) -> Filter {
-    reserve(Policy::promised(promise, Rules::Counting), Hash::Murmur3)
+    reserve(Policy::promised(promise, Rules::Counting(Default::default())), Hash::Murmur3)
 }
 
 /// Returns an empty counting filter with a keyed hash.
 pub fn keyed_counting(promise: Promise) -> Filter {
-    reserve(Policy::promised(promise, Rules::Counting), Hash::Keyed(KEY))
+    reserve(Policy::promised(promise, Rules::Counting(Default::default())), Hash::Keyed(KEY))
 }
 
 /// Returns an empty filter of everbloom's own format that neither counts nor expires.

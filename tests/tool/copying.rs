@@ -5,7 +5,7 @@ use std::thread;
 
 use crate::harness::{Client, Site, Test, show, tests, wait_until};
 use crate::interrupting::send;
-use crate::tool::{Ended, Files, command, fail, json, keys, primaries, spawn, url};
+use crate::tool::{Ended, Files, command, fail, json, keys, pass, primaries, spawn, url};
 
 pub(crate) const TESTS: &[Test] = tests![
     filters_of_every_kind_are_copied_to_every_other_server,
@@ -14,6 +14,8 @@ pub(crate) const TESTS: &[Test] = tests![
     match_copies_only_matching_filters,
     a_copy_of_nothing_is_an_error_without_the_option,
     verify_reports_differences,
+    all_databases_are_copied_and_checked_with_the_option,
+    a_quiet_copy_prints_the_cause_of_a_failure,
     a_source_without_chunks_is_read_by_dump,
     a_large_filter_is_copied_in_chunks_or_not_at_all,
     a_cluster_is_copied_node_by_node,
@@ -182,6 +184,62 @@ fn a_copy_of_nothing_is_an_error_without_the_option(site: &Site) {
     assert_eq!(json(&copy(&["--match", "night*", "--allow-empty"]))["by_dump"], 1);
     fail(1, "no filter of ", &copy(&["--match", "nightly"]));
     assert_eq!(keys(&mut to.client()), ["nightshift"]);
+}
+
+fn all_databases_are_copied_and_checked_with_the_option(site: &Site) {
+    let (from, to) = (site.start(), site.start());
+    let (source, target) = (url(&from), url(&to));
+    let mut client = from.client();
+    client.say("BF.ADD zero a");
+    for (database, line) in [(1, "BF.MADD one a b"), (12, "BF.ADD twelve a"), (12, "CF.ADD counts a")] {
+        client.say(&format!("SELECT {database}"));
+        client.say(line);
+    }
+    // Without the option, a line names the others.
+    let line = "not looked at: database 1 (1 key), 12 (2 keys); use --all-databases";
+    pass(line, &["copy", &source, &target]);
+    pass(line, &["check", &source]);
+    pass("database 0 (1 key), 12 (2 keys)", &["check", &format!("{source}/1")]);
+    assert_eq!(json(&["check", &source])["other_databases"], serde_json::json!({"1": 1, "12": 2}));
+    fail(1, line, &["copy", &source, &target, "--match", "one"]);
+    let copied = json(&["copy", &source, &target, "--all-databases", "--resume", "--verify", "--jobs", "2"]);
+    assert_eq!(
+        (&copied["filters"], &copied["already_present"], &copied["verified"]),
+        (&4.into(), &1.into(), &4.into())
+    );
+    let mut copy = to.client();
+    for (database, key) in [(0, "zero"), (1, "one"), (12, "twelve"), (12, "counts")] {
+        copy.say(&format!("SELECT {database}"));
+        client.say(&format!("SELECT {database}"));
+        assert_eq!(copy.digest(key), client.digest(key), "{key}");
+    }
+    let checked = json(&["check", &target, "--all-databases"]);
+    let filters = checked["filters"].as_array().unwrap();
+    let places: Vec<String> =
+        filters.iter().map(|filter| format!("{} {}", filter["database"], filter["key"])).collect();
+    assert_eq!(places, ["0 \"zero\"", "1 \"one\"", "12 \"counts\"", "12 \"twelve\""]);
+    let shown = pass("4 filters, ", &["check", &target, "--all-databases"]);
+    assert!(shown.out.starts_with("database  key") && !shown.out.contains("not looked at"), "{}", shown.out);
+    let failed = fail(
+        3,
+        "database 12, twelve: the key already exists",
+        &["copy", &source, &target, "--all-databases"],
+    );
+    assert!(failed.err.contains("database 0, zero: "), "{}", failed.err);
+    fail(2, "without the number of a database", &["check", &format!("{source}/1"), "--all-databases"]);
+}
+
+fn a_quiet_copy_prints_the_cause_of_a_failure(site: &Site) {
+    let server = site.start();
+    server.client().say("BF.ADD k a");
+    let address = url(&server);
+    let cause = "k: the key already exists: use --replace, or --resume to skip it\n";
+    let quiet = fail(3, cause, &["copy", &address, &address, "-q"]);
+    assert_eq!(quiet.err, format!("{cause}everbloom: 1 filter not copied, or different\n"));
+    // With --json the result has it.
+    let quiet = fail(3, "1 filter not copied", &["copy", &address, &address, "-q", "--json"]);
+    assert_eq!(quiet.err.lines().count(), 1, "{}", quiet.err);
+    assert_eq!(quiet.json()["failed"][0]["key"], "k");
 }
 
 fn verify_reports_differences(site: &Site) {

@@ -4,10 +4,11 @@ use std::fs;
 use std::process::{Command, Stdio};
 
 use crate::harness::{Site, Test, tests};
-use crate::tool::{Ended, Files, fail, pass, path, run, url};
+use crate::tool::{Ended, Files, command, fail, pass, path, run, url};
 
 pub(crate) const TESTS: &[Test] = tests![
     every_command_has_help_with_an_example,
+    a_closed_pipe_is_no_failure,
     the_man_page_and_the_completions_have_every_command_and_option,
     examples_print_what_the_page_shows,
 ];
@@ -38,6 +39,17 @@ fn every_command_has_help_with_an_example(_: &Site) {
         let failed = fail(2, "Usage: ", &[&name, "--no-such-option", "--json"]);
         let error: serde_json::Value = serde_json::from_str(&failed.err).unwrap();
         assert_eq!(error["code"], 2, "{name} {error}");
+    }
+}
+
+/// `everbloom size ... | head -3` closes the pipe before the tool has written everything.
+fn a_closed_pipe_is_no_failure(_: &Site) {
+    for arguments in [&["man"][..], &["completions", "bash"], &["size", "--items", "1e6"], &["man", "--json"]]
+    {
+        let mut child = command(arguments).spawn().expect("run the tool");
+        drop(child.stdout.take());
+        let ended = Ended::of(child.wait_with_output().expect("its end"));
+        assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{arguments:?}");
     }
 }
 

@@ -212,7 +212,7 @@ fn wrong_arguments_are_reported_before_input_is_read(_: &Site) {
         (&["--ex", "900"], "with a unit"),
         (&["--capacity", "many"], "such as 5000, 500k, 5M"),
         (&["--expansion", "0"], "1..=32768"),
-        (&["--partitions", "0"], "between 1 and 16384"),
+        (&["--partitions", "0"], "between 1 and 1024"),
         (&["--csv", "1", "--delimiter", "ab"], "one ASCII character"),
         (&["--force"], "--replace"),
     ] {

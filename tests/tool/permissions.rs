@@ -77,7 +77,7 @@ fn the_documented_permissions_suffice_for_a_load(site: &Site) {
         let columns = ["--csv", "2", "--no-header", "--time", "1", "--window", "1h"];
         passes("2 new", &[&["load", &address, "k", &log], &columns[..]].concat())
     });
-    assert_necessary(&rules("a database in the address"), |rules| {
+    assert_necessary(&rules("a database in the address, `--all-databases`"), |rules| {
         client.say("FLUSHALL");
         let address = permit(&server, &[&load, rules].concat());
         passes("10 items, ", &["load", &format!("{address}/3"), "k", &file])

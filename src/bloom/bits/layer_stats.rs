@@ -1,7 +1,10 @@
 //! The statistics of a layer, for operators.
 
 use super::layer::Layer;
+use super::layout::Layout;
+use super::sizing::double_hashing::collision_rate;
 use super::sizing::estimate;
+use crate::bloom::hash::murmur2::Murmur2;
 use crate::bloom::hash::murmur3::hash128;
 use crate::bloom::hash::{Digest, Hash, ItemHash};
 use crate::bloom::prefetch::NoPrefetch;
@@ -44,15 +47,30 @@ impl Layer {
         }
     }
 
-    /// Returns the expected current error rate. O(1); a few microseconds in a paged layout.
+    /// Returns the expected current error rate; for double hashing an upper bound. O(probes); a few microseconds in a paged
+    /// layout.
     #[must_use]
     pub fn error_rate_now(&self) -> f64 {
         let set_bits = self.counts().set_bits;
         // With equal hashes the rate does not follow from the fill, so it is measured.
         if self.has_equal_hashes() && set_bits > 0 {
-            self.measured_rate()
-        } else {
-            self.error_rate_at(set_bits)
+            return self.measured_rate();
+        }
+        let of_fill = self.error_rate_at(set_bits);
+        of_fill + (1.0 - of_fill) * self.collision_rate()
+    }
+
+    /// Returns an upper bound of the share of absent items that double hashing finds besides those that the fill
+    /// predicts; 0 for layers whose probes do not follow from a start and a step. O(probes).
+    fn collision_rate(&self) -> f64 {
+        match self.layout() {
+            Layout::Modulo(_) | Layout::Prime(_) => {
+                let (positions, probes) = (self.positions(), self.layout().probes());
+                let fill = estimate::fill(self.counts().set_bits, positions);
+                let wraps = !matches!(self.hash(), Hash::RedisBloom(Murmur2::Narrow));
+                collision_rate(fill, positions, probes, self.estimated_items(), wraps)
+            }
+            Layout::Scattered(_) | Layout::Paged(_) | Layout::Scheme(_) => 0.0,
         }
     }
 

@@ -339,9 +339,9 @@ impl Filter {
         let mut digests = GroupHashes::default();
         for items in items.chunks(GROUP_ITEMS) {
             let mut group = HashedGroup::new(items, &mut digests, true, RANGES_IN_CHAIN);
-            let (mut is_changed, mut goes_on) = (false, true);
+            let (mut deletions, mut goes_on) = (0, true);
             let mut note = |removed| {
-                is_changed |= removed == Ok(true);
+                deletions += u64::from(removed == Ok(true));
                 goes_on = reply(removed);
                 goes_on
             };
@@ -353,8 +353,11 @@ impl Filter {
                     items.iter().all(|_| note(Ok(false)));
                 }
             }
-            if is_changed {
+            if deletions > 0 {
                 self.note_change();
+                if let Some(counting) = self.policy.counting_mut() {
+                    counting.add_deletions(deletions);
+                }
             }
             if !goes_on {
                 return;

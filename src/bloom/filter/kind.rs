@@ -113,7 +113,7 @@ impl Policy {
     #[must_use]
     pub(super) const fn kind(&self, hash: &Hash) -> Kind {
         match (self, self.rules(), hash) {
-            (_, Some(Rules::Counting), _) => Kind::Counting,
+            (_, Some(Rules::Counting(_)), _) => Kind::Counting,
             (_, Some(Rules::Union), _) => Kind::Union,
             (_, Some(Rules::Window(_)), _) => Kind::Window,
             (Self::RedisBloom(_), ..) => Kind::RedisBloom,

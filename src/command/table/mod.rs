@@ -99,7 +99,7 @@ pub struct CommandSpec {
     pub arguments: RangeInclusive<usize>,
     /// Flags of the command, as the module API names them.
     pub flags: &'static str,
-    /// ACL categories of the server, besides `bloom` and, for CF.*, `cuckoo`.
+    /// ACL categories of the server, besides `bloom`, or `cuckoo` for CF.*.
     pub categories: &'static str,
     /// The access to the key.
     pub key_access: KeyAccess,

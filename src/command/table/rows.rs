@@ -191,6 +191,8 @@ pub(super) const INSERT: CommandSpec = CommandSpec {
         option("key", OptionWord::Key, String),
         FORMAT,
         COUNTING,
+        option("bucketsize", OptionWord::BucketSize, Integer),
+        option("maxiterations", OptionWord::MaxIterations, Integer),
         WINDOW,
         NOREFRESH,
         STEPS,
@@ -485,7 +487,7 @@ pub(super) const CF_EXISTS: CommandSpec = CommandSpec {
     name: "cf.exists",
     arguments: 2..=2,
     complexity: "O(1)",
-    summary: "Returns whether an item may be in a counting filter",
+    summary: "Returns whether an item may be in a filter",
     syntax: &[KEY, ITEM],
     ..READS
 };
@@ -493,7 +495,7 @@ pub(super) const CF_EXISTS: CommandSpec = CommandSpec {
 pub(super) const CF_MEXISTS: CommandSpec = CommandSpec {
     name: "cf.mexists",
     complexity: "O(m) for m items",
-    summary: "Returns for each item whether it may be in a counting filter",
+    summary: "Returns for each item whether it may be in a filter",
     ..MEXISTS
 };
 

@@ -1,8 +1,10 @@
 //! The part of the record for the filter as a whole: its promise and its growth.
 
+use std::num::{NonZeroU8, NonZeroU16};
+
 use serde::{Deserialize, Serialize};
 
-use crate::bloom::filter::policy::{BitOrder, Imported, StringForm, ValkeyBloom};
+use crate::bloom::filter::policy::{BitOrder, Counting, Imported, StringForm, ValkeyBloom};
 use crate::bloom::generation::{Steps, WindowLength};
 use crate::bloom::{Filter, Growth, Policy, Promise, Rules, Window};
 use crate::format::stream::{DecodeError, read};
@@ -40,7 +42,7 @@ pub(super) struct PolicyFields {
     version: u16,
     policy: u8,
     flags: u8,
-    /// Imported: the order of the bits in the client's string.
+    /// Imported: the order of the bits in the client's string. Counting: BUCKETSIZE, 0 if it was not given.
     order: u8,
     /// A window: 1 with 120 steps.
     steps: u8,
@@ -49,10 +51,11 @@ pub(super) struct PolicyFields {
     expansion: u32,
     error_rate: f64,
     capacity_items: u64,
-    /// A window: its milliseconds. An imported filter: the bytes of the client's string.
+    /// A window: its milliseconds. An imported filter: the bytes of the client's string. A counting filter:
+    /// MAXITERATIONS, 0 if it was not given.
     length: u64,
     /// A window: how many adds gave an item a life of its own. An imported filter: the estimated items. valkey-bloom: the
-    /// bits of the tightening ratio.
+    /// bits of the tightening ratio. A counting filter: the deletions.
     detail: u64,
 }
 
@@ -81,7 +84,12 @@ impl PolicyFields {
             Policy::Promised(policy) => match policy.rules {
                 Rules::Merged => promised(MERGED, &policy.promise),
                 Rules::Union => promised(UNITED, &policy.promise),
-                Rules::Counting => promised(COUNTING, &policy.promise),
+                Rules::Counting(counting) => Self {
+                    order: counting.bucket_size.map_or(0, NonZeroU8::get),
+                    length: counting.max_iterations.map_or(0, NonZeroU16::get).into(),
+                    detail: counting.deletions,
+                    ..promised(COUNTING, &policy.promise)
+                },
                 Rules::Window(window) => Self {
                     flags: common.flags | flag(window.no_refresh, NO_REFRESH),
                     length: window.span.ms(),
@@ -144,7 +152,16 @@ impl PolicyFields {
             PROMISE => Policy::Everbloom(promise),
             MERGED => Policy::promised(promise, Rules::Merged),
             UNITED => Policy::promised(promise, Rules::Union),
-            COUNTING => Policy::promised(promise, Rules::Counting),
+            COUNTING => {
+                let max_iterations = u16::try_from(self.length);
+                let max_iterations = max_iterations.map_err(|_| DecodeError::Invalid("iterations"))?;
+                let counting = Counting {
+                    bucket_size: NonZeroU8::new(self.order),
+                    max_iterations: NonZeroU16::new(max_iterations),
+                    deletions: self.detail,
+                };
+                Policy::promised(promise, Rules::Counting(counting))
+            }
             WINDOW => {
                 let steps = if self.steps == 0 { Steps::Fourteen } else { Steps::Fine };
                 let span = WindowLength::new(self.length).with_steps(steps);

@@ -1,7 +1,8 @@
 //! The settings, their values, and the load arguments that set their defaults.
 //!
 //! Every setting is `bf.name`. Servers that can register names without the module's prefix (Redis 8) also have it as
-//! `bf-name`, or `cf-name` for `bf.cuckoo-name`: RedisBloom's spelling. Both names are one setting.
+//! `bf-name`, or `cf-name` for `bf.cuckoo-name`: RedisBloom's spelling. Both names are one setting, and CONFIG REWRITE
+//! writes it as `bf.name`.
 
 mod registration;
 mod settings;

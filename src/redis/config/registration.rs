@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use redis_module::raw::{self, RedisModuleString};
 
-use super::settings::{BadValue, IS_LOADING, SETTINGS, Setting, SettingType, new_string};
+use super::settings::{BadValue, SETTINGS, Setting, SettingType, new_string};
 use crate::redis::api::{Context, ERR, OK, succeeded};
 use crate::redis::args::string_bytes;
 use crate::redis::{log, server};
@@ -18,31 +18,32 @@ use crate::redis::{log, server};
 /// # Safety
 /// `context` must be that of the running `RedisModule_OnLoad`.
 pub(in crate::redis) unsafe fn register(context: Context) -> bool {
-    // SAFETY: the context is OnLoad's by the caller's contract.
-    let register_all =
-        |is_plain| SETTINGS.iter().find(|setting| !unsafe { register_name(context, setting, is_plain) });
-    if let Some(Setting { name, .. }) = register_all(false) {
-        let text = format!("cannot register the setting bf.{name}: another module may have this name");
-        log::warning(context, &text);
-        return false;
-    }
-    // The names without the module's prefix (`bf-name`, `cf-name`) are optional: the module loads without them. The server logs a
-    // warning for each name that it refuses, so no further name is tried after the first refusal.
-    if server::may_accept_plain_names()
-        && let Some(setting) = register_all(true)
-    {
-        let text = format!(
-            "the server refused {} as a name of the setting bf.{}: use the names that begin with bf.",
-            setting.plain_name(),
-            setting.name
-        );
-        log::warning(context, &text);
+    // A server that accepts names without the module's prefix gets both names of a setting in one registration, so that
+    // CONFIG REWRITE writes one line. The server logs a warning for a name that it refuses, so no further plain name is
+    // tried after the first refusal.
+    let mut with_plain_names = server::may_accept_plain_names();
+    for setting in SETTINGS {
+        // SAFETY: the context is OnLoad's by the caller's contract.
+        if with_plain_names && !unsafe { register_setting(context, setting, true) } {
+            with_plain_names = false;
+            let text = format!(
+                "the server refused {} as a name of the setting bf.{}: use the names that begin with bf.",
+                setting.plain_name(),
+                setting.name
+            );
+            log::warning(context, &text);
+        }
+        // SAFETY: the context is OnLoad's by the caller's contract.
+        if !with_plain_names && !unsafe { register_setting(context, setting, false) } {
+            let name = setting.name;
+            let text = format!("cannot register the setting bf.{name}: another module may have this name");
+            log::warning(context, &text);
+            return false;
+        }
     }
     let Some(load_configs) = api!(RedisModule_LoadConfigs) else { return false };
-    IS_LOADING.store(true, Relaxed);
     // SAFETY: the context is OnLoad's by the caller's contract.
     let loaded = succeeded(unsafe { load_configs(context) });
-    IS_LOADING.store(false, Relaxed);
     if !loaded {
         log::warning(
             context,
@@ -52,27 +53,36 @@ pub(in crate::redis) unsafe fn register(context: Context) -> bool {
     loaded
 }
 
-/// Registers one of the names of a setting: the one without the module's prefix if it is plain, `bf.name` otherwise.
+/// Registers a setting: as `bf.name`, and if `has_plain_name`, also under the name without the module's prefix, which
+/// only Redis 8 and later accept.
 ///
 /// # Safety
 /// As [`register`].
-unsafe fn register_name(context: Context, setting: &'static Setting, is_plain: bool) -> bool {
+unsafe fn register_setting(context: Context, setting: &'static Setting, has_plain_name: bool) -> bool {
     let (Some(register_string), Some(register_numeric)) =
         (api!(RedisModule_RegisterStringConfig), api!(RedisModule_RegisterNumericConfig))
     else {
         return false;
     };
-    let name = if is_plain { setting.plain_name() } else { format!("bf.{}", setting.name) };
-    // The server puts the module's name in front of names that are not plain.
-    let registered_name = log::c_text(if is_plain { &name } else { setting.name });
-    let flags = if is_plain { raw::REDISMODULE_CONFIG_UNPREFIXED } else { 0 };
+    // The server puts the module's name in front of a name, except with this flag. The part after `|` is the second
+    // name.
+    let (registered_name, flags) = if has_plain_name {
+        (format!("bf.{}|{}", setting.name, setting.plain_name()), raw::REDISMODULE_CONFIG_UNPREFIXED)
+    } else {
+        (setting.name.to_owned(), 0)
+    };
+    // RedisBloom's settings are rates and counts.
+    let is_redisblooms = matches!(setting.setting_type, SettingType::Rate | SettingType::Count { .. });
+    let shown_name =
+        if has_plain_name && is_redisblooms { setting.plain_name() } else { format!("bf.{}", setting.name) };
+    let registered_name = log::c_text(&registered_name);
     let default = setting.default.load(Relaxed);
     // The server keeps the address while the module is loaded.
-    let name = ptr::from_mut(Box::leak(Box::new(RegisteredName { name, setting }))).cast();
+    let name = ptr::from_mut(Box::leak(Box::new(RegisteredName { shown_name, setting }))).cast();
     // A bad value for one of RedisBloom's names gets RedisBloom's error text. Only a string setting can choose this
     // text, so a count with such a name is registered as a string.
     let range = match setting.setting_type {
-        SettingType::Count { min, max } if !is_plain => Some((min, max, flags)),
+        SettingType::Count { min, max } if !has_plain_name => Some((min, max, flags)),
         SettingType::Bytes { min, max } => Some((min, max, flags | raw::REDISMODULE_CONFIG_MEMORY)),
         SettingType::Rate | SettingType::Count { .. } | SettingType::Choice(_) => None,
     };
@@ -114,9 +124,10 @@ unsafe fn register_name(context: Context, setting: &'static Setting, is_plain: b
     succeeded(status)
 }
 
-/// A name of a setting with its prefix: the argument of the callbacks.
+/// The argument of the callbacks of a setting.
 struct RegisteredName {
-    name: String,
+    /// The name in errors: RedisBloom's, if the setting has it. The server does not say which one a client used.
+    shown_name: String,
     setting: &'static Setting,
 }
 
@@ -169,7 +180,7 @@ unsafe extern "C" fn set_text(
     error: *mut *mut RedisModuleString,
 ) -> c_int {
     // SAFETY: the server passes the argument with which the callback was registered.
-    let RegisteredName { name, setting } = unsafe { name_at(name) };
+    let RegisteredName { shown_name: name, setting } = unsafe { name_at(name) };
     // SAFETY: the string is alive for this call.
     let text = unsafe { string_bytes(value) };
     let parse = || {

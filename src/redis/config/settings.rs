@@ -258,9 +258,6 @@ pub(super) enum BadValue {
     OutOfRange,
 }
 
-/// Whether the server is setting the initial values.
-pub(super) static IS_LOADING: AtomicBool = AtomicBool::new(false);
-
 impl Setting {
     const fn new(name: &'static str, setting_type: SettingType, built_in: u64) -> Self {
         let (value, default) = (AtomicU64::new(built_in), AtomicU64::new(built_in));
@@ -324,13 +321,8 @@ impl Setting {
         }
     }
 
-    /// Sets the value. While the server loads the configuration, the default is ignored. A setting has two names, and
-    /// the server sets the default for a name that is not configured. That default must not replace a value that is
-    /// configured under the other name.
     pub(super) fn set(&self, value: u64) {
-        if !(IS_LOADING.load(Relaxed) && value == self.default.load(Relaxed)) {
-            self.value.store(value, Relaxed);
-        }
+        self.value.store(value, Relaxed);
     }
 
     /// Returns the text for CONFIG GET. It is the text with which the setting was set, or the formatted value if it was

@@ -2,6 +2,7 @@
 
 mod one;
 
+use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -19,7 +20,10 @@ use super::failure::{Failure, FailureKind, check_interruption};
 use super::input::open;
 use super::output::{Printer, bytes, counted, shown};
 use super::packing::{ItemBatch, remove_cr};
-use super::server::{CallError, Connection, ConnectionArguments, Family, Router, Site, scan};
+use super::server::{
+    CallError, Connection, ConnectionArguments, DatabaseArguments, Family, Router, Site, other_databases,
+    scan,
+};
 use one::{Copied, Copier, Way};
 
 /// Time between two updates of the progress.
@@ -65,6 +69,8 @@ pub(crate) struct CopyArguments {
     #[arg(long, short, value_name = "NUMBER", default_value_t = 4, value_parser = value_parser!(u16).range(1..=64))]
     jobs: u16,
     #[command(flatten)]
+    databases: DatabaseArguments,
+    #[command(flatten)]
     connection: ConnectionArguments,
 }
 
@@ -93,6 +99,7 @@ impl CopyArguments {
 
 /// The results of one filter.
 struct CopyResult<'k> {
+    database: i64,
     key: &'k [u8],
     copied: Result<Copied, Failure>,
     /// Whether the copy was compared with the original. An error says what differs.
@@ -103,38 +110,66 @@ pub(crate) fn run(arguments: CopyArguments, printer: &Printer) -> Result<(), Fai
     let from = Site::new(&arguments.from, &arguments.connection, "EVERBLOOM")?;
     let to = Site::new(&arguments.to, &arguments.connection, "EVERBLOOM_TO")?;
     let members = arguments.members.as_deref().map(members).transpose()?;
+    arguments.databases.check(&[&from, &to])?;
     // The target is checked before the keys of the source are scanned, which takes longer.
     Router::to_all_keys(&to, "BF.INFO")?;
-    let mut router = Router::to_all_keys(&from, "BF.INFO")?;
-    printer.note("looking for filters");
-    let found = scan(&mut router, arguments.pattern.as_deref())?;
-    let count = found.filters.len();
-    if count == 0 && !arguments.allow_empty {
-        return Err(arguments.nothing_found(&from));
+    let (chosen, others) = arguments.databases.choose(&mut Router::to_all_keys(&from, "BF.INFO")?)?;
+    let in_database = |database: i64| {
+        let is_one_of_all = arguments.databases.all_databases;
+        let site = |site: &Site| if is_one_of_all { site.with_database(database) } else { site.clone() };
+        (site(&from), site(&to))
+    };
+    for database in &chosen {
+        Router::to_all_keys(&in_database(*database).1, "BF.INFO")?;
     }
-    if !found.only_kept.is_empty() {
-        let kept = counted(found.only_kept.len() as u64, "key");
+    printer.note("looking for filters");
+    let mut found = BTreeMap::new();
+    for database in chosen {
+        let mut router = Router::new(&in_database(database).0)?;
+        found.insert(database, scan(&mut router, arguments.pattern.as_deref())?);
+    }
+    let count = found.values().map(|found| found.filters.len()).sum::<usize>();
+    if count == 0 && !arguments.allow_empty {
+        let failure = arguments.nothing_found(&from);
+        let others = other_databases(&others);
+        return Err(if others.is_empty() { failure } else { failure.with(others.trim_end()) });
+    }
+    let kept = found.values().map(|found| found.only_kept.len() as u64).sum();
+    if kept > 0 {
+        let kept = counted(kept, "key");
         printer.note(&format!("{kept} of RedisBloom's other types not copied: use DUMP and RESTORE"));
     }
     let progress = printer.progress("copying", Some(count as u64));
-    let keys = Mutex::new(found.filters.iter().map(|(key, (family, _))| (&key[..], *family)));
+    let keys = found.iter().flat_map(|(database, found)| {
+        found.filters.iter().map(|(key, (family, _))| (*database, &key[..], *family))
+    });
+    let keys = Mutex::new(keys);
     let next = || keys.lock().unwrap_or_else(PoisonError::into_inner).next();
-    let work = |results: Sender<_>| -> Result<(), Failure> {
+    let copier_of = |database| -> Result<Copier, Failure> {
+        let (from, to) = in_database(database);
         let (from, to) = (Router::new(&from)?, Router::new(&to)?);
-        let mut copier = Copier { from, to, resumes: arguments.resume, replacing: arguments.replacing };
-        while let Some((key, family)) = next() {
+        Ok(Copier { from, to, resumes: arguments.resume, replacing: arguments.replacing })
+    };
+    let work = |results: Sender<_>| -> Result<(), Failure> {
+        let mut current: Option<(i64, Copier)> = None;
+        while let Some((database, key, family)) = next() {
+            let copier = match current.take() {
+                Some((of, copier)) if of == database => copier,
+                _ => copier_of(database)?,
+            };
+            let (_, copier) = current.insert((database, copier));
             let copied = copier.copy(key, family);
             if let Err(Failure { kind: FailureKind::Interrupted, .. }) = &copied {
                 return copied.map(drop);
             }
             let exists = matches!(copied, Ok(Copied { way: Way::Dump | Way::Chunks | Way::Present, .. }));
             let verified = if arguments.verify && exists {
-                verify(&mut copier, key, family, members.as_ref())
+                verify(copier, key, family, members.as_ref())
             } else {
                 Ok(false)
             };
             // Sending fails only if the receiver was dropped.
-            let _ = results.send(CopyResult { key, copied, verified });
+            let _ = results.send(CopyResult { database, key, copied, verified });
         }
         Ok(())
     };
@@ -161,25 +196,40 @@ pub(crate) fn run(arguments: CopyArguments, printer: &Printer) -> Result<(), Fai
         jobs.into_iter().map(|job| job.join().unwrap_or_else(panicked)).collect()
     });
     let seconds = progress.finish();
-    outcomes.sort_by_key(|outcome| outcome.key);
+    outcomes.sort_by_key(|outcome| (outcome.database, outcome.key));
     // Prints an error once, even if all jobs return it.
     let ended = ended.into_iter().collect::<Result<Vec<()>, Failure>>().and_then(|_| check_interruption());
-    report(&outcomes, count, seconds, ended, printer)
+    let totals = CopyTotals { filters: count, seconds, others };
+    report(&outcomes, &totals, ended, &arguments, printer)
+}
+
+/// What a copy has looked at.
+struct CopyTotals {
+    filters: usize,
+    seconds: f64,
+    /// The databases with keys that were not looked at, with the numbers of their keys.
+    others: BTreeMap<i64, u64>,
 }
 
 /// Prints the results. Prints only the failures if `ended` has the error that ended the whole copy early.
 fn report(
     outcomes: &[CopyResult<'_>],
-    filters: usize,
-    seconds: f64,
+    totals: &CopyTotals,
     ended: Result<(), Failure>,
+    arguments: &CopyArguments,
     printer: &Printer,
 ) -> Result<(), Failure> {
+    let CopyTotals { filters, seconds, others } = totals;
     let (mut failures, mut listed) = (0, Vec::new());
-    for CopyResult { key, copied, verified } in outcomes {
+    for CopyResult { database, key, copied, verified } in outcomes {
         for failure in copied.as_ref().err().into_iter().chain(verified.as_ref().err()) {
-            printer.note(&format!("{}: {failure}", shown(key)));
-            listed.push(json!({"key": shown(key), "error": failure.to_string()}));
+            let place = if arguments.databases.all_databases {
+                format!("database {database}, ")
+            } else {
+                String::new()
+            };
+            printer.cause(&format!("{place}{}: {failure}", shown(key)));
+            listed.push(json!({"database": database, "key": shown(key), "error": failure.to_string()}));
             failures += 1;
         }
     }
@@ -192,13 +242,15 @@ fn report(
     let verified = outcomes.iter().filter(|outcome| matches!(outcome.verified, Ok(true))).count();
     let text = format!(
         "{}: {by_dump} copied by DUMP, {in_chunks} in chunks, {present} already present, {vanished} vanished, {failures} \
-         failed, {verified} verified; {}, {seconds:.1} s",
-        counted(filters as u64, "filter"),
-        bytes(sent_bytes)
+         failed, {verified} verified; {}, {seconds:.1} s\n{}",
+        counted(*filters as u64, "filter"),
+        bytes(sent_bytes),
+        other_databases(others)
     );
     let json = json!({
         "filters": filters, "by_dump": by_dump, "in_chunks": in_chunks, "already_present": present,
         "vanished": vanished, "verified": verified, "bytes": sent_bytes, "seconds": seconds, "failed": listed,
+        "other_databases": others,
     });
     printer.result(&text, &json)?;
     if failures == 0 {

@@ -55,7 +55,7 @@ const WRONG_PASSWORD: &str = "the server refused the user or the password";
 const REMEDIES: [(&str, &str); 10] = [
     ("NOAUTH", "give the password in the address, or in EVERBLOOM_PASSWORD"),
     (WRONG_PASSWORD, "check the address, EVERBLOOM_USERNAME and EVERBLOOM_PASSWORD"),
-    ("NOPERM", "give the user the permission with ACL SETUSER"),
+    ("NOPERM", "give the user the permission with ACL SETUSER: docs/tool.md lists what each command needs"),
     ("MOVED", "the server is a node of a cluster: use -c"),
     ("READONLY", "the server is a replica: use the address of its primary"),
     ("WRONGTYPE", "the key is not a filter: use another key"),

@@ -1,12 +1,14 @@
 //! Connections to single servers and clusters, and the keys of filters in them.
 
 mod connection;
+mod databases;
 mod router;
 mod site;
 
 pub(crate) use connection::{CallError, Connection, field, integer, text};
+pub(crate) use databases::{DatabaseArguments, other_databases};
 pub(crate) use router::Router;
-pub(crate) use site::{ConnectionArguments, NodeAddress, Site, sibling};
+pub(crate) use site::{ConnectionArguments, NodeAddress, SLOTS, Site, sibling, slot_of};
 
 use std::collections::BTreeMap;
 

@@ -85,6 +85,17 @@ impl Site {
         Ok(Self { info, certificates: certificates(arguments)?, is_cluster: arguments.cluster })
     }
 
+    /// Returns the number of the database of this site.
+    pub(crate) fn database(&self) -> i64 {
+        self.info.redis_settings().db()
+    }
+
+    /// Returns the site with another database.
+    pub(crate) fn with_database(&self, database: i64) -> Self {
+        let settings = self.info.redis_settings().clone().set_db(database);
+        Self { info: self.info.clone().set_redis_settings(settings), ..self.clone() }
+    }
+
     /// Returns the primaries of the cluster with their slots. Without --cluster, or if the server is not in a cluster,
     /// returns the server itself with all slots.
     pub(crate) fn nodes(&self) -> Result<Vec<Node>, Failure> {
@@ -205,12 +216,12 @@ fn certificates(arguments: &ConnectionArguments) -> Result<Option<TlsCertificate
 }
 
 /// The number of slots of a cluster.
-const SLOTS: u16 = 16_384;
+pub(crate) const SLOTS: u16 = 16_384;
 /// The checksum of a key that chooses its slot.
 const CRC16: crc::Crc<u16> = crc::Crc::<u16>::new(&crc::CRC_16_XMODEM);
 
 /// Returns the slot of a key.
-pub(super) fn slot_of(key: &[u8]) -> u16 {
+pub(crate) fn slot_of(key: &[u8]) -> u16 {
     CRC16.checksum(tag_of(key).unwrap_or(key)) % SLOTS
 }
 

@@ -1,6 +1,8 @@
 //! Values of the fields of the record: the refused ones, with the name of the field, and valid ones.
 
-use everbloom::bloom::filter::policy::BitOrder;
+use std::num::{NonZeroU8, NonZeroU16};
+
+use everbloom::bloom::filter::policy::{BitOrder, Counting};
 use everbloom::bloom::limits::{CAPACITY_MAX_ITEMS, EXPANSION_MAX, LAYER_MAX_BYTES, LAYERS_MAX};
 use everbloom::bloom::{Filter, Growth};
 use everbloom::format::record::{LAYER_BYTES, POLICY_BYTES, TABLE_BYTES};
@@ -9,7 +11,8 @@ use everbloom::{DecodeError, Format};
 
 use super::{WINDOW_MS, filled, guava};
 use crate::support::make::{
-    ANY, START_MS, add, counting, keyed, plain, promise, saturating, set_time, unreserved, valkey, window,
+    ANY, START_MS, add, counting, keyed, plain, promise, remove, saturating, set_time, unreserved, valkey,
+    window,
 };
 use crate::support::saved::{loaded, saved, string};
 use crate::support::{Field, Record};
@@ -210,12 +213,40 @@ fn impossible_counters_are_refused_by_name() {
             (FLAGS, &[1 | 8], invalid("unused field")),
             // The part for the table is read as a layer.
             (LAYER_COUNT, &[1], invalid("positions")),
+            (LENGTH, &65_536u64.to_le_bytes(), invalid("iterations")),
+            (POLICY_RESERVED, &[1], invalid("unused field")),
             (BASE, &[10], invalid("schedule")),
             // Fewer items than entries, and more entries than slots.
             (TABLE_ITEMS, &[1], invalid(counts)),
             (TALLY, &[200], invalid(counts)),
         ],
     );
+}
+
+/// A record of version 1.0.0 has 0 in these fields, which CF.INFO shows as RedisBloom's defaults.
+#[test]
+fn a_counting_filter_keeps_what_cf_info_shows() {
+    let mut filter = counting(promise(0.01, 100, 2));
+    add(&mut filter, b"one").unwrap();
+    let record = saved(&filter);
+    let none = Counting { bucket_size: None, max_iterations: None, deletions: 0 };
+    assert_eq!(changed(&record, &[]).unwrap().policy().counting(), Some(&none));
+    let (length, detail) = (65_535u64.to_le_bytes(), u64::MAX.to_le_bytes());
+    let loaded = changed(&record, &[(ORDER, &[255]), (LENGTH, &length), (DETAIL, &detail)]);
+    let mut loaded = loaded.unwrap();
+    let all = Counting {
+        bucket_size: NonZeroU8::new(255),
+        max_iterations: NonZeroU16::new(65_535),
+        deletions: u64::MAX,
+    };
+    assert_eq!(loaded.policy().counting(), Some(&all));
+    // The number of deletions does not overflow.
+    assert_eq!(remove(&mut loaded, b"one"), Ok(true));
+    assert_eq!(loaded.policy().counting(), Some(&all));
+    assert_eq!(remove(&mut filter, b"one"), Ok(true));
+    assert_eq!(remove(&mut filter, b"one"), Ok(false));
+    assert_eq!(filter.policy().counting().unwrap().deletions, 1);
+    assert_ne!(saved(&filter), record);
 }
 
 #[test]

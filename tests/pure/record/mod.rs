@@ -78,7 +78,7 @@ fn samples() -> Vec<(&'static str, Filter)> {
         assert!(matches!(merged.policy(), Policy::Promised(promised) if promised.rules == Rules::Merged));
         merged
     };
-    let keyed_counting = Policy::promised(promise(0.01, 50, 2), Rules::Counting);
+    let keyed_counting = Policy::promised(promise(0.01, 50, 2), Rules::Counting(Default::default()));
     let keyed_counting =
         Filter::reserve(FilterSpec { policy: keyed_counting, hash: Hash::Keyed(KEY) }, &ANY).unwrap();
     vec![

@@ -52,7 +52,7 @@ fn assert_policy(filter: &Filter, fields: &mut Fields<'_>) -> (usize, bool) {
     assert_eq!((reserved, expansion), (0, growth.expansion()));
     assert_eq!(flags & 1 == 1, growth == Growth::Saturating);
     assert_eq!(flags & 4 == 4, matches!(growth, Growth::Unreserved { .. }));
-    let mut no_refresh = false;
+    let (mut no_refresh, mut deletions) = (false, 0);
     let expected = match filter.policy() {
         Policy::Everbloom(promise) => (1, promise.error_rate, promise.capacity_items, 0, 0),
         Policy::Promised(promised) => {
@@ -64,9 +64,13 @@ fn assert_policy(filter: &Filter, fields: &mut Fields<'_>) -> (usize, bool) {
                     (3, window.span.ms())
                 }
                 Rules::Merged => (6, 0),
-                Rules::Counting => (7, 0),
+                Rules::Counting(counting) => {
+                    assert_eq!(order, counting.bucket_size.map_or(0, |slots| slots.get()));
+                    deletions = counting.deletions;
+                    (7, counting.max_iterations.map_or(0, |iterations| iterations.get()).into())
+                }
             };
-            (id, promise.error_rate, promise.capacity_items, length, 0)
+            (id, promise.error_rate, promise.capacity_items, length, deletions)
         }
         Policy::Imported(imported) => {
             assert_eq!(order, imported.form.order.id());
@@ -75,7 +79,7 @@ fn assert_policy(filter: &Filter, fields: &mut Fields<'_>) -> (usize, bool) {
         other => panic!("{other:?} has a record of its own"),
     };
     assert_eq!((policy, error_rate, capacity, length, detail), expected);
-    assert!(policy == 4 || order == 0);
+    assert!([4, 7].contains(&policy) || order == 0);
     assert_eq!(flags & 2 == 2, no_refresh);
     assert_eq!(flags >> 4, 0);
     (layers.into(), flags & 8 == 8)

@@ -117,7 +117,7 @@ pub(crate) const REPLICATED: &[(&str, &str)] = &[
     // CF.*: as for BF.*.
     (
         "CF.RESERVE cn 2 BUCKETSIZE 1 EXPANSION 0",
-        "BF.INSERT cn CAPACITY 2 ERROR 0.01 NONSCALING FORMAT everbloom COUNTING",
+        "BF.INSERT cn CAPACITY 2 ERROR 0.01 NONSCALING FORMAT everbloom COUNTING BUCKETSIZE 1",
     ),
     ("CF.INSERT cn ITEMS a b c", "BF.MADD cn a b"),
     ("CF.ADD cn c", ""),
@@ -134,7 +134,7 @@ pub(crate) const REPLICATED: &[(&str, &str)] = &[
     ("CF.RESERVE cf 9", "BF.INSERT cf CAPACITY 9 ERROR 0.01 EXPANSION 1 FORMAT everbloom COUNTING"),
     (
         "cf.reserve cf2 9 expansion 3 error 0.5 bucketsize 4 maxiterations 7",
-        "BF.INSERT cf2 CAPACITY 9 ERROR 0.5 EXPANSION 4 FORMAT everbloom COUNTING",
+        "BF.INSERT cf2 CAPACITY 9 ERROR 0.5 EXPANSION 4 FORMAT everbloom COUNTING BUCKETSIZE 4 MAXITERATIONS 7",
     ),
     (
         "CF.RESERVE cf3 4 EXPANSION 0",

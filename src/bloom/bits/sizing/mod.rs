@@ -8,6 +8,7 @@
 //! Replicas must build the same layer. So the functions here use IEEE 754 arithmetic, including square roots, and
 //! `exp` and `log` of the libm crate, which give the same bits on every machine, unlike those of the C library.
 
+pub(super) mod double_hashing;
 pub mod estimate;
 mod paged;
 mod scattered;

@@ -99,9 +99,11 @@ impl Filter {
         }
         let check = |of_table| planner.check_with_table(of_table);
         let layers = planner.footprint_with_last();
+        let deletions = sources.iter().filter_map(|source| source.policy.counting());
+        let deletions = deletions.map(|counting| counting.deletions).fold(0, u64::saturating_add);
         let united = self.united_table(sources, latest, layers, is_forced, limit, check)?;
         let table = match &united {
-            Union::Unchanged if !planner.has_changes() => return Ok(false),
+            Union::Unchanged if !planner.has_changes() && deletions == 0 => return Ok(false),
             Union::Unchanged => self.table(),
             Union::Made(table) => Some(table),
         };
@@ -123,6 +125,10 @@ impl Filter {
             self.note_change();
             self.set_table(table);
             sources.iter().for_each(|source| self.count_life_adds(source.life_adds()));
+        }
+        if let Some(counting) = self.policy.counting_mut().filter(|_| deletions > 0) {
+            counting.add_deletions(deletions);
+            self.note_change();
         }
         Ok(true)
     }

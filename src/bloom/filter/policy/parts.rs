@@ -68,7 +68,7 @@ impl Policy {
     pub fn table(&self) -> TableSpec {
         let (error_rate, growth) = self.requested();
         let (error_rate, kind, items) = match (self, self.rules()) {
-            (_, Some(Rules::Counting)) => (error_rate, EntryKind::Counted, 0),
+            (_, Some(Rules::Counting(_))) => (error_rate, EntryKind::Counted, 0),
             (Self::Promised(promised), Some(Rules::Window(window))) => {
                 (error_rate, EntryKind::Timed(window.span.steps()), promised.promise.capacity_items)
             }

@@ -1,5 +1,6 @@
 //! The kinds of policies, and what all of them answer.
 
+use super::counting::Counting;
 use super::imported::Imported;
 use super::promise::{Growth, Promise};
 use super::redisbloom::{self, RedisBloom};
@@ -50,7 +51,7 @@ pub enum Rules {
     /// Layers of bits from filters of several kinds.
     Union,
     /// Items that can be deleted: a table that counts.
-    Counting,
+    Counting(Counting),
     /// The items of a sliding window: a table whose entries expire.
     Window(Window),
 }
@@ -125,7 +126,24 @@ impl Policy {
         match self {
             Self::Promised(promised) => match &mut promised.rules {
                 Rules::Window(window) => Some(window),
-                Rules::Merged | Rules::Union | Rules::Counting => None,
+                Rules::Merged | Rules::Union | Rules::Counting(_) => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// Returns what a counting filter keeps for CF.INFO.
+    #[must_use]
+    pub fn counting(&self) -> Option<&Counting> {
+        if let Some(Rules::Counting(counting)) = self.rules() { Some(counting) } else { None }
+    }
+
+    /// Returns the mutable parameters of a counting filter.
+    pub(in crate::bloom::filter) fn counting_mut(&mut self) -> Option<&mut Counting> {
+        match self {
+            Self::Promised(promised) => match &mut promised.rules {
+                Rules::Counting(counting) => Some(counting),
+                Rules::Merged | Rules::Union | Rules::Window(_) => None,
             },
             _ => None,
         }
@@ -199,7 +217,7 @@ impl Policy {
     /// layers.
     pub(in crate::bloom::filter) fn with_promise(&self, promise: Promise) -> Self {
         match self.rules() {
-            Some(Rules::Counting) => Self::promised(promise, Rules::Counting),
+            Some(Rules::Counting(counting)) => Self::promised(promise, Rules::Counting(counting.emptied())),
             Some(Rules::Window(window)) => {
                 Self::promised(promise, Rules::Window(Window::new(window.span, window.no_refresh)))
             }
