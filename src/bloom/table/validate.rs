@@ -198,6 +198,7 @@ fn has_right_numbers(segment: &Segment) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bloom::generation::Steps;
     use crate::bloom::hash::murmur3::hash128;
     use crate::bloom::table::state::TableSpec;
     use crate::bloom::table::totals::ItemCounts;

@@ -127,7 +127,8 @@ impl BucketArray {
     #[cfg(feature = "internals")]
     pub fn internal_validate(&self) -> Result<(), &'static str> {
         let all = count_fingerprints(self.padded_bytes());
-        let in_pages = self.pages().map(|(_, page)| count_fingerprints(bytemuck::cast_slice(page))).sum();
+        let in_pages =
+            self.pages().map(|(_, page)| count_fingerprints(bytemuck::cast_slice(page))).sum::<u64>();
         if all != self.fingerprints {
             Err("fingerprints")
         } else if all != in_pages {
