@@ -53,7 +53,6 @@ const RULES: [OptionRules; 17] = [
         needs_everbloom: true,
         excludes_window: true,
         agrees: |_, filter| filter.kind() == Kind::Counting,
-        ..OPTION
     },
     OptionRules {
         word: "BUCKETSIZE",
@@ -75,7 +74,6 @@ const RULES: [OptionRules; 17] = [
         needs_everbloom: true,
         excludes_window: true,
         agrees: |_, filter| filter.growth() == Growth::Saturating,
-        ..OPTION
     },
     OptionRules {
         word: "KEYED",
