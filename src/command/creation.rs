@@ -53,7 +53,6 @@ const RULES: [OptionRules; 15] = [
         needs_everbloom: true,
         excludes_window: true,
         agrees: |_, filter| filter.kind() == Kind::Counting,
-        ..OPTION
     },
     OptionRules {
         word: "SATURATE",
@@ -61,7 +60,6 @@ const RULES: [OptionRules; 15] = [
         needs_everbloom: true,
         excludes_window: true,
         agrees: |_, filter| filter.growth() == Growth::Saturating,
-        ..OPTION
     },
     OptionRules {
         word: "KEYED",

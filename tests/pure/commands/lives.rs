@@ -340,7 +340,8 @@ fn adds_with_a_life_are_counted() {
 #[test]
 fn every_mixture_of_lives_keeps_the_promises() {
     const ITEMS: u64 = 120_000;
-    let mixtures: [(&str, fn(&mut Random) -> u64); 4] = [
+    type Mixture = (&'static str, fn(&mut Random) -> u64);
+    let mixtures: [Mixture; 4] = [
         ("short", |random| 1 + random.next() % 1500),
         ("long", |random| 12_500 + random.next() % 1501),
         ("bimodal", |random| if random.below(2) == 0 { 700 } else { 14_000 }),
