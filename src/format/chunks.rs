@@ -297,7 +297,7 @@ pub(super) fn load_chunk(
 
 /// What a chunk did to a filter that is being loaded.
 #[derive(Debug)]
-pub(super) enum Progress {
+pub(super) enum ChunkProgress {
     /// Nothing: it has come before.
     Unchanged,
     /// It was added.
@@ -317,7 +317,7 @@ pub(super) fn load_part(
     data: &[u8],
     trust: Trust,
     limit: &dyn ByteLimit,
-) -> Result<Progress, ChunkError> {
+) -> Result<ChunkProgress, ChunkError> {
     let Opened { payload, end, checksum } = open(next_iterator, data, Some(loading.id()), trust)?;
     let (start, content) = payload.split_first_chunk().ok_or(ChunkError::BadData)?;
     let start = u64::from_le_bytes(*start);
@@ -333,9 +333,9 @@ pub(super) fn load_part(
         LoadError::NoRoom(error) => ChunkError::NoRoom(error),
     })?;
     Ok(match loaded {
-        Loaded::Nothing => Progress::Unchanged,
-        Loaded::Part => Progress::Added,
-        Loaded::All(table) => Progress::Complete(loading.complete(table, checksum)),
+        Loaded::Nothing => ChunkProgress::Unchanged,
+        Loaded::Part => ChunkProgress::Added,
+        Loaded::All(table) => ChunkProgress::Complete(loading.complete(table, checksum)),
     })
 }
 

@@ -1,6 +1,6 @@
 //! Reading and writing filters that are complete or that are being loaded.
 
-use super::chunks::{self, ChunkError, Progress, Rewritten, Trust};
+use super::chunks::{self, ChunkError, ChunkProgress, Rewritten, Trust};
 use super::record::{self, Record};
 use super::stream::{DecodeError, Sink, Source};
 use super::{DataType, filter, loading, redisbloom, snapshot, valkeybloom};
@@ -113,8 +113,8 @@ pub fn load_chunk(
         FilterValue::Complete(filter) => chunks::load_chunk(filter, next_iterator, data, trust),
         FilterValue::Loading(loading) => {
             let progress = chunks::load_part(loading, next_iterator, data, trust, limit)?;
-            let has_changed = !matches!(progress, Progress::Unchanged);
-            if let Progress::Complete(filter) = progress {
+            let has_changed = !matches!(progress, ChunkProgress::Unchanged);
+            if let ChunkProgress::Complete(filter) = progress {
                 *value = FilterValue::Complete(filter);
             }
             Ok(has_changed)

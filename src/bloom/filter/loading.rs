@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use super::dump_state::{ChunkChecksum, DumpId, Dumps};
 use super::parts::Parts;
-use super::policy::{Policy, Promise};
+use super::policy::Policy;
 use super::{Filter, Validation};
 use crate::bloom::growth_budget::GrowthBudget;
 use crate::bloom::hash::Hash;
@@ -259,8 +259,7 @@ impl LoadingFilter {
     /// Returns the complete filter, with the table that [`Loaded::All`] has. `last_chunk` is the checksum of the chunk that
     /// completed it. The load is of no use afterwards.
     pub fn complete(&mut self, table: Table, last_chunk: ChunkChecksum) -> Filter {
-        let empty =
-            Filter { parts: Parts::default(), policy: Policy::Everbloom(Promise::default()), dumps: None };
+        let empty = Filter { parts: Parts::default(), policy: Policy::default(), dumps: None };
         let mut filter = std::mem::replace(&mut self.filter, empty);
         let hash = filter.table_hash().copied().unwrap_or(Hash::Murmur3);
         filter.parts.set_table(Some((table, hash)));

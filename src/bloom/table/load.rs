@@ -128,9 +128,11 @@ impl TableLoad {
             }
         }
         room.check(bytes)?;
+        let mut parts = Vec::new();
+        parts.try_reserve_exact(added.len()).map_err(|_| OutOfMemory)?;
         let size_bytes = std::mem::replace(&mut self.size_bytes, bytes);
-        let added = added.into_iter().map(|(place, one)| (place, self.parts.insert(place, one)));
-        Ok(Replaced { parts: added.collect(), size_bytes })
+        parts.extend(added.into_iter().map(|(place, one)| (place, self.parts.insert(place, one))));
+        Ok(Replaced { parts, size_bytes })
     }
 
     /// Takes the last segments back.

@@ -1,13 +1,13 @@
 //! Crafted headers: clear arrays with the highest counts that a decoder accepts, and headers with which fuzzing has
 //! found bugs. After any adds, the filter can still be saved and loaded.
 
+use everbloom::format::chunks::TRAILER_BYTES;
 use everbloom::format::filter::header;
 use everbloom::format::value::from_header;
 
 use super::fuzz::forge;
-use crate::support::saved::{assert_survives, loaded};
+use crate::support::saved::{assert_survives, loaded, saved, string};
 use crate::support::server::Server;
-use crate::support::{Field, Record};
 
 /// A header of one layer or of a table, and the offsets of its counts.
 struct Form {
@@ -142,8 +142,8 @@ fn counts_stay_within_what_a_decoder_accepts() {
                 let header = form.header_with(capacity_items, items);
                 if form.capacity_at.is_none() {
                     // A header alone makes no table.
-                    let record =
-                        Record(vec![Field::Bytes(header[..header.len() - 24].to_vec()), Field::Unsigned(0)]);
+                    let mut record = saved(reserved(&[&form.name]).filter("f"));
+                    *string(&mut record, 0) = header[..header.len() - TRAILER_BYTES].to_vec();
                     server.set("f", loaded(&record, u64::MAX).unwrap());
                 } else {
                     assert_eq!(server.call(&[b"BF.LOADCHUNK", b"f", b"1", &header]), "+OK", "{what}");

@@ -51,7 +51,7 @@ impl Digests {
         let bytes = [table.size_bytes(), table.stats(now).expired_bytes(), table.used_slots()];
         let rates = [table.error_rate(now), table.error_rate_max()];
         let (crafted, stats) = (table.match_all_counts(), table.stats(now));
-        self.add_figures(&format!("{items:?} {bytes:?} {rates:?} {crafted:?} {stats:?} {work:?} false",));
+        self.add_figures(&format!("{items:?} {bytes:?} {rates:?} {crafted:?} {stats:?} {work:?}"));
     }
 }
 
@@ -120,7 +120,9 @@ fn tables_grow_as_before() {
             let is_checkpoint = checkpoints(30_000);
             for step in 0..30_000 {
                 add_kind(&mut table, step - step % 7 / 6, 100 + step / 3_000);
-                digests.add_bytes(&format!("{}", table.size_bytes()));
+                // The struct of several segments once had 64 bytes more.
+                let more_bytes = if table.segment_count() > 1 { 64 } else { 0 };
+                digests.add_bytes(&format!("{}", table.size_bytes() + more_bytes));
                 if is_checkpoint(step) {
                     digests.add(&table, 100 + step / 3_000);
                 }

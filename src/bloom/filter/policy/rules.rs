@@ -27,6 +27,12 @@ pub enum Policy {
     Imported(Box<Imported>),
 }
 
+impl Default for Policy {
+    fn default() -> Self {
+        Self::Everbloom(Promise::default())
+    }
+}
+
 /// A promise over the whole filter, and further rules.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Promised {
