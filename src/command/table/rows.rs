@@ -133,7 +133,7 @@ const WITHIN: ArgumentSpec = one_of(
 
 pub(super) const RESERVE: CommandSpec = CommandSpec {
     name: "bf.reserve",
-    arguments: 3..=22,
+    arguments: 3..=20,
     categories: "write fast",
     complexity: "O(1)",
     summary: "Creates an empty filter",

@@ -22,7 +22,7 @@ const MAKERS: [&str; 9] = [
 ];
 
 /// Every command: with the existing filter `k`, with the existing filter `other` and with the vacant key `new`.
-const LINES: [&str; 52] = [
+const LINES: [&str; 55] = [
     "CF.RESERVE new 100 EX 100",
     "CF.ADD k 7",
     "CF.ADD new a",
@@ -52,6 +52,9 @@ const LINES: [&str; 52] = [
     "BF.INSERT new EX 100 ITEMS a",
     "BF.DEL k 7 8 9",
     "BF.EXISTS k 7",
+    "BF.TTL k a",
+    "BF.PTTL k a",
+    "BF.ADD k new IFABSENT",
     "BF.EXISTS new 7",
     "BF.MEXISTS k 7 x",
     "BF.MEXISTS new 7 x",
