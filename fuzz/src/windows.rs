@@ -391,7 +391,7 @@ impl World {
                 .items
                 .from_ms
                 .get(&item)
-                .map_or(-2, |from_ms| (from_ms + self.window_ms) as i64 - now_ms as i64);
+                .map_or(-2, |from_ms| (from_ms + self.window_ms).cast_signed() - now_ms.cast_signed());
             assert!(left_ms >= must_ms, "{left_ms} ms of {must_ms} are left of {}", item.escape_ascii());
         }
     }
