@@ -197,7 +197,9 @@ mod tests {
     /// Returns the first slot of each of `nodes` nodes and the number of slots, as `redis-cli --cluster create`
     /// divides the slots.
     fn first_slots(nodes: u16) -> Vec<u16> {
-        let first = |node| (f64::from(SLOTS) / f64::from(nodes) * f64::from(node)).round() as u16;
+        // As redis-cli shares them out: the nearest slot to each border.
+        let (slots, nodes) = (u32::from(SLOTS), u32::from(nodes));
+        let first = |node: u32| u16::try_from((2 * slots * node + nodes) / (2 * nodes)).unwrap();
         (0..=nodes).map(first).collect()
     }
 

@@ -48,7 +48,7 @@ fn owner<'s>(servers: &'s [Server], key: &str) -> &'s Server {
 /// Returns the slot of a number as a hash tag. CRC-16/XMODEM is computed bit by bit.
 fn slot(number: u32) -> u32 {
     let crc = number.to_string().bytes().fold(0u32, |crc, byte| {
-        (0..8).fold(crc ^ u32::from(byte) << 8, |crc, _| (crc << 1 ^ (crc >> 15) * 0x1021) & 0xFFFF)
+        (0..8).fold(crc ^ u32::from(byte) << 8, |crc, _| ((crc << 1) ^ ((crc >> 15) * 0x1021)) & 0xFFFF)
     });
     crc % 16_384
 }

@@ -110,7 +110,7 @@ fn items_are_added_with_their_own_lives(site: &Site) {
         assert_eq!(client.say("BF.INFO k LIFE-ADDS"), format!("[{added}]"));
         let step = 604_800 / steps.parse::<u64>().unwrap() + 1;
         for (number, left) in live.iter().step_by(37) {
-            let ttl = client.int(&format!("BF.TTL k token-{number}")) as u64;
+            let ttl = client.int(&format!("BF.TTL k token-{number}")).cast_unsigned();
             assert!((left - 60..=left + step).contains(&ttl), "token-{number}: {ttl} of {left}");
         }
         // More items, with the steps of the filter.
