@@ -65,7 +65,7 @@ impl LocalFilter {
             }
             iterator = next;
         }
-        self.publish(Copy { filter: loader.finish(), header, as_of });
+        self.publish(Copy { filter: loader.finish()?, header, as_of });
         Ok(true)
     }
 
