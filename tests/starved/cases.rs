@@ -129,6 +129,8 @@ pub(crate) fn cases() -> Vec<Case> {
             "BF.BULKADD k NOCREATE LINES item-3",
             "BF.BULKEXISTS k LINES item-3",
             "BF.CARD k",
+            "BF.TTL k another",
+            "BF.PTTL k another",
             "BF.DEBUG k",
             "BF.CLEAR k",
             "BF.SCANDUMP k 0",

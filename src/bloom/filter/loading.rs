@@ -4,10 +4,12 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use super::Filter;
+#[cfg(feature = "internals")]
+use super::Validation;
 use super::dump_state::{ChunkChecksum, DumpId, Dumps};
 use super::parts::Parts;
 use super::policy::Policy;
-use super::{Filter, Validation};
 use crate::bloom::growth_budget::GrowthBudget;
 use crate::bloom::hash::Hash;
 use crate::bloom::memory::{BlockMover, BlockVisitor, Blocks, Memory, OutOfMemory};
@@ -71,6 +73,7 @@ impl FilterValue {
     ///
     /// # Errors
     /// The name of the part that breaks a rule.
+    #[cfg(feature = "internals")]
     pub fn internal_validate(&self, validation: Validation) -> Result<(), &'static str> {
         self.filter().internal_validate(validation)?;
         match (self, validation) {

@@ -8,7 +8,9 @@ use super::size::{SEGMENTS_MAX_LOG, SegmentShape, TableSize, depth};
 use super::source::Placed;
 use super::state::Table;
 use super::totals::{EntrySums, History, ItemCounts, TableCounts};
-use super::validate::{LoadError, broken_rule, check_segment};
+#[cfg(feature = "internals")]
+use super::validate::broken_rule;
+use super::validate::{LoadError, check_segment};
 use crate::bloom::generation::Generation;
 use crate::bloom::growth_budget::GrowthBudget;
 use crate::bloom::hash::ItemHash;
@@ -77,6 +79,7 @@ impl CheckedSegment {
     ///
     /// # Errors
     /// The rule that is broken.
+    #[cfg(feature = "internals")]
     pub(super) fn checked_again(
         &self,
         kind: EntryKind,

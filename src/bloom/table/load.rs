@@ -304,6 +304,7 @@ impl TableLoad {
     ///
     /// # Errors
     /// The rule that is broken.
+    #[cfg(feature = "internals")]
     pub fn internal_validate(&self) -> Result<(), &'static str> {
         for (place, one) in &self.parts {
             let of_entries = one.checked_again(self.kind, self.counts.schedule)?;

@@ -49,7 +49,9 @@ mod validate;
 pub use dump::{DumpedSegment, POSITIONS};
 pub use edit::{Addition, TableAdds};
 pub use entry::{COUNT_MAX, EntryKind};
-pub use load::{Replaced, TableLoad};
+#[cfg(feature = "internals")]
+pub use load::Replaced;
+pub use load::TableLoad;
 pub use schedule::Schedule;
 pub use state::{Table, TableSpec, TableStats};
 pub use totals::{History, TableCounts};
