@@ -144,6 +144,10 @@ fn no_slot(kind: EntryKind, _: TooFull) -> AddError {
     }
 }
 
+/// The most slots that a table with one item may have in use: of its entry, and of copies of void entries of items that
+/// were removed.
+const LEFT_SLOTS_MAX: u64 = 128;
+
 impl Table {
     /// Adds an item. O(1). One add in a few thousand also splits a segment.
     ///
@@ -747,8 +751,9 @@ impl Table {
                 made_smaller.into_iter().for_each(|changes| self.take_back(changes));
                 return Ok(false);
             };
-            if self.items(0) <= 1 {
-                // Copies of void entries may be left in other buckets. They are removed with the last item.
+            if self.items(0) <= 1 && self.used_slots() <= LEFT_SLOTS_MAX {
+                // Copies of void entries may be left in other buckets. They are removed with the last item. More slots have
+                // other items, of which a forged header did not tell.
                 *self = self.emptied();
                 return Ok(true);
             }

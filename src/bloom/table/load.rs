@@ -182,8 +182,8 @@ impl TableLoad {
 
     /// Makes the table of all segments. If each has its place in a table of the size that the header names, they are moved
     /// out of here: O(segments). Otherwise the table gets a size for its entries: O(entries). The counts are those of the
-    /// header if the table uses as many slots as the header says, and has no more items. Otherwise the dumped table has
-    /// changed since its header was written, and the entries are counted: O(entries).
+    /// header if the table uses as many slots as the header says. Otherwise the dumped table has changed since its header was
+    /// written, and the entries are counted: O(entries).
     ///
     /// # Errors
     /// [`LoadError`]. Nothing has changed.
@@ -202,8 +202,7 @@ impl TableLoad {
         } else {
             self.rewritten(load, room)?
         };
-        // A deletion of the last item removes all entries, so a header must not state fewer items than there are.
-        if table.used_slots() != self.used_slots || table.items_of_whole_entries() > self.counts.items {
+        if table.used_slots() != self.used_slots {
             table.recount();
         }
         table.counts.settle(table.used_slots());

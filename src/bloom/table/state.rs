@@ -315,22 +315,6 @@ impl Table {
         TableCounts { schedule, items, entries, history, segments, blocks_log }
     }
 
-    /// Returns how many items counted entries without copies have: at most those of the table; 0 for other entries. O(slots).
-    pub(super) fn items_of_whole_entries(&self) -> u64 {
-        let (kind, mut items) = (self.kind(), 0u64);
-        if kind != EntryKind::Counted {
-            return items;
-        }
-        for (_, segment) in self.directory.segments() {
-            for block in 0..segment.blocks() {
-                visit_entries(kind, segment, block, |_, entry| {
-                    items = items.saturating_add(if entry.copies == 0 { entry.number } else { 0 });
-                });
-            }
-        }
-        items
-    }
-
     /// Sets the counts to those of the entries. O(slots).
     pub(super) fn recount(&mut self) {
         let (kind, newest, mut tally) = (self.kind(), self.newest(), Tally::default());

@@ -202,7 +202,10 @@ fn run(name: &str, make: fn(Promise) -> Filter, error_rate: f64, universe: u64, 
             oracle.check(name);
         }
     }
-    assert!(digested(&oracle.filter) == digested(&make(promise)), "{name}");
+    // Only the number of deletions stays.
+    let new = make(promise);
+    let [left, new] = [&oracle.filter, &new].map(|filter| filter.table().unwrap());
+    assert!(left.counts() == new.counts() && left.segments().eq(new.segments()), "{name}");
     assert_eq!(oracle.filter.size_bytes(), make(promise).size_bytes(), "{name}");
 }
 
