@@ -108,7 +108,7 @@ pub(super) fn add_chunk(
     let client = Trust::Client { now_ms: host.now_ms() };
     let trust = if host.is_replicated() { Trust::Sender } else { client };
     match open.slot() {
-        KeyValue::Loading if stored_form::is_header(iterator, data) => return Err(CommandError::Loading),
+        KeyValue::Loading if stored_form::is_whole_header(data) => return Err(CommandError::Loading),
         KeyValue::Loading => {}
         value => {
             value.required()?;

@@ -103,6 +103,9 @@ fn is_loss(command: Command, error: &CommandError) -> bool {
         CommandError::Reserve(_)
         | CommandError::BadData
         | CommandError::OtherDump
+        | CommandError::Loading
+        | CommandError::LoadIsComplete
+        | CommandError::ChunksDiffer
         | CommandError::InvalidOffset
         | CommandError::ChunkTooBig
         | CommandError::BadBlob

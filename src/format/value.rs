@@ -75,6 +75,12 @@ pub fn is_header(iterator: u64, data: &[u8]) -> bool {
     iterator == redisbloom::HEADER_ITERATOR || chunks::is_header(iterator, data)
 }
 
+/// Returns whether data is an undamaged header of everbloom's. O(bytes).
+#[must_use]
+pub fn is_whole_header(data: &[u8]) -> bool {
+    chunks::open_header(data).is_some()
+}
+
 /// Returns the filter that the header of a dump describes: empty, or being loaded if it has a table. RedisBloom's headers
 /// have no magic bytes, so a header without everbloom's trailer is read as RedisBloom's. O(layers).
 ///

@@ -22,7 +22,7 @@ fn stats_is_a_map_in_resp3_and_a_flat_array_in_resp2(site: &Site) {
     (0..100).for_each(|item| drop(client.say(&format!("BF.ADD k item-{item}"))));
     let flat = client.array(&["BF.STATS", "k"]);
     let Value::Map(map) = server.client3().call(&["BF.STATS", "k"]) else { panic!("no map") };
-    assert_eq!((flat.len(), map.len()), (62, 31));
+    assert_eq!((flat.len(), map.len()), (66, 33));
     for (pair, (name, value)) in flat.as_chunks::<2>().0.iter().zip(&map) {
         assert_eq!(show(&pair[0]), show(name));
         match value {

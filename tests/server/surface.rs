@@ -119,7 +119,7 @@ fn commands_have_flags_arity_keys_and_categories(site: &Site) {
             assert!(!shown.contains(&"bloom".to_owned()), "{name}: {shown:?}");
         }
         let (tips, specs) = (show(&info[7]), show(&info[8]));
-        let volatile = ["info", "stats", "debug", "scandump"].contains(&&name[3..]);
+        let volatile = ["info", "stats", "debug", "scandump", "ttl", "pttl"].contains(&&name[3..]);
         assert_eq!(tips.contains("dont_cache"), volatile, "{name}: {tips}");
         let access = if flags.contains(&"write") { "RW" } else { "RO" };
         assert!(specs.contains(access) && elements(&info[8]).len() == 1, "{name}: {specs}");

@@ -50,7 +50,11 @@ fn counted(client: &mut Client) -> BTreeMap<String, Totals> {
             if client.say(&format!("TYPE {key}")) == "+string" {
                 continue;
             }
-            let Ok(Value::Array(stats)) = client.try_call(&["BF.STATS", &key]) else { continue };
+            let Ok(Value::Array(stats)) = client.try_call(&["BF.STATS", &key]) else {
+                // A filter that is being loaded shows nothing.
+                client.call(&["DEL", &key]);
+                continue;
+            };
             let field = |name: &str| -> &Value {
                 let pairs = &mut stats.as_chunks::<2>().0.iter();
                 &pairs.find(|pair| show(&pair[0]).trim_start_matches('+') == name).unwrap()[1]

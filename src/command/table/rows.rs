@@ -253,7 +253,6 @@ pub(super) const MEXISTS: CommandSpec = CommandSpec {
 pub(super) const TTL: CommandSpec = CommandSpec {
     name: "bf.ttl",
     arguments: 2..=2,
-    since: "1.1.0",
     tips: DONT_CACHE,
     complexity: "O(k * n) for k probes and n layers",
     summary: "Returns the remaining life of an item in seconds",

@@ -91,7 +91,7 @@ pub(super) unsafe extern "C" fn rewrite<V: StoredValue>(
     });
     if outcome.is_err() {
         // This is a child of the server, so only the rewrite ends.
-        log::warning(ptr::null_mut(), "a value cannot be rewritten: out of memory; this rewrite ends");
+        log::warning(ptr::null_mut(), "a filter cannot be rewritten: out of memory; this rewrite ends");
         exit_at_once();
     }
 }

@@ -54,6 +54,8 @@ fn commands(client: &mut Client) {
         "BF.DEL c x w",
         "BF.DEL a x",
         "BF.EXISTS a x",
+        "BF.TTL a x",
+        "BF.PTTL a x",
         "BF.MEXISTS a x w",
         "BF.INFO a",
         "BF.INFO a SIZE",

@@ -103,7 +103,11 @@ fn register_config(function: &str, name: String, default: String, flags: c_uint)
     if is_refused {
         return ERR;
     }
-    with(|state| state.defaults.insert(name, default));
+    // A setting may have two names.
+    for name in name.split('|') {
+        let name = name.strip_prefix("bf.").unwrap_or(name).to_owned();
+        with(|state| state.defaults.insert(name, default.clone()));
+    }
     status_of(function)
 }
 

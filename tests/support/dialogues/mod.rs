@@ -165,7 +165,7 @@ pub(crate) const REPLICATED: &[(&str, &str)] = &[
     ("BF.MADD a d e f e", "BF.MADD a d e f e"),
     ("BF.ADD a i IFABSENT", "BF.MADD a i"),
     ("BF.INSERT a IFABSENT ITEMS d j k", "BF.MADD a j k"),
-    ("BF.BULKADD a IFABSENT LINES d\nl", "BF.BULKADD a LINES l\n"),
+    ("BF.BULKADD a IFABSENT FIXED 1 dl", "BF.BULKADD a FIXED 1 l"),
     ("BF.ADD ab x IFABSENT", "BF.INSERT ab ERROR 0.01 EXPANSION 2 UNRESERVED FORMAT everbloom ITEMS x"),
     ("BF.INSERT a CAPACITY 9 ERROR 0.3 ITEMS g h", "BF.INSERT a CAPACITY 9 ERROR 0.3 ITEMS g h"),
     // A filter of fixed size that becomes full: only the accepted items are replicated.
