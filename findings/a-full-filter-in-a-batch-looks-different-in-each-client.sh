@@ -8,6 +8,7 @@
 #
 # Who is hurt: programs that fill fixed filters by batches with node-redis or coredis. They lose items without noticing,
 # and a change of the protocol version alone decides whether there is an error.
+# shellcheck source=findings/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 get_redisbloom

@@ -10,6 +10,7 @@
 # them name, whose rates sum up to the one that was asked for.
 #
 # Who is hurt: those who do not know their number of items, and chose a growing filter for this reason.
+# shellcheck source=findings/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 pip_install pyprobables==0.7.0 pybloom-live==4.0.0

@@ -7,6 +7,7 @@
 #
 # Who is hurt: programs that count (CF.ADD, also INCR) or take the reply 0 of BF.ADD as "processed before", behind a proxy
 # or a failing network that breaks connections between command and reply.
+# shellcheck source=findings/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 get_redisbloom

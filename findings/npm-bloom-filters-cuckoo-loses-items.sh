@@ -9,6 +9,7 @@
 #
 # Who is hurt: those who believe the 0: a cache that skips the database for "certainly absent" keys, a check of revoked
 # tokens. Also those who compare cuckoo filters with Bloom filters by this package.
+# shellcheck source=findings/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 npm_install bloom-filters@3.0.4

@@ -9,6 +9,7 @@
 # Who is hurt: those who add replicas for lookups in filters and get no more of them: the primary stays the bottleneck.
 # And those who port a program to node-redis: a lookup right after an add may miss the item on a replica, so a 0 is no
 # longer certain.
+# shellcheck source=findings/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 get_redisbloom

@@ -8,6 +8,7 @@
 #
 # Who is hurt: programs that take the reply 0 of an add as "processed before" (an order is never processed), and all who
 # count with cuckoo filters. A change from a URL to a host and a port changes the numbers.
+# shellcheck source=findings/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 get_redisbloom

@@ -7,6 +7,7 @@
 #
 # Who is hurt: programs that pass a setting on (noScale=config.fixed). The filter works in tests, and refuses items in
 # production when it reaches its capacity.
+# shellcheck source=findings/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 get_redisbloom

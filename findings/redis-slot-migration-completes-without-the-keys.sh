@@ -9,6 +9,7 @@
 # Who is hurt: clusters with filters (or JSON, time series, ...) that get a node without the module, or with an image
 # that has another set of modules. The slots are rebalanced, every tool says that all went well, and lookups in the
 # missing filters say 0 for items that were added.
+# shellcheck source=findings/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 get_redisbloom

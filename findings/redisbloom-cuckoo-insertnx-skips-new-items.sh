@@ -8,6 +8,7 @@
 #
 # Who is hurt: those who let the first CF.ADDNX create the filter and take its 0 for "seen before": a quarter of the new
 # users, orders or links are taken for known ones.
+# shellcheck source=findings/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 get_redisbloom

@@ -7,6 +7,7 @@
 #
 # Who is hurt: deduplication, where most adds are of known items. Its append-only file and its traffic to replicas grow with
 # the requests, not with the new items, and optimistic transactions on the key fail without a change.
+# shellcheck source=findings/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 get_redisbloom

@@ -7,6 +7,7 @@
 # Who is hurt: users of a manager that restarts on failure only (Restart=on-failure of systemd, on-failure of Docker,
 # OnFailure of Kubernetes) or that alarms on a status other than 0. After an upgrade that lost the module, the server is
 # down, and its manager takes this for a planned stop.
+# shellcheck source=findings/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 get_redisbloom

@@ -9,6 +9,7 @@
 #
 # Who is hurt: designs with very many small filters (one for each user, device or block of a file) and low rates, such as
 # those where a false positive costs a read from disk. The rate that BF.INFO and sizing calculators suggest is not there.
+# shellcheck source=findings/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 get_redisbloom
