@@ -51,7 +51,7 @@ use crate::bloom::words::{PortableSelect, Select, low_bits};
 /// With l remainder bits, an entry matches other items of its bucket with a probability of 2^-l. A short entry would count
 /// many of them, and its item would still be found after its deletion. With more new entries, items that are added often
 /// take more memory. Decision 30 has the measurements.
-const LOST_BITS_MAX: u32 = 4;
+pub(super) const LOST_BITS_MAX: u32 = 4;
 
 /// The number of slots of a bucket from which on any entry that is not void counts further items. Only items that are
 /// added often, at many sizes of the table, fill a bucket so far. So their entries never make a bucket full.
