@@ -166,7 +166,6 @@ fn items_of_a_clock_that_is_far_ahead_are_refused() {
 
 /// RESTORE is replicated as it was sent. A client's payload is checked, and a replica's is not.
 #[test]
-#[ignore = "RESTORE makes the large table of such a window smaller, but not on a replica, which gets the same command"]
 fn a_restored_window_is_the_same_on_a_replica() {
     const ITEMS: u64 = 2_700_000;
     let mut server = server();
