@@ -1,9 +1,9 @@
 //! The chunks of BF.SCANDUMP: all chunks of a dump recreate the filter, and other chunks are refused.
 
-use everbloom::bloom::filter::loading::FilterValue;
+use everbloom::bloom::filter::loading::{FilterValue, LoadingFilter};
 use everbloom::bloom::hash::murmur3::hash128;
-use everbloom::bloom::table::POSITIONS;
-use everbloom::bloom::{DumpId, Filter, Format, ItemHash, UnknownMemory};
+use everbloom::bloom::table::{DumpedSegment, POSITIONS, TableLoad};
+use everbloom::bloom::{DumpId, Filter, Format, GrowthBudget, ItemHash, UnknownMemory};
 use everbloom::format::chunks::{ChunkError, Rewritten, TRAILER_BYTES, Trust, first_iterator};
 use everbloom::format::filter::{chunk, header, rewrite};
 use everbloom::format::value::{from_header, load_chunk};
@@ -446,5 +446,36 @@ fn the_chunk_that_completes_a_load_may_be_any() {
             }
             assert_same(&source, &complete(value), name);
         }
+    }
+}
+
+/// A client must not bring parts whose items would make all others expire, and no part may be later than any clock.
+#[test]
+fn a_load_tells_how_far_its_parts_are_ahead() {
+    let mut source = make::window(promise(0.01, 1000, 2), 14_000);
+    make::set_time(&mut source, make::START_MS);
+    add(&mut source, "early", 500);
+    let header = dumped(&mut source, 9).remove(0).1;
+    let later_ms = make::START_MS + 100 * 14_000;
+    make::set_time(&mut source, later_ms);
+    add(&mut source, "late", 500);
+    // The first part is missing.
+    let middle = first_iterator(9) + source.layers_end() + POSITIONS / 2;
+    let chunk = chunk(&source, middle).unwrap().unwrap();
+    let mut value = from_header(&header, &ANY).unwrap();
+    assert!(!value.is_ahead_of(make::START_MS));
+    assert_eq!(load_chunk(&mut value, chunk.next_iterator, &chunk.data, Trust::Sender, &ANY), Ok(true));
+    assert!(matches!(value, FilterValue::Loading(_)));
+    for (_, again) in remade(&value) {
+        assert!(again.is_ahead_of(make::START_MS) && !again.is_ahead_of(later_ms));
+    }
+    let table = source.table().unwrap();
+    for (stamp, is_accepted) in [(table.newest(), true), (u64::MAX - 20, false)] {
+        let mut load = TableLoad::new(table.kind(), table.counts(), table.used_slots()).unwrap();
+        let segment = DumpedSegment { stamp, ..table.segment_at(0).unwrap().unwrap().0 };
+        load.add(vec![segment], u64::MAX, &GrowthBudget::new(&ANY)).unwrap();
+        let empty = source.try_emptied(&ANY).unwrap();
+        let made = LoadingFilter::from_parts(empty, &header, 9, load, std::iter::once(0..POSITIONS / 2));
+        assert_eq!(made.is_ok(), is_accepted, "{stamp}");
     }
 }

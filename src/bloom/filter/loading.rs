@@ -49,6 +49,16 @@ impl FilterValue {
         }
     }
 
+    /// Returns whether there are items that a client must not bring at the time `now_ms`, in milliseconds of UNIX time. O(1);
+    /// O(parts) for a filter that is being loaded.
+    #[must_use]
+    pub fn is_ahead_of(&self, now_ms: u64) -> bool {
+        match self {
+            Self::Complete(filter) => filter.is_ahead_of(now_ms),
+            Self::Loading(loading) => loading.is_ahead_of(now_ms),
+        }
+    }
+
     /// Returns the memory of the filter in bytes. O(layers).
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
@@ -149,7 +159,18 @@ impl LoadingFilter {
         if ranges.get(&0) == Some(&filter.dump_end()) {
             return Err("parts");
         }
-        Ok(Self { filter, header: header.into(), id, table, ranges })
+        let load = Self { filter, header: header.into(), id, table, ranges };
+        // The filter that these parts make could not be loaded again.
+        if load.is_ahead_of(u64::MAX) {
+            return Err("the time of the newest item");
+        }
+        Ok(load)
+    }
+
+    /// Does [`Filter::is_ahead_of`] for the items of the header and of the parts. O(parts).
+    #[must_use]
+    pub fn is_ahead_of(&self, now_ms: u64) -> bool {
+        self.filter.is_ahead_of(now_ms) || self.table.newest() > self.filter.latest_generation(now_ms)
     }
 
     /// Returns the filter that the header describes. Its table is empty, and its bits are those that have come.

@@ -75,6 +75,12 @@ impl TableLoad {
         self.size_bytes
     }
 
+    /// Returns the newest generation of all parts; 0 without parts. O(parts).
+    #[must_use]
+    pub fn newest(&self) -> Generation {
+        self.parts.values().map(|one| one.newest).max().unwrap_or_default()
+    }
+
     /// Returns the number of parts.
     #[must_use]
     pub fn part_count(&self) -> usize {
@@ -295,7 +301,7 @@ impl TableLoad {
         let TableSize { blocks_log, segments } = size;
         room.check(Directory::bytes_of(segments) + History::bytes(self.kind))?;
         let mut table = Table::try_blank(self.kind, TableCounts { blocks_log, segments, ..self.counts })?;
-        table.counts.advance(self.parts.values().map(|one| one.newest).max().unwrap_or_default());
+        table.counts.advance(self.newest());
         Ok(table)
     }
 

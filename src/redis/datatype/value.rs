@@ -84,12 +84,11 @@ impl<const PLACE: usize> ServerType for FilterType<PLACE> {
     fn load(version: c_int, source: &mut impl Source, limit: &LoadLimit) -> Result<FilterValue, String> {
         let text = |error: DecodeError| error.to_string();
         let mut value = format::value::load(Self::FORMAT, version, source, limit).map_err(text)?;
-        let filter = value.filter_mut();
-        if limit.is_from_client() && filter.is_ahead_of(now_ms()) {
+        if limit.is_from_client() && value.is_ahead_of(now_ms()) {
             return Err(text(LoadError::Ahead.into()));
         }
         if settings().assume_redisbloom_1_1 {
-            filter.assume_redisbloom_1_1();
+            value.filter_mut().assume_redisbloom_1_1();
         }
         Ok(value)
     }
