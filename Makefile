@@ -46,7 +46,7 @@ build: ## build the module; as root on Debian, also install missing build tools
 tool: ## build the command-line tool, everbloom
 	@scripts/setup $(NEEDS)
 	@[ -e $(TOOL) ] || echo 'A first build takes two to four minutes.'
-	@scripts/build --no-default-features --features tool --bin everbloom
+	@scripts/build -p everbloom-tool
 
 ##@ Develop
 test: ## run all tests
@@ -55,7 +55,7 @@ test: ## run all tests
 
 test-pure: ## run the tests that need no server: filters, formats, commands
 	@scripts/setup $(NEEDS)
-	cargo test --locked --no-default-features --no-fail-fast
+	cargo test --locked --workspace --exclude everbloom-module --exclude everbloom-tool --no-fail-fast
 
 test-server: build ## test the module on every server on the PATH and in SERVERS
 	@scripts/test-server server
@@ -88,7 +88,7 @@ fuzz-smoke: ## fuzz every target, for S seconds in total
 
 exhaust: ## run every history of five operations on small filters, and N histories of a deployment
 	@scripts/setup build
-	WORLDS_OPERATIONS=5 DEPLOYMENT_HISTORIES=$(or $(N),100000) cargo test --locked --no-default-features --test starved -- \
+	WORLDS_OPERATIONS=5 DEPLOYMENT_HISTORIES=$(or $(N),100000) cargo test --locked -p everbloom-tests --test starved -- \
 	  worlds deployment --nocapture
 
 soak: build ## run random commands with crashes, cut links and slot migrations for MINUTES minutes; print a table
@@ -102,8 +102,9 @@ mutants: ## alter each line of the pure modules that differs from BASE: each alt
 coverage: ## print the lines of the pure modules that the tests without a server run; fails below 97 %
 	@scripts/setup build coverage
 	rustup component add llvm-tools >/dev/null 2>&1 || true
-	PATH="$(CARGO_TARGET_DIR)/tools/bin:$$PATH" CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/coverage cargo llvm-cov --no-default-features \
-	  --lib --test pure --test starved --summary-only --ignore-filename-regex '(tests|fuzz|tool|redis|library)' \
+	PATH="$(CARGO_TARGET_DIR)/tools/bin:$$PATH" CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/coverage cargo llvm-cov \
+	  --workspace --exclude everbloom-module --exclude everbloom-tool --lib --test pure --test starved --summary-only \
+	  --ignore-filename-regex '(tests|fuzz|tool|module|library)' \
 	  --fail-under-lines 97
 
 sanitize: build ## run every command and callback in a server under valgrind's memcheck
@@ -118,7 +119,7 @@ test-defrag: build ## test active defragmentation on that server
 bench: ## measure filters in servers and write docs/performance.csv
 	@scripts/setup build server
 	cargo build --release --locked --lib
-	cargo bench --locked --no-default-features --bench servers
+	cargo bench --locked -p everbloom-tests --bench servers
 
 charts: ## draw docs/charts from docs/performance.csv and docs/performance-peers.csv
 	python3 -m venv $(CARGO_TARGET_DIR)/charts-venv

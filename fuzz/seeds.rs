@@ -3,12 +3,12 @@
 
 use std::collections::HashMap;
 
-use everbloom::bloom::{Filter, Format, UnknownMemory};
-use everbloom::command::COMMANDS;
-use everbloom::format::DataType;
-use everbloom::format::carried::CarriedType;
-use everbloom::format::chunks::Rewritten;
-use everbloom::format::filter::rewrite;
+use everbloom_command::COMMANDS;
+use everbloom_filter::{Filter, Format, UnknownMemory};
+use everbloom_format::DataType;
+use everbloom_format::carried::CarriedType;
+use everbloom_format::chunks::Rewritten;
+use everbloom_format::filter::rewrite;
 
 use super::fuzz::TARGETS;
 use super::fuzz::snapshot::write;

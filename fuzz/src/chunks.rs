@@ -1,10 +1,10 @@
 //! Loads chunks with BF.LOADCHUNK: a header of any kind, then chunks of bits and of segments, with valid or invalid
 //! checksums.
 
-use everbloom::bloom::filter::loading::FilterValue;
-use everbloom::bloom::{Format, UnknownMemory, Validation};
-use everbloom::format::chunks::Trust;
-use everbloom::format::value::{from_header, load_chunk};
+use everbloom_filter::filter::loading::FilterValue;
+use everbloom_filter::{Format, UnknownMemory, Validation};
+use everbloom_format::chunks::Trust;
+use everbloom_format::value::{from_header, load_chunk};
 
 use super::exercise::exercise;
 use super::forge::{self, TableForm};

@@ -1,9 +1,9 @@
 //! Imports, uses and exports clients' bitmaps of every scheme, order and encoding, and blobs of Guava.
 
-use everbloom::bloom::Policy;
-use everbloom::bloom::filter::policy::BitOrder;
-use everbloom::command::Settings;
-use everbloom::format::client::GuavaHeader;
+use everbloom_command::Settings;
+use everbloom_filter::Policy;
+use everbloom_filter::filter::policy::BitOrder;
+use everbloom_format::client::{GuavaHeader, bitmap};
 
 use super::exercise::exercise;
 use super::input::Input;
@@ -68,7 +68,7 @@ pub fn run(data: &[u8]) {
     let (layout, layer) = filter.clients_layer().unwrap();
     let guava = (policy.form.order == BitOrder::BigEndianWords)
         .then(|| GuavaHeader::of(&layout.parameters()).unwrap().write(layer.bits()));
-    let exported = guava.unwrap_or_else(|| policy.form.write(layer.bits()));
+    let exported = guava.unwrap_or_else(|| bitmap::write(policy.form, layer.bits()));
     assert_eq!(exported.unwrap(), string);
     exercise(pair.primary.keys.remove(&b"k"[..]).unwrap(), &mut Input::new(data), limit);
 }

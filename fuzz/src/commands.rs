@@ -3,8 +3,8 @@
 
 use std::collections::HashMap;
 
-use everbloom::bloom::{Filter, Format, Kind};
-use everbloom::command::{CuckooSettings, Protocol, Settings};
+use everbloom_command::{CuckooSettings, Protocol, Settings};
+use everbloom_filter::{Filter, Format, Kind};
 
 use super::input::Input;
 use super::model::{Known, Pair};

@@ -1,11 +1,11 @@
 //! Loads cuckoo filters of RedisBloom from snapshots, and from headers and chunks, and uses them. Loads values of
 //! RedisBloom's other types.
 
-use everbloom::bloom::Format;
-use everbloom::bloom::cuckoo::filter::CuckooFilter;
-use everbloom::command::Settings;
-use everbloom::format::carried::{Carried, CarriedType};
-use everbloom::format::redisbloom::cuckoo::{ENCODING_VERSION, from_header, load, load_chunk};
+use everbloom_command::Settings;
+use everbloom_filter::Format;
+use everbloom_filter::cuckoo::filter::CuckooFilter;
+use everbloom_format::carried::{Carried, CarriedType};
+use everbloom_format::redisbloom::cuckoo::{ENCODING_VERSION, from_header, load, load_chunk};
 
 use super::input::Input;
 use super::model::Pair;
@@ -142,7 +142,7 @@ fn dump(pair: &mut Pair) {
     loop {
         let reply = pair.call(&[b"CF.SCANDUMP", b"f", iterator.as_bytes()]);
         assert!(!reply.starts_with('-') || !filter.has_header(), "{reply}");
-        let Some(chunk) = everbloom::format::redisbloom::cuckoo::chunk(&filter, iterator.parse().unwrap())
+        let Some(chunk) = everbloom_format::redisbloom::cuckoo::chunk(&filter, iterator.parse().unwrap())
         else {
             return;
         };

@@ -1,9 +1,9 @@
 //! Uses an accepted filter as commands and the server do, and checks that it is valid in every respect.
 
-use everbloom::bloom::filter::loading::FilterValue;
-use everbloom::bloom::prefetch::NoPrefetch;
-use everbloom::bloom::{Filter, Policy, UnknownMemory, Validation};
-use everbloom::command::Settings;
+use everbloom_command::Settings;
+use everbloom_filter::filter::loading::FilterValue;
+use everbloom_filter::prefetch::NoPrefetch;
+use everbloom_filter::{Filter, Policy, UnknownMemory, Validation};
 
 use super::input::Input;
 use super::model::Pair;

@@ -2,9 +2,9 @@
 //! do not refuse the bytes at once. The layouts are written here a second time, from docs/formats.md: an attacker can
 //! read that page and do the same.
 
-use everbloom::bloom::hash::murmur3::hash128;
-use everbloom::bloom::table::{EntryKind, Schedule, Table};
-use everbloom::bloom::{DumpId, Filter};
+use everbloom_filter::hash::murmur3::hash128;
+use everbloom_filter::table::{EntryKind, Schedule, Table};
+use everbloom_filter::{DumpId, Filter};
 
 use super::input::Input;
 

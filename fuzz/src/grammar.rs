@@ -1,8 +1,8 @@
 //! Runs every command with any words on keys of every kind. Checks that each has exactly one reply, that an error
 //! changes nothing, and that the replica has the same filters.
 
-use everbloom::bloom::Format;
-use everbloom::command::{COMMANDS, Protocol, Settings};
+use everbloom_command::{COMMANDS, Protocol, Settings};
+use everbloom_filter::Format;
 
 use super::input::Input;
 use super::model::Pair;

@@ -4,11 +4,11 @@
 
 use std::collections::HashSet;
 
-use everbloom::bloom::hash::murmur3::hash128;
-use everbloom::bloom::prefetch::NoPrefetch;
+use everbloom_filter::hash::murmur3::hash128;
+use everbloom_filter::prefetch::NoPrefetch;
 
-use everbloom::bloom::{BitsStats, Filter};
-use everbloom::command::Settings;
+use everbloom_command::Settings;
+use everbloom_filter::{BitsStats, Filter};
 
 use super::exercise::exercise;
 use super::input::Input;
@@ -47,7 +47,7 @@ pub fn run(data: &[u8]) {
     }
     let largest = pair.primary.keys.values().max_by_key(|value| value.filter().layer_count());
     if let Some(value) = largest {
-        exercise(value.try_clone(everbloom::bloom::UnknownMemory).unwrap(), &mut Input::new(data), limit);
+        exercise(value.try_clone(everbloom_filter::UnknownMemory).unwrap(), &mut Input::new(data), limit);
     }
 }
 

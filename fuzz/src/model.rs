@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 
-use everbloom::bloom::prefetch::NoPrefetch;
+use everbloom_filter::prefetch::NoPrefetch;
 
-use everbloom::bloom::cuckoo::filter::CuckooFilter;
-use everbloom::bloom::filter::loading::FilterValue;
-use everbloom::bloom::{Filter, Format, ItemHash, UnknownMemory};
-use everbloom::command::{CuckooSettings, Protocol, Settings};
+use everbloom_command::{CuckooSettings, Protocol, Settings};
+use everbloom_filter::cuckoo::filter::CuckooFilter;
+use everbloom_filter::filter::loading::FilterValue;
+use everbloom_filter::{Filter, Format, ItemHash, UnknownMemory};
 
 use crate::support::saved::{
     assert_cuckoo_survives, assert_same, assert_survives, assert_value_survives, cuckoo_fingerprint,

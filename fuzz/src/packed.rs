@@ -1,8 +1,8 @@
 //! Sends packed batches: complete ones, truncated ones and random bytes. A batch must have the same effect as its items
 //! one by one, a truncated batch must have no effect, and a replica must have the same filter.
 
-use everbloom::bloom::Filter;
-use everbloom::command::Settings;
+use everbloom_command::Settings;
+use everbloom_filter::Filter;
 
 use super::input::Input;
 use super::model::Pair;

@@ -1,6 +1,6 @@
 //! An independent reader of segments, written from docs/formats.md without any code of the library.
 
-use everbloom::bloom::table::Table;
+use everbloom_filter::table::Table;
 
 use super::forge::TableForm;
 

@@ -1,11 +1,11 @@
 //! Loads snapshots of every data type and encoding version, as in a DUMP, an RDB file or a full synchronisation, and
 //! the arguments of BF.LOAD.
 
-use everbloom::bloom::filter::loading::FilterValue;
-use everbloom::bloom::{Filter, Format};
-use everbloom::format::contents::STRING_BYTES;
-use everbloom::format::filter::from_blob;
-use everbloom::format::value::{from_header, load};
+use everbloom_filter::filter::loading::FilterValue;
+use everbloom_filter::{Filter, Format};
+use everbloom_format::contents::STRING_BYTES;
+use everbloom_format::filter::from_blob;
+use everbloom_format::value::{from_header, load};
 
 use super::exercise::exercise;
 use super::forge::{self, TableForm};

@@ -4,13 +4,13 @@
 
 use std::collections::BTreeMap;
 
-use everbloom::bloom::hash::murmur3::hash128;
-use everbloom::bloom::prefetch::NoPrefetch;
-use everbloom::bloom::table::{
+use everbloom_filter::hash::murmur3::hash128;
+use everbloom_filter::prefetch::NoPrefetch;
+use everbloom_filter::table::{
     Addition, DumpedSegment, EntryKind, LoadError, Table, TableLoad, TableStats, Union, UnionError,
 };
-use everbloom::bloom::work;
-use everbloom::bloom::{AddError, Added, GrowthBudget, ItemHash, TableSpec};
+use everbloom_filter::work;
+use everbloom_filter::{AddError, Added, GrowthBudget, ItemHash, TableSpec};
 
 use super::forge::{self, FILLINGS, TableForm};
 use super::input::Input;

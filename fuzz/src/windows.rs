@@ -4,10 +4,10 @@
 
 use std::collections::HashMap;
 
-use everbloom::bloom::prefetch::NoPrefetch;
+use everbloom_filter::prefetch::NoPrefetch;
 
-use everbloom::bloom::Filter;
-use everbloom::command::Settings;
+use everbloom_command::Settings;
+use everbloom_filter::Filter;
 
 use super::input::Input;
 use super::model::Pair;

@@ -11,7 +11,7 @@ use super::options::CreationOptions;
 use super::outcomes::ItemOutcomes;
 use super::replicated::{ArgumentList, Creation, ReplicatedCommand};
 use super::timing::{ReplicatedTimes, Timing};
-use crate::bloom::{AddError, Filter, ItemSource, Prefetch};
+use everbloom_filter::{AddError, Filter, ItemSource, Prefetch};
 
 /// The items of a command. Each is an argument, or all are packed in one argument.
 pub(super) trait Adds<'a> {

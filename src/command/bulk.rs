@@ -18,7 +18,7 @@ use super::replicated::{ArgumentList, Creation, ReplicatedCommand, number, word}
 use super::spare::{Spare, byte_buffer};
 use super::table::KeyAccess;
 use super::timing::{ReplicatedTimes, lookup_generation};
-use crate::bloom::{GROUP_ITEMS, ItemSource};
+use everbloom_filter::{GROUP_ITEMS, ItemSource};
 
 /// The character of an item that was added or found.
 const YES: u8 = b'1';

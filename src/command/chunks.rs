@@ -7,11 +7,11 @@ use super::keyspace::{Host, KeyValue, Keyspace, OpenKey, Reply, Value};
 use super::number::parse_integer;
 use super::spare::Spare;
 use super::table::KeyAccess;
-use crate::bloom::filter::loading::FilterValue;
-use crate::bloom::{Filter, ReserveError};
-use crate::format::DecodeError;
-use crate::format::chunks::{Chunk, ChunkError, DumpError, Trust};
-use crate::format::{filter, value as stored_form};
+use everbloom_filter::filter::loading::FilterValue;
+use everbloom_filter::{Filter, ReserveError};
+use everbloom_format::DecodeError;
+use everbloom_format::chunks::{Chunk, ChunkError, DumpError, Trust};
+use everbloom_format::{filter, value as stored_form};
 
 /// BF.SCANDUMP: `key iterator`. Replies the chunk of the filter at the iterator, and the next iterator. Changes only
 /// the dump id of the filter, which is not saved. O(bytes of the chunk).

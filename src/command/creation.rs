@@ -4,14 +4,14 @@
 use super::error::CommandError;
 use super::keyspace::{Host, Settings};
 use super::options::CreationOptions;
-use crate::bloom::filter::policy::redisbloom;
-use crate::bloom::filter::policy::valkeybloom::TIGHTENING_RATIO_DEFAULT;
-use crate::bloom::filter::policy::{Counting, RedisBloom, ValkeyBloom};
-use crate::bloom::filter::size::validate_scale_to;
-use crate::bloom::generation::WindowLength;
-use crate::bloom::hash::siphash::{HashKey, Seed};
-use crate::bloom::limits::{CAPACITY_DEFAULT_ITEMS, CAPACITY_MAX_ITEMS};
-use crate::bloom::{
+use everbloom_filter::filter::policy::redisbloom;
+use everbloom_filter::filter::policy::valkeybloom::TIGHTENING_RATIO_DEFAULT;
+use everbloom_filter::filter::policy::{Counting, RedisBloom, ValkeyBloom};
+use everbloom_filter::filter::size::validate_scale_to;
+use everbloom_filter::generation::WindowLength;
+use everbloom_filter::hash::siphash::{HashKey, Seed};
+use everbloom_filter::limits::{CAPACITY_DEFAULT_ITEMS, CAPACITY_MAX_ITEMS};
+use everbloom_filter::{
     Filter, FilterSpec, Format, Growth, Hash, Kind, Policy, Promise, Rules, ScaleError, Window,
 };
 

@@ -23,15 +23,15 @@ use super::replicated::{ReplicatedCommand, number, word};
 use super::reserve::creation;
 use super::spare::Spare;
 use super::table::{Command, KeyAccess, OptionWord};
-use crate::bloom::cuckoo::array::CuckooRelease;
-use crate::bloom::cuckoo::filter::{CuckooFilter, CuckooParameters};
-use crate::bloom::limits::{
+use everbloom_filter::cuckoo::array::CuckooRelease;
+use everbloom_filter::cuckoo::filter::{CuckooFilter, CuckooParameters};
+use everbloom_filter::limits::{
     CUCKOO_BUCKET_MAX_SLOTS, CUCKOO_CAPACITY_MAX_ITEMS, CUCKOO_ITERATIONS_MAX, EXPANSION_MAX,
 };
-use crate::bloom::{Format, Kind, Prefetch};
-use crate::format::DecodeError;
-use crate::format::redisbloom::cuckoo as format;
-use crate::format::value::is_header;
+use everbloom_filter::{Format, Kind, Prefetch};
+use everbloom_format::DecodeError;
+use everbloom_format::redisbloom::cuckoo as format;
+use everbloom_format::value::is_header;
 
 /// What counting filters show of parameters that were not given.
 const SHOWN: CuckooSettings = CuckooSettings::DEFAULT;

@@ -8,10 +8,10 @@ use super::keyspace::{Keyspace, OpenKey, Reply};
 use super::number::six_digits;
 use super::table::KeyAccess;
 use super::words::Word;
-use crate::bloom::bits::layout::{LayerParameters, SchemeLayout};
-use crate::bloom::filter::policy::RedisBloom;
-use crate::bloom::hash::scheme::SchemeParameters;
-use crate::bloom::{Filter, Kind, Layer, Layout, Table};
+use everbloom_filter::bits::layout::{LayerParameters, SchemeLayout};
+use everbloom_filter::filter::policy::RedisBloom;
+use everbloom_filter::hash::scheme::SchemeParameters;
+use everbloom_filter::{Filter, Kind, Layer, Layout, Table};
 
 /// BF.DEBUG: `key`. Replies the number of items, a line per layer, and a line about the table. O(layers).
 ///

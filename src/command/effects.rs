@@ -3,7 +3,7 @@
 use super::error::CommandError;
 use super::keyspace::{KeyName, OpenKey, Value};
 use super::replicated::ReplicatedCommand;
-use crate::bloom::AddError;
+use everbloom_filter::AddError;
 
 /// What is replicated, to replicas and to the append-only file.
 #[derive(Debug, Default, PartialEq, Eq)]

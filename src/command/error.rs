@@ -7,15 +7,15 @@ use thiserror::Error;
 
 use super::number::{rounded_up, six_digits};
 use super::words::Word;
-use crate::bloom::encoding::NotEncodable;
-use crate::bloom::filter::merge::MergeError;
-use crate::bloom::hash::scheme::{Scheme, SchemeError};
-use crate::bloom::limits::{
+use everbloom_filter::encoding::NotEncodable;
+use everbloom_filter::filter::merge::MergeError;
+use everbloom_filter::hash::scheme::{Scheme, SchemeError};
+use everbloom_filter::limits::{
     CAPACITY_MIN_ITEMS, CUCKOO_CAPACITY_MAX_ITEMS, EXPANSION_MAX, WINDOW_MAX_MS, WINDOW_MIN_MS,
 };
-use crate::bloom::table::COUNT_MAX;
-use crate::bloom::{AddError, ReserveError, ScaleError};
-use crate::format::client::{ExportError, GuavaError, StringError};
+use everbloom_filter::table::COUNT_MAX;
+use everbloom_filter::{AddError, ReserveError, ScaleError};
+use everbloom_format::client::{ExportError, GuavaError, StringError};
 
 /// Why a command was refused.
 #[derive(Clone, Debug, PartialEq, Error)]

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use super::keyspace::Reply;
 use super::number::six_digits;
 use super::words::{GUAVA_ORDER, Word};
-use crate::bloom::filter::policy::BitOrder;
-use crate::bloom::{Filter, Growth, Layer};
+use everbloom_filter::filter::policy::BitOrder;
+use everbloom_filter::{Filter, Growth, Layer};
 
 /// A value in a reply.
 #[derive(Clone, Debug, PartialEq)]

@@ -11,15 +11,15 @@ use super::replicated::{ArgumentList, ReplicatedCommand, growth_words, number, w
 use super::spare::Spare;
 use super::table::KeyAccess;
 use super::words::Word;
-use crate::bloom::bits::estimate::half_full_items;
-use crate::bloom::bits::layout::SchemeLayout;
-use crate::bloom::encoding::ItemEncoding;
-use crate::bloom::filter::policy::imported::clients_layer;
-use crate::bloom::filter::policy::{BitOrder, Imported, StringForm};
-use crate::bloom::hash::scheme::{Scheme, SchemeParameters};
-use crate::bloom::limits::CAPACITY_MAX_ITEMS;
-use crate::bloom::{BitArray, Filter, Footprint, Growth, OutOfMemory};
-use crate::format::client::{GuavaHeader, RedissonConfig, config_key};
+use everbloom_filter::bits::estimate::half_full_items;
+use everbloom_filter::bits::layout::SchemeLayout;
+use everbloom_filter::encoding::ItemEncoding;
+use everbloom_filter::filter::policy::imported::clients_layer;
+use everbloom_filter::filter::policy::{BitOrder, Imported, StringForm};
+use everbloom_filter::hash::scheme::{Scheme, SchemeParameters};
+use everbloom_filter::limits::CAPACITY_MAX_ITEMS;
+use everbloom_filter::{BitArray, Filter, Footprint, Growth, OutOfMemory};
+use everbloom_format::client::{GuavaHeader, RedissonConfig, bitmap, config_key};
 
 /// The source of the client's bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -220,7 +220,7 @@ impl<'a> Import<'a> {
             return Ok((form, bits));
         }
         let order = self.string.order.unwrap_or(BitOrder::Msb);
-        StringForm::read(bytes, order, layout.array_bits()).map_err(ImportError::String)
+        bitmap::read(bytes, order, layout.array_bits()).map_err(ImportError::String)
     }
 
     /// Returns the import with every option explicit. The string is not part of it: at this point of the replication
@@ -282,7 +282,7 @@ fn exported(filter: &Filter) -> Result<Vec<u8>, CommandError> {
     let guava = (form.order == BitOrder::BigEndianWords).then(|| GuavaHeader::of(&layout.parameters()));
     let bytes = match guava.flatten() {
         Some(header) => header.write(layer.bits()),
-        None => form.write(layer.bits()),
+        None => bitmap::write(form, layer.bits()),
     };
     Ok(bytes.map_err(ImportError::Export)?)
 }

@@ -9,10 +9,10 @@ use super::log_lines::advice;
 use super::options::is_named;
 use super::table::KeyAccess;
 use super::words::Word;
-use crate::bloom::bits::estimate::fill;
-use crate::bloom::filter::policy::{ValkeyBloom, valkeybloom};
-use crate::bloom::{BitsStats, Filter, FilterStats, Growth, Kind, Layer, Layout, TableStats};
-use crate::format::DataType;
+use everbloom_filter::bits::estimate::fill;
+use everbloom_filter::filter::policy::{ValkeyBloom, valkeybloom};
+use everbloom_filter::{BitsStats, Filter, FilterStats, Growth, Kind, Layer, Layout, TableStats};
+use everbloom_format::DataType;
 
 /// BF.INFO: `key [field]`. Replies all of RedisBloom's fields, or the requested field, which may also be one of
 /// BF.STATS. O(layers).

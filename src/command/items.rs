@@ -12,7 +12,7 @@ use super::outcomes::{ItemOutcomes, check_loss};
 use super::replicated::ReplicatedCommand;
 use super::table::{Command, KeyAccess};
 use super::timing::{ReplicatedTimes, Timing, lookup_generation};
-use crate::bloom::{Added, Filter, Format, Kind, Prefetch};
+use everbloom_filter::{Added, Filter, Format, Kind, Prefetch};
 
 /// The rules of BF.ADD, BF.MADD and BF.INSERT.
 const RULES: AddRules = AddRules { ends_when_full: true, only_absent: false };

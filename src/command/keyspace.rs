@@ -3,13 +3,13 @@
 
 use super::error::CommandError;
 use super::table::{Command, KeyAccess};
-use crate::bloom::cuckoo::filter::CuckooFilter;
-use crate::bloom::filter::loading::{FilterValue, LoadingFilter};
-use crate::bloom::hash::siphash::SEED_BYTES;
-use crate::bloom::limits::{
+use everbloom_filter::cuckoo::filter::CuckooFilter;
+use everbloom_filter::filter::loading::{FilterValue, LoadingFilter};
+use everbloom_filter::hash::siphash::SEED_BYTES;
+use everbloom_filter::limits::{
     CAPACITY_DEFAULT_ITEMS, ERROR_RATE_DEFAULT, EXPANSION_DEFAULT, FILTER_DEFAULT_MAX_BYTES,
 };
-use crate::bloom::{ByteLimit, Filter, Format, Memory, Prefetch};
+use everbloom_filter::{ByteLimit, Filter, Format, Memory, Prefetch};
 
 /// The configuration of the module.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use super::error::quotable;
 use super::fields::decimal_of;
-use crate::bloom::hash::murmur3::hash128;
-use crate::bloom::{AddError, Filter, PartSpec, ReserveError};
+use everbloom_filter::hash::murmur3::hash128;
+use everbloom_filter::{AddError, Filter, PartSpec, ReserveError};
 
 /// One in this many growths of a chain of layers is logged.
 const GROWTHS: usize = 4;

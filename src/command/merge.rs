@@ -11,8 +11,8 @@ use super::number::parse_integer;
 use super::replicated::{ArgumentList, MERGED_AT, ReplicatedCommand};
 use super::table::KeyAccess;
 use super::timing::MergeTiming;
-use crate::bloom::filter::merge::MergeError;
-use crate::bloom::{Filter, OutOfMemory, ReserveError, try_collect};
+use everbloom_filter::filter::merge::MergeError;
+use everbloom_filter::{Filter, OutOfMemory, ReserveError, try_collect};
 
 /// The option that allows a merge to exceed the promised error rate. It must be the last argument.
 pub(super) const FORCE: &str = "FORCE";

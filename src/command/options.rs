@@ -12,13 +12,13 @@ use super::number::{is_ratio, parse_double, parse_integer};
 use super::suggestion::nearest;
 use super::table::{ArgumentKind, ArgumentSpec, Command, OptionWord};
 use super::words::Word;
-use crate::bloom::Format;
-use crate::bloom::encoding::ItemEncoding;
-use crate::bloom::filter::policy::BitOrder;
-use crate::bloom::generation::Steps;
-use crate::bloom::hash::scheme::Scheme;
-use crate::bloom::hash::siphash::{KEY_BYTES, SEED_BYTES};
-use crate::bloom::limits::{
+use everbloom_filter::Format;
+use everbloom_filter::encoding::ItemEncoding;
+use everbloom_filter::filter::policy::BitOrder;
+use everbloom_filter::generation::Steps;
+use everbloom_filter::hash::scheme::Scheme;
+use everbloom_filter::hash::siphash::{KEY_BYTES, SEED_BYTES};
+use everbloom_filter::limits::{
     CAPACITY_MAX_ITEMS, CUCKOO_CAPACITY_MAX_ITEMS, EXPANSION_MAX, WINDOW_MAX_MS, WINDOW_MIN_MS,
 };
 

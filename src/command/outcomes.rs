@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use super::effects::{Effects, count_of};
 use super::error::CommandError;
 use super::keyspace::{Host, Protocol, Reply};
-use crate::bloom::{AddError, AddOutcomes, ItemSet, ReserveError};
+use everbloom_filter::{AddError, AddOutcomes, ItemSet, ReserveError};
 
 /// The code of an item that was new.
 const NEW: u8 = b'1';

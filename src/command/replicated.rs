@@ -5,11 +5,11 @@ use std::borrow::Cow;
 
 use super::timing::ReplicatedTimes;
 use super::words::Word;
-use crate::bloom::filter::policy::{RedisBloom, ValkeyBloom};
-use crate::bloom::generation::Steps;
-use crate::bloom::limits::CAPACITY_DEFAULT_ITEMS;
-use crate::bloom::{Filter, Format, Growth, Hash, Promise};
-use crate::format::filter::header;
+use everbloom_filter::filter::policy::{RedisBloom, ValkeyBloom};
+use everbloom_filter::generation::Steps;
+use everbloom_filter::limits::CAPACITY_DEFAULT_ITEMS;
+use everbloom_filter::{Filter, Format, Growth, Hash, Promise};
+use everbloom_format::filter::header;
 
 /// The word before the time of a replicated BF.MERGE.
 pub(super) const MERGED_AT: &str = "AT";

@@ -9,8 +9,8 @@ use super::number::{is_ratio, parse_double, parse_integer};
 use super::options::{CommandOptions, CreationOptions};
 use super::replicated::Creation;
 use super::table::KeyAccess;
-use crate::bloom::limits::EXPANSION_MAX;
-use crate::bloom::{ByteLimit, Filter, Format, Limit};
+use everbloom_filter::limits::EXPANSION_MAX;
+use everbloom_filter::{ByteLimit, Filter, Format, Limit};
 
 /// BF.RESERVE: `key error_rate capacity [EXPANSION n] [NONSCALING] [SATURATE] [KEYED] [FORMAT format]
 /// [COUNTING] [WINDOW s | PWINDOW ms] [NOREFRESH] [EX s | PX ms | EXAT s | PXAT ms] [IFNOTEXISTS]`. O(1).

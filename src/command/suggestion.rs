@@ -58,7 +58,7 @@ fn edits(one: &[u8], other: &[u8]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::command::table::Command;
+    use crate::table::Command;
 
     #[test]
     fn the_distance_is_that_of_levenshtein() {

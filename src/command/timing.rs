@@ -8,9 +8,9 @@ use super::error::{CommandError, quotable};
 use super::keyspace::{Host, KeyName};
 use super::options::{CreationOptions, Duration};
 use super::table::OptionWord;
-use crate::bloom::filter::policy::window::MomentError;
-use crate::bloom::generation::Generation;
-use crate::bloom::{Filter, Window};
+use everbloom_filter::filter::policy::window::MomentError;
+use everbloom_filter::generation::Generation;
+use everbloom_filter::{Filter, Window};
 
 /// The times of the items that a command adds.
 #[derive(Clone, Copy, Debug, Default)]

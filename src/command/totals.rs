@@ -3,10 +3,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::bloom::FilterCounts;
-use crate::bloom::filter::kind::KIND_COUNT;
-use crate::bloom::filter::loading::FilterValue;
-use crate::bloom::limits::LAYERS_MAX;
+use everbloom_filter::FilterCounts;
+use everbloom_filter::filter::kind::KIND_COUNT;
+use everbloom_filter::filter::loading::FilterValue;
+use everbloom_filter::limits::LAYERS_MAX;
 
 /// A count that wraps, so that adding a wrapped negative difference lowers it.
 #[derive(Debug, Default)]
@@ -45,7 +45,7 @@ pub type KindTotals<T = u64> = [T; 5];
 /// The suffixes of the fields of INFO with the totals of a kind.
 pub const TOTAL_NAMES: KindTotals<&str> = ["_filters", "_bytes", "_layers", "_items", "_capacity"];
 
-/// The totals of each kind, in the order of [`KINDS`](crate::bloom::filter::kind::KINDS).
+/// The totals of each kind, in the order of [`KINDS`](everbloom_filter::filter::kind::KINDS).
 #[derive(Debug, Default)]
 pub struct FilterTotals([KindTotals<Count>; KIND_COUNT]);
 
@@ -96,7 +96,7 @@ impl CountedFilter {
     }
 
     /// Updates the totals after a command has changed a filter that was complete before, except by a merge. Returns the
-    /// number of parts that the filter has gained. `before` is from [`Filter::counts_since`](crate::bloom::Filter::counts_since) before the command. O(1);
+    /// number of parts that the filter has gained. `before` is from [`Filter::counts_since`](everbloom_filter::Filter::counts_since) before the command. O(1);
     /// O(layers) for a filter whose memory has changed.
     #[inline(always)]
     pub fn changed(&mut self, totals: &FilterTotals, value: &FilterValue, before: &FilterCounts) -> u32 {

@@ -1,9 +1,9 @@
 //! The words for formats, schemes, encodings and orders in commands and settings. They are case-insensitive.
 
-use crate::bloom::Format;
-use crate::bloom::encoding::ItemEncoding;
-use crate::bloom::filter::policy::BitOrder;
-use crate::bloom::hash::scheme::Scheme;
+use everbloom_filter::Format;
+use everbloom_filter::encoding::ItemEncoding;
+use everbloom_filter::filter::policy::BitOrder;
+use everbloom_filter::hash::scheme::Scheme;
 
 /// A type whose values have words. The words never change: documents and logs contain them.
 pub trait Word: Copy + PartialEq + 'static {

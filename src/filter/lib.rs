@@ -3,6 +3,11 @@
 //! A [`Filter`] has [bits], a [table], or both, and a [policy](filter::policy). Neither structure knows the other.
 #![forbid(unsafe_code)]
 
+#[cfg(target_endian = "big")]
+compile_error!(
+    "everbloom stores bit arrays as little-endian words and views them in place: big-endian hosts are not supported"
+);
+
 pub mod bits;
 pub mod cuckoo;
 pub mod encoding;

@@ -13,13 +13,13 @@ pub struct Work {
     pub bytes: u64,
 }
 
-#[cfg(feature = "internals")]
+#[cfg(feature = "inspection")]
 std::thread_local! {
     static DONE: std::cell::Cell<Work> = const { std::cell::Cell::new(Work { slots: 0, segments: 0, bytes: 0 }) };
 }
 
 /// Returns the work of this thread since the last call, or since its start.
-#[cfg(feature = "internals")]
+#[cfg(feature = "inspection")]
 #[must_use]
 pub fn take() -> Work {
     DONE.take()
@@ -27,7 +27,7 @@ pub fn take() -> Work {
 
 /// Counts a block, a bucket or an array, and its slots or words that are read or written.
 #[inline(always)]
-pub(crate) fn count_slots(slots: impl FnOnce() -> usize) {
+pub fn count_slots(slots: impl FnOnce() -> usize) {
     count(|work| work.slots = work.slots.saturating_add(slots() as u64).saturating_add(1));
 }
 
@@ -46,12 +46,12 @@ pub(super) fn count_bytes(bytes: u64) {
 
 #[inline(always)]
 fn count(add: impl FnOnce(&mut Work)) {
-    #[cfg(feature = "internals")]
+    #[cfg(feature = "inspection")]
     DONE.with(|done| {
         let mut work = done.get();
         add(&mut work);
         done.set(work);
     });
-    #[cfg(not(feature = "internals"))]
+    #[cfg(not(feature = "inspection"))]
     let _ = add;
 }

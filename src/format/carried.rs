@@ -6,7 +6,7 @@
 
 use super::payload::{EncodedFields, Keeping};
 use super::stream::{DecodeError, Sink, Source};
-use crate::bloom::{BlockMover, BlockVisitor, Blocks, OutOfMemory};
+use everbloom_filter::{BlockMover, BlockVisitor, Blocks, OutOfMemory};
 
 /// A type of RedisBloom that is only carried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -21,11 +21,11 @@ use thiserror::Error;
 use super::contents::{CHUNK_BYTES, append_segments, bits_at, layer_chunks, locate, read_segments};
 use super::record;
 use super::stream::DecodeError;
-use crate::bloom::filter::dumps::ChunkChecksum;
-use crate::bloom::filter::loading::{ChunkContent, Loaded, LoadingFilter};
-use crate::bloom::hash::murmur3::hash128;
-use crate::bloom::table::LoadError;
-use crate::bloom::{ByteLimit, DumpId, Filter, ItemHash, Memory, OutOfMemory, ReserveError};
+use everbloom_filter::filter::dumps::ChunkChecksum;
+use everbloom_filter::filter::loading::{ChunkContent, Loaded, LoadingFilter};
+use everbloom_filter::hash::murmur3::hash128;
+use everbloom_filter::table::LoadError;
+use everbloom_filter::{ByteLimit, DumpId, Filter, ItemHash, Memory, OutOfMemory, ReserveError};
 
 /// Bytes of the dump id in the trailer of a chunk.
 const ID_BYTES: usize = 8;

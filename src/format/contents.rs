@@ -7,9 +7,9 @@
 use std::ops::Deref;
 
 use super::stream::{DecodeError, append, read};
-use crate::bloom::bits::is_clear;
-use crate::bloom::table::{DumpedSegment, POSITIONS, Table};
-use crate::bloom::{Filter, Layer, Memory, OutOfMemory};
+use everbloom_filter::bits::is_clear;
+use everbloom_filter::table::{DumpedSegment, POSITIONS, Table};
+use everbloom_filter::{Filter, Layer, Memory, OutOfMemory};
 
 /// Most bytes of a layer in one chunk of a dump: 16 MiB. It bounds the memory that dumping and loading take besides the
 /// filter.

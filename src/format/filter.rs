@@ -4,9 +4,9 @@ use super::chunks::{self, Chunk, DumpError, Rewritten};
 use super::contents::{STRING_BYTES, layer_chunks};
 use super::stream::{DecodeError, Sink};
 use super::{record, redisbloom, snapshot, valkeybloom};
-use crate::bloom::hash::murmur2::Murmur2;
-use crate::bloom::work::count_slots;
-use crate::bloom::{ByteLimit, Filter, Format, Hash, Layer, Memory, OutOfMemory, Policy};
+use everbloom_filter::hash::murmur2::Murmur2;
+use everbloom_filter::work::count_slots;
+use everbloom_filter::{ByteLimit, Filter, Format, Hash, Layer, Memory, OutOfMemory, Policy};
 
 /// Writes a filter to a snapshot, as the newest release of its module does. O(bytes); O(bytes that may be set) for
 /// everbloom's own filters. The filter changes only in the space for a head before the bits of a layer.

@@ -1,4 +1,4 @@
-//! Serialization: how a filter is written and read. Imports [`bloom`](crate::bloom), and nothing of a server.
+//! Serialization: how a filter is written and read. Imports [`bloom`](everbloom_filter), and nothing of a server.
 //!
 //! [`filter`] selects the functions for the format of a filter. The [`record`] describes a filter in everbloom's own
 //! format; [`snapshot`] and [`chunks`] write the record, then the bits and the entries. RedisBloom's format,
@@ -21,7 +21,7 @@ pub mod value;
 
 pub use stream::{DecodeError, Sink, Source, UnsignedOrBytes};
 
-use crate::bloom::Format;
+use everbloom_filter::Format;
 
 /// The data type of the filters of a format in a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,10 +9,10 @@ use super::filter::digest_layers;
 use super::record::{self, Record, TableRecord};
 use super::snapshot::{fill, save_layers};
 use super::stream::{DecodeError, Sink, Source};
-use crate::bloom::filter::loading::LoadingFilter;
-use crate::bloom::generation::Generation;
-use crate::bloom::table::{DumpedSegment, TableLoad};
-use crate::bloom::{ByteLimit, DumpId, Filter, GrowthBudget, Memory, OutOfMemory};
+use everbloom_filter::filter::loading::LoadingFilter;
+use everbloom_filter::generation::Generation;
+use everbloom_filter::table::{DumpedSegment, TableLoad};
+use everbloom_filter::{ByteLimit, DumpId, Filter, GrowthBudget, Memory, OutOfMemory};
 
 /// The first string of a snapshot of a filter that is being loaded. Every record is longer.
 pub(super) const MARK: &[u8] = b"load";

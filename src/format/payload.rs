@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use super::DataType;
 use super::stream::{DecodeError, Sink, Source, UnsignedOrBytes};
-use crate::bloom::{Format, OutOfMemory};
+use everbloom_filter::{Format, OutOfMemory};
 
 /// Opcodes before a field, and at the end of a value. They are encoded as lengths are.
 const OPCODE_UNSIGNED: u8 = 2;

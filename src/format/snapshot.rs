@@ -8,9 +8,9 @@
 use super::contents::{STRING_BYTES, layer_chunks, read_words};
 use super::record::{self, Record, TableRecord};
 use super::stream::{DecodeError, Sink, Source};
-use crate::bloom::table::Table;
-use crate::bloom::work::count_slots;
-use crate::bloom::{ByteLimit, Filter, GrowthBudget, Layer, Memory};
+use everbloom_filter::table::Table;
+use everbloom_filter::work::count_slots;
+use everbloom_filter::{ByteLimit, Filter, GrowthBudget, Layer, Memory};
 
 /// Writes a filter. O(bytes that may be set).
 pub(super) fn save(filter: &Filter, sink: &mut impl Sink, memory: impl Memory) {

@@ -8,9 +8,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use thiserror::Error;
 
-use crate::bloom::limits::LAYERS_MAX;
-use crate::bloom::table::LoadError;
-use crate::bloom::{Limit, OutOfMemory, ReserveError};
+use everbloom_filter::limits::LAYERS_MAX;
+use everbloom_filter::table::LoadError;
+use everbloom_filter::{Limit, OutOfMemory, ReserveError};
 
 /// Writes the fields of an encoding, in order.
 pub trait Sink {

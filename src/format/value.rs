@@ -4,8 +4,8 @@ use super::chunks::{self, ChunkError, ChunkProgress, Rewritten, Trust};
 use super::record::{self, Record};
 use super::stream::{DecodeError, Sink, Source};
 use super::{DataType, filter, loading, redisbloom, snapshot, valkeybloom};
-use crate::bloom::filter::loading::FilterValue;
-use crate::bloom::{ByteLimit, Format, Memory, OutOfMemory};
+use everbloom_filter::filter::loading::FilterValue;
+use everbloom_filter::{ByteLimit, Format, Memory, OutOfMemory};
 
 /// Does [`filter::save`] for a complete filter. Writes a filter that is being loaded with the parts that have arrived.
 /// O(bytes).
@@ -101,7 +101,7 @@ pub fn from_header(data: &[u8], limit: &dyn ByteLimit) -> Result<FilterValue, De
 
 /// Adds the bits or segments of a chunk to a filter. Returns whether the filter may have changed. The last chunk that was
 /// missing completes a filter that is being loaded. O(bytes); for that chunk, see
-/// [`LoadingFilter::add`](crate::bloom::filter::loading::LoadingFilter::add).
+/// [`LoadingFilter::add`](everbloom_filter::filter::loading::LoadingFilter::add).
 ///
 /// # Errors
 /// [`ChunkError`]; the filter is then unchanged.

@@ -4,30 +4,21 @@
 //! A program with many lookups can keep a local copy of a filter, and query the server only about items that may be in
 //! the filter.
 
-mod item_time;
-mod options;
-mod sizes;
-
-pub use item_time::{ItemLife, ItemTime, WithinError};
-pub use options::{CreateError, Options};
-pub use sizes::{FilterSize, LayerSize, counting_size, filter_size, window_size, window_size_with_steps};
-
 use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
 
-use crate::bloom::filter::loading::FilterValue;
-use crate::bloom::generation::Steps;
-use crate::bloom::{
+use everbloom_filter::filter::loading::FilterValue;
+use everbloom_filter::generation::Steps;
+use everbloom_filter::{
     AddError, Added, Filter, FilterSpec, Format, Layer, OutOfMemory, Policy, Table, UnknownMemory, Validation,
 };
-use crate::format::chunks::{ChunkError, DumpError, Trust};
-use crate::format::filter as encoding;
-use crate::format::payload::{DumpField, DumpFields, format_of};
-use crate::format::{DecodeError, Sink, Source, value};
+use everbloom_format::chunks::{ChunkError, DumpError, Trust};
+use everbloom_format::filter as encoding;
+use everbloom_format::payload::{DumpField, DumpFields, format_of};
+use everbloom_format::{DecodeError, Sink, Source, value};
 
-#[cfg(not(feature = "prefetch"))]
-use crate::bloom::prefetch::NoPrefetch as Processor;
-#[cfg(feature = "prefetch")]
-use crate::prefetch::Processor;
+use everbloom_processor::Processor;
+
+use crate::{CreateError, ItemLife, Options, WithinError};
 
 /// The largest size of a filter in bytes: only the memory and the format limit it.
 const NO_LIMIT: u64 = u64::MAX;
@@ -65,7 +56,7 @@ impl BloomFilter {
     /// [`CreateError`].
     pub fn new(options: Options) -> Result<Self, CreateError> {
         let policy = Policy::Everbloom(options.promise()?);
-        let spec = FilterSpec { policy, hash: crate::bloom::Hash::Murmur3 };
+        let spec = FilterSpec { policy, hash: everbloom_filter::Hash::Murmur3 };
         Filter::reserve(spec, &NO_LIMIT).map(Self).map_err(CreateError::Reserve)
     }
 

@@ -2,8 +2,8 @@
 
 use thiserror::Error;
 
-use crate::bloom::generation::{Steps, WindowLength};
-use crate::bloom::limits::WINDOW_MIN_MS;
+use everbloom_filter::generation::{Steps, WindowLength};
+use everbloom_filter::limits::WINDOW_MIN_MS;
 
 /// What a sliding-window filter does with an item that has a time (`AT` of BF.INSERT).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

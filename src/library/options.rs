@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use crate::bloom::{Growth, Promise, ReserveError};
+use everbloom_filter::{Growth, Promise, ReserveError};
 
 /// The options of a new filter.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,13 +1,15 @@
 //! Computes the expected sizes of filters of each format.
 
 use super::options::{CreateError, Options};
-use crate::bloom::filter::policy::redisbloom::RESERVED_GROWTH;
-use crate::bloom::filter::policy::valkeybloom::TIGHTENING_RATIO_DEFAULT;
-use crate::bloom::filter::policy::{RedisBloom, ValkeyBloom};
-use crate::bloom::generation::Steps;
-use crate::bloom::hash::siphash::Seed;
-use crate::bloom::limits::LAYERS_MAX;
-use crate::bloom::{EntryKind, Format, Hash, LayerSpec, PartSpec, Policy, Promise, ReserveError, TableSpec};
+use everbloom_filter::filter::policy::redisbloom::RESERVED_GROWTH;
+use everbloom_filter::filter::policy::valkeybloom::TIGHTENING_RATIO_DEFAULT;
+use everbloom_filter::filter::policy::{RedisBloom, ValkeyBloom};
+use everbloom_filter::generation::Steps;
+use everbloom_filter::hash::siphash::Seed;
+use everbloom_filter::limits::LAYERS_MAX;
+use everbloom_filter::{
+    EntryKind, Format, Hash, LayerSpec, PartSpec, Policy, Promise, ReserveError, TableSpec,
+};
 
 /// The expected size of a filter.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -8,8 +8,8 @@ use redis_module::raw::{self, RedisModuleCommandArg, RedisModuleCommandKeySpec};
 use super::api::{Context, succeeded};
 use super::dispatch::HANDLERS;
 use super::log;
-use crate::command::COMMANDS;
-use crate::command::table::{ArgumentKind, ArgumentSpec, CommandSpec, KeyAccess, Presence};
+use everbloom_command::COMMANDS;
+use everbloom_command::table::{ArgumentKind, ArgumentSpec, CommandSpec, KeyAccess, Presence};
 
 /// ACL category of BF.*, on servers where modules can have one.
 const CATEGORY: &str = "bloom";

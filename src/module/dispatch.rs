@@ -11,8 +11,8 @@ use super::args::Argv;
 use super::effects::{self, Strings};
 use super::keyspace::ServerKeyspace;
 use super::reply::ServerReply;
-use crate::command::table::for_each_command;
-use crate::command::{COMMANDS, Command, CommandError, end_after_panic, execute, refuse};
+use everbloom_command::for_each_command;
+use everbloom_command::{COMMANDS, Command, CommandError, end_after_panic, execute, refuse};
 
 macro_rules! handlers {
     ($($command:ident => $spec:ident,)*) => {

@@ -13,11 +13,11 @@ use super::args::{Argv, string_bytes};
 use super::key::Key;
 use super::log;
 use super::{server, stats};
-use crate::bloom::{AddError, Filter};
-use crate::command::table::KeyAccess;
-use crate::command::{
+use everbloom_command::table::KeyAccess;
+use everbloom_command::{
     Command, Effects, KeyValue, OpenKey, Refusals, ReplicatedCommand, Replication, growth_line, import_line,
 };
+use everbloom_filter::{AddError, Filter};
 
 /// Memory for replicated commands is preallocated only if the running command has more arguments than this.
 const FEW_ARGUMENTS: usize = 1024;

@@ -18,7 +18,7 @@ use redis_module::raw;
 
 use super::api::{Context, server_flags, subscribe};
 use super::config;
-use crate::bloom::{BitArray, Filter, Layer, try_collect};
+use everbloom_filter::{BitArray, Filter, Layer, try_collect};
 
 /// The smallest array that is collapsed. It contains a whole huge page, wherever it begins.
 const ARRAY_MIN_BYTES: usize = 4 << 20;

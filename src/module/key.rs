@@ -13,11 +13,11 @@ use super::datatype::{self, ValueFamily};
 use super::log;
 use super::server;
 use super::stored::{self, Stored, StoredFilter};
-use crate::bloom::cuckoo::filter::CuckooFilter;
-use crate::bloom::filter::loading::FilterValue;
-use crate::bloom::{Filter, FilterCounts};
-use crate::command::table::KeyAccess;
-use crate::command::{CommandError, KeyValue, OpenKey, Value, ValueRef};
+use everbloom_command::table::KeyAccess;
+use everbloom_command::{CommandError, KeyValue, OpenKey, Value, ValueRef};
+use everbloom_filter::cuckoo::filter::CuckooFilter;
+use everbloom_filter::filter::loading::FilterValue;
+use everbloom_filter::{Filter, FilterCounts};
 
 /// Strings of up to this many bytes are copied. A short string may be stored as a number or together with its key, and
 /// borrowing it through the module API would convert it. Servers embed strings of up to 128 bytes in their keys. All

@@ -17,12 +17,12 @@ use super::log;
 use super::memory::{client_limit, was_read_again};
 use super::pagemap::ProcessMemory;
 use super::server;
-use crate::bloom::hash::siphash::SEED_BYTES;
-use crate::bloom::{ByteLimit, Limit, Memory, Prefetch};
-use crate::command::error::quotable;
-use crate::command::table::KeyAccess;
-use crate::command::{Command, CommandError, Host, KeyName, KeyValue, Keyspace, Settings};
-use crate::prefetch::Processor;
+use everbloom_command::error::quotable;
+use everbloom_command::table::KeyAccess;
+use everbloom_command::{Command, CommandError, Host, KeyName, KeyValue, Keyspace, Settings};
+use everbloom_filter::hash::siphash::SEED_BYTES;
+use everbloom_filter::{ByteLimit, Limit, Memory, Prefetch};
+use everbloom_processor::Processor;
 
 /// The server during one command.
 pub(super) struct ServerKeyspace<'a> {

@@ -3,7 +3,7 @@
 //! 1. `onload` has registered the handlers (`commands`), data types (`datatype`), settings (`config`) and INFO
 //!    (`stats`).
 //! 2. The server calls a handler of `dispatch`, which catches panics. `args` borrows the arguments.
-//! 3. `dispatch` calls [`execute`](crate::command::execute()), with a `keyspace` and a `reply` of this server.
+//! 3. `dispatch` calls [`execute`](everbloom_command::execute()), with a `keyspace` and a `reply` of this server.
 //! 4. The keyspace opens a `key`. The value of a key is a filter with state that only this server needs (`stored`).
 //!    Limits come from `memory` and `cgroup`, clock and random numbers from `server`.
 //! 5. When a filter has changed, `stored` updates the totals of `stats` and requests `huge_pages`.

@@ -14,7 +14,7 @@ use super::args::string_bytes;
 use super::cgroup::MemoryCgroups;
 use super::pace::Pace;
 use super::{config, headroom};
-use crate::bloom::{ByteLimit, Limit, LimitSource};
+use everbloom_filter::{ByteLimit, Limit, LimitSource};
 
 /// The memory of the machine in bytes. Before it is read, there is no limit.
 static SYSTEM_BYTES: AtomicU64 = AtomicU64::new(u64::MAX);

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
-use crate::bloom::Memory;
+use everbloom_filter::Memory;
 
 /// Bytes of a page. On a system with larger pages all memory counts as written.
 const PAGE_BYTES: usize = 4096;

@@ -6,8 +6,8 @@ use redis_module::raw;
 use smallvec::SmallVec;
 
 use super::api::{Context, context_flags};
-use crate::command::number::shortest;
-use crate::command::{Protocol, Reply};
+use everbloom_command::number::shortest;
+use everbloom_command::{Protocol, Reply};
 
 /// Largest length of an error text in bytes. It may quote a client's bytes.
 const ERROR_MAX_BYTES: usize = 256;

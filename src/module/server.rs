@@ -10,9 +10,9 @@ use super::allocator;
 use super::api::{self, Context};
 use super::args::Argv;
 use super::log;
-use crate::bloom::hash::siphash::SEED_BYTES;
-use crate::command::error::quotable;
-use crate::command::{Command, CommandError};
+use everbloom_command::error::quotable;
+use everbloom_command::{Command, CommandError};
+use everbloom_filter::hash::siphash::SEED_BYTES;
 
 /// Returns whether this is Valkey from 8.0 on, which has every function of the API under a second name. Valkey 7.2
 /// has the API of Redis 7.2, and nothing that distinguishes it.

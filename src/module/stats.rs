@@ -7,11 +7,11 @@ use redis_module::raw;
 
 use super::api::{Context, succeeded};
 use super::log;
-use crate::bloom::filter::kind::KINDS;
-use crate::command::table::KeyAccess;
-use crate::command::totals::{Count, FilterTotals, KindTotals, TOTAL_NAMES};
-use crate::command::{Command, Effects};
-use crate::format::carried::CarriedType;
+use everbloom_command::table::KeyAccess;
+use everbloom_command::totals::{Count, FilterTotals, KindTotals, TOTAL_NAMES};
+use everbloom_command::{Command, Effects};
+use everbloom_filter::filter::kind::KINDS;
+use everbloom_format::carried::CarriedType;
 
 // The following counts are of events since the module was loaded.
 

@@ -8,9 +8,9 @@ use super::datatype::value::{FilterState, StoredValue};
 use super::huge_pages::spawn;
 use super::memory::is_short;
 use super::stats::TOTALS;
-use crate::bloom::cuckoo::filter::CuckooFilter;
-use crate::bloom::filter::loading::FilterValue;
-use crate::bloom::{BlockVisitor, FilterCounts};
+use everbloom_filter::cuckoo::filter::CuckooFilter;
+use everbloom_filter::filter::loading::FilterValue;
+use everbloom_filter::{BlockVisitor, FilterCounts};
 
 /// A value with its state. The server holds it as the bare pointer of a box.
 pub(super) struct Stored<V: StoredValue> {
@@ -64,7 +64,7 @@ impl BlockVisitor for AllocatedBytes {
 
 impl StoredFilter {
     /// Updates the totals and the huge pages after a command has changed the filter, except by a merge. Returns the number
-    /// of parts that the filter has gained. `before` is from [`Filter::counts_since`](crate::bloom::Filter::counts_since) before the command; `None` if the
+    /// of parts that the filter has gained. `before` is from [`Filter::counts_since`](everbloom_filter::Filter::counts_since) before the command; `None` if the
     /// filter was being loaded. `items_added` is 0 for any other change than an add. O(1); O(layers) for a filter whose
     /// memory has changed.
     #[inline(always)]

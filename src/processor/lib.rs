@@ -1,7 +1,7 @@
 //! The processor's instructions for prefetching and for selecting bits. This is the only unsafe code outside `redis`.
 
-use crate::bloom::prefetch::{Prefetch, SelectTask};
-use crate::bloom::words::PortableSelect;
+use everbloom_filter::prefetch::{Prefetch, SelectTask};
+use everbloom_filter::words::PortableSelect;
 
 /// Prefetches memory on x86-64 and AArch64, and selects bits by an instruction on x86-64. Elsewhere it does not
 /// prefetch, and selects bits without special instructions.
@@ -27,8 +27,8 @@ impl Prefetch for Processor {
 /// Selects bits by the instructions of x86-64 that count and deposit bits.
 #[cfg(target_arch = "x86_64")]
 mod bits {
-    use crate::bloom::prefetch::SelectTask;
-    use crate::bloom::words::Select;
+    use everbloom_filter::prefetch::SelectTask;
+    use everbloom_filter::words::Select;
     use std::arch::x86_64::{__cpuid, _pdep_u64, CpuidResult};
     use std::sync::atomic::{AtomicU8, Ordering};
 

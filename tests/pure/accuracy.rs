@@ -10,7 +10,7 @@
 //! measures large tables too, makes 10 to 200 times as many probes per case and takes about 25 minutes of processor
 //! time. tests/pure/sizing.rs computes rates from the fill of the arrays, which is far more precise than probes.
 
-use everbloom::bloom::Filter;
+use everbloom_filter::Filter;
 
 use crate::support::make::{add, contains, plain, promise, unreserved};
 

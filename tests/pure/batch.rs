@@ -8,10 +8,10 @@ use crate::support::make::{
 };
 use crate::support::saved::{assert_same, assert_valid};
 use crate::support::{Random, slices};
-use everbloom::bloom::filter::policy::redisbloom::RedisBloomOptions;
-use everbloom::bloom::generation::WindowLength;
-use everbloom::bloom::prefetch::NoPrefetch;
-use everbloom::bloom::{AddError, Added, Filter, Kind, UnknownMemory, Window};
+use everbloom_filter::filter::policy::redisbloom::RedisBloomOptions;
+use everbloom_filter::generation::WindowLength;
+use everbloom_filter::prefetch::NoPrefetch;
+use everbloom_filter::{AddError, Added, Filter, Kind, UnknownMemory, Window};
 
 const WINDOW_MS: u64 = 14_000;
 

@@ -3,11 +3,11 @@
 
 use std::cell::Cell;
 
-use everbloom::bloom::filter::loading::FilterValue;
-use everbloom::bloom::{BlockMover, Blocks, Filter, UnknownMemory, Validation};
-use everbloom::format::chunks::{Trust, first_iterator};
-use everbloom::format::filter::header;
-use everbloom::format::value::{from_header, load_chunk};
+use everbloom_filter::filter::loading::FilterValue;
+use everbloom_filter::{BlockMover, Blocks, Filter, UnknownMemory, Validation};
+use everbloom_format::chunks::{Trust, first_iterator};
+use everbloom_format::filter::header;
+use everbloom_format::value::{from_header, load_chunk};
 
 use crate::fuzzed::fuzz::forge::{self, Filling, TableForm, full_segment};
 use crate::support::make::{

@@ -1,9 +1,9 @@
 //! Values of RedisBloom's other types: read, kept, and written back with the same fields.
 
-use everbloom::bloom::Blocks as _;
-use everbloom::format::carried::{Carried, CarriedType};
-use everbloom::format::payload::EncodedFields;
-use everbloom::format::{DecodeError, Sink as _};
+use everbloom_filter::Blocks as _;
+use everbloom_format::carried::{Carried, CarriedType};
+use everbloom_format::payload::EncodedFields;
+use everbloom_format::{DecodeError, Sink as _};
 
 use crate::support::fixtures::{CarriedCase, carried_cases};
 use crate::support::rdb::{Field, Payload, Record};

@@ -1,12 +1,12 @@
 //! The chunks of BF.SCANDUMP: all chunks of a dump recreate the filter, and other chunks are refused.
 
-use everbloom::bloom::filter::loading::{FilterValue, LoadingFilter};
-use everbloom::bloom::hash::murmur3::hash128;
-use everbloom::bloom::table::{DumpedSegment, POSITIONS, TableLoad};
-use everbloom::bloom::{DumpId, Filter, Format, GrowthBudget, ItemHash, UnknownMemory};
-use everbloom::format::chunks::{ChunkError, Rewritten, TRAILER_BYTES, Trust, first_iterator};
-use everbloom::format::filter::{chunk, header, rewrite};
-use everbloom::format::value::{from_header, load_chunk};
+use everbloom_filter::filter::loading::{FilterValue, LoadingFilter};
+use everbloom_filter::hash::murmur3::hash128;
+use everbloom_filter::table::{DumpedSegment, POSITIONS, TableLoad};
+use everbloom_filter::{DumpId, Filter, Format, GrowthBudget, ItemHash, UnknownMemory};
+use everbloom_format::chunks::{ChunkError, Rewritten, TRAILER_BYTES, Trust, first_iterator};
+use everbloom_format::filter::{chunk, header, rewrite};
+use everbloom_format::value::{from_header, load_chunk};
 
 use crate::support::make::{self, ANY, CLIENT, plain, promise, unreserved, valkey};
 use crate::support::saved::{

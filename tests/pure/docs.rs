@@ -1,14 +1,15 @@
 //! docs/commands.md agrees with the table of commands and the error texts, and docs/sizing.md with the sizes of
 //! filters. docs/troubleshooting.md has every error text of the code. Links have targets.
 
+use crate::support::ROOT;
 use std::path::{Path, PathBuf};
 
-use everbloom::command::COMMANDS;
-use everbloom::command::table::{ArgumentKind, ArgumentSpec, CommandSpec, Presence};
 use everbloom::{BloomFilter, Options};
+use everbloom_command::COMMANDS;
+use everbloom_command::table::{ArgumentKind, ArgumentSpec, CommandSpec, Presence};
 
 fn read(path: &str) -> String {
-    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap()
+    std::fs::read_to_string(Path::new(ROOT).join(path)).unwrap()
 }
 
 /// Returns the text with single spaces in place of all white space, because lines are wrapped differently.
@@ -96,8 +97,8 @@ fn argument_text(argument: &ArgumentSpec) -> String {
 /// The files with the error texts of commands.
 const ERROR_TEXTS: [&str; 5] = [
     "src/command/error.rs",
-    "src/bloom/encoding.rs",
-    "src/bloom/hash/scheme.rs",
+    "src/filter/encoding.rs",
+    "src/filter/hash/scheme.rs",
     "src/format/client/guava.rs",
     "src/format/client/bitmap.rs",
 ];
@@ -163,7 +164,7 @@ fn anchors(text: &str) -> Vec<String> {
 
 /// Returns the pages for readers: README.md and other pages at the top, and everything in docs/ and findings/.
 fn pages() -> Vec<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = Path::new(ROOT);
     let folders = ["", "docs", "docs/decisions", "findings"].map(|folder| root.join(folder));
     let entries = folders.iter().flat_map(|folder| std::fs::read_dir(folder).unwrap());
     let pages = entries.map(|entry| entry.unwrap().path());
@@ -202,7 +203,7 @@ fn every_link_has_a_target() {
 fn every_finding_is_executable_listed_and_complete() {
     use std::os::unix::fs::PermissionsExt;
     let page = read("findings/README.md");
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("findings");
+    let folder = Path::new(ROOT).join("findings");
     let mut found = 0;
     for path in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
         let name = path.file_name().unwrap().to_str().unwrap();
@@ -244,7 +245,7 @@ fn the_readme_names_the_target_that_builds_the_tool() {
 
 #[test]
 fn files_named_in_the_architecture_page_exist() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = Path::new(ROOT);
     let text = std::fs::read_to_string(root.join("docs/architecture.md")).unwrap();
     let named = text.split('`').skip(1).step_by(2).filter(|name| name.contains('/') && !name.contains(' '));
     let (mut checked, mut missing) = (0, Vec::new());
@@ -315,7 +316,7 @@ fn pages_list_the_examples_that_are_tested() {
 fn the_index_of_the_examples_lists_every_program() {
     let index = read("examples/README.md");
     for folder in ["python", "node", "rust"] {
-        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("examples").join(folder);
+        let path = std::path::Path::new(ROOT).join("examples").join(folder);
         for entry in std::fs::read_dir(path).unwrap() {
             let name = entry.unwrap().file_name().into_string().unwrap();
             if [".py", ".js", ".rs"].iter().any(|end| name.ends_with(end)) {
@@ -422,7 +423,7 @@ fn texts_below(folder: &Path, texts: &mut Vec<String>) {
 fn every_error_text_is_explained() {
     let page = searchable(&read("docs/troubleshooting.md"));
     let mut texts = Vec::new();
-    texts_below(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut texts);
+    texts_below(&Path::new(ROOT).join("src"), &mut texts);
     assert!(texts.len() > 100, "only {} texts found", texts.len());
     texts.retain(|text| !page.contains(text));
     assert!(texts.is_empty(), "docs/troubleshooting.md lacks:\n{}", texts.join("\n"));

@@ -3,11 +3,11 @@
 
 use std::collections::HashSet;
 
-use everbloom::bloom::bits::sizing::LayerShape;
-use everbloom::bloom::generation::WindowLength;
-use everbloom::bloom::hash::murmur3::hash128;
-use everbloom::bloom::hash::siphash::HashKey;
-use everbloom::bloom::{Filter, FilterSpec, Hash, ItemHash, Policy, Rules, Window};
+use everbloom_filter::bits::sizing::LayerShape;
+use everbloom_filter::generation::WindowLength;
+use everbloom_filter::hash::murmur3::hash128;
+use everbloom_filter::hash::siphash::HashKey;
+use everbloom_filter::{Filter, FilterSpec, Hash, ItemHash, Policy, Rules, Window};
 
 use crate::support::Random;
 use crate::support::make::{

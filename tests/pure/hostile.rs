@@ -1,12 +1,12 @@
 //! Helpers for the tests of changed bytes in all formats: the values that a field may get, and the checks of a filter
 //! that was loaded from such bytes.
 
-use everbloom::bloom::limits::LAYERS_MAX;
-use everbloom::bloom::prefetch::NoPrefetch;
-use everbloom::bloom::{Filter, Kind, UnknownMemory, Validation};
-use everbloom::format::DecodeError;
-use everbloom::format::filter::chunk;
-use everbloom::format::value::from_header;
+use everbloom_filter::limits::LAYERS_MAX;
+use everbloom_filter::prefetch::NoPrefetch;
+use everbloom_filter::{Filter, Kind, UnknownMemory, Validation};
+use everbloom_format::DecodeError;
+use everbloom_format::filter::chunk;
+use everbloom_format::value::from_header;
 
 use crate::support::Field;
 use crate::support::make::{ANY, START_MS, contains, remove, set_time};

@@ -1,12 +1,12 @@
 //! The public library: sizes in advance, times of items, digests.
 
-use everbloom::bloom::filter::policy::window::MomentError;
-use everbloom::bloom::generation::WindowLength;
-use everbloom::bloom::{Promise, UnknownMemory, Window};
 use everbloom::{
     BloomFilter, CreateError, Format, Growth, ItemLife, ItemTime, LayerSize, Loader, Options, ReserveError,
     Steps, WithinError, counting_size, filter_size, window_size,
 };
+use everbloom_filter::filter::policy::window::MomentError;
+use everbloom_filter::generation::WindowLength;
+use everbloom_filter::{Promise, UnknownMemory, Window};
 
 use crate::support::make::{START_MS, add, counting, set_time, window, windowed};
 use crate::support::saved::chunks;

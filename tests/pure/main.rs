@@ -48,7 +48,5 @@ mod table;
 mod valkeybloom;
 mod window;
 
-// With the host module the library has its own allocator.
-#[cfg(not(feature = "server"))]
 #[global_allocator]
 static ALLOCATOR: allocations::Watched = allocations::Watched;

@@ -2,12 +2,12 @@
 //! accept further items.
 
 use everbloom::Format;
-use everbloom::bloom::{AddError, Filter, Growth, Policy};
-use everbloom::format::DataType;
-use everbloom::format::DecodeError;
-use everbloom::format::filter::{chunk, from_blob};
-use everbloom::format::valkeybloom::encode_blob;
-use everbloom::format::value::from_header;
+use everbloom_filter::{AddError, Filter, Growth, Policy};
+use everbloom_format::DataType;
+use everbloom_format::DecodeError;
+use everbloom_format::filter::{chunk, from_blob};
+use everbloom_format::valkeybloom::encode_blob;
+use everbloom_format::value::from_header;
 
 use crate::support::fixtures::{Case, cases};
 use crate::support::make::{ANY, add, contains};

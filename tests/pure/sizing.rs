@@ -1,11 +1,11 @@
 //! Layer sizes: large enough by an exact calculation and by the fill of real layers, and no larger than promised.
 
-use everbloom::bloom::bits::layout::{LINE_BITS, PAGE_BITS, PAGE_LINES};
-use everbloom::bloom::bits::sizing::LayerShape;
-use everbloom::bloom::hash::murmur3::hash128;
-use everbloom::bloom::limits::{CAPACITY_MAX_ITEMS, LAYER_ERROR_RATE_MIN, LAYER_MAX_BYTES, PAGED_MIN_BYTES};
-use everbloom::bloom::{Filter, Hash, ItemHash, Layer, LayerSpec, Policy, Promise};
 use everbloom::{Format, Growth, Options, filter_size};
+use everbloom_filter::bits::layout::{LINE_BITS, PAGE_BITS, PAGE_LINES};
+use everbloom_filter::bits::sizing::LayerShape;
+use everbloom_filter::hash::murmur3::hash128;
+use everbloom_filter::limits::{CAPACITY_MAX_ITEMS, LAYER_ERROR_RATE_MIN, LAYER_MAX_BYTES, PAGED_MIN_BYTES};
+use everbloom_filter::{Filter, Hash, ItemHash, Layer, LayerSpec, Policy, Promise};
 
 use crate::support::Random;
 use crate::support::make::add;

@@ -1,10 +1,10 @@
 //! Statistics compared with the truth: the number of distinct items and the error rate.
 
-use everbloom::bloom::encoding::ItemEncoding;
-use everbloom::bloom::filter::policy::redisbloom::RedisBloomOptions;
-use everbloom::bloom::hash::scheme::{Scheme, SchemeParameters};
-use everbloom::bloom::prefetch::NoPrefetch;
-use everbloom::bloom::{Added, Filter, Growth, UnknownMemory};
+use everbloom_filter::encoding::ItemEncoding;
+use everbloom_filter::filter::policy::redisbloom::RedisBloomOptions;
+use everbloom_filter::hash::scheme::{Scheme, SchemeParameters};
+use everbloom_filter::prefetch::NoPrefetch;
+use everbloom_filter::{Added, Filter, Growth, UnknownMemory};
 
 use crate::support::make::{
     ANY, START_MS, add, client, contains, counting, keyed, plain, promise, redisbloom, remove, saturating,

@@ -1,10 +1,11 @@
 //! Sliding windows: the error rate and memory of millions of items at every phase of a generation, and memory that
 //! expired items give back. tests/pure/oracles has the rates of all other traffic.
 
+use crate::support::ROOT;
 use everbloom::Steps;
-use everbloom::bloom::generation::WindowLength;
-use everbloom::bloom::prefetch::NoPrefetch;
-use everbloom::bloom::{AddError, Added, Filter, UnknownMemory, Window};
+use everbloom_filter::generation::WindowLength;
+use everbloom_filter::prefetch::NoPrefetch;
+use everbloom_filter::{AddError, Added, Filter, UnknownMemory, Window};
 
 use crate::support::make::{self, START_MS, contains, promise, set_time, windowed};
 use crate::support::saved::assert_valid;
@@ -146,7 +147,7 @@ fn a_hundred_and_twenty_steps_take_six_more_bits() {
 
 #[test]
 fn the_bits_of_an_item_are_those_of_the_page_for_each_capacity() {
-    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/window.md")).unwrap();
+    let page = std::fs::read_to_string(format!("{ROOT}/docs/window.md")).unwrap();
     for (name, error_rate) in [("1 %", 0.01), ("0.1 %", 0.001)] {
         let bits = [1_000_000, 100_000, 10_000, 1000, 100].map(|capacity| {
             let mut filter = filter(error_rate, capacity, 2, DAY_MS);

@@ -9,7 +9,7 @@ use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::harness::{Server, Site, Test, skip, tests};
+use crate::harness::{ROOT, Server, Site, Test, skip, tests};
 
 #[path = "../../examples/rust/use_redis_rs.rs"]
 #[expect(dead_code, reason = "the test calls `run`, not `main`")]
@@ -37,7 +37,7 @@ pub(crate) const TESTS: &[Test] = tests![
 ];
 
 pub(crate) fn root() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+    PathBuf::from(ROOT)
 }
 
 /// Returns the directory of the client libraries of `scripts/setup-examples`.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::harness::{Client, Server, Site, Test, tests};
+use crate::harness::{Client, ROOT, Server, Site, Test, tests};
 
 pub(crate) const TESTS: &[Test] = tests![
     options_have_documented_defaults_and_ranges,
@@ -241,7 +241,7 @@ fn redisblooms_names_work_if_supported(site: &Site) {
 }
 
 fn the_example_configuration_starts_a_server(site: &Site) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("redis.conf.example");
+    let path = Path::new(ROOT).join("redis.conf.example");
     let example =
         std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     // Starts a server with lines of the file, but not with `loadmodule`: the test loads its own module file.

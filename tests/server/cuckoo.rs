@@ -3,7 +3,7 @@
 
 use serde_json::Value as Json;
 
-use crate::harness::{Client, Site, Test, packed, tests};
+use crate::harness::{Client, ROOT, Site, Test, packed, tests};
 use crate::journeys::{append_only, rewrite, strict};
 use crate::support::Random;
 
@@ -68,7 +68,7 @@ fn recorded(text: &Json) -> Vec<u8> {
 }
 
 fn replies_are_those_of_redisbloom(site: &Site) {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/redisbloom-cuckoo-replies.json");
+    let path = format!("{ROOT}/tests/fixtures/redisbloom-cuckoo-replies.json");
     let file: Json = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
     let server = site.start();
     for format in ["everbloom", "redisbloom"] {

@@ -10,7 +10,7 @@ use std::thread;
 
 use redis::Value;
 
-use crate::harness::{Client, Site, Test, skip, tests, wait_until};
+use crate::harness::{Client, ROOT, Site, Test, skip, tests, wait_until};
 
 pub(crate) const TESTS: &[Test] = tests![
     every_example_replies_as_printed,
@@ -38,7 +38,7 @@ fn every_example_replies_as_printed(site: &Site) {
 
 /// Returns README.md and all pages in docs/.
 fn pages() -> Vec<PathBuf> {
-    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    let root = PathBuf::from(ROOT);
     let docs = std::fs::read_dir(root.join("docs")).expect("docs/");
     let mut pages: Vec<PathBuf> = docs.map(|entry| entry.expect("an entry of docs/").path()).collect();
     pages.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
@@ -142,7 +142,7 @@ fn the_greeting_of_make_run_has_commands_for_every_shell_and_the_next_page(site:
     if site.elsewhere.is_some() {
         return skip("`make run` starts a server of this system");
     }
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = Path::new(ROOT);
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let directory = tempfile::tempdir().unwrap();
     let make_run = Command::new(root.join("scripts/run"))

@@ -3,7 +3,7 @@
 
 use redis::Value;
 
-use everbloom::command::words::Word;
+use everbloom_command::words::Word;
 
 use crate::harness::{Client, Server, Site, Test, numbered, reseal, tests};
 use crate::vectors::{System, system, systems};

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
-use crate::harness::{Client, Site, Test, numbered, show, skip, tests};
+use crate::harness::{Client, ROOT, Site, Test, numbered, show, skip, tests};
 
 pub(crate) const TESTS: &[Test] = tests![
     every_documented_field_is_shown_and_every_field_is_documented,
@@ -68,7 +68,7 @@ fn every_documented_field_is_shown_and_every_field_is_documented(site: &Site) {
 
 fn the_dashboard_and_the_alerts_use_documented_names(_: &Site) {
     for file in ["grafana-dashboard.json", "prometheus-alerts.yaml"] {
-        let path = format!("{}/docs/{file}", env!("CARGO_MANIFEST_DIR"));
+        let path = format!("{}/docs/{file}", ROOT);
         let text = std::fs::read_to_string(path).unwrap().replace("\\\"", "\"");
         let mut checked = 0;
         for query in text.split("redis_script_values{").skip(1) {

@@ -1,6 +1,6 @@
 //! The name of the module, the output of COMMAND about its commands, and access lists for them.
 
-use everbloom::command::table::{ArgumentKind, ArgumentSpec, Presence};
+use everbloom_command::table::{ArgumentKind, ArgumentSpec, Presence};
 use redis::Value;
 
 use crate::harness::{Client, Server, Site, Test, show, tests};
@@ -175,7 +175,7 @@ fn documented_argument(argument: &ArgumentSpec) -> String {
 fn commands_are_documented_as_in_their_table(site: &Site) {
     let server = site.start();
     let mut client = server.client3();
-    for command in everbloom::command::COMMANDS {
+    for command in everbloom_command::COMMANDS {
         let spec = command.spec();
         let name = spec.name.to_lowercase();
         let reply = client.call(&["COMMAND", "DOCS", &name]);

@@ -1,8 +1,8 @@
 //! Every command, on filters of every kind. The arrays of the filters are large enough for their allocations to fail.
 
-use everbloom::bloom::{Format, UnknownMemory};
-use everbloom::format::chunks::Rewritten;
-use everbloom::format::filter::rewrite;
+use everbloom_filter::{Format, UnknownMemory};
+use everbloom_format::chunks::Rewritten;
+use everbloom_format::filter::rewrite;
 
 use crate::support::saved::chunks;
 use crate::support::server::{NOW_MS, Server};

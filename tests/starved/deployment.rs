@@ -7,11 +7,11 @@
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use everbloom::bloom::Format;
-use everbloom::bloom::cuckoo::filter::CuckooFilter;
-use everbloom::bloom::filter::loading::FilterValue;
-use everbloom::command::{CuckooSettings, Settings};
-use everbloom::format::redisbloom::cuckoo;
+use everbloom_command::{CuckooSettings, Settings};
+use everbloom_filter::Format;
+use everbloom_filter::cuckoo::filter::CuckooFilter;
+use everbloom_filter::filter::loading::FilterValue;
+use everbloom_format::redisbloom::cuckoo;
 
 use crate::allocator::{refuse, relent, watch};
 use crate::support::saved::{loaded_value, rewritten_value, saved_value};

@@ -25,23 +25,21 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 
 use allocator::{live_bytes, refuse, relent, watch};
-use everbloom::bloom::cuckoo::array::{BucketArray, CuckooRelease};
-use everbloom::bloom::cuckoo::filter::{CuckooFilter, CuckooParameters};
-use everbloom::bloom::{Filter, UnknownMemory};
-use everbloom::command::COMMANDS;
-use everbloom::format::DataType;
-use everbloom::format::carried::{Carried, CarriedType};
-use everbloom::format::chunks::Rewritten;
-use everbloom::format::filter::{chunk, from_blob, rewrite};
-use everbloom::format::redisbloom::cuckoo;
-use everbloom::format::value::{from_header, load, load_chunk};
+use everbloom_command::COMMANDS;
+use everbloom_filter::cuckoo::array::{BucketArray, CuckooRelease};
+use everbloom_filter::cuckoo::filter::{CuckooFilter, CuckooParameters};
+use everbloom_filter::{Filter, UnknownMemory};
+use everbloom_format::DataType;
+use everbloom_format::carried::{Carried, CarriedType};
+use everbloom_format::chunks::Rewritten;
+use everbloom_format::filter::{chunk, from_blob, rewrite};
+use everbloom_format::redisbloom::cuckoo;
+use everbloom_format::value::{from_header, load, load_chunk};
 use support::make::CLIENT;
 use support::saved::{chunks, saved};
 use support::server::Server;
 use support::{Field, Record, slices};
 
-// With the feature `server`, the library has its own allocator, so these tests could not make allocations fail.
-#[cfg(not(feature = "server"))]
 #[global_allocator]
 static ALLOCATOR: allocator::Starving = allocator::Starving;
 

@@ -6,9 +6,9 @@
 
 use std::collections::BTreeMap;
 
-use everbloom::bloom::filter::loading::FilterValue;
-use everbloom::bloom::table::COUNT_MAX;
-use everbloom::bloom::{Format, UnknownMemory};
+use everbloom_filter::filter::loading::FilterValue;
+use everbloom_filter::table::COUNT_MAX;
+use everbloom_filter::{Format, UnknownMemory};
 
 use crate::allocator::{SIZED_MIN_BYTES, refuse, relent, watch};
 use crate::support::saved::{digested_value, loaded_value, saved_value};

@@ -1,5 +1,6 @@
 //! The recorded filters in tests/fixtures; its README describes the files.
 
+use super::ROOT;
 use data_encoding::BASE64;
 use serde_json::Value;
 
@@ -28,7 +29,7 @@ pub fn server_file(release: &str, field: &str) -> Vec<u8> {
 }
 
 fn read(producer: &str) -> Value {
-    let path = format!("{}/tests/fixtures/{producer}.json", env!("CARGO_MANIFEST_DIR"));
+    let path = format!("{}/tests/fixtures/{producer}.json", ROOT);
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 

@@ -4,16 +4,16 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use everbloom::bloom::cuckoo::filter::CuckooFilter;
-use everbloom::bloom::filter::loading::FilterValue;
-use everbloom::bloom::prefetch::NoPrefetch;
-use everbloom::bloom::{ByteLimit, Filter, FilterCounts, Limit, Memory, Prefetch, UnknownMemory};
-use everbloom::command::table::KeyAccess;
-use everbloom::command::totals::{CountedFilter, FilterTotals};
-use everbloom::command::{
+use everbloom_command::table::KeyAccess;
+use everbloom_command::totals::{CountedFilter, FilterTotals};
+use everbloom_command::{
     Command, CommandError, Host, KeyName, KeyValue, Keyspace, OpenKey, Protocol, Reply, Settings, Value,
     ValueRef,
 };
+use everbloom_filter::cuckoo::filter::CuckooFilter;
+use everbloom_filter::filter::loading::FilterValue;
+use everbloom_filter::prefetch::NoPrefetch;
+use everbloom_filter::{ByteLimit, Filter, FilterCounts, Limit, Memory, Prefetch, UnknownMemory};
 
 use super::Random;
 

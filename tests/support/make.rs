@@ -2,18 +2,19 @@
 
 use std::cell::Cell;
 
-use everbloom::bloom::bits::layout::SchemeLayout;
-use everbloom::bloom::filter::policy::redisbloom::RedisBloomOptions;
-use everbloom::bloom::filter::policy::{BitOrder, Imported, RedisBloom, StringForm, ValkeyBloom};
-use everbloom::bloom::generation::WindowLength;
-use everbloom::bloom::hash::scheme::SchemeParameters;
-use everbloom::bloom::hash::siphash::{HashKey, Seed};
-use everbloom::bloom::prefetch::NoPrefetch;
-use everbloom::bloom::{
+use everbloom_filter::bits::layout::SchemeLayout;
+use everbloom_filter::filter::policy::redisbloom::RedisBloomOptions;
+use everbloom_filter::filter::policy::{BitOrder, Imported, RedisBloom, StringForm, ValkeyBloom};
+use everbloom_filter::generation::WindowLength;
+use everbloom_filter::hash::scheme::SchemeParameters;
+use everbloom_filter::hash::siphash::{HashKey, Seed};
+use everbloom_filter::prefetch::NoPrefetch;
+use everbloom_filter::{
     AddError, Added, ByteLimit, Filter, FilterSpec, Growth, Hash, Limit, OutOfMemory, Policy, Promise, Rules,
     Window,
 };
-use everbloom::format::chunks::Trust;
+use everbloom_format::chunks::Trust;
+use everbloom_format::client::bitmap;
 
 /// A limit that no filter exceeds.
 pub const ANY: u64 = u64::MAX;
@@ -124,7 +125,7 @@ pub fn valkey(promise: Promise) -> Filter {
 /// Returns an empty imported filter. Items beyond the capacity go to a table with an error rate of 1 %.
 pub fn client(parameters: SchemeParameters, capacity_items: u64, growth: Growth) -> Filter {
     let layout = SchemeLayout::new(parameters).unwrap();
-    let (form, bits) = StringForm::read(b"", BitOrder::Msb, layout.array_bits()).unwrap();
+    let (form, bits) = bitmap::read(b"", BitOrder::Msb, layout.array_bits()).unwrap();
     Filter::import(layout, bits, capacity_items, imported(form, 0.01, growth)).unwrap()
 }
 

@@ -1,20 +1,23 @@
 //! Helpers that several tests share: filters of every kind, snapshots in memory, random numbers.
 #![allow(dead_code, missing_docs, reason = "every test uses a part of it")]
 
-#[path = "../../src/redis/cgroup.rs"]
+#[path = "../../src/module/cgroup.rs"]
 pub mod cgroup;
 pub(crate) mod dialogues;
 pub mod fixtures;
 pub(crate) mod keyspace;
 pub mod make;
 pub mod rdb;
-#[path = "../../src/redis/reserved.rs"]
+#[path = "../../src/module/reserved.rs"]
 pub mod reserved;
 pub mod saved;
 pub mod server;
 pub(crate) mod work;
 
 pub use rdb::{Field, Record};
+
+/// The directory of the repository.
+pub const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
 /// Returns the items of a batch as arguments.
 pub fn slices<T: AsRef<[u8]>>(items: &[T]) -> Vec<&[u8]> {

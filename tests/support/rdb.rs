@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 
-use everbloom::format::{DecodeError, Sink, Source, UnsignedOrBytes};
+use everbloom_format::{DecodeError, Sink, Source, UnsignedOrBytes};
 
 /// One field of a value.
 #[derive(Clone, Debug)]

@@ -1,16 +1,16 @@
 //! Saves and loads filters in every way.
 
-use everbloom::bloom::cuckoo::filter::CuckooFilter;
-use everbloom::bloom::filter::loading::FilterValue;
-use everbloom::bloom::hash::murmur2::Murmur2;
-use everbloom::bloom::hash::murmur3::hash128;
-use everbloom::bloom::{Filter, Format, Hash, ItemHash, Layer, UnknownMemory, Validation};
-use everbloom::format::DataType;
-use everbloom::format::chunks::{Rewritten, Trust};
-use everbloom::format::filter::{chunk, digest, from_blob, save};
-use everbloom::format::redisbloom::cuckoo;
-use everbloom::format::value::{self, from_header, load_chunk};
-use everbloom::format::{DecodeError, Sink};
+use everbloom_filter::cuckoo::filter::CuckooFilter;
+use everbloom_filter::filter::loading::FilterValue;
+use everbloom_filter::hash::murmur2::Murmur2;
+use everbloom_filter::hash::murmur3::hash128;
+use everbloom_filter::{Filter, Format, Hash, ItemHash, Layer, UnknownMemory, Validation};
+use everbloom_format::DataType;
+use everbloom_format::chunks::{Rewritten, Trust};
+use everbloom_format::filter::{chunk, digest, from_blob, save};
+use everbloom_format::redisbloom::cuckoo;
+use everbloom_format::value::{self, from_header, load_chunk};
+use everbloom_format::{DecodeError, Sink};
 
 use super::make::{ANY, CLIENT};
 use super::work::{bounded, callback, defragment};

@@ -5,16 +5,16 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use everbloom::bloom::cuckoo::array::BucketArray;
-use everbloom::bloom::cuckoo::filter::CuckooFilter;
-use everbloom::bloom::filter::loading::FilterValue;
-use everbloom::bloom::work::{self, Work};
-use everbloom::bloom::{Filter, ItemHash, UnknownMemory, Validation};
-use everbloom::command::totals::{CountedFilter, FilterTotals};
-use everbloom::command::{
+use everbloom_command::totals::{CountedFilter, FilterTotals};
+use everbloom_command::{
     COMMANDS, Command, Effects, Protocol, Refusals, ReplicatedCommand, Replication, Settings,
     end_after_panic, execute, growth_line, import_line,
 };
+use everbloom_filter::cuckoo::array::BucketArray;
+use everbloom_filter::cuckoo::filter::CuckooFilter;
+use everbloom_filter::filter::loading::FilterValue;
+use everbloom_filter::work::{self, Work};
+use everbloom_filter::{Filter, ItemHash, UnknownMemory, Validation};
 
 use super::keyspace::{CALLS_LEFT, Collected, Database};
 use super::saved::{complete, cuckoo_fingerprint, digested_value, fingerprint};

@@ -2,8 +2,8 @@
 //! and its result. It holds for commands and for the callbacks of the server: what a callback costs follows from the
 //! bytes that are stored, whatever size a header names.
 
-use everbloom::bloom::work::{self, Work};
-use everbloom::bloom::{BlockMover, Blocks};
+use everbloom_filter::work::{self, Work};
+use everbloom_filter::{BlockMover, Blocks};
 
 /// Slots of 8 bits or more that an operation reads and writes per byte of its arguments, its filters and its result.
 pub(crate) const SLOTS_PER_BYTE: u64 = 8;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::{Command, Stdio};
 
-use crate::harness::{Site, Test, tests};
+use crate::harness::{ROOT, Site, Test, tests};
 use crate::tool::{Ended, Files, command, fail, pass, path, run, url};
 
 pub(crate) const TESTS: &[Test] = tests![
@@ -120,7 +120,7 @@ fn steady(text: &str) -> String {
 fn examples_print_what_the_page_shows(site: &Site) {
     let folder = path().parent().unwrap().to_str().unwrap().to_owned();
     for name in ["tool.md", "bulk-loading.md"] {
-        let page = fs::read_to_string(format!("{}/docs/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap();
+        let page = fs::read_to_string(format!("{}/docs/{name}", ROOT)).unwrap();
         let examples = examples(&page);
         assert!(examples.len() > 6, "{name} has {} examples", examples.len());
         // The two servers of the page, and a folder for its files.

@@ -10,13 +10,11 @@ use redis::from_redis_value;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::harness::{Client, Server, Site, wait_until};
+use crate::harness::{Client, ROOT, Server, Site, wait_until};
 
-/// Returns the path of the tool: `TOOL`, or the tool that was built with the tests.
+/// Returns the path of the tool, which is in `TOOL`.
 pub(crate) fn path() -> PathBuf {
-    let built = option_env!("CARGO_BIN_EXE_everbloom").map(PathBuf::from);
-    let path = std::env::var_os("TOOL").map(PathBuf::from).or(built);
-    path.expect("TOOL names the tool to test, or the tests are built with --features tool")
+    std::env::var_os("TOOL").map(PathBuf::from).expect("TOOL names the tool to test")
 }
 
 /// Returns a call of the tool without credentials in its environment.
@@ -163,7 +161,7 @@ impl Loading {
 
 /// Returns the path of a file of tests/fixtures/tool.
 pub(crate) fn fixture(name: &str) -> String {
-    format!("{}/tests/fixtures/tool/{name}", env!("CARGO_MANIFEST_DIR"))
+    format!("{}/tests/fixtures/tool/{name}", ROOT)
 }
 
 /// Returns how many of the items are in the filter.

@@ -8,6 +8,7 @@ pub use option_word::OptionWord;
 use std::ops::RangeInclusive;
 
 /// Lists every command once with its row. Calls `$use!` with the list.
+#[macro_export]
 macro_rules! for_each_command {
     ($use:ident) => {
         $use! {
@@ -50,8 +51,6 @@ macro_rules! for_each_command {
         }
     };
 }
-#[cfg(feature = "server")]
-pub(crate) use for_each_command;
 
 macro_rules! commands {
     ($($command:ident => $spec:ident,)*) => {

@@ -2,8 +2,8 @@
 
 use super::layout::PAGE_WORDS;
 use super::occupancy::{Occupancy, PAGE_BYTES, ones};
-use crate::bloom::memory::{Memory, OutOfMemory};
-use crate::bloom::work::count_slots;
+use crate::memory::{Memory, OutOfMemory};
+use crate::work::count_slots;
 
 /// Words before the bits of a layer with a head.
 const HEAD_WORDS: usize = 6;
@@ -110,7 +110,7 @@ impl BitArray {
 
     /// Adds `more` to the number of set bits.
     #[inline(always)]
-    pub(in crate::bloom) fn count_set(&mut self, more: u64) {
+    pub(crate) fn count_set(&mut self, more: u64) {
         self.counts.add_set(more);
     }
 
@@ -133,7 +133,7 @@ impl BitArray {
     }
 
     #[inline(always)]
-    pub(in crate::bloom) fn words_mut(&mut self) -> &mut [u64] {
+    pub(crate) fn words_mut(&mut self) -> &mut [u64] {
         if self.has_head() { behind_head_mut(&mut self.words) } else { &mut self.words }
     }
 
@@ -224,7 +224,7 @@ impl BitArray {
 
     /// Sets the bits that are set in `other`. An array of another length changes nothing. Does not touch memory for
     /// clear pages of `other`. O(bytes that may be set).
-    pub(in crate::bloom) fn unite(&mut self, other: &Self, memory: impl Memory) {
+    pub(crate) fn unite(&mut self, other: &Self, memory: impl Memory) {
         if self.size_bits() != other.size_bits() {
             return;
         }
@@ -244,7 +244,7 @@ impl BitArray {
 
     /// Returns how many bits are set in `other` and clear here. `other` must have the same length. O(bytes).
     #[must_use]
-    pub(in crate::bloom) fn count_beyond(&self, other: &Self) -> u64 {
+    pub(crate) fn count_beyond(&self, other: &Self) -> u64 {
         let pages = self.words().chunks(PAGE_WORDS).zip(other.words().chunks(PAGE_WORDS));
         pages.map(|(to, from)| beyond(to, from)).sum()
     }
@@ -252,7 +252,7 @@ impl BitArray {
     /// Returns whether `other` has the same length and all its set bits are set here. Stops at the first one that is
     /// not. O(bytes).
     #[must_use]
-    pub(in crate::bloom) fn covers(&self, other: &Self) -> bool {
+    pub(crate) fn covers(&self, other: &Self) -> bool {
         let mut words = self.words().iter().zip(other.words());
         count_slots(|| words.len());
         self.size_bits() == other.size_bits()

@@ -4,10 +4,10 @@
 use super::Layer;
 use super::engine::{AddRequest, Engine, LayerAdds};
 use super::layout::{Layout, with_per_line};
-use crate::bloom::group::{ItemSet, in_steps};
-use crate::bloom::hash::{Digest, Digests};
-use crate::bloom::prefetch::{Prefetch, ProbeRange};
-use crate::bloom::work::count_slots;
+use crate::group::{ItemSet, in_steps};
+use crate::hash::{Digest, Digests};
+use crate::prefetch::{Prefetch, ProbeRange};
+use crate::work::count_slots;
 
 /// The number of probes for which scattered layers have specialized code: the one for an error rate of 1 %.
 const SCATTERED_PROBES: u32 = 7;
@@ -55,7 +55,7 @@ macro_rules! with_probes {
 impl Layer {
     /// Does [`Engine::contains`]. O(probes).
     #[inline(always)]
-    pub(in crate::bloom) fn contains(&self, item: Digest, prefetch: impl Prefetch) -> bool {
+    pub(crate) fn contains(&self, item: Digest, prefetch: impl Prefetch) -> bool {
         #[inline(never)]
         fn other(layer: &Layer, item: Digest, prefetch: impl Prefetch) -> bool {
             with_layout!(layer, item, (layout, item) => layout.contains(layer.words(), item, prefetch), false)
@@ -68,7 +68,7 @@ impl Layer {
 
     /// Does [`Engine::may_contain`]. O(1).
     #[inline(always)]
-    pub(in crate::bloom) fn may_contain(&self, item: Digest) -> bool {
+    pub(crate) fn may_contain(&self, item: Digest) -> bool {
         #[inline(never)]
         fn other(layer: &Layer, item: Digest) -> bool {
             with_layout!(layer, item, (layout, item) => layout.may_contain(layer.words(), item), false)
@@ -80,7 +80,7 @@ impl Layer {
 
     /// Does [`Engine::contains_rest`]. O(probes).
     #[inline(always)]
-    pub(in crate::bloom) fn contains_rest(&self, item: Digest) -> bool {
+    pub(crate) fn contains_rest(&self, item: Digest) -> bool {
         #[inline(never)]
         fn other(layer: &Layer, item: Digest) -> bool {
             with_layout!(layer, item, (layout, item) => layout.contains_rest(layer.words(), item), false)
@@ -92,7 +92,7 @@ impl Layer {
 
     /// Does [`Engine::prefetch_first`]. O(1).
     #[inline(always)]
-    pub(in crate::bloom) fn prefetch_first(&self, item: Digest, prefetch: impl Prefetch) {
+    pub(crate) fn prefetch_first(&self, item: Digest, prefetch: impl Prefetch) {
         #[inline(never)]
         fn other(layer: &Layer, item: Digest, prefetch: impl Prefetch) {
             with_layout!(
@@ -107,7 +107,7 @@ impl Layer {
 
     /// Adds an item. Returns whether it was new to the layer. O(probes).
     #[inline(always)]
-    pub(in crate::bloom) fn insert(&mut self, item: Digest, prefetch: impl Prefetch) -> bool {
+    pub(crate) fn insert(&mut self, item: Digest, prefetch: impl Prefetch) -> bool {
         #[inline(never)]
         fn other(layer: &mut Layer, item: Digest, prefetch: impl Prefetch) -> u32 {
             with_layout!(layer, item, (layout, item) => layout.insert(layer.words_mut(), item, prefetch), 0)
@@ -125,12 +125,7 @@ impl Layer {
 impl Layer {
     /// Does [`Engine::contains_each`].
     #[inline(never)]
-    pub(in crate::bloom) fn contains_each(
-        &self,
-        items: Digests<'_>,
-        wanted: ItemSet,
-        range: ProbeRange,
-    ) -> ItemSet {
+    pub(crate) fn contains_each(&self, items: Digests<'_>, wanted: ItemSet, range: ProbeRange) -> ItemSet {
         with_layout!(
             self, items, (layout, items) => layout.contains_each(self.words(), items, wanted, range), 0
         )
@@ -139,7 +134,7 @@ impl Layer {
     /// Does [`Engine::contains_each`] in steps of `items_per_step`. Each step is prefetched while the one before it
     /// is looked up.
     #[inline(never)]
-    pub(in crate::bloom) fn contains_in_steps(
+    pub(crate) fn contains_in_steps(
         &self,
         items: Digests<'_>,
         wanted: ItemSet,
@@ -163,7 +158,7 @@ impl Layer {
 
     /// Adds items in order, up to the first one that the full layer refuses. O(items * probes).
     #[inline(never)]
-    pub(in crate::bloom) fn insert_each(&mut self, items: Digests<'_>, request: AddRequest) -> LayerAdds {
+    pub(crate) fn insert_each(&mut self, items: Digests<'_>, request: AddRequest) -> LayerAdds {
         let outcome = with_layout!(
             self, items, (layout, items) => layout.insert_each(self.words_mut(), items, request),
             LayerAdds::default()
@@ -174,7 +169,7 @@ impl Layer {
 
     /// Does [`Engine::prefetch_each`].
     #[inline(never)]
-    pub(in crate::bloom) fn prefetch_each(
+    pub(crate) fn prefetch_each(
         &self,
         items: Digests<'_>,
         wanted: ItemSet,

@@ -2,27 +2,27 @@
 //! an item counts as set if all probes of the item in it are set.
 
 use super::layout::{Line, Probing};
-use crate::bloom::group::{ItemSet, dense_subset, members, subset};
-use crate::bloom::prefetch::{NoPrefetch, Prefetch, ProbeRange};
+use crate::group::{ItemSet, dense_subset, members, subset};
+use crate::prefetch::{NoPrefetch, Prefetch, ProbeRange};
 
 /// Items to add to a layer.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::bloom) struct AddRequest {
+pub(crate) struct AddRequest {
     /// The items.
-    pub(in crate::bloom) wanted: ItemSet,
+    pub(crate) wanted: ItemSet,
     /// The number of new items that the layer still takes.
-    pub(in crate::bloom) room_items: u64,
+    pub(crate) room_items: u64,
 }
 
 /// The result of adding items to a layer.
 #[derive(Clone, Copy, Debug, Default)]
-pub(in crate::bloom) struct LayerAdds {
+pub(crate) struct LayerAdds {
     /// Items that were not there before.
-    pub(in crate::bloom) new: ItemSet,
+    pub(crate) new: ItemSet,
     /// The index of the first item that the layer refused because it is full. The items after it were not tested.
-    pub(in crate::bloom) first_refused: Option<u32>,
+    pub(crate) first_refused: Option<u32>,
     /// Bits that were clear before.
-    pub(in crate::bloom) new_bits: u64,
+    pub(crate) new_bits: u64,
 }
 
 /// The operations of the engine, compiled for each layout.

@@ -4,9 +4,9 @@ use super::array::BitArray;
 use super::layout::{LayerParameters, Layout, Placement};
 use super::sizing::LayerShape;
 use super::sizing::estimate::{self, clients_items, fill};
-use crate::bloom::hash::Hash;
-use crate::bloom::limits::{CAPACITY_MAX_ITEMS, LAYER_MAX_BYTES, VALKEYBLOOM_CAPACITY_MAX_ITEMS};
-use crate::bloom::memory::{Memory, OutOfMemory};
+use crate::hash::Hash;
+use crate::limits::{CAPACITY_MAX_ITEMS, LAYER_MAX_BYTES, VALKEYBLOOM_CAPACITY_MAX_ITEMS};
+use crate::memory::{Memory, OutOfMemory};
 
 /// The parameters of a layer to create.
 #[derive(Clone, Debug, PartialEq)]
@@ -184,7 +184,7 @@ impl Layer {
 
     /// Returns whether an item sets the same bits in both layers, and both have the same capacity.
     #[must_use]
-    pub(in crate::bloom) fn has_shape_of(&self, other: &Self) -> bool {
+    pub(crate) fn has_shape_of(&self, other: &Self) -> bool {
         self.bits.size_bits() == other.bits.size_bits()
             && self.capacity_items == other.capacity_items
             && self.placement == other.placement
@@ -200,12 +200,12 @@ impl Layer {
     }
 
     /// Returns the mutable hash and layout, for relocation.
-    pub(in crate::bloom) fn placement_mut(&mut self) -> &mut Placement {
+    pub(crate) fn placement_mut(&mut self) -> &mut Placement {
         &mut self.placement
     }
 
     /// Sets the hash of the items, if the saved bytes did not determine it.
-    pub(in crate::bloom) fn set_hash(&mut self, hash: Hash) {
+    pub(crate) fn set_hash(&mut self, hash: Hash) {
         self.placement = Placement::new(hash, self.layout());
     }
 
@@ -213,7 +213,7 @@ impl Layer {
     /// item sets a clear bit. So only two counts could exceed it: that of a dump's header, whose bits come later, and an
     /// estimate. Only the count of a client's layer may exceed it.
     #[inline(always)]
-    pub(in crate::bloom) fn count_items(&mut self, more: u64) {
+    pub(crate) fn count_items(&mut self, more: u64) {
         let counted = self.items.saturating_add(more);
         let is_too_many = counted > self.bits.size_bits();
         self.items = if is_too_many { self.most_items(counted) } else { counted };

@@ -4,10 +4,10 @@ use super::layer::Layer;
 use super::layout::Layout;
 use super::sizing::double_hashing::collision_rate;
 use super::sizing::estimate;
-use crate::bloom::hash::murmur2::Murmur2;
-use crate::bloom::hash::murmur3::hash128;
-use crate::bloom::hash::{Digest, Hash, ItemHash};
-use crate::bloom::prefetch::NoPrefetch;
+use crate::hash::murmur2::Murmur2;
+use crate::hash::murmur3::hash128;
+use crate::hash::{Digest, Hash, ItemHash};
+use crate::prefetch::NoPrefetch;
 
 /// The statistics of a layer.
 #[derive(Clone, Copy, Debug, PartialEq)]

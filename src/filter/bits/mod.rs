@@ -2,7 +2,7 @@
 
 mod array;
 mod dispatch;
-pub(in crate::bloom) mod engine;
+pub(crate) mod engine;
 pub mod layer;
 mod layer_stats;
 pub mod layout;

@@ -11,8 +11,8 @@ use std::ops::Range;
 use bitvec::prelude::{BitSlice, Lsb0};
 
 use super::layout::PAGE_WORDS;
-use crate::bloom::memory::{Memory, OutOfMemory};
-use crate::bloom::work::count_slots;
+use crate::memory::{Memory, OutOfMemory};
+use crate::work::count_slots;
 
 /// Bytes of a page of a layer, which is a page of memory too.
 pub const PAGE_BYTES: usize = PAGE_WORDS * 8;
@@ -45,30 +45,30 @@ impl Occupancy {
     ///
     /// # Errors
     /// [`OutOfMemory`].
-    pub(in crate::bloom) fn of_clear(words: usize) -> Result<Self, OutOfMemory> {
+    pub(crate) fn of_clear(words: usize) -> Result<Self, OutOfMemory> {
         let pages = if words > UNNOTED_MAX_WORDS { clear_pages(words)? } else { Box::default() };
         Ok(Self { pages })
     }
 
     /// Returns the bytes of memory that [`of_clear`](Self::of_clear) takes for so many words.
-    pub(in crate::bloom) const fn noted_bytes(words: u64) -> u64 {
+    pub(crate) const fn noted_bytes(words: u64) -> u64 {
         if words > UNNOTED_MAX_WORDS as u64 { words.div_ceil(64 * PAGE_WORDS as u64) * 8 } else { 0 }
     }
 
     /// Notes that a word may have a set bit. O(1).
     #[inline(always)]
-    pub(in crate::bloom) fn note(&mut self, word: usize) {
+    pub(crate) fn note(&mut self, word: usize) {
         note_page(&mut self.pages, word / PAGE_WORDS);
     }
 
     /// Returns the block of the allocator; an empty one if nothing is known.
-    pub(in crate::bloom) fn allocation(&self) -> &[u64] {
+    pub(crate) fn allocation(&self) -> &[u64] {
         &self.pages
     }
 
     /// Returns the words from `from` on to the end of their page, of the first page that may have a set bit; `None` at the
     /// end of the `words` words. O(pages / 64).
-    pub(in crate::bloom) fn next_words(&self, from: usize, words: usize) -> Option<Range<usize>> {
+    pub(crate) fn next_words(&self, from: usize, words: usize) -> Option<Range<usize>> {
         let page = from / PAGE_WORDS;
         let page =
             if self.pages.is_empty() { page } else { page.saturating_add(self.clear_pages_from(page)?) };
@@ -79,10 +79,7 @@ impl Occupancy {
 
     /// Returns the pages of `words` that may have a set bit, in order, each with the index of its first word. Does not touch
     /// the memory of other pages. O(words that may be set).
-    pub(in crate::bloom) fn pages<'w>(
-        &'w self,
-        words: &'w [u64],
-    ) -> impl Iterator<Item = (usize, &'w [u64])> {
+    pub(crate) fn pages<'w>(&'w self, words: &'w [u64]) -> impl Iterator<Item = (usize, &'w [u64])> {
         let mut start = 0;
         std::iter::from_fn(move || {
             let page = self.next_words(start, words.len())?;
@@ -170,7 +167,7 @@ pub(super) fn ones(words: &[u64]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bloom::memory::UnknownMemory;
+    use crate::memory::UnknownMemory;
 
     /// A memory of which only these parts were written to.
     #[derive(Clone, Copy)]

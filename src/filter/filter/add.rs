@@ -6,16 +6,16 @@ use super::hashed::{GroupHashes, HashedGroup, HashedItems, RANGES_IN_CHAIN, is_c
 use super::lookup::ItemSource;
 use super::parts::Parts;
 use super::policy::Growth;
-use crate::bloom::bits::Layer;
-use crate::bloom::bits::engine::AddRequest;
-use crate::bloom::generation::AddTime;
-use crate::bloom::group::{self, GROUP_ITEMS, ItemSet, first_of, from};
-use crate::bloom::growth_budget::GrowthBudget;
-use crate::bloom::hash::{Digest, Hash, ItemHash, murmur3};
-use crate::bloom::memory::OutOfMemory;
-use crate::bloom::outcome::{AddError, AddOutcomes, Added, ByteLimit};
-use crate::bloom::prefetch::{NoPrefetch, Prefetch};
-use crate::bloom::table::{Addition, EntryKind, TableAdds};
+use crate::bits::Layer;
+use crate::bits::engine::AddRequest;
+use crate::generation::AddTime;
+use crate::group::{self, GROUP_ITEMS, ItemSet, first_of, from};
+use crate::growth_budget::GrowthBudget;
+use crate::hash::{Digest, Hash, ItemHash, murmur3};
+use crate::memory::OutOfMemory;
+use crate::outcome::{AddError, AddOutcomes, Added, ByteLimit};
+use crate::prefetch::{NoPrefetch, Prefetch};
+use crate::table::{Addition, EntryKind, TableAdds};
 
 impl Filter {
     /// Adds an item. An item that a full layer has is not added again; counting filters and windows have no layers.

@@ -2,8 +2,8 @@
 
 use super::Filter;
 use super::parts::Parts;
-use crate::bloom::Table;
-use crate::bloom::memory::{BlockMover, BlockVisitor, Blocks};
+use crate::Table;
+use crate::memory::{BlockMover, BlockVisitor, Blocks};
 
 impl Blocks for Filter {
     fn visit_blocks(&self, visitor: &mut impl BlockVisitor) {

@@ -3,8 +3,8 @@
 use super::Filter;
 use super::policy::Window;
 use super::policy::window::MomentError;
-use crate::bloom::generation::Generation;
-use crate::bloom::table::Table;
+use crate::generation::Generation;
+use crate::table::Table;
 
 /// By how much the clock of another server may always be ahead, in milliseconds.
 const LEAD_MAX_MS: u64 = 5000;

@@ -3,7 +3,7 @@
 
 use super::Filter;
 use super::dump_state::Dumps;
-use crate::bloom::table::POSITIONS;
+use crate::table::POSITIONS;
 
 pub use super::dump_state::{ChunkChecksum, Dump, DumpId};
 

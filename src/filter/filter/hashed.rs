@@ -2,17 +2,17 @@
 
 use smallvec::SmallVec;
 
-use crate::bloom::bits::Layer;
-use crate::bloom::bits::engine::{AddRequest, LayerAdds};
-use crate::bloom::generation::Generation;
-use crate::bloom::group::{self, GROUP_ITEMS, ItemSet, in_steps};
-use crate::bloom::growth_budget::GrowthBudget;
-use crate::bloom::hash::scheme_hash::SchemeHash;
-use crate::bloom::hash::{Digest, Digests, Hash, ItemHash};
-use crate::bloom::limits::{CACHED_MAX_WORDS, NEAR_MAX_WORDS};
-use crate::bloom::outcome::Added;
-use crate::bloom::prefetch::{NoPrefetch, Prefetch, ProbeRange};
-use crate::bloom::table::{Addition, Table, TableAdds};
+use crate::bits::Layer;
+use crate::bits::engine::{AddRequest, LayerAdds};
+use crate::generation::Generation;
+use crate::group::{self, GROUP_ITEMS, ItemSet, in_steps};
+use crate::growth_budget::GrowthBudget;
+use crate::hash::scheme_hash::SchemeHash;
+use crate::hash::{Digest, Digests, Hash, ItemHash};
+use crate::limits::{CACHED_MAX_WORDS, NEAR_MAX_WORDS};
+use crate::outcome::Added;
+use crate::prefetch::{NoPrefetch, Prefetch, ProbeRange};
+use crate::table::{Addition, Table, TableAdds};
 
 /// Largest group for which the memory of all layers is prefetched at once, because one layer alone would not keep
 /// memory busy.

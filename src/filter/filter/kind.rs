@@ -3,8 +3,8 @@
 //! Commands, statistics and INFO name the kind of a filter. It follows from its policy and its hash.
 
 use super::policy::{Policy, Rules, redisbloom};
-use crate::bloom::hash::Hash;
-use crate::bloom::limits::CAPACITY_MAX_ITEMS;
+use crate::hash::Hash;
+use crate::limits::CAPACITY_MAX_ITEMS;
 
 /// The data format of a filter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -5,16 +5,16 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::Filter;
-#[cfg(feature = "internals")]
+#[cfg(feature = "inspection")]
 use super::Validation;
 use super::dump_state::{ChunkChecksum, DumpId, Dumps};
 use super::parts::Parts;
 use super::policy::Policy;
-use crate::bloom::growth_budget::GrowthBudget;
-use crate::bloom::hash::Hash;
-use crate::bloom::memory::{BlockMover, BlockVisitor, Blocks, Memory, OutOfMemory};
-use crate::bloom::outcome::ByteLimit;
-use crate::bloom::table::{DumpedSegment, LoadError, Table, TableLoad};
+use crate::growth_budget::GrowthBudget;
+use crate::hash::Hash;
+use crate::memory::{BlockMover, BlockVisitor, Blocks, Memory, OutOfMemory};
+use crate::outcome::ByteLimit;
+use crate::table::{DumpedSegment, LoadError, Table, TableLoad};
 
 /// A filter that is being loaded.
 #[derive(Debug)]
@@ -83,7 +83,7 @@ impl FilterValue {
     ///
     /// # Errors
     /// The name of the part that breaks a rule.
-    #[cfg(feature = "internals")]
+    #[cfg(feature = "inspection")]
     pub fn internal_validate(&self, validation: Validation) -> Result<(), &'static str> {
         self.filter().internal_validate(validation)?;
         match (self, validation) {

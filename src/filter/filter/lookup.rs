@@ -10,13 +10,13 @@ use super::hashed::{
     GroupHashes, HashedGroup, HashedItems, RANGES_IN_CHAIN, RANGES_IN_ONE, RANGES_OF_PRESENT, is_cached,
 };
 use super::parts::Parts;
-use crate::bloom::generation::Generation;
-use crate::bloom::group::{self, GROUP_ITEMS, ItemSet};
-use crate::bloom::hash::{Digest, murmur3};
-use crate::bloom::prefetch::{NoPrefetch, Prefetch};
-use crate::bloom::table::EntryKind;
+use crate::generation::Generation;
+use crate::group::{self, GROUP_ITEMS, ItemSet};
+use crate::hash::{Digest, murmur3};
+use crate::prefetch::{NoPrefetch, Prefetch};
+use crate::table::EntryKind;
 #[cfg(doc)]
-use crate::bloom::table::Table;
+use crate::table::Table;
 
 /// A source of items in order, a few at a time. A list of all items could take more memory than their packed batch.
 pub trait ItemSource<'i> {

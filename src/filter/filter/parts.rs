@@ -1,9 +1,9 @@
 //! The parts of a filter, and their blocks of the allocator.
 
-use crate::bloom::bits::Layer;
-use crate::bloom::hash::Hash;
-use crate::bloom::memory::{Memory, OutOfMemory};
-use crate::bloom::table::Table;
+use crate::bits::Layer;
+use crate::hash::Hash;
+use crate::memory::{Memory, OutOfMemory};
+use crate::table::Table;
 
 /// The layers of a filter, oldest first, and its table, which takes all new items. A single layer or a table alone, as
 /// in most filters, is stored in place.

@@ -3,11 +3,11 @@
 use thiserror::Error;
 
 use super::policy::{PartSpec, Policy};
-use crate::bloom::bits::{Layer, LayerSpec};
-use crate::bloom::growth_budget::GrowthBudget;
-use crate::bloom::hash::Hash;
-use crate::bloom::limits::{LAYER_MAX_BYTES, LAYERS_MAX, PROBES_TOTAL_MAX};
-use crate::bloom::outcome::{ByteLimit, Limit, ReserveError};
+use crate::bits::{Layer, LayerSpec};
+use crate::growth_budget::GrowthBudget;
+use crate::hash::Hash;
+use crate::limits::{LAYER_MAX_BYTES, LAYERS_MAX, PROBES_TOTAL_MAX};
+use crate::outcome::{ByteLimit, Limit, ReserveError};
 
 /// Bytes of a [`Filter`](super::Filter). A server may have millions of small filters.
 pub(super) const FILTER_BYTES: usize = 112;

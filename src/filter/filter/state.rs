@@ -6,16 +6,16 @@ use super::parts::Parts;
 use super::policy::imported::clients_layer;
 use super::policy::{Growth, Imported, PartSpec, Policy, Promise, RedisBloom};
 use super::size::{FILTER_BYTES, Footprint};
-use crate::bloom::bits::estimate::clients_items;
-use crate::bloom::bits::layout::SchemeLayout;
-use crate::bloom::bits::{BitArray, Layer, Layout};
-use crate::bloom::hash::Hash;
-use crate::bloom::hash::murmur2::Murmur2;
-use crate::bloom::memory::{Memory, OutOfMemory};
-use crate::bloom::outcome::{ByteLimit, ReserveError};
-use crate::bloom::table::Table;
+use crate::bits::estimate::clients_items;
+use crate::bits::layout::SchemeLayout;
+use crate::bits::{BitArray, Layer, Layout};
+use crate::hash::Hash;
+use crate::hash::murmur2::Murmur2;
+use crate::memory::{Memory, OutOfMemory};
+use crate::outcome::{ByteLimit, ReserveError};
+use crate::table::Table;
 
-/// A filter: layers of [bits](crate::bloom::bits), at most one [table](crate::bloom::table), and a policy.
+/// A filter: layers of [bits](crate::bits), at most one [table](crate::table), and a policy.
 ///
 /// The layers have the older items. Where there is a table, it takes all new ones.
 #[derive(Debug)]

@@ -1,8 +1,8 @@
 //! The statistics of a filter, for operators.
 
 use super::Filter;
-use crate::bloom::bits::{BitsStats, Layer};
-use crate::bloom::table::TableStats;
+use crate::bits::{BitsStats, Layer};
+use crate::table::TableStats;
 
 impl Filter {
     /// Returns the statistics of the layers, the oldest first, of the table, and of the filter. O(layers).

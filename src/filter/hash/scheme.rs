@@ -6,8 +6,8 @@
 
 use thiserror::Error;
 
-use crate::bloom::encoding::ItemEncoding;
-use crate::bloom::limits::LAYER_MAX_BYTES;
+use crate::encoding::ItemEncoding;
+use crate::limits::LAYER_MAX_BYTES;
 
 /// How a client computes bit positions from the bytes of an item.
 ///
@@ -103,7 +103,7 @@ impl Scheme {
     }
 
     /// Returns the number of positions that the hash can reach before the reduction to the size of the filter.
-    pub(in crate::bloom) const fn reach_bits(self) -> u64 {
+    pub(crate) const fn reach_bits(self) -> u64 {
         match self {
             Self::GuavaMitz32 => 1 << 31,
             Self::Fnv32aSalted | Self::PhpBkdrJsSdbm => 1 << 32,

@@ -6,7 +6,7 @@ use super::ItemHash;
 use super::murmur3::{Murmur3, low_half};
 use super::php::PhpHashes;
 use super::scheme::Scheme;
-use crate::bloom::encoding::ItemEncoding;
+use crate::encoding::ItemEncoding;
 
 /// The digest of an item by a client's scheme. Each probe follows from it in O(1), for any length of the item.
 #[derive(Clone, Copy, Debug)]
@@ -74,21 +74,21 @@ impl SchemeHash {
 
     /// Returns the probes of the item before the reduction to the size of the filter, in the client's order.
     #[inline(always)]
-    pub(in crate::bloom) const fn numbers(self) -> SchemeNumbers {
+    pub(crate) const fn numbers(self) -> SchemeNumbers {
         SchemeNumbers { state: self.0, index: 0 }
     }
 }
 
 /// The probes of an item as numbers, each in O(1).
 #[derive(Clone, Copy, Debug)]
-pub(in crate::bloom) struct SchemeNumbers {
+pub(crate) struct SchemeNumbers {
     state: SchemeState,
     index: u32,
 }
 
 impl SchemeNumbers {
     #[inline(always)]
-    pub(in crate::bloom) fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         let index = self.index;
         self.index = index.wrapping_add(1);
         // A client's `byte(i)` wraps at 256.

@@ -3,8 +3,8 @@
 use super::segment::Segment;
 use super::size::{BLOCKS_LOG_MAX, TableSize};
 use super::totals::MatchAllCounts;
-use crate::bloom::memory::{BlockMover, BlockVisitor, OutOfMemory};
-use crate::bloom::work::count_bytes;
+use crate::memory::{BlockMover, BlockVisitor, OutOfMemory};
+use crate::work::count_bytes;
 
 /// Logarithm of the most segments of a piece, which is a list of segments. A piece takes up to 16 KiB.
 const PIECE_LOG: u32 = 9;

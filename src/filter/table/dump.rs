@@ -8,14 +8,14 @@ use super::size::{SEGMENTS_MAX_LOG, SegmentShape, TableSize, depth};
 use super::source::Placed;
 use super::state::Table;
 use super::totals::{EntrySums, History, ItemCounts, TableCounts};
-#[cfg(feature = "internals")]
+#[cfg(feature = "inspection")]
 use super::validate::broken_rule;
 use super::validate::{LoadError, check_segment};
-use crate::bloom::generation::Generation;
-use crate::bloom::growth_budget::GrowthBudget;
-use crate::bloom::hash::ItemHash;
-use crate::bloom::memory::OutOfMemory;
-use crate::bloom::words::low_bits;
+use crate::generation::Generation;
+use crate::growth_budget::GrowthBudget;
+use crate::hash::ItemHash;
+use crate::memory::OutOfMemory;
+use crate::words::low_bits;
 
 /// The number of positions in a dump. The position of an item is the low 32 bits of its hash, in reverse order of bits.
 ///
@@ -79,7 +79,7 @@ impl CheckedSegment {
     ///
     /// # Errors
     /// The rule that is broken.
-    #[cfg(feature = "internals")]
+    #[cfg(feature = "inspection")]
     pub(super) fn checked_again(
         &self,
         kind: EntryKind,

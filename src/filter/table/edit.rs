@@ -36,14 +36,14 @@ use super::segment::{BucketRun, Segment, TooFull};
 use super::size::{BLOCKS_LOG_MAX, BUCKETS, USED_MAX};
 use super::state::{BucketAddress, Table};
 use super::totals::{EntrySums, History, ItemCounts, weight};
-use crate::bloom::generation::{Generation, Steps};
-use crate::bloom::group::{ItemSet, all, in_steps, members};
-use crate::bloom::growth_budget::GrowthBudget;
-use crate::bloom::hash::ItemHash;
-use crate::bloom::memory::OutOfMemory;
-use crate::bloom::outcome::{AddError, Added, ReserveError};
-use crate::bloom::prefetch::{Prefetch, SelectTask};
-use crate::bloom::words::{PortableSelect, Select, low_bits};
+use crate::generation::{Generation, Steps};
+use crate::group::{ItemSet, all, in_steps, members};
+use crate::growth_budget::GrowthBudget;
+use crate::hash::ItemHash;
+use crate::memory::OutOfMemory;
+use crate::outcome::{AddError, Added, ReserveError};
+use crate::prefetch::{Prefetch, SelectTask};
+use crate::words::{PortableSelect, Select, low_bits};
 
 /// The most bits by which the remainder of an entry may be shorter than that of a new entry, if the entry counts further
 /// items. So after four doublings of the table an item that is added again gets a new entry.
@@ -875,7 +875,7 @@ impl Table {
     /// Adds an item in generation `now`.
     pub(super) fn add_at(&mut self, hash: ItemHash, now: Generation) -> Added {
         let room = GrowthBudget::new(&u64::MAX);
-        self.add(Addition::of_item(hash, now), &room, crate::bloom::prefetch::NoPrefetch).unwrap()
+        self.add(Addition::of_item(hash, now), &room, crate::prefetch::NoPrefetch).unwrap()
     }
 }
 

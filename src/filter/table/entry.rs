@@ -14,8 +14,8 @@
 use smallvec::SmallVec;
 
 use super::segment::Segment;
-use crate::bloom::generation::{Generation, Steps};
-use crate::bloom::words::low_bits;
+use crate::generation::{Generation, Steps};
+use crate::words::low_bits;
 
 /// The largest number of slots that an add leaves in a bucket. An add that needs more makes the bucket saturated. If
 /// entries are counted, it is refused. A join may unite two buckets into one with more slots. Unless items are crafted,

@@ -17,9 +17,9 @@ use super::source::{EntrySource, Placed, Target};
 use super::state::Table;
 use super::totals::{EntrySums, History, TableCounts};
 use super::validate::LoadError;
-use crate::bloom::generation::Generation;
-use crate::bloom::growth_budget::GrowthBudget;
-use crate::bloom::memory::{BlockMover, BlockVisitor, OutOfMemory, try_collect};
+use crate::generation::Generation;
+use crate::growth_budget::GrowthBudget;
+use crate::memory::{BlockMover, BlockVisitor, OutOfMemory, try_collect};
 
 /// A loaded table keeps the size that the header names if that is at most the size for this multiple of its slots, or if
 /// it has at most [`SPARE_SEGMENTS`]. Honest tables are no larger, unless their items expire.
@@ -309,7 +309,7 @@ impl TableLoad {
     ///
     /// # Errors
     /// The rule that is broken.
-    #[cfg(feature = "internals")]
+    #[cfg(feature = "inspection")]
     pub fn internal_validate(&self) -> Result<(), &'static str> {
         for (place, one) in &self.parts {
             let of_entries = one.checked_again(self.kind, self.counts.schedule)?;

@@ -3,12 +3,12 @@
 use super::entry::{CountReader, CountedEntry, EntryKind, RunSlots, generation, matches};
 use super::segment::{BucketRun, Segment};
 use super::state::Table;
-use crate::bloom::generation::{Generation, Steps};
-use crate::bloom::group::{ItemSet, in_steps, members};
-use crate::bloom::hash::ItemHash;
-use crate::bloom::limits::CACHED_MAX_WORDS;
-use crate::bloom::prefetch::{Prefetch, SelectTask};
-use crate::bloom::words::{PortableSelect, Select, low_bits};
+use crate::generation::{Generation, Steps};
+use crate::group::{ItemSet, in_steps, members};
+use crate::hash::ItemHash;
+use crate::limits::CACHED_MAX_WORDS;
+use crate::prefetch::{Prefetch, SelectTask};
+use crate::words::{PortableSelect, Select, low_bits};
 
 /// The number of items whose memory is prefetched while as many items before them are looked up.
 pub(super) const STEP_ITEMS: usize = 8;

@@ -49,7 +49,7 @@ mod validate;
 pub use dump::{DumpedSegment, POSITIONS};
 pub use edit::{Addition, TableAdds};
 pub use entry::{COUNT_MAX, EntryKind};
-#[cfg(feature = "internals")]
+#[cfg(feature = "inspection")]
 pub use load::Replaced;
 pub use load::TableLoad;
 pub use schedule::Schedule;

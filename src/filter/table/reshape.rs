@@ -23,11 +23,11 @@ use super::size::{BLOCKS_LOG_MAX, SEGMENT_BUCKETS, SegmentShape, USED_MAX};
 use super::source::{EntrySource, Target};
 use super::state::Table;
 use super::totals::EntrySums;
-use crate::bloom::generation::{Generation, Steps};
-use crate::bloom::growth_budget::GrowthBudget;
-use crate::bloom::hash::ItemHash;
-use crate::bloom::memory::OutOfMemory;
-use crate::bloom::outcome::ReserveError;
+use crate::generation::{Generation, Steps};
+use crate::growth_budget::GrowthBudget;
+use crate::hash::ItemHash;
+use crate::memory::OutOfMemory;
+use crate::outcome::ReserveError;
 
 /// The number of adds between two sweeps. A sweep compacts the next segment in turn, or joins two segments. So the
 /// memory of expired entries becomes free also in segments to which no items are added.

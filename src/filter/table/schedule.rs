@@ -9,7 +9,7 @@
 
 use super::entry::EntryKind;
 use super::size::{BLOCKS_LOG_MAX, BUCKETS, SEGMENTS_MAX_LOG, SegmentShape, TableSize, depth};
-use crate::bloom::generation::Steps;
+use crate::generation::Steps;
 
 /// The longest remainder. With its marker bit and four bits of a generation it fits a word.
 pub(super) const REMAINDER_MAX_BITS: u32 = 58;

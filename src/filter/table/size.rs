@@ -3,7 +3,7 @@
 //! The sizes are part of the format. They decide when a segment is enlarged and when a table grows, and primaries and
 //! replicas must do both at the same time.
 
-use crate::bloom::words::low_bits;
+use crate::words::low_bits;
 
 /// Buckets of a block.
 pub(super) const BUCKETS: u32 = 64;
@@ -259,7 +259,7 @@ pub(super) fn depth_of(segments: usize, number: usize) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bloom::hash::murmur3::hash128;
+    use crate::hash::murmur3::hash128;
 
     /// Every size is that of all releases, or a replica of another release would differ.
     #[test]

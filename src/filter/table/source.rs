@@ -3,8 +3,8 @@
 use super::directory::Directory;
 use super::segment::Segment;
 use super::size::TableSize;
-use crate::bloom::memory::OutOfMemory;
-use crate::bloom::words::low_bits;
+use crate::memory::OutOfMemory;
+use crate::words::low_bits;
 
 /// A segment with entries, with its place in its table.
 #[derive(Clone, Copy, Debug)]

@@ -6,10 +6,10 @@ use super::schedule::Schedule;
 use super::segment::Segment;
 use super::size::{BUCKET_BITS, TableSize, depth_of};
 use super::totals::{EntrySums, History, ItemCounts, MatchAllCounts, TableCounts, Tally, Weight, weight};
-use crate::bloom::generation::{Generation, Steps};
-use crate::bloom::hash::ItemHash;
-use crate::bloom::memory::{BlockMover, BlockVisitor, OutOfMemory};
-use crate::bloom::words::low_bits;
+use crate::generation::{Generation, Steps};
+use crate::hash::ItemHash;
+use crate::memory::{BlockMover, BlockVisitor, OutOfMemory};
+use crate::words::low_bits;
 
 /// The number of segments of which the entries are read to estimate which share of them is live.
 const RATED_SEGMENTS: usize = 8;

@@ -4,7 +4,7 @@ use super::entry::{Entry, EntryKind, remainder_bits, visit_entries};
 use super::schedule::Schedule;
 use super::segment::Segment;
 use super::size::{BUCKET_BITS, TableSize};
-use crate::bloom::generation::{Generation, Steps};
+use crate::generation::{Generation, Steps};
 
 /// Weights are in units of 2^-120. No entry adds less to the error rate. The sum over all entries fits 128 bits, because
 /// full segments add at most 1.75 (slots per bucket) together.

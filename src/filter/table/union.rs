@@ -9,10 +9,10 @@ use super::size::{SegmentShape, TableSize};
 use super::source::{EntrySource, Placed, Target};
 use super::state::Table;
 use super::totals::{EntrySums, ItemCounts, TableCounts, Tally};
-use crate::bloom::generation::Generation;
-use crate::bloom::growth_budget::GrowthBudget;
-use crate::bloom::memory::{OutOfMemory, try_collect};
-use crate::bloom::outcome::ReserveError;
+use crate::generation::Generation;
+use crate::growth_budget::GrowthBudget;
+use crate::memory::{OutOfMemory, try_collect};
+use crate::outcome::ReserveError;
 
 /// The number of segments in which the entries of a union are counted before its size is chosen. They have some twenty
 /// thousand entries, so the estimate is right within a percent.
@@ -353,8 +353,8 @@ impl<'t> Sources<'t> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bloom::hash::murmur3::hash128;
-    use crate::bloom::table::state::TableSpec;
+    use crate::hash::murmur3::hash128;
+    use crate::table::state::TableSpec;
 
     /// The estimate of a union with all entries has the error rate of the tables and of further growth.
     #[test]

@@ -11,9 +11,9 @@ use super::segment::{RewriteError, Segment};
 use super::size::{BLOCKS_LOG_MAX, SegmentShape};
 use super::state::Table;
 use super::totals::EntrySums;
-use crate::bloom::generation::Generation;
-use crate::bloom::memory::OutOfMemory;
-use crate::bloom::outcome::ReserveError;
+use crate::generation::Generation;
+use crate::memory::OutOfMemory;
+use crate::outcome::ReserveError;
 
 /// Why segments do not make a table, or cannot be loaded into one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -198,10 +198,10 @@ fn has_right_numbers(segment: &Segment) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bloom::generation::Steps;
-    use crate::bloom::hash::murmur3::hash128;
-    use crate::bloom::table::state::TableSpec;
-    use crate::bloom::table::totals::ItemCounts;
+    use crate::generation::Steps;
+    use crate::hash::murmur3::hash128;
+    use crate::table::state::TableSpec;
+    use crate::table::totals::ItemCounts;
 
     const NOW: Generation = 40;
 

@@ -2,10 +2,10 @@
 
 use thiserror::Error;
 
-use crate::bloom::bits::{PAGE_BYTES, PAGE_WORDS};
-use crate::bloom::filter::policy::{BitOrder, StringForm};
-use crate::bloom::limits::STRING_MAX_BYTES;
-use crate::bloom::{BitArray, OutOfMemory};
+use everbloom_filter::bits::{PAGE_BYTES, PAGE_WORDS};
+use everbloom_filter::filter::policy::{BitOrder, StringForm};
+use everbloom_filter::limits::STRING_MAX_BYTES;
+use everbloom_filter::{BitArray, OutOfMemory};
 
 /// Why a string is not a filter with this number of bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -64,104 +64,100 @@ impl ExportError {
     ///
     /// # Errors
     /// [`ExportError::TooLong`].
-    pub(in crate::format) const fn check(most_bytes: u64) -> Result<(), Self> {
+    pub(crate) const fn check(most_bytes: u64) -> Result<(), Self> {
         if most_bytes > STRING_MAX_BYTES { Err(Self::TooLong { most_bytes }) } else { Ok(()) }
     }
 }
 
-impl StringForm {
-    /// Reads a client's string into `size_bits` bits. A short or empty string is a filter whose
-    /// last bits are clear. O(bytes); pages that are all zero take no memory.
-    ///
-    /// # Errors
-    /// [`StringError`]; the string is checked before anything is allocated.
-    pub fn read(string: &[u8], order: BitOrder, size_bits: u64) -> Result<(Self, BitArray), StringError> {
-        let form = Self { order, length_bytes: string.len() as u64 };
-        if !form.is_valid(size_bits) {
-            return Err(StringError::TooLong { length_bytes: form.length_bytes, size_bits });
-        }
-        refuse_bits_beyond_end(string, order, size_bits)?;
-        let made = BitArray::try_new(size_bits, false);
-        let mut bits = made.map_err(|OutOfMemory| StringError::OutOfMemory)?;
-        let size_bytes = bits.bytes().len();
-        let mut page = [0; PAGE_BYTES];
-        let filter_bytes = string.get(..size_bytes.next_multiple_of(8)).unwrap_or(string);
-        for (number, string) in filter_bytes.chunks(PAGE_BYTES).enumerate() {
-            let offset = number.saturating_mul(PAGE_BYTES);
-            order.copy(string, &mut page);
-            // `copy` has written whole words. Bytes of the last word after the end of the filter are not added.
-            let length = string.len().next_multiple_of(8).min(size_bytes.saturating_sub(offset));
-            let fits = bits.add_bytes(offset, page.get(..length).unwrap_or(&[]));
-            debug_assert!(fits, "a string without bits beyond the end");
-        }
-        Ok((form, bits))
+/// Reads a client's string into `size_bits` bits. A short or empty string is a filter whose
+/// last bits are clear. O(bytes); pages that are all zero take no memory.
+///
+/// # Errors
+/// [`StringError`]; the string is checked before anything is allocated.
+pub fn read(string: &[u8], order: BitOrder, size_bits: u64) -> Result<(StringForm, BitArray), StringError> {
+    let form = StringForm { order, length_bytes: string.len() as u64 };
+    if !form.is_valid(size_bits) {
+        return Err(StringError::TooLong { length_bytes: form.length_bytes, size_bits });
     }
-
-    /// Returns the length of the string that the client would have now, in bytes. O(words after the last set bit).
-    #[must_use]
-    pub fn current_length_bytes(&self, bits: &BitArray) -> u64 {
-        // The words of a clear array are not read.
-        let words = if bits.set_bits() == 0 { &[] } else { bits.words() };
-        let last_word = words.iter().rposition(|word| *word != 0);
-        let needed_bits = last_word.map_or(0, |index| {
-            let top_bits = words.get(index).map_or(0, |word| 64 - word.leading_zeros());
-            index as u64 * 64 + u64::from(top_bits)
-        });
-        needed_bits.div_ceil(8).next_multiple_of(self.order.unit_bytes()).max(self.length_bytes)
+    refuse_bits_beyond_end(string, order, size_bits)?;
+    let made = BitArray::try_new(size_bits, false);
+    let mut bits = made.map_err(|OutOfMemory| StringError::OutOfMemory)?;
+    let size_bytes = bits.bytes().len();
+    let mut page = [0; PAGE_BYTES];
+    let filter_bytes = string.get(..size_bytes.next_multiple_of(8)).unwrap_or(string);
+    for (number, string) in filter_bytes.chunks(PAGE_BYTES).enumerate() {
+        let offset = number.saturating_mul(PAGE_BYTES);
+        copy(order, string, &mut page);
+        // `copy` has written whole words. Bytes of the last word after the end of the filter are not added.
+        let length = string.len().next_multiple_of(8).min(size_bytes.saturating_sub(offset));
+        let fits = bits.add_bytes(offset, page.get(..length).unwrap_or(&[]));
+        debug_assert!(fits, "a string without bits beyond the end");
     }
+    Ok((form, bits))
+}
 
-    /// Returns the string that the client would have now. O(bytes).
-    ///
-    /// # Errors
-    /// [`ExportError`]. A filter is refused if its string could be too long, independently of its current bits.
-    pub fn write(&self, bits: &BitArray) -> Result<Vec<u8>, ExportError> {
-        ExportError::check(bits.size_bytes().max(self.length_bytes))?;
-        let mut string = zeroed(self.current_length_bytes(bits))?;
-        self.fill(bits, &mut string);
-        Ok(string)
-    }
+/// Returns the length of the string that the client would have now, in bytes. O(words after the last set bit).
+#[must_use]
+pub fn current_length_bytes(form: StringForm, bits: &BitArray) -> u64 {
+    // The words of a clear array are not read.
+    let words = if bits.set_bits() == 0 { &[] } else { bits.words() };
+    let last_word = words.iter().rposition(|word| *word != 0);
+    let needed_bits = last_word.map_or(0, |index| {
+        let top_bits = words.get(index).map_or(0, |word| 64 - word.leading_zeros());
+        index as u64 * 64 + u64::from(top_bits)
+    });
+    needed_bits.div_ceil(8).next_multiple_of(form.order.unit_bytes()).max(form.length_bytes)
+}
 
-    /// Writes the bits to a clear string. Does not touch the string where the bits are clear. O(bytes).
-    pub(in crate::format) fn fill(&self, bits: &BitArray, string: &mut [u8]) {
-        let pages = bits.words().chunks(PAGE_WORDS);
-        for (string, words) in string.chunks_mut(PAGE_BYTES).zip(pages) {
-            if words.iter().any(|word| *word != 0) {
-                self.order.copy(bytemuck::cast_slice(words), string);
-            }
+/// Returns the string that the client would have now. O(bytes).
+///
+/// # Errors
+/// [`ExportError`]. A filter is refused if its string could be too long, independently of its current bits.
+pub fn write(form: StringForm, bits: &BitArray) -> Result<Vec<u8>, ExportError> {
+    ExportError::check(bits.size_bytes().max(form.length_bytes))?;
+    let mut string = zeroed(current_length_bytes(form, bits))?;
+    fill(form, bits, &mut string);
+    Ok(string)
+}
+
+/// Writes the bits to a clear string. Does not touch the string where the bits are clear. O(bytes).
+pub(crate) fn fill(form: StringForm, bits: &BitArray, string: &mut [u8]) {
+    let pages = bits.words().chunks(PAGE_WORDS);
+    for (string, words) in string.chunks_mut(PAGE_BYTES).zip(pages) {
+        if words.iter().any(|word| *word != 0) {
+            copy(form.order, bytemuck::cast_slice(words), string);
         }
     }
 }
 
-impl BitOrder {
-    /// Converts eight bytes of a string, as a little-endian word, to a word of bits, or back: each conversion is its
-    /// own inverse.
-    const fn swap(self, word: u64) -> u64 {
-        match self {
-            Self::Msb => word.reverse_bits().swap_bytes(),
-            Self::Lsb => word,
-            Self::BigEndianWords => word.swap_bytes(),
-        }
+/// Converts eight bytes of a string, as a little-endian word, to a word of bits, or back: each conversion is its
+/// own inverse.
+const fn swap(order: BitOrder, word: u64) -> u64 {
+    match order {
+        BitOrder::Msb => word.reverse_bits().swap_bytes(),
+        BitOrder::Lsb => word,
+        BitOrder::BigEndianWords => word.swap_bytes(),
     }
+}
 
-    /// Converts bytes of a string to bytes of bits, or back. `from` and `to` begin at a multiple of eight bytes. Bytes
-    /// of `to` after the last word of `from`, which may be incomplete, are unchanged.
-    fn copy(self, from: &[u8], to: &mut [u8]) {
-        let rewritten = |bytes: [u8; 8]| self.swap(u64::from_le_bytes(bytes)).to_le_bytes();
-        let whole_bytes = from.len().min(to.len()) / 8 * 8;
-        let ((from, last_from), (to, last_to)) = (from.split_at(whole_bytes), to.split_at_mut(whole_bytes));
-        let (from, to) = (from.as_chunks().0, to.as_chunks_mut().0);
-        to.iter_mut().zip(from).for_each(|(to, from)| *to = rewritten(*from));
-        // One more word, if one of the two does not end with a whole word.
-        let mut word = [0; 8];
-        word.iter_mut().zip(last_from).for_each(|(to, from)| *to = *from);
-        if !last_from.is_empty() {
-            last_to.iter_mut().zip(rewritten(word)).for_each(|(to, from)| *to = from);
-        }
+/// Converts bytes of a string to bytes of bits, or back. `from` and `to` begin at a multiple of eight bytes. Bytes
+/// of `to` after the last word of `from`, which may be incomplete, are unchanged.
+fn copy(order: BitOrder, from: &[u8], to: &mut [u8]) {
+    let rewritten = |bytes: [u8; 8]| swap(order, u64::from_le_bytes(bytes)).to_le_bytes();
+    let whole_bytes = from.len().min(to.len()) / 8 * 8;
+    let ((from, last_from), (to, last_to)) = (from.split_at(whole_bytes), to.split_at_mut(whole_bytes));
+    let (from, to) = (from.as_chunks().0, to.as_chunks_mut().0);
+    to.iter_mut().zip(from).for_each(|(to, from)| *to = rewritten(*from));
+    // One more word, if one of the two does not end with a whole word.
+    let mut word = [0; 8];
+    word.iter_mut().zip(last_from).for_each(|(to, from)| *to = *from);
+    if !last_from.is_empty() {
+        last_to.iter_mut().zip(rewritten(word)).for_each(|(to, from)| *to = from);
     }
 }
 
 /// Returns clear bytes, which take memory only when they are written to.
-pub(in crate::format) fn zeroed(length_bytes: u64) -> Result<Vec<u8>, OutOfMemory> {
+pub(crate) fn zeroed(length_bytes: u64) -> Result<Vec<u8>, OutOfMemory> {
     let length_bytes = usize::try_from(length_bytes).map_err(|_| OutOfMemory)?;
     bytemuck::try_zeroed_vec(length_bytes).map_err(|()| OutOfMemory)
 }
@@ -173,7 +169,7 @@ fn refuse_bits_beyond_end(string: &[u8], order: BitOrder, size_bits: u64) -> Res
     let tail = string.get(offset..).unwrap_or(&[]);
     let (last, rest) = tail.split_at(tail.len().min(8));
     let mut word = [0; 8];
-    order.copy(last, &mut word);
+    copy(order, last, &mut word);
     let beyond_bits = u64::from_le_bytes(word) & (u64::MAX << (size_bits % 64));
     let in_last = (beyond_bits != 0).then(|| offset as u64 + u64::from(beyond_bits.trailing_zeros() / 8));
     let in_rest =

@@ -11,12 +11,12 @@
 
 use thiserror::Error;
 
-use super::bitmap::{ExportError, StringError, zeroed};
-use crate::bloom::BitArray;
-use crate::bloom::bits::layout::SchemeLayout;
-use crate::bloom::encoding::ItemEncoding;
-use crate::bloom::filter::policy::{BitOrder, StringForm};
-use crate::bloom::hash::scheme::{Scheme, SchemeParameters};
+use super::bitmap::{self, ExportError, StringError, zeroed};
+use everbloom_filter::BitArray;
+use everbloom_filter::bits::layout::SchemeLayout;
+use everbloom_filter::encoding::ItemEncoding;
+use everbloom_filter::filter::policy::{BitOrder, StringForm};
+use everbloom_filter::hash::scheme::{Scheme, SchemeParameters};
 
 /// Bytes before the longs.
 pub const GUAVA_HEADER_BYTES: usize = 6;
@@ -104,7 +104,7 @@ impl GuavaHeader {
         let longs = blob.get(GUAVA_HEADER_BYTES..).unwrap_or(&[]);
         let parameters = header.parameters(encoding);
         let layout = SchemeLayout::new(parameters).map_err(|_| GuavaError::Longs)?;
-        match StringForm::read(longs, BitOrder::BigEndianWords, layout.array_bits()) {
+        match bitmap::read(longs, BitOrder::BigEndianWords, layout.array_bits()) {
             Ok((form, bits)) => Ok((parameters, form, bits)),
             Err(StringError::OutOfMemory) => Err(GuavaError::OutOfMemory),
             Err(StringError::BeyondEnd { .. } | StringError::TooLong { .. }) => Err(GuavaError::Longs),
@@ -144,7 +144,7 @@ impl GuavaHeader {
             (*strategy, *probes) = (u8::from(self.scheme == Scheme::GuavaMitz64), self.probes);
             *rest = self.longs.to_be_bytes();
             let length_bytes = u64::from(self.longs).saturating_mul(8);
-            StringForm { order: BitOrder::BigEndianWords, length_bytes }.fill(bits, longs);
+            bitmap::fill(StringForm { order: BitOrder::BigEndianWords, length_bytes }, bits, longs);
         }
         Ok(blob)
     }

@@ -1,7 +1,7 @@
 //! Clients' bitmaps: plain strings of the server in [`bitmap`], Guava's serial form in [`guava`], and the settings that
 //! Redisson keeps beside a bitmap.
 
-mod bitmap;
+pub mod bitmap;
 pub mod guava;
 mod redisson;
 

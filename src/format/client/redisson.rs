@@ -1,7 +1,7 @@
 //! The hash in which Redisson keeps the sizes of an `RBloomFilter`, next to its bitmap. With it, BF.IMPORT needs no
 //! options.
 
-use crate::bloom::OutOfMemory;
+use everbloom_filter::OutOfMemory;
 
 /// The size, probes and capacity of a Redisson filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub struct RedissonConfig {
 
 impl RedissonConfig {
     /// Reads the fields through `field`, which returns the value of a name.
-    /// [`SchemeLayout`](crate::bloom::bits::layout::SchemeLayout) checks their ranges.
+    /// [`SchemeLayout`](everbloom_filter::bits::layout::SchemeLayout) checks their ranges.
     ///
     /// # Errors
     /// The name of the field that is missing or not a number.

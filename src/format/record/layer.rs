@@ -2,14 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::bloom::bits::layout::{LayerParameters, Prime, SchemeLayout};
-use crate::bloom::bits::sizing::LayerShape;
-use crate::bloom::encoding::ItemEncoding;
-use crate::bloom::hash::murmur2::Murmur2;
-use crate::bloom::hash::scheme::{Scheme, SchemeParameters};
-use crate::bloom::hash::siphash::{HashKey, Seed};
-use crate::bloom::{Hash, Layer, LayerSpec, Layout, Placement};
-use crate::format::stream::{DecodeError, append, read};
+use crate::stream::{DecodeError, append, read};
+use everbloom_filter::bits::layout::{LayerParameters, Prime, SchemeLayout};
+use everbloom_filter::bits::sizing::LayerShape;
+use everbloom_filter::encoding::ItemEncoding;
+use everbloom_filter::hash::murmur2::Murmur2;
+use everbloom_filter::hash::scheme::{Scheme, SchemeParameters};
+use everbloom_filter::hash::siphash::{HashKey, Seed};
+use everbloom_filter::{Hash, Layer, LayerSpec, Layout, Placement};
 
 /// The spec of a layer, with its items and set bits.
 #[derive(Debug)]

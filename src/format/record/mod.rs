@@ -13,8 +13,8 @@ use table::TableFields;
 
 use super::client::GuavaHeader;
 use super::stream::{DecodeError, append, checked_layers};
-use crate::bloom::filter::policy::BitOrder;
-use crate::bloom::{ByteLimit, Filter, Footprint, GrowthBudget, Layer, Table};
+use everbloom_filter::filter::policy::BitOrder;
+use everbloom_filter::{ByteLimit, Filter, Footprint, GrowthBudget, Layer, Table};
 
 pub use layer::LAYER_BYTES;
 pub use policy::POLICY_BYTES;

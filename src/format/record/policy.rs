@@ -4,10 +4,10 @@ use std::num::{NonZeroU8, NonZeroU16};
 
 use serde::{Deserialize, Serialize};
 
-use crate::bloom::filter::policy::{BitOrder, Counting, Imported, StringForm, ValkeyBloom};
-use crate::bloom::generation::{Steps, WindowLength};
-use crate::bloom::{Filter, Growth, Policy, Promise, Rules, Window};
-use crate::format::stream::{DecodeError, read};
+use crate::stream::{DecodeError, read};
+use everbloom_filter::filter::policy::{BitOrder, Counting, Imported, StringForm, ValkeyBloom};
+use everbloom_filter::generation::{Steps, WindowLength};
+use everbloom_filter::{Filter, Growth, Policy, Promise, Rules, Window};
 
 /// The first bytes of every record.
 const MAGIC: [u8; 4] = *b"evbl";

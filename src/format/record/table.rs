@@ -4,9 +4,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::layer::{key_of, numbers_of, read_hash};
-use crate::bloom::Hash;
-use crate::bloom::table::{EntryKind, History, Schedule, TableCounts};
-use crate::format::stream::{DecodeError, append, read};
+use crate::stream::{DecodeError, append, read};
+use everbloom_filter::Hash;
+use everbloom_filter::table::{EntryKind, History, Schedule, TableCounts};
 
 /// Bytes of the part of fixed size.
 pub const TABLE_BYTES: usize = 48;

@@ -5,13 +5,13 @@
 //! members. They are saved here with encoding version 4, no arrays, and then fields of our own, so that RedisBloom refuses
 //! them.
 
-use crate::bloom::cuckoo::array::{BucketArray, CuckooRelease, SlotsError};
-use crate::bloom::cuckoo::filter::{ARRAYS_MAX, CuckooFilter, CuckooParameters};
-use crate::bloom::{ByteLimit, OutOfMemory};
-use crate::format::chunks::{Chunk, ChunkError, Rewritten};
-use crate::format::contents::CHUNK_BYTES;
-use crate::format::payload::EncodedFields;
-use crate::format::stream::{DecodeError, Sink, Source, append, read};
+use crate::chunks::{Chunk, ChunkError, Rewritten};
+use crate::contents::CHUNK_BYTES;
+use crate::payload::EncodedFields;
+use crate::stream::{DecodeError, Sink, Source, append, read};
+use everbloom_filter::cuckoo::array::{BucketArray, CuckooRelease, SlotsError};
+use everbloom_filter::cuckoo::filter::{ARRAYS_MAX, CuckooFilter, CuckooParameters};
+use everbloom_filter::{ByteLimit, OutOfMemory};
 
 /// The name of the type in a server.
 pub const TYPE_NAME: &str = "MBbloomCF";

@@ -3,10 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Totals, checked_options, filter_of, layer_spec};
-use crate::bloom::bits::layout::LayerParameters;
-use crate::bloom::filter::policy::RedisBloom;
-use crate::bloom::{ByteLimit, Filter, Layer};
-use crate::format::stream::{DecodeError, append, checked_layers, read};
+use crate::stream::{DecodeError, append, checked_layers, read};
+use everbloom_filter::bits::layout::LayerParameters;
+use everbloom_filter::filter::policy::RedisBloom;
+use everbloom_filter::{ByteLimit, Filter, Layer};
 
 /// Bytes of the part for the filter.
 pub const CHAIN_HEADER_BYTES: usize = 20;

@@ -14,10 +14,10 @@ use std::borrow::Cow;
 use super::chunks::{Chunk, ChunkError, Rewritten};
 use super::contents::{bits_at, locate};
 use super::stream::DecodeError;
-use crate::bloom::bits::layout::{LayerParameters, Modulo};
-use crate::bloom::filter::policy::RedisBloom;
-use crate::bloom::filter::policy::redisbloom::RedisBloomOptions;
-use crate::bloom::{ByteLimit, Filter, Footprint, Hash, Layer, LayerSpec, Layout, Placement, Policy};
+use everbloom_filter::bits::layout::{LayerParameters, Modulo};
+use everbloom_filter::filter::policy::RedisBloom;
+use everbloom_filter::filter::policy::redisbloom::RedisBloomOptions;
+use everbloom_filter::{ByteLimit, Filter, Footprint, Hash, Layer, LayerSpec, Layout, Placement, Policy};
 
 /// The iterator that goes with a header.
 pub const HEADER_ITERATOR: u64 = 1;

@@ -1,12 +1,12 @@
 //! RedisBloom's snapshot of a filter: data type `MBbloom--`. Encodings 0 to 4 are read, 4 is written.
 
 use super::{Totals, checked_options, filter_of, layer_spec};
-use crate::bloom::bits::layout::LayerParameters;
-use crate::bloom::filter::policy::RedisBloom;
-use crate::bloom::filter::policy::redisbloom::RedisBloomOptions;
-use crate::bloom::filter::policy::redisbloom::sizing::unrounded_bits;
-use crate::bloom::{ByteLimit, Filter, Layer};
-use crate::format::stream::{DecodeError, Sink, Source, checked_layers};
+use crate::stream::{DecodeError, Sink, Source, checked_layers};
+use everbloom_filter::bits::layout::LayerParameters;
+use everbloom_filter::filter::policy::RedisBloom;
+use everbloom_filter::filter::policy::redisbloom::RedisBloomOptions;
+use everbloom_filter::filter::policy::redisbloom::sizing::unrounded_bits;
+use everbloom_filter::{ByteLimit, Filter, Layer};
 
 /// First encoding with the number of bits of a layer. In encoding 0 the number follows from the capacity and the bits
 /// per item.

@@ -4,9 +4,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::layers::{Builder, FilterFields, SLICE_HEAD_BYTES, Slice, SliceHead, fill, seed_of};
-use crate::bloom::filter::policy::ValkeyBloom;
-use crate::bloom::{ByteLimit, Filter, Layer, OutOfMemory};
-use crate::format::stream::{DecodeError, append, read};
+use crate::stream::{DecodeError, append, read};
+use everbloom_filter::filter::policy::ValkeyBloom;
+use everbloom_filter::{ByteLimit, Filter, Layer, OutOfMemory};
 
 /// The version of the blob, which is its first byte.
 const VERSION: u8 = 1;

@@ -2,12 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::bloom::bits::layout::Prime;
-use crate::bloom::filter::policy::ValkeyBloom;
-use crate::bloom::hash::siphash::{SEED_BYTES, Seed};
-use crate::bloom::limits::LAYER_MAX_BYTES;
-use crate::bloom::{ByteLimit, Filter, Footprint, Growth, Hash, Layer, LayerSpec, Layout, Placement, Policy};
-use crate::format::stream::{DecodeError, append, checked_layers, read};
+use crate::stream::{DecodeError, append, checked_layers, read};
+use everbloom_filter::bits::layout::Prime;
+use everbloom_filter::filter::policy::ValkeyBloom;
+use everbloom_filter::hash::siphash::{SEED_BYTES, Seed};
+use everbloom_filter::limits::LAYER_MAX_BYTES;
+use everbloom_filter::{
+    ByteLimit, Filter, Footprint, Growth, Hash, Layer, LayerSpec, Layout, Placement, Policy,
+};
 
 /// Bytes of a slice before the bits.
 pub(super) const SLICE_HEAD_BYTES: usize = 1 + 8 + 4 + SEED_BYTES;

@@ -1,12 +1,12 @@
 //! The value of valkey-bloom's data type in a snapshot.
 
 use super::layers::{Builder, FilterFields, SLICE_HEAD_BYTES, Slice, SliceHead, fill, seed_of};
-use crate::bloom::bits::HEAD_BYTES;
-use crate::bloom::filter::policy::ValkeyBloom;
-use crate::bloom::filter::policy::valkeybloom::TIGHTENING_RATIO_DEFAULT;
-use crate::bloom::hash::siphash::Seed;
-use crate::bloom::{ByteLimit, Filter, Layer};
-use crate::format::stream::{DecodeError, Sink, Source, UnsignedOrBytes};
+use crate::stream::{DecodeError, Sink, Source, UnsignedOrBytes};
+use everbloom_filter::bits::HEAD_BYTES;
+use everbloom_filter::filter::policy::ValkeyBloom;
+use everbloom_filter::filter::policy::valkeybloom::TIGHTENING_RATIO_DEFAULT;
+use everbloom_filter::hash::siphash::Seed;
+use everbloom_filter::{ByteLimit, Filter, Layer};
 
 /// Most bytes whose bits are reversed at once.
 const BLOCK_BYTES: usize = 4096;

@@ -8,16 +8,16 @@ use std::sync::atomic::Ordering::Relaxed;
 use redis_module::raw::{self, RedisModuleString};
 
 use super::settings::{BadValue, SETTINGS, Setting, SettingType, new_string};
-use crate::redis::api::{Context, ERR, OK, succeeded};
-use crate::redis::args::string_bytes;
-use crate::redis::{log, server};
+use crate::api::{Context, ERR, OK, succeeded};
+use crate::args::string_bytes;
+use crate::{log, server};
 
 /// Registers every setting and makes the server set the configured values. Returns false, with a line in the log, if
 /// a name is taken or a configured value is invalid. The module must not load then.
 ///
 /// # Safety
 /// `context` must be that of the running `RedisModule_OnLoad`.
-pub(in crate::redis) unsafe fn register(context: Context) -> bool {
+pub(crate) unsafe fn register(context: Context) -> bool {
     // A server that accepts names without the module's prefix gets both names of a setting in one registration, so that
     // CONFIG REWRITE writes one line. The server logs a warning for a name that it refuses, so no further plain name is
     // tried after the first refusal.

@@ -6,17 +6,17 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::Relaxed};
 
 use redis_module::raw::RedisModuleString;
 
-use crate::bloom::Format;
-use crate::bloom::limits::{
+use crate::args::string_bytes;
+use everbloom_command::error::quotable;
+use everbloom_command::number::{is_ratio, parse_double, parse_integer};
+use everbloom_command::words::FORMAT_WORDS;
+use everbloom_command::{CuckooSettings, Settings};
+use everbloom_filter::Format;
+use everbloom_filter::limits::{
     CAPACITY_MAX_ITEMS, CAPACITY_MIN_ITEMS, CUCKOO_BUCKET_MAX_SLOTS, CUCKOO_CAPACITY_MAX_ITEMS,
     CUCKOO_CAPACITY_MIN_ITEMS, CUCKOO_ITERATIONS_MAX, CUCKOO_MAX_EXPANSIONS_MAX, EXPANSION_MAX,
     FILTER_MAX_MAX_BYTES, FILTER_MIN_MAX_BYTES,
 };
-use crate::command::error::quotable;
-use crate::command::number::{is_ratio, parse_double, parse_integer};
-use crate::command::words::FORMAT_WORDS;
-use crate::command::{CuckooSettings, Settings};
-use crate::redis::args::string_bytes;
 
 /// The words of a setting that is on or off.
 const SWITCH: SettingType = SettingType::Choice(&["yes", "no"]);
@@ -114,7 +114,7 @@ const OLD_WORDS: [(&str, &str); 3] = [
     ("CF_MAX_EXPANSIONS", "cuckoo-max-expansions"),
 ];
 
-pub(in crate::redis) fn settings() -> Settings {
+pub(crate) fn settings() -> Settings {
     let format = usize::try_from(FORMAT.value()).ok().and_then(|place| Format::ALL.get(place));
     Settings {
         error_rate: f64::from_bits(ERROR_RATE.value()),
@@ -137,7 +137,7 @@ pub(in crate::redis) fn settings() -> Settings {
     }
 }
 
-pub(in crate::redis) fn huge_pages_wanted() -> bool {
+pub(crate) fn huge_pages_wanted() -> bool {
     HUGE_PAGES.is_on()
 }
 
@@ -145,12 +145,12 @@ pub(in crate::redis) fn huge_pages_wanted() -> bool {
 static CARRIES_OTHER_TYPES: AtomicBool = AtomicBool::new(true);
 
 /// Returns whether values of RedisBloom's other types are carried.
-pub(in crate::redis) fn carries_other_types() -> bool {
+pub(crate) fn carries_other_types() -> bool {
     CARRIES_OTHER_TYPES.load(Relaxed)
 }
 
 /// Resets the value and the default of every setting.
-pub(in crate::redis) fn reset() {
+pub(crate) fn reset() {
     CARRIES_OTHER_TYPES.store(true, Relaxed);
     for setting in SETTINGS {
         setting.default.store(setting.built_in, Relaxed);
@@ -166,7 +166,7 @@ pub(in crate::redis) fn reset() {
 ///
 /// # Errors
 /// A line for the log. It begins with RedisBloom's text if it has one for this error. The module must not load.
-pub(in crate::redis) fn apply_arguments(arguments: &[&[u8]]) -> Result<(), String> {
+pub(crate) fn apply_arguments(arguments: &[&[u8]]) -> Result<(), String> {
     // A single empty argument counts as none, as in RedisBloom: launchers pass an unset variable that way.
     if arguments == [b"".as_slice()] {
         return Ok(());

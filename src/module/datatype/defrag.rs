@@ -19,12 +19,12 @@ use redis_module::raw::{RedisModuleDefragCtx, RedisModuleString};
 
 use super::value::StoredValue;
 use super::{BLOCKS_AT_ONCE_MAX, or_abort};
-use crate::bloom::BlockMover;
-use crate::redis::allocator::ALIGN_MAX_BYTES;
-use crate::redis::api::succeeded;
-use crate::redis::headroom::unreserve;
-use crate::redis::stats;
-use crate::redis::stored::Stored;
+use crate::allocator::ALIGN_MAX_BYTES;
+use crate::api::succeeded;
+use crate::headroom::unreserve;
+use crate::stats;
+use crate::stored::Stored;
+use everbloom_filter::BlockMover;
 
 /// The server need not call again for the value.
 const DONE: c_int = 0;

@@ -23,7 +23,7 @@ use super::api::{Context, succeeded};
 use super::memory::is_short;
 use super::stored::{Stored, effort};
 use super::{config, log};
-use crate::bloom::Format;
+use everbloom_filter::Format;
 use value::{CarriedAt, CuckooType, FilterType, ServerType, StoredValue};
 
 /// A data type of the module.

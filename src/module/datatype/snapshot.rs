@@ -11,13 +11,13 @@ use redis_module::raw::{RedisModuleIO, RedisModuleString};
 
 use super::value::{ServerType, StoredValue};
 use super::{or_abort, value_at};
-use crate::format::chunks::Rewritten;
-use crate::format::{DecodeError, Sink, Source};
-use crate::redis::headroom::has_room_for;
-use crate::redis::memory::LoadLimit;
-use crate::redis::server::exit_at_once;
-use crate::redis::stored::Stored;
-use crate::redis::{log, stats};
+use crate::headroom::has_room_for;
+use crate::memory::LoadLimit;
+use crate::server::exit_at_once;
+use crate::stored::Stored;
+use crate::{log, stats};
+use everbloom_format::chunks::Rewritten;
+use everbloom_format::{DecodeError, Sink, Source};
 
 /// Reads a value. Returns null, with a line in the log, if it cannot be read.
 ///

@@ -3,26 +3,26 @@
 use std::os::raw::c_int;
 use std::ptr;
 
-use crate::bloom::cuckoo::array::CuckooRelease;
-use crate::bloom::cuckoo::filter::CuckooFilter;
-use crate::bloom::filter::loading::FilterValue;
-use crate::bloom::table::LoadError;
-use crate::bloom::{Blocks, ByteLimit, Format, OutOfMemory};
-use crate::command::totals::CountedFilter;
-use crate::format::carried::{Carried, CarriedType};
-use crate::format::chunks::Rewritten;
-use crate::format::redisbloom::cuckoo;
-use crate::format::{self, DecodeError, Sink, Source};
-use crate::redis::config::settings;
-use crate::redis::huge_pages::LargePages;
-use crate::redis::log;
-use crate::redis::memory::LoadLimit;
-use crate::redis::pagemap::ProcessMemory;
-use crate::redis::server::{now_ms, random_number};
-use crate::redis::stats::{OtherType, TOTALS};
+use crate::config::settings;
+use crate::huge_pages::LargePages;
+use crate::log;
+use crate::memory::LoadLimit;
+use crate::pagemap::ProcessMemory;
+use crate::server::{now_ms, random_number};
+use crate::stats::{OtherType, TOTALS};
+use everbloom_command::totals::CountedFilter;
+use everbloom_filter::cuckoo::array::CuckooRelease;
+use everbloom_filter::cuckoo::filter::CuckooFilter;
+use everbloom_filter::filter::loading::FilterValue;
+use everbloom_filter::table::LoadError;
+use everbloom_filter::{Blocks, ByteLimit, Format, OutOfMemory};
+use everbloom_format::carried::{Carried, CarriedType};
+use everbloom_format::chunks::Rewritten;
+use everbloom_format::redisbloom::cuckoo;
+use everbloom_format::{self, DecodeError, Sink, Source};
 
 /// A value that the server can hold.
-pub(in crate::redis) trait StoredValue: Blocks + Sized {
+pub(crate) trait StoredValue: Blocks + Sized {
     /// What this server keeps beside the value: its part of the statistics, and more.
     type State;
 
@@ -78,12 +78,12 @@ impl<const PLACE: usize> FilterType<PLACE> {
 
 impl<const PLACE: usize> ServerType for FilterType<PLACE> {
     type Value = FilterValue;
-    const NAME: &'static str = format::DataType::of(Self::FORMAT).name;
-    const ENCODING_VERSION: c_int = format::DataType::of(Self::FORMAT).encoding_version;
+    const NAME: &'static str = everbloom_format::DataType::of(Self::FORMAT).name;
+    const ENCODING_VERSION: c_int = everbloom_format::DataType::of(Self::FORMAT).encoding_version;
 
     fn load(version: c_int, source: &mut impl Source, limit: &LoadLimit) -> Result<FilterValue, String> {
         let text = |error: DecodeError| error.to_string();
-        let mut value = format::value::load(Self::FORMAT, version, source, limit).map_err(text)?;
+        let mut value = everbloom_format::value::load(Self::FORMAT, version, source, limit).map_err(text)?;
         if limit.is_from_client() && value.is_ahead_of(now_ms()) {
             return Err(text(LoadError::Ahead.into()));
         }
@@ -95,11 +95,11 @@ impl<const PLACE: usize> ServerType for FilterType<PLACE> {
 }
 
 /// The state of a filter.
-pub(in crate::redis) struct FilterState {
+pub(crate) struct FilterState {
     /// The state of the filter's huge pages.
-    pub(in crate::redis) pages: LargePages,
+    pub(crate) pages: LargePages,
     /// The filter's part of the statistics.
-    pub(in crate::redis) counted: CountedFilter,
+    pub(crate) counted: CountedFilter,
 }
 
 impl StoredValue for FilterValue {
@@ -118,15 +118,15 @@ impl StoredValue for FilterValue {
     }
 
     fn save(&mut self, sink: &mut impl Sink) {
-        format::value::save(self, sink, ProcessMemory);
+        everbloom_format::value::save(self, sink, ProcessMemory);
     }
 
     fn rewrite(&self, emit: &mut dyn FnMut(Rewritten<'_>)) -> Result<(), OutOfMemory> {
-        format::value::rewrite(self, ProcessMemory, random_number(), emit)
+        everbloom_format::value::rewrite(self, ProcessMemory, random_number(), emit)
     }
 
     fn digest(&self, add: &mut dyn FnMut(&[u8])) {
-        format::value::digest(self, ProcessMemory, add);
+        everbloom_format::value::digest(self, ProcessMemory, add);
     }
 
     fn try_clone(&self) -> Result<Self, OutOfMemory> {

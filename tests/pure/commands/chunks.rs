@@ -1,6 +1,6 @@
 //! BF.SCANDUMP and BF.LOADCHUNK of every kind of filter, with time, adds and removals between the chunks.
 
-use everbloom::bloom::prefetch::NoPrefetch;
+use everbloom_filter::prefetch::NoPrefetch;
 
 use crate::support::Random;
 use crate::support::make::{START_MS, add as add_item, plain, unreserved};

@@ -1,7 +1,7 @@
 //! BF.CLEAR: the result is an empty filter with the same parameters.
 
-use everbloom::bloom::Filter;
-use everbloom::format::filter::header;
+use everbloom_filter::Filter;
+use everbloom_format::filter::header;
 
 use crate::support::make::set_bits;
 use crate::support::server::{Server, assert_dialogue};

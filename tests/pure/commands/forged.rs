@@ -1,9 +1,9 @@
 //! Commands on a counting filter that crafted chunks make: a header of a large table, and segments with many entries for
 //! few addresses. An item that is there is found, a refusal changes nothing, and a replica has the same filter.
 
-use everbloom::bloom::ItemHash;
-use everbloom::bloom::prefetch::NoPrefetch;
-use everbloom::bloom::table::POSITIONS;
+use everbloom_filter::ItemHash;
+use everbloom_filter::prefetch::NoPrefetch;
+use everbloom_filter::table::POSITIONS;
 
 use crate::fuzzed::fuzz::forge::{self, TableForm};
 use crate::hashing::preimage;

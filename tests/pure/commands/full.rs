@@ -1,10 +1,10 @@
 //! Every command on forged filters that are full: all bits are set, all slots are in use, all counts are the longest.
 //! [`Server`] asserts the bound of the cost after each command.
 
-use everbloom::bloom::cuckoo::array::{BucketArray, CuckooRelease};
-use everbloom::bloom::cuckoo::filter::{CuckooFilter, CuckooParameters};
-use everbloom::bloom::filter::loading::FilterValue;
-use everbloom::command::COMMANDS;
+use everbloom_command::COMMANDS;
+use everbloom_filter::cuckoo::array::{BucketArray, CuckooRelease};
+use everbloom_filter::cuckoo::filter::{CuckooFilter, CuckooParameters};
+use everbloom_filter::filter::loading::FilterValue;
 
 use crate::support::saved::{assert_valid, loaded, saved, string};
 use crate::support::server::Server;

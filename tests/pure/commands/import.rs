@@ -1,6 +1,6 @@
 //! BF.IMPORT and BF.EXPORT: replicated commands, growth, and quoted words.
 
-use everbloom::command::Settings;
+use everbloom_command::Settings;
 
 use crate::support::server::{Server, assert_dialogue};
 

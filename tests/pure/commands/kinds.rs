@@ -1,10 +1,10 @@
 //! Behaviour of commands that depends on the kind of the filter.
 
-use everbloom::bloom::Format;
-use everbloom::bloom::Hash;
-use everbloom::bloom::hash::murmur2::Murmur2;
-use everbloom::command::Settings;
-use everbloom::format::filter::header;
+use everbloom_command::Settings;
+use everbloom_filter::Format;
+use everbloom_filter::Hash;
+use everbloom_filter::hash::murmur2::Murmur2;
+use everbloom_format::filter::header;
 
 use crate::support::fixtures::cases;
 use crate::support::saved::assert_survives;

@@ -1,7 +1,7 @@
 //! LIFE, IFABSENT, WITHIN, BF.TTL and BF.PTTL: items of a sliding window with lives of their own, what is replicated of
 //! them, and lookups of what was added lately.
 
-use everbloom::command::Settings;
+use everbloom_command::Settings;
 
 use crate::support::Random;
 use crate::support::make::START_MS;

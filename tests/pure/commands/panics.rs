@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use everbloom::command::COMMANDS;
-use everbloom::command::error::INTERNAL_ERROR;
+use everbloom_command::COMMANDS;
+use everbloom_command::error::INTERNAL_ERROR;
 
 use crate::support::keyspace::panic_at;
 use crate::support::server::Server;

@@ -1,10 +1,10 @@
 //! Paths that other tests of commands do not take.
 
-use everbloom::bloom::filter::kind::Kind;
-use everbloom::bloom::filter::policy::redisbloom::RedisBloomOptions;
-use everbloom::command::Protocol;
-use everbloom::format::DecodeError;
-use everbloom::format::redisbloom::cuckoo;
+use everbloom_command::Protocol;
+use everbloom_filter::filter::kind::Kind;
+use everbloom_filter::filter::policy::redisbloom::RedisBloomOptions;
+use everbloom_format::DecodeError;
+use everbloom_format::redisbloom::cuckoo;
 
 use crate::fuzzed::fuzz::forge;
 use crate::support::make::redisbloom;

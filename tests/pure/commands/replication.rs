@@ -1,8 +1,8 @@
 //! Replicated commands and events of a change. The replicated commands make the same filter elsewhere.
 
-use everbloom::bloom::{Format, Kind};
-use everbloom::command::Settings;
-use everbloom::format::filter::header;
+use everbloom_command::Settings;
+use everbloom_filter::{Format, Kind};
+use everbloom_format::filter::header;
 
 use crate::support::Random;
 use crate::support::make::START_MS;

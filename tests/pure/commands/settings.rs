@@ -1,10 +1,10 @@
 //! Settings, which decide the format, growth, hash and capacity of new filters. Two limits: that of a filter's bytes,
 //! with refused items, log lines and VALIDATESCALETO, and that of the count of an item.
 
-use everbloom::bloom::table::COUNT_MAX;
-use everbloom::bloom::{Format, Growth, Hash, Kind, Limit, LimitSource, ReserveError};
-use everbloom::command::words::Word;
-use everbloom::command::{CommandError, Settings};
+use everbloom_command::words::Word;
+use everbloom_command::{CommandError, Settings};
+use everbloom_filter::table::COUNT_MAX;
+use everbloom_filter::{Format, Growth, Hash, Kind, Limit, LimitSource, ReserveError};
 
 use crate::support::server::{Server, assert_dialogue};
 

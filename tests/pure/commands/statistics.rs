@@ -1,6 +1,6 @@
 //! BF.STATS, its fields in BF.INFO, and log lines about filters that have grown.
 
-use everbloom::command::Protocol;
+use everbloom_command::Protocol;
 
 use crate::support::server::Server;
 
@@ -252,7 +252,7 @@ fn a_table_has_neither_advice_nor_log_lines() {
 #[test]
 fn every_fourth_growth_of_a_chain_is_logged_with_advice() {
     let mut server = Server::new();
-    server.settings.format = everbloom::bloom::Format::RedisBloom;
+    server.settings.format = everbloom_filter::Format::RedisBloom;
     let add = |server: &mut Server, items: std::ops::Range<u32>| {
         items.for_each(|item| drop(server.run(&format!("BF.ADD k item-{item}"))));
     };

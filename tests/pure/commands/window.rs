@@ -1,7 +1,7 @@
 //! WINDOW, PWINDOW, NOREFRESH and AT: sliding-window filters, their memory and limits, and the time in replicated
 //! commands.
 
-use everbloom::command::Settings;
+use everbloom_command::Settings;
 
 use crate::support::make::START_MS;
 use crate::support::saved::{chunks, digested, loaded, saved};

@@ -1,9 +1,9 @@
 //! Crafted headers: clear arrays with the highest counts that a decoder accepts, and headers with which fuzzing has
 //! found bugs. After any adds, the filter can still be saved and loaded.
 
-use everbloom::format::chunks::TRAILER_BYTES;
-use everbloom::format::filter::header;
-use everbloom::format::value::from_header;
+use everbloom_format::chunks::TRAILER_BYTES;
+use everbloom_format::filter::header;
+use everbloom_format::value::from_header;
 
 use super::fuzz::forge;
 use crate::support::saved::{assert_survives, loaded, saved, string};

@@ -2,10 +2,10 @@
 
 use std::cell::Cell;
 
-use everbloom::bloom::cuckoo::array::{BucketArray, CuckooRelease};
-use everbloom::bloom::cuckoo::filter::{CuckooFilter, CuckooParameters};
-use everbloom::bloom::filter::policy::redisbloom::RedisBloomOptions;
-use everbloom::bloom::{BlockMover, BlockVisitor, Blocks, Filter, Hash, Table, Validation};
+use everbloom_filter::cuckoo::array::{BucketArray, CuckooRelease};
+use everbloom_filter::cuckoo::filter::{CuckooFilter, CuckooParameters};
+use everbloom_filter::filter::policy::redisbloom::RedisBloomOptions;
+use everbloom_filter::{BlockMover, BlockVisitor, Blocks, Filter, Hash, Table, Validation};
 
 use crate::support::make::{
     START_MS, add, contains, counting, keyed, keyed_window, plain, promise, redisbloom, set_time, unreserved,

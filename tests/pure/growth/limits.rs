@@ -1,16 +1,16 @@
 //! The limits on the size of a filter: a filter that exceeds a limit is refused, and computed sizes agree with real
 //! ones.
 
-use everbloom::bloom::bits::sizing::LayerShape;
-use everbloom::bloom::limits::{
+use everbloom_filter::bits::sizing::LayerShape;
+use everbloom_filter::limits::{
     CAPACITY_MAX_ITEMS, LAYER_MAX_BYTES, LAYERS_MAX, PROBES_MAX, PROBES_TOTAL_MAX,
 };
-use everbloom::bloom::table::{EntryKind, TableSpec};
-use everbloom::bloom::{
+use everbloom_filter::table::{EntryKind, TableSpec};
+use everbloom_filter::{
     Filter, Footprint, Format, Hash, Layer, Limit, Policy, Promise, ReserveError, ScaleError, Table,
 };
-use everbloom::format::filter as record;
-use everbloom::format::value::from_header;
+use everbloom_format::filter as record;
+use everbloom_format::value::from_header;
 
 use super::{reserve, validate};
 use crate::allocations::largest_allocation;

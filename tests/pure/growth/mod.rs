@@ -6,9 +6,9 @@ mod limits;
 
 use std::collections::HashSet;
 
-use everbloom::bloom::filter::size::validate_scale_to;
-use everbloom::bloom::prefetch::NoPrefetch;
-use everbloom::bloom::{
+use everbloom_filter::filter::size::validate_scale_to;
+use everbloom_filter::prefetch::NoPrefetch;
+use everbloom_filter::{
     AddError, Added, Filter, FilterSpec, Growth, Hash, Policy, Promise, ReserveError, ScaleError,
     UnknownMemory, Validation,
 };

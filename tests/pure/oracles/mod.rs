@@ -9,12 +9,12 @@ mod plain;
 mod window;
 mod words;
 
-use everbloom::bloom::filter::loading::FilterValue;
-use everbloom::bloom::prefetch::NoPrefetch;
+use everbloom_filter::filter::loading::FilterValue;
+use everbloom_filter::prefetch::NoPrefetch;
 
-use everbloom::bloom::{Filter, UnknownMemory};
-use everbloom::format::filter::chunk;
-use everbloom::format::value::{from_header, load_chunk};
+use everbloom_filter::{Filter, UnknownMemory};
+use everbloom_format::filter::chunk;
+use everbloom_format::value::{from_header, load_chunk};
 
 use crate::support::make::{ANY, CLIENT, contains};
 use crate::support::saved::{assert_valid, complete, digested, from_chunks, loaded, rewritten, saved};

@@ -1,8 +1,8 @@
 //! Filters whose items neither expire nor are deleted, compared with a set.
 
-use everbloom::bloom::filter::merge::MergeError;
-use everbloom::bloom::prefetch::NoPrefetch;
-use everbloom::bloom::{AddError, Added, Filter, Promise, UnknownMemory};
+use everbloom_filter::filter::merge::MergeError;
+use everbloom_filter::prefetch::NoPrefetch;
+use everbloom_filter::{AddError, Added, Filter, Promise, UnknownMemory};
 
 use super::{Dump, NONE, assert_keeps_promise, item, missing, operations, restart};
 use crate::support::make::{ANY, add, contains, keyed, plain, promise, unreserved};

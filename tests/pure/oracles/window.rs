@@ -4,9 +4,9 @@
 use std::collections::HashMap;
 
 use everbloom::Steps;
-use everbloom::bloom::generation::WindowLength;
-use everbloom::bloom::prefetch::NoPrefetch;
-use everbloom::bloom::{AddError, Added, Filter, Promise, UnknownMemory, Window};
+use everbloom_filter::generation::WindowLength;
+use everbloom_filter::prefetch::NoPrefetch;
+use everbloom_filter::{AddError, Added, Filter, Promise, UnknownMemory, Window};
 
 use super::{Dump, NONE, assert_keeps_promise, item, missing, operations, restart};
 use crate::support::make::{ANY, START_MS, add, contains, keyed_windowed, promise, set_time, windowed};

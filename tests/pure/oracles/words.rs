@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use everbloom::command::Protocol;
+use everbloom_command::Protocol;
 
 use super::operations;
 use crate::support::Random;

@@ -2,12 +2,12 @@
 
 use std::num::{NonZeroU8, NonZeroU16};
 
-use everbloom::bloom::filter::policy::{BitOrder, Counting};
-use everbloom::bloom::limits::{CAPACITY_MAX_ITEMS, EXPANSION_MAX, LAYER_MAX_BYTES, LAYERS_MAX};
-use everbloom::bloom::{Filter, Growth};
-use everbloom::format::record::{LAYER_BYTES, POLICY_BYTES, TABLE_BYTES};
-use everbloom::format::value::{from_header, load};
 use everbloom::{DecodeError, Format};
+use everbloom_filter::filter::policy::{BitOrder, Counting};
+use everbloom_filter::limits::{CAPACITY_MAX_ITEMS, EXPANSION_MAX, LAYER_MAX_BYTES, LAYERS_MAX};
+use everbloom_filter::{Filter, Growth};
+use everbloom_format::record::{LAYER_BYTES, POLICY_BYTES, TABLE_BYTES};
+use everbloom_format::value::{from_header, load};
 
 use super::{WINDOW_MS, filled, guava};
 use crate::support::make::{
@@ -365,7 +365,7 @@ fn other_versions_are_refused_by_number() {
 
 #[test]
 fn the_data_type_refuses_filters_of_valkey_bloom() {
-    let header = everbloom::format::filter::header(&valkey(promise(0.01, 10, 2)));
+    let header = everbloom_format::filter::header(&valkey(promise(0.01, 10, 2)));
     let record = Record(vec![Field::Bytes(header), Field::Bytes(Vec::new())]);
     assert_eq!(loaded(&record, ANY).err(), Some(invalid("policy")));
 }

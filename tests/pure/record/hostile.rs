@@ -1,11 +1,11 @@
 //! Records, segments and parts of tables with bytes that commands do not create. Each is refused, or it gives a filter
 //! that keeps all rules.
 
-use everbloom::bloom::table::{DumpedSegment, EntryKind, LoadError, Schedule, Table, TableLoad};
-use everbloom::bloom::{Filter, GrowthBudget, TableSpec};
-use everbloom::format::DecodeError;
-use everbloom::format::record::{LAYER_BYTES, POLICY_BYTES, TABLE_BYTES};
-use everbloom::format::value::from_header;
+use everbloom_filter::table::{DumpedSegment, EntryKind, LoadError, Schedule, Table, TableLoad};
+use everbloom_filter::{Filter, GrowthBudget, TableSpec};
+use everbloom_format::DecodeError;
+use everbloom_format::record::{LAYER_BYTES, POLICY_BYTES, TABLE_BYTES};
+use everbloom_format::value::from_header;
 
 use super::{WINDOW_MS, is_small, samples};
 use crate::hostile::{FLOATS, NUMBERS, Outcomes};

@@ -5,22 +5,23 @@ mod fields;
 mod hostile;
 mod reader;
 
-use everbloom::bloom::bits::layout::SchemeLayout;
-use everbloom::bloom::encoding::ItemEncoding;
-use everbloom::bloom::filter::loading::FilterValue;
-use everbloom::bloom::filter::policy::redisbloom::RedisBloomOptions;
-use everbloom::bloom::filter::policy::{BitOrder, StringForm};
-use everbloom::bloom::generation::WindowLength;
-use everbloom::bloom::hash::scheme::{Scheme, SchemeParameters};
-use everbloom::bloom::hash::siphash::HashKey;
-use everbloom::bloom::{
+use everbloom_filter::bits::layout::SchemeLayout;
+use everbloom_filter::encoding::ItemEncoding;
+use everbloom_filter::filter::loading::FilterValue;
+use everbloom_filter::filter::policy::BitOrder;
+use everbloom_filter::filter::policy::redisbloom::RedisBloomOptions;
+use everbloom_filter::generation::WindowLength;
+use everbloom_filter::hash::scheme::{Scheme, SchemeParameters};
+use everbloom_filter::hash::siphash::HashKey;
+use everbloom_filter::{
     Filter, FilterSpec, Growth, Hash, Policy, Promise, Rules, Table, UnknownMemory, Window,
 };
-use everbloom::format::DecodeError;
-use everbloom::format::contents::STRING_BYTES;
-use everbloom::format::filter::chunk;
-use everbloom::format::record::POLICY_BYTES;
-use everbloom::format::value::from_header;
+use everbloom_format::DecodeError;
+use everbloom_format::client::bitmap;
+use everbloom_format::contents::STRING_BYTES;
+use everbloom_format::filter::chunk;
+use everbloom_format::record::POLICY_BYTES;
+use everbloom_format::value::from_header;
 
 use crate::support::make::{
     ANY, KEY, START_MS, add, contains, counting, imported, keyed, keyed_window, own, plain, promise,
@@ -53,7 +54,7 @@ fn guava(capacity_items: u64) -> Filter {
     let (scheme, encoding) = (Scheme::GuavaMitz64, ItemEncoding::Raw);
     let parameters = SchemeParameters { scheme, encoding, shift: 0, probes: 5, size_bits: 4001 };
     let layout = SchemeLayout::new(parameters).unwrap();
-    let (form, bits) = StringForm::read(&[0x80, 0, 3], BitOrder::Msb, layout.array_bits()).unwrap();
+    let (form, bits) = bitmap::read(&[0x80, 0, 3], BitOrder::Msb, layout.array_bits()).unwrap();
     let policy = imported(form, 0.01, Growth::Scaling { expansion: 2 });
     Filter::import(layout, bits, capacity_items, policy).unwrap()
 }
@@ -227,7 +228,7 @@ fn contents_are_saved_in_bounded_strings_which_are_empty_if_clear() {
 
 #[test]
 fn samples_cover_every_kind() {
-    use everbloom::bloom::filter::kind::KINDS;
+    use everbloom_filter::filter::kind::KINDS;
     let samples = samples();
     for row in KINDS.iter().filter(|row| row.format == everbloom::Format::Everbloom) {
         assert!(samples.iter().any(|(_, filter)| filter.kind() == row.kind), "{}", row.name);

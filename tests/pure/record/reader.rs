@@ -1,12 +1,12 @@
 //! An independent reader of everbloom's own format, field by field as in docs/formats.md, without any code of the
 //! module but the hash of an item. It is compared with the filter that was saved.
 
-use everbloom::bloom::hash::murmur2::Murmur2;
-use everbloom::bloom::hash::murmur3::hash128;
-use everbloom::bloom::hash::siphash::HashKey;
-use everbloom::bloom::table::EntryKind;
-use everbloom::bloom::{Filter, Growth, Hash, ItemHash, Layer, Layout, Policy, Rules};
-use everbloom::format::filter::header;
+use everbloom_filter::hash::murmur2::Murmur2;
+use everbloom_filter::hash::murmur3::hash128;
+use everbloom_filter::hash::siphash::HashKey;
+use everbloom_filter::table::EntryKind;
+use everbloom_filter::{Filter, Growth, Hash, ItemHash, Layer, Layout, Policy, Rules};
+use everbloom_format::filter::header;
 
 use super::{WINDOW_MS, samples};
 use crate::fuzzed::fuzz::forge::TableForm;

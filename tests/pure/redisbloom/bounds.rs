@@ -1,12 +1,12 @@
 //! Fields at and above their limits are refused by name, or accepted and kept as older releases wrote them. Chunks are
 //! saved and loaded at their positions.
 
-use everbloom::bloom::filter::policy::redisbloom::RedisBloomOptions;
-use everbloom::bloom::limits::{LAYERS_MAX, PROBES_TOTAL_MAX};
-use everbloom::bloom::{AddError, Added, Filter, Footprint, ReserveError};
-use everbloom::format::DecodeError;
-use everbloom::format::chunks::ChunkError;
-use everbloom::format::contents::CHUNK_BYTES;
+use everbloom_filter::filter::policy::redisbloom::RedisBloomOptions;
+use everbloom_filter::limits::{LAYERS_MAX, PROBES_TOTAL_MAX};
+use everbloom_filter::{AddError, Added, Filter, Footprint, ReserveError};
+use everbloom_format::DecodeError;
+use everbloom_format::chunks::ChunkError;
+use everbloom_format::contents::CHUNK_BYTES;
 
 use super::hostile::{LIMIT_BYTES, bases};
 use super::{add, chunk, from_header, load, load_chunk, read};

@@ -1,23 +1,23 @@
 //! RedisBloom's cuckoo filters: the recorded commands give the same replies and the same bytes.
 
 use data_encoding::BASE64;
-use everbloom::bloom::cuckoo::array::{BucketArray, CuckooHash, CuckooRelease};
-use everbloom::bloom::cuckoo::filter::{CuckooFilter, CuckooParameters};
-use everbloom::bloom::{AddError, Format, ReserveError, work};
-use everbloom::command::{CuckooSettings, Settings};
-use everbloom::format::DecodeError;
-use everbloom::format::chunks::Rewritten;
-use everbloom::format::redisbloom::cuckoo::{chunk, from_header, load, load_chunk, rewrite, save};
+use everbloom_command::{CuckooSettings, Settings};
+use everbloom_filter::cuckoo::array::{BucketArray, CuckooHash, CuckooRelease};
+use everbloom_filter::cuckoo::filter::{CuckooFilter, CuckooParameters};
+use everbloom_filter::{AddError, Format, ReserveError, work};
+use everbloom_format::DecodeError;
+use everbloom_format::chunks::Rewritten;
+use everbloom_format::redisbloom::cuckoo::{chunk, from_header, load, load_chunk, rewrite, save};
 use serde_json::{Value, json};
 
 use crate::support::rdb::{Field, Payload, Record};
 use crate::support::server::Server;
 use crate::support::work::{assert_work, bounded};
-use crate::support::{Random, slices};
+use crate::support::{ROOT, Random, slices};
 
 /// Returns the recorded cases.
 fn cases() -> Vec<Value> {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/redisbloom-cuckoo.json");
+    let path = format!("{ROOT}/tests/fixtures/redisbloom-cuckoo.json");
     let file: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
     file["cases"].as_array().unwrap().clone()
 }
@@ -262,7 +262,7 @@ impl Plain {
     }
 
     fn hash(item: &[u8]) -> (u8, u64, u64) {
-        let h = everbloom::bloom::hash::murmur2::murmur64a(item, 0);
+        let h = everbloom_filter::hash::murmur2::murmur64a(item, 0);
         let fingerprint = (h % 255 + 1) as u8;
         (fingerprint, h, Self::other(fingerprint, h))
     }
@@ -673,7 +673,7 @@ fn settings_decide_about_new_filters() {
 /// RedisBloom refuses the saved bytes.
 #[test]
 fn filters_with_the_old_hash_keep_their_members() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/redisbloom-cuckoo-2.0.3.json");
+    let path = format!("{ROOT}/tests/fixtures/redisbloom-cuckoo-2.0.3.json");
     let file: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
     for case in file["cases"].as_array().unwrap() {
         let name = case["case"].as_str().unwrap();
@@ -839,7 +839,7 @@ fn hostile_fields_are_refused_or_answer() {
                 accepted += 1;
                 for item in 0..30u64 {
                     let item = item.to_le_bytes();
-                    let hash = everbloom::bloom::cuckoo::array::CuckooHash::of(&item);
+                    let hash = everbloom_filter::cuckoo::array::CuckooHash::of(&item);
                     let _ = filter.add(hash, &(1 << 16));
                     filter.delete(&item);
                     let _ = filter.count(&item);

@@ -1,11 +1,11 @@
 //! A cuckoo filter that is accepted in one encoding is accepted in every other one, and is the same there: snapshots, chunks,
 //! and rewritten append-only files.
 
-use everbloom::bloom::Format;
-use everbloom::bloom::cuckoo::filter::CuckooFilter;
-use everbloom::command::Settings;
-use everbloom::format::chunks::Rewritten;
-use everbloom::format::redisbloom::cuckoo::{load, rewrite, save};
+use everbloom_command::Settings;
+use everbloom_filter::Format;
+use everbloom_filter::cuckoo::filter::CuckooFilter;
+use everbloom_format::chunks::Rewritten;
+use everbloom_format::redisbloom::cuckoo::{load, rewrite, save};
 
 use crate::support::Random;
 use crate::support::rdb::{Field, Payload, Record};

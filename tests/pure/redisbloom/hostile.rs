@@ -1,9 +1,9 @@
 //! Bytes that no release wrote: refused, or a filter that works.
 
-use everbloom::bloom::filter::policy::redisbloom::RedisBloomOptions;
-use everbloom::bloom::limits::LAYERS_MAX;
-use everbloom::bloom::{Filter, Layout};
-use everbloom::format::DecodeError;
+use everbloom_filter::filter::policy::redisbloom::RedisBloomOptions;
+use everbloom_filter::limits::LAYERS_MAX;
+use everbloom_filter::{Filter, Layout};
+use everbloom_format::DecodeError;
 
 use super::{chunk, from_header, load, read};
 use crate::allocations::largest_allocation;

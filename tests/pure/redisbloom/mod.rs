@@ -9,13 +9,13 @@ mod oracle;
 mod releases;
 mod sparse;
 
-use everbloom::bloom::bits::layout::LayerParameters;
-use everbloom::bloom::filter::loading::FilterValue;
-use everbloom::bloom::filter::policy::RedisBloom;
-use everbloom::bloom::{Added, Filter, Format, Layer, Layout, Policy, UnknownMemory};
-use everbloom::format::DecodeError;
-use everbloom::format::chunks::{Chunk, ChunkError};
-use everbloom::format::{filter, value};
+use everbloom_filter::bits::layout::LayerParameters;
+use everbloom_filter::filter::loading::FilterValue;
+use everbloom_filter::filter::policy::RedisBloom;
+use everbloom_filter::{Added, Filter, Format, Layer, Layout, Policy, UnknownMemory};
+use everbloom_format::DecodeError;
+use everbloom_format::chunks::{Chunk, ChunkError};
+use everbloom_format::{filter, value};
 
 use crate::support::Record;
 use crate::support::make::{self, ANY, CLIENT};

@@ -1,8 +1,8 @@
 //! An oracle that implements the formulas directly: `%`, doubles, one byte per bit, hashes of another crate.
 
-use everbloom::bloom::bits::layout::LayerParameters;
-use everbloom::bloom::filter::policy::redisbloom::RedisBloomOptions;
-use everbloom::bloom::{AddError, Added, Filter, Validation};
+use everbloom_filter::bits::layout::LayerParameters;
+use everbloom_filter::filter::policy::redisbloom::RedisBloomOptions;
+use everbloom_filter::{AddError, Added, Filter, Validation};
 
 use super::parameters;
 use crate::support::Random;

@@ -1,11 +1,11 @@
 //! Recorded filters of six releases: they are described and saved as the releases did. Encoding 0 is from before
 //! release 1.0: no server with it is available, so its data is built from the table of fields.
 
-use everbloom::bloom::filter::policy::redisbloom::{RedisBloomOptions, reported_size_bytes};
-use everbloom::bloom::hash::murmur2::Murmur2;
-use everbloom::bloom::prefetch::NoPrefetch;
-use everbloom::bloom::{AddError, Filter, ItemHash};
-use everbloom::format::redisbloom::HEADER_ITERATOR;
+use everbloom_filter::filter::policy::redisbloom::{RedisBloomOptions, reported_size_bytes};
+use everbloom_filter::hash::murmur2::Murmur2;
+use everbloom_filter::prefetch::NoPrefetch;
+use everbloom_filter::{AddError, Filter, ItemHash};
+use everbloom_format::redisbloom::HEADER_ITERATOR;
 use serde_json::Value;
 
 use super::{add, chunk, from_header, load, load_chunk, parameters, policy};

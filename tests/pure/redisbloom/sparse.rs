@@ -1,13 +1,13 @@
 //! Cuckoo filters with arrays that are much larger than what they hold, and filters of very many arrays: they lose no item,
 //! and a command or a callback costs what was sent and what is stored.
 
-use everbloom::bloom::cuckoo::array::CuckooHash;
-use everbloom::bloom::cuckoo::filter::CuckooFilter;
-use everbloom::bloom::{Format, LimitSource, work};
-use everbloom::command::Settings;
-use everbloom::format::DecodeError;
-use everbloom::format::chunks::Rewritten;
-use everbloom::format::redisbloom::cuckoo::{load, rewrite};
+use everbloom_command::Settings;
+use everbloom_filter::cuckoo::array::CuckooHash;
+use everbloom_filter::cuckoo::filter::CuckooFilter;
+use everbloom_filter::{Format, LimitSource, work};
+use everbloom_format::DecodeError;
+use everbloom_format::chunks::Rewritten;
+use everbloom_format::redisbloom::cuckoo::{load, rewrite};
 
 use crate::support::rdb::{Field, Record};
 use crate::support::saved::assert_cuckoo_callbacks;

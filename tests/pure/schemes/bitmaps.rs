@@ -1,20 +1,20 @@
 //! Whole bitmaps: imported, queried, rebuilt, exported.
 
 use bitvec::prelude::{BitSlice, Lsb0};
-use everbloom::bloom::BitArray;
-use everbloom::bloom::bits::estimate::{clients_items, error_rate_now, fill};
-use everbloom::bloom::encoding::ItemEncoding;
-use everbloom::bloom::filter::policy::{BitOrder, StringForm};
-use everbloom::bloom::hash::scheme::{Scheme, SchemeParameters};
-use everbloom::bloom::limits::STRING_MAX_BYTES;
-use everbloom::format::client::{ExportError, GuavaHeader, StringError};
+use everbloom_filter::BitArray;
+use everbloom_filter::bits::estimate::{clients_items, error_rate_now, fill};
+use everbloom_filter::encoding::ItemEncoding;
+use everbloom_filter::filter::policy::{BitOrder, StringForm};
+use everbloom_filter::hash::scheme::{Scheme, SchemeParameters};
+use everbloom_filter::limits::STRING_MAX_BYTES;
+use everbloom_format::client::{ExportError, GuavaHeader, StringError, bitmap};
 
 use super::vectors::{Array, System, hex, positions, system, systems};
 
 /// Returns the form and the bits of the recorded string.
 fn imported(system: &System, string: &[u8], order: BitOrder) -> (StringForm, Array) {
     let layout = system.layout_of(&system.json["bitmap"]);
-    let (form, bits) = StringForm::read(string, order, layout.array_bits())
+    let (form, bits) = bitmap::read(string, order, layout.array_bits())
         .unwrap_or_else(|error| panic!("{}: {error}", system.name));
     (form, Array::new(layout, bits))
 }
@@ -32,7 +32,7 @@ fn an_imported_bitmap_gives_every_recorded_result() {
         let members = system.items("members");
         assert!(members.iter().all(|member| array.contains(member)), "{}", system.name);
         assert_eq!(form.length_bytes, bitmap["strlen"].as_u64().unwrap());
-        assert_eq!(form.write(array.bits()).unwrap(), string, "{}", system.name);
+        assert_eq!(bitmap::write(form, array.bits()).unwrap(), string, "{}", system.name);
     }
 }
 
@@ -41,7 +41,7 @@ fn the_first_byte_beyond_the_end_is_reported() {
     for byte in [8, 15, 16, 18, 40] {
         let string: Vec<u8> = (0..=byte).map(|at| u8::from(at == byte)).collect();
         let error = StringError::BeyondEnd { byte, size_bits: 64 };
-        assert_eq!(StringForm::read(&string, BitOrder::Lsb, 64).unwrap_err(), error);
+        assert_eq!(bitmap::read(&string, BitOrder::Lsb, 64).unwrap_err(), error);
     }
 }
 
@@ -55,7 +55,7 @@ fn adding_the_members_makes_the_string_that_the_client_made() {
         for (added, member) in members.iter().enumerate() {
             // Halfway the string is exported and imported again, with its length at that point.
             if added == members.len() / 2 {
-                let half = form.write(array.bits()).unwrap();
+                let half = bitmap::write(form, array.bits()).unwrap();
                 let (_, again) = imported(&system, &half, BitOrder::Msb);
                 assert_eq!(again.bits().bytes(), array.bits().bytes());
                 array = again;
@@ -64,7 +64,7 @@ fn adding_the_members_makes_the_string_that_the_client_made() {
             assert!(array.contains(member));
         }
         assert_eq!(array.bits().set_bits(), system.json["bitmap"]["bitcount"].as_u64().unwrap());
-        let string = form.write(array.bits()).unwrap();
+        let string = bitmap::write(form, array.bits()).unwrap();
         assert_eq!(string, expected, "{}", system.name);
         assert!(!is_reset || string.len() == 1024);
         // A second time changes nothing.
@@ -78,16 +78,16 @@ fn clear_bytes_of_phps_reset_are_kept() {
     let string = system.string("/reset_string_b64");
     assert_eq!(string.len(), 1024);
     let (form, array) = imported(&system, &string, BitOrder::Msb);
-    assert_eq!(form.write(array.bits()).unwrap(), string);
+    assert_eq!(bitmap::write(form, array.bits()).unwrap(), string);
     // One item in 64 KiB. PHP's `reset` has written all bytes. SETBIT alone makes the string as long as its highest bit
     // requires.
     let layout = system.layout(64 * 8192, 3);
     let highest = positions(&layout, b"hello").into_iter().max().unwrap();
     for (length, expected) in [(64 * 1024, 64 * 1024), (0, usize::try_from(highest).unwrap() / 8 + 1)] {
-        let (form, bits) = StringForm::read(&vec![0; length], BitOrder::Msb, layout.array_bits()).unwrap();
+        let (form, bits) = bitmap::read(&vec![0; length], BitOrder::Msb, layout.array_bits()).unwrap();
         let mut array = Array::new(layout, bits);
         array.insert(b"hello").unwrap();
-        assert_eq!(form.write(array.bits()).unwrap().len(), expected);
+        assert_eq!(bitmap::write(form, array.bits()).unwrap().len(), expected);
     }
 }
 
@@ -99,7 +99,7 @@ fn byte_arrays_of_programs_are_the_same_filters_in_the_other_bit_order() {
         let (form, array) = imported(&system, &native, BitOrder::Lsb);
         let (_, from_redis) = imported(&system, &system.string("/bitmap/redis_string_b64"), BitOrder::Msb);
         assert_eq!(array.bits().bytes(), from_redis.bits().bytes(), "{name}");
-        assert_eq!(form.write(array.bits()).unwrap(), native, "{name}");
+        assert_eq!(bitmap::write(form, array.bits()).unwrap(), native, "{name}");
     }
 }
 
@@ -110,7 +110,7 @@ fn a_filter_that_is_too_small_for_the_string_is_refused() {
         let (_, array) = imported(&system, &string, BitOrder::Msb);
         let highest = BitSlice::<u64, Lsb0>::from_slice(array.bits().words()).last_one().unwrap() as u64;
         for (size_bits, fits) in [(highest + 1, true), (highest, false), (highest / 2, false), (1, false)] {
-            assert_eq!(StringForm::read(&string, BitOrder::Msb, size_bits).is_ok(), fits, "{}", system.name);
+            assert_eq!(bitmap::read(&string, BitOrder::Msb, size_bits).is_ok(), fits, "{}", system.name);
         }
     }
 }
@@ -119,10 +119,11 @@ fn a_filter_that_is_too_small_for_the_string_is_refused() {
 fn a_string_above_the_servers_limit_is_refused() {
     let too_long = |most_bytes| Err(ExportError::TooLong { most_bytes });
     // Compare only the length: a failure would print the whole string.
-    let length = |form: StringForm, bits: &BitArray| form.write(bits).map(|string| string.len() as u64);
+    let length =
+        |form: StringForm, bits: &BitArray| bitmap::write(form, bits).map(|string| string.len() as u64);
     // Too long because of the array. Memory that is not read is not allocated.
     for (size_bits, most_bytes) in [(STRING_MAX_BYTES * 8 + 1, STRING_MAX_BYTES + 1), (1 << 34, 1 << 31)] {
-        let (form, mut bits) = StringForm::read(b"", BitOrder::Msb, size_bits).unwrap();
+        let (form, mut bits) = bitmap::read(b"", BitOrder::Msb, size_bits).unwrap();
         assert_eq!(length(form, &bits), too_long(most_bytes));
         assert!(bits.add_bytes(0, &[1]));
         assert_eq!(length(form, &bits), too_long(most_bytes));
@@ -156,7 +157,7 @@ fn items_that_the_encoding_cannot_express_are_absent_and_refused() {
     let error = array.insert(b"forty-two").unwrap_err();
     assert_eq!(error.to_string(), "the item is not a decimal integer of 64 bits");
     assert_eq!(array.bits().set_bits(), 1);
-    let (_, bits) = StringForm::read(&[0xFF; 8], BitOrder::Msb, 64).unwrap();
+    let (_, bits) = bitmap::read(&[0xFF; 8], BitOrder::Msb, 64).unwrap();
     let full = Array::new(layout, bits);
     assert!(full.contains(b"43") && !full.contains(b"forty-two"));
 }

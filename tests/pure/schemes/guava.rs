@@ -1,10 +1,11 @@
 //! The bytes of Guava's `writeTo`: read, written, and changed by hostile input.
 
-use everbloom::bloom::bits::layout::SchemeLayout;
-use everbloom::bloom::encoding::ItemEncoding;
-use everbloom::bloom::filter::policy::{BitOrder, StringForm};
-use everbloom::bloom::hash::scheme::{Scheme, SchemeParameters};
-use everbloom::format::client::guava::{GUAVA_HEADER_BYTES, GuavaError, GuavaHeader};
+use everbloom_filter::bits::layout::SchemeLayout;
+use everbloom_filter::encoding::ItemEncoding;
+use everbloom_filter::filter::policy::BitOrder;
+use everbloom_filter::hash::scheme::{Scheme, SchemeParameters};
+use everbloom_format::client::bitmap;
+use everbloom_format::client::guava::{GUAVA_HEADER_BYTES, GuavaError, GuavaHeader};
 
 use super::vectors::{Array, system};
 
@@ -18,15 +19,12 @@ fn guavas_bytes_are_read_and_written_unchanged() {
         let (parameters, form, bits) = GuavaHeader::read(&blob, ItemEncoding::Raw).unwrap();
         let expected = system.layout_of(&system.json["bitmap"]);
         assert_eq!(SchemeLayout::new(parameters), Ok(expected));
-        let (_, from_redis) = StringForm::read(
-            &system.string("/bitmap/redis_string_b64"),
-            BitOrder::Msb,
-            expected.array_bits(),
-        )
-        .unwrap();
+        let (_, from_redis) =
+            bitmap::read(&system.string("/bitmap/redis_string_b64"), BitOrder::Msb, expected.array_bits())
+                .unwrap();
         assert_eq!(bits.bytes(), from_redis.bytes());
         assert_eq!(GuavaHeader::of(&parameters).unwrap().write(&bits).unwrap(), blob);
-        assert_eq!(form.write(&bits).unwrap(), blob[GUAVA_HEADER_BYTES..]);
+        assert_eq!(bitmap::write(form, &bits).unwrap(), blob[GUAVA_HEADER_BYTES..]);
         // Rebuilt from its items.
         let (_, _, bits) = GuavaHeader::read(&cleared(&blob), ItemEncoding::Raw).unwrap();
         let mut array = Array::new(expected, bits);

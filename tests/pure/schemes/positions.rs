@@ -1,11 +1,11 @@
 //! Items have their recorded positions, in the order of computation. Items of any length are hashed in chunks with the
 //! same result as at once, and without memory of their size.
 
-use everbloom::bloom::bits::layout::SchemeLayout;
-use everbloom::bloom::encoding::ItemEncoding;
-use everbloom::bloom::hash::scheme::{Scheme, SchemeParameters};
-use everbloom::bloom::prefetch::NoPrefetch;
-use everbloom::bloom::{Filter, Growth};
+use everbloom_filter::bits::layout::SchemeLayout;
+use everbloom_filter::encoding::ItemEncoding;
+use everbloom_filter::hash::scheme::{Scheme, SchemeParameters};
+use everbloom_filter::prefetch::NoPrefetch;
+use everbloom_filter::{Filter, Growth};
 
 use super::vectors::{hex, number, numbers, positions, recording, system, systems};
 use crate::batch::{add_both, commands, found_both};
@@ -192,7 +192,6 @@ fn imported(scheme: Scheme, encoding: ItemEncoding, size_bits: u64) -> Filter {
     client(parameters, 1500, Growth::Scaling { expansion: 2 })
 }
 
-#[cfg(not(feature = "server"))]
 #[test]
 fn hashing_needs_no_memory_for_the_item() {
     use crate::allocations::largest_allocation;

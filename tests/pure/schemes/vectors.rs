@@ -3,15 +3,15 @@
 use std::sync::LazyLock;
 
 use data_encoding::{BASE64, HEXLOWER};
-use everbloom::bloom::bits::layout::SchemeLayout;
-use everbloom::bloom::bits::layout::probing::{Position, Probing};
-use everbloom::bloom::encoding::ItemEncoding;
-use everbloom::bloom::filter::policy::{BitOrder, StringForm};
-use everbloom::bloom::hash::scheme::{Scheme, SchemeParameters};
-use everbloom::bloom::hash::scheme_hash::SchemeHash;
-use everbloom::bloom::limits::CAPACITY_MAX_ITEMS;
-use everbloom::bloom::prefetch::NoPrefetch;
-use everbloom::bloom::{AddError, BitArray, Filter, Growth};
+use everbloom_filter::bits::layout::SchemeLayout;
+use everbloom_filter::bits::layout::probing::{Position, Probing};
+use everbloom_filter::encoding::ItemEncoding;
+use everbloom_filter::filter::policy::{BitOrder, StringForm};
+use everbloom_filter::hash::scheme::{Scheme, SchemeParameters};
+use everbloom_filter::hash::scheme_hash::SchemeHash;
+use everbloom_filter::limits::CAPACITY_MAX_ITEMS;
+use everbloom_filter::prefetch::NoPrefetch;
+use everbloom_filter::{AddError, BitArray, Filter, Growth};
 use serde_json::Value;
 
 use crate::support::make::{client, imported, set_bits};

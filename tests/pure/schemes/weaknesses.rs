@@ -1,9 +1,9 @@
 //! Measures the weaknesses that docs/migrating-from-setbit.md documents.
 
-use everbloom::bloom::bits::layout::SchemeLayout;
-use everbloom::bloom::encoding::ItemEncoding;
-use everbloom::bloom::hash::scheme::{Scheme, SchemeParameters};
-use everbloom::command::words::Word;
+use everbloom_command::words::Word;
+use everbloom_filter::bits::layout::SchemeLayout;
+use everbloom_filter::encoding::ItemEncoding;
+use everbloom_filter::hash::scheme::{Scheme, SchemeParameters};
 
 use super::vectors::Array;
 use crate::support::Random;

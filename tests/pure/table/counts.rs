@@ -3,9 +3,9 @@
 
 use std::collections::HashMap;
 
-use everbloom::bloom::ItemHash;
-use everbloom::bloom::prefetch::NoPrefetch;
-use everbloom::bloom::table::{Addition, Table};
+use everbloom_filter::ItemHash;
+use everbloom_filter::prefetch::NoPrefetch;
+use everbloom_filter::table::{Addition, Table};
 
 use super::unions::union_of;
 use super::{add, addition, any, counted, has, hash, remove};

@@ -1,9 +1,9 @@
 //! Items that were crafted to fall into one bucket, block or segment.
 
-use everbloom::bloom::prefetch::NoPrefetch;
-use everbloom::bloom::table::{Addition, EntryKind, Table};
-use everbloom::bloom::work::{self, Work};
-use everbloom::bloom::{AddError, Added, ItemHash};
+use everbloom_filter::prefetch::NoPrefetch;
+use everbloom_filter::table::{Addition, EntryKind, Table};
+use everbloom_filter::work::{self, Work};
+use everbloom_filter::{AddError, Added, ItemHash};
 
 use super::segments::{made_of_parts, parts};
 use super::{add, add_kind, addition, any, counted, has, has_at, hash, of_kind, plain, remove, timed};

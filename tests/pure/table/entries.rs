@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use everbloom::Steps;
-use everbloom::bloom::Added;
-use everbloom::bloom::prefetch::NoPrefetch;
-use everbloom::bloom::table::{Addition, History, Table};
+use everbloom_filter::Added;
+use everbloom_filter::prefetch::NoPrefetch;
+use everbloom_filter::table::{Addition, History, Table};
 
 use super::{add, addition, any, counted, has, hash, measured_rate, timed};
 

@@ -1,12 +1,12 @@
 //! Segments that no honest client makes: all slots in use, void or saturated, the longest counts, every generation. What
 //! they cost afterwards is bounded by their bytes, whatever is done with them.
 
-use everbloom::bloom::prefetch::NoPrefetch;
-use everbloom::bloom::table::{
+use everbloom_filter::prefetch::NoPrefetch;
+use everbloom_filter::table::{
     Addition, DumpedSegment, EntryKind, LoadError, Table, TableCounts, TableLoad, UnionError,
 };
-use everbloom::bloom::work::{self, Work};
-use everbloom::bloom::{AddError, ItemHash};
+use everbloom_filter::work::{self, Work};
+use everbloom_filter::{AddError, ItemHash};
 
 use super::segments::{add_part, is_proportionate, load_of, made_of, parts};
 use super::{KINDS, add_kind, addition, any, has_at, hash, made, of_kind};

@@ -5,18 +5,18 @@
 //! of the work. The figures may change with a better formula, and the work with a better algorithm. The bytes may change
 //! only with the major version.
 
-use everbloom::bloom::hash::murmur3::hash128;
-use everbloom::bloom::prefetch::NoPrefetch;
-use everbloom::bloom::table::{
+use everbloom_filter::hash::murmur3::hash128;
+use everbloom_filter::prefetch::NoPrefetch;
+use everbloom_filter::table::{
     Addition, DumpedSegment, EntryKind, Replaced, Schedule, Table, TableCounts, TableSpec, UnionError,
 };
-use everbloom::bloom::{GrowthBudget, ItemHash, work};
+use everbloom_filter::{GrowthBudget, ItemHash, work};
 
 use super::forged::{Forged, forged, now_of};
 use super::segments::{add_part, load_of, made_of, made_of_parts, parts};
 use super::{KINDS, add_kind, addition, any, bytes, hash, made, of_kind, remove};
 use crate::fuzzed::fuzz::forge::FILLINGS;
-use crate::support::Random;
+use crate::support::{ROOT, Random};
 
 /// The digests of the states of a history.
 #[derive(Default)]
@@ -93,7 +93,7 @@ fn windows_of_120_steps_are_as_before() {
             }
         }
     }
-    let fixture = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/windows-of-120-steps.txt");
+    let fixture = format!("{ROOT}/tests/fixtures/windows-of-120-steps.txt");
     let expected = std::fs::read_to_string(fixture).unwrap();
     assert_eq!(format!("{:#x}", digests.bytes), expected.trim(), "other bytes than before");
 }

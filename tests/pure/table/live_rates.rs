@@ -1,7 +1,7 @@
 //! Timed entries: the error rate is that of the live entries, whatever the table has gone through.
 
-use everbloom::bloom::prefetch::NoPrefetch;
-use everbloom::bloom::table::{Addition, Table};
+use everbloom_filter::prefetch::NoPrefetch;
+use everbloom_filter::table::{Addition, Table};
 
 use super::{addition, any, hash, measured_rate, timed};
 

@@ -1,10 +1,10 @@
 //! Parts of dumps that do not fit the table that their header describes, or that are crafted.
 
-use everbloom::bloom::prefetch::NoPrefetch;
-use everbloom::bloom::table::{
+use everbloom_filter::prefetch::NoPrefetch;
+use everbloom_filter::table::{
     Addition, DumpedSegment, EntryKind, LoadError, POSITIONS, Schedule, Table, TableCounts, TableLoad,
 };
-use everbloom::bloom::{GrowthBudget, ItemHash};
+use everbloom_filter::{GrowthBudget, ItemHash};
 
 use super::forged::{forged, words};
 use super::segments::{add_part, is_proportionate, load_of, made_of, made_of_parts, parts};

@@ -14,10 +14,10 @@ mod replicas;
 pub(crate) mod segments;
 mod unions;
 
-use everbloom::bloom::hash::murmur3::hash128;
-use everbloom::bloom::prefetch::NoPrefetch;
-use everbloom::bloom::table::{Addition, EntryKind, Table, TableSpec, Union};
-use everbloom::bloom::{AddError, Added, GrowthBudget, ItemHash, OutOfMemory, Prefetch};
+use everbloom_filter::hash::murmur3::hash128;
+use everbloom_filter::prefetch::NoPrefetch;
+use everbloom_filter::table::{Addition, EntryKind, Table, TableSpec, Union};
+use everbloom_filter::{AddError, Added, GrowthBudget, ItemHash, OutOfMemory, Prefetch};
 
 /// Every kind of entries.
 const KINDS: [EntryKind; 3] =

@@ -2,8 +2,8 @@
 
 use std::cell::Cell;
 
-use everbloom::bloom::Prefetch;
-use everbloom::bloom::table::EntryKind;
+use everbloom_filter::Prefetch;
+use everbloom_filter::table::EntryKind;
 
 use super::{add_kind, hash, of_kind};
 

@@ -1,7 +1,7 @@
 //! Plain entries: every item of a large table is found; the error rate and the memory.
 
-use everbloom::bloom::prefetch::NoPrefetch;
-use everbloom::bloom::table::{Schedule, Table};
+use everbloom_filter::prefetch::NoPrefetch;
+use everbloom_filter::table::{Schedule, Table};
 
 use super::{add, addition, any, has, hash, measured_rate, plain};
 

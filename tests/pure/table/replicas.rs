@@ -1,10 +1,10 @@
 //! Only accepted adds and removals change a table. So replicas have the same bytes.
 
-use everbloom::bloom::prefetch::NoPrefetch;
-use everbloom::bloom::prefetch::SelectTask;
-use everbloom::bloom::table::{Addition, EntryKind, Table};
-use everbloom::bloom::words::Select;
-use everbloom::bloom::{AddError, Added, GrowthBudget, ItemHash, Prefetch};
+use everbloom_filter::prefetch::NoPrefetch;
+use everbloom_filter::prefetch::SelectTask;
+use everbloom_filter::table::{Addition, EntryKind, Table};
+use everbloom_filter::words::Select;
+use everbloom_filter::{AddError, Added, GrowthBudget, ItemHash, Prefetch};
 
 use super::{add_kind, addition, any, bytes, counted, hash, of_kind, remove, timed};
 use crate::support::Random;

@@ -3,11 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use everbloom::bloom::prefetch::NoPrefetch;
-use everbloom::bloom::table::{
+use everbloom_filter::prefetch::NoPrefetch;
+use everbloom_filter::table::{
     DumpedSegment, EntryKind, LoadError, POSITIONS, Replaced, Table, TableCounts, TableLoad,
 };
-use everbloom::bloom::{BlockMover, BlockVisitor, GrowthBudget, OutOfMemory};
+use everbloom_filter::{BlockMover, BlockVisitor, GrowthBudget, OutOfMemory};
 
 use super::{KINDS, add, add_kind, any, bytes, counted, has, has_at, hash, of_kind, plain, reloaded, remove};
 use crate::fuzzed::fuzz::forge::{self, TableForm};

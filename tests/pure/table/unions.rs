@@ -4,9 +4,9 @@ use std::cell::RefCell;
 
 use std::collections::HashMap;
 
-use everbloom::bloom::prefetch::NoPrefetch;
-use everbloom::bloom::table::{Addition, EntryKind, Table, UnionError};
-use everbloom::bloom::{GrowthBudget, ItemHash, work};
+use everbloom_filter::prefetch::NoPrefetch;
+use everbloom_filter::table::{Addition, EntryKind, Table, UnionError};
+use everbloom_filter::{GrowthBudget, ItemHash, work};
 
 use super::{
     KINDS, add, add_kind, addition, any, counted, has_at, hash, made, measured_rate, of_kind, plain, remove,

@@ -1,9 +1,9 @@
 //! Changed payloads: each field at its limits, and truncated everywhere. Each payload is refused or gives a filter
 //! that works.
 
-use everbloom::bloom::limits::{LAYERS_MAX, PROBES_TOTAL_MAX};
-use everbloom::format::DecodeError;
-use everbloom::format::valkeybloom::decode_blob;
+use everbloom_filter::limits::{LAYERS_MAX, PROBES_TOTAL_MAX};
+use everbloom_format::DecodeError;
+use everbloom_format::valkeybloom::decode_blob;
 
 use super::{assert_same, encode_blob, loaded};
 use crate::hostile::{FLOATS, NUMBERS, Outcomes, edges};

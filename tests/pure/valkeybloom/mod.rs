@@ -4,15 +4,15 @@
 mod hostile;
 mod oracle;
 
-use everbloom::bloom::filter::policy::ValkeyBloom;
-use everbloom::bloom::filter::policy::valkeybloom::{
+use everbloom_filter::filter::policy::ValkeyBloom;
+use everbloom_filter::filter::policy::valkeybloom::{
     ProbeRounding, TIGHTENING_RATIO_DEFAULT, max_scaled_capacity, size_bytes,
 };
-use everbloom::bloom::hash::siphash::{FIXED_SEED, Seed};
-use everbloom::bloom::{Filter, Format, Growth, OutOfMemory, Policy};
-use everbloom::format::DataType;
-use everbloom::format::valkeybloom::{self, decode_blob, load};
-use everbloom::format::{DecodeError, Source};
+use everbloom_filter::hash::siphash::{FIXED_SEED, Seed};
+use everbloom_filter::{Filter, Format, Growth, OutOfMemory, Policy};
+use everbloom_format::DataType;
+use everbloom_format::valkeybloom::{self, decode_blob, load};
+use everbloom_format::{DecodeError, Source};
 use serde_json::Value;
 
 use crate::recorded::recorded;

@@ -1,13 +1,13 @@
 //! Sizes, probes and bits compared with two independent computations: a naive implementation of the formulas, and the
 //! library that valkey-bloom uses. And how filters grow, and when they cannot.
 
-use everbloom::bloom::filter::policy::ValkeyBloom;
-use everbloom::bloom::filter::policy::valkeybloom::ProbeRounding;
-use everbloom::bloom::filter::size::validate_scale_to;
-use everbloom::bloom::hash::siphash::{FIXED_SEED, Seed};
-use everbloom::bloom::limits::PROBES_TOTAL_MAX;
-use everbloom::bloom::{AddError, Filter, Growth, Hash, Policy, ReserveError, ScaleError, Validation};
-use everbloom::format::valkeybloom::decode_blob;
+use everbloom_filter::filter::policy::ValkeyBloom;
+use everbloom_filter::filter::policy::valkeybloom::ProbeRounding;
+use everbloom_filter::filter::size::validate_scale_to;
+use everbloom_filter::hash::siphash::{FIXED_SEED, Seed};
+use everbloom_filter::limits::PROBES_TOTAL_MAX;
+use everbloom_filter::{AddError, Filter, Growth, Hash, Policy, ReserveError, ScaleError, Validation};
+use everbloom_format::valkeybloom::decode_blob;
 use proptest::prelude::*;
 
 use super::{assert_same, encode_blob, loaded, new_item, policy, reserved};
@@ -80,12 +80,12 @@ proptest! {
                 break;
             }
             match add(&mut chain, &item) {
-                Ok(everbloom::bloom::Added::New) => {
+                Ok(everbloom_filter::Added::New) => {
                     stored.resize(chain.layer_count(), Vec::new());
                     stored.last_mut().unwrap().push(item);
                 }
-                Ok(everbloom::bloom::Added::Present) => {}
-                Ok(everbloom::bloom::Added::Again) => prop_assert!(false, "counted without counters"),
+                Ok(everbloom_filter::Added::Present) => {}
+                Ok(everbloom_filter::Added::Again) => prop_assert!(false, "counted without counters"),
                 Err(error) => prop_assert_eq!(error, AddError::Full),
             }
         }

@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use std::ffi::{c_int, c_uint};
 use std::path::Path;
 
-use crate::harness::{Site, Test, tests, wait_until};
+use crate::harness::{ROOT, Site, Test, tests, wait_until};
 use host::{Host, with};
 use moving::{
     every_block_of_a_filter_can_be_moved, every_block_of_a_union_can_be_moved,
@@ -152,7 +152,7 @@ fn functions_in_use() -> BTreeSet<&'static str> {
         }
     }
     let mut text = String::new();
-    read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/redis"), &mut text);
+    read(&Path::new(ROOT).join("src/redis"), &mut text);
     let text: &'static str = text.leak();
     let uses = text.split("api!(RedisModule_").skip(1);
     uses.map(|rest| rest.split(|c: char| !c.is_ascii_alphanumeric()).next().unwrap()).collect()

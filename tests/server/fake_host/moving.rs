@@ -3,9 +3,9 @@
 use std::ffi::{c_int, c_ulong, c_void};
 use std::ptr;
 
-use everbloom::bloom::UnknownMemory;
-use everbloom::bloom::filter::policy::redisbloom::RedisBloomOptions;
-use everbloom::format::filter::{chunk, header};
+use everbloom_filter::UnknownMemory;
+use everbloom_filter::filter::policy::redisbloom::RedisBloomOptions;
+use everbloom_format::filter::{chunk, header};
 
 use super::host::{ERR, Host, OK, with};
 use super::memory;

@@ -10,6 +10,9 @@ pub(crate) use cluster::Cluster;
 pub(crate) use server::{Launch, Server, append_only_file};
 pub(crate) use site::Site;
 
+/// The directory of the repository.
+pub(crate) const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+
 use std::cell::RefCell;
 use std::num::NonZeroUsize;
 use std::ops::Range;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{Launch, Server};
+use super::{Launch, ROOT, Server};
 
 /// The family of a server. Their recent versions have different module APIs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,10 +132,8 @@ impl Site {
 }
 
 fn find_module() -> Result<PathBuf, String> {
-    let path = std::env::var_os("MODULE_SO").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("target/release/libeverbloom.so"),
-        PathBuf::from,
-    );
+    let path = std::env::var_os("MODULE_SO")
+        .map_or_else(|| Path::new(ROOT).join("target/release/libeverbloom.so"), PathBuf::from);
     path.canonicalize().map_err(|error| {
         format!("no module file {} ({error}): run `cargo build --release`, or set MODULE_SO", path.display())
     })

@@ -12,14 +12,14 @@ mod scattered;
 mod scheme;
 
 pub use modulo::{LayerParameters, Modulo};
-pub(in crate::bloom) use paged::with_per_line;
+pub(crate) use paged::with_per_line;
 pub use paged::{LINE_BITS, LINE_PROBES_MAX, LINES_MAX, PAGE_BITS, PAGE_LINES, PAGE_WORDS, Paged};
 pub use prime::Prime;
 pub use probing::{Line, Probing};
 pub use scattered::Scattered;
 pub use scheme::SchemeLayout;
 
-use crate::bloom::hash::Hash;
+use crate::hash::Hash;
 
 /// The layout of a layer.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -37,7 +37,7 @@ pub enum Layout<M = Modulo, P = Prime, S = SchemeLayout> {
 }
 
 /// A [`Layout`] that refers to the layouts of other modules and clients: copying one of them takes as long as a probe.
-pub(in crate::bloom) type LayoutRef<'l> = Layout<&'l Modulo, &'l Prime, &'l SchemeLayout>;
+pub(crate) type LayoutRef<'l> = Layout<&'l Modulo, &'l Prime, &'l SchemeLayout>;
 
 impl Layout {
     /// Returns the number of probes per item.
@@ -111,7 +111,7 @@ impl Placement {
     }
 
     #[inline(always)]
-    pub(in crate::bloom) fn probing(&self) -> LayoutRef<'_> {
+    pub(crate) fn probing(&self) -> LayoutRef<'_> {
         let layout = match &self.0 {
             Pair::Scattered(layout) => return Layout::Scattered(*layout),
             Pair::Paged(layout) => return Layout::Paged(*layout),
@@ -127,12 +127,12 @@ impl Placement {
     }
 
     /// Returns the content of the box, a block of the allocator; `None` if the pair is stored in place.
-    pub(in crate::bloom) fn block(&self) -> Option<&(Hash, Layout)> {
+    pub(crate) fn block(&self) -> Option<&(Hash, Layout)> {
         if let Pair::Other(pair) = &self.0 { Some(pair) } else { None }
     }
 
     /// Returns the mutable box, for relocation; `None` if the pair is stored in place.
-    pub(in crate::bloom) fn block_mut(&mut self) -> Option<&mut Box<(Hash, Layout)>> {
+    pub(crate) fn block_mut(&mut self) -> Option<&mut Box<(Hash, Layout)>> {
         if let Pair::Other(pair) = &mut self.0 { Some(pair) } else { None }
     }
 }

@@ -2,9 +2,9 @@
 
 use super::prime::Modulus;
 use super::probing::{Position, Positions, Probing};
-use crate::bloom::hash::ItemHash;
-use crate::bloom::limits::LAYER_MAX_BYTES;
-use crate::bloom::number::truncate;
+use crate::hash::ItemHash;
+use crate::limits::LAYER_MAX_BYTES;
+use crate::number::truncate;
 
 /// Double hashing: position `i` is `(h1 + i * h2) mod 2^64 mod M`, where M is the modulus.
 ///
@@ -53,7 +53,7 @@ impl Modulo {
 
     /// Returns the layout of a new layer whose array has `array_bits` bits; `None` if the modulus or the number of
     /// probes would be invalid.
-    pub(in crate::bloom) fn of_new_layer(
+    pub(crate) fn of_new_layer(
         error_rate: f64,
         bits_per_item: f64,
         exponent: u8,
@@ -224,7 +224,7 @@ impl LayerParameters {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bloom::hash::murmur2::Murmur2;
+    use crate::hash::murmur2::Murmur2;
 
     #[test]
     fn known_positions_of_redisbloom() {

@@ -5,8 +5,8 @@
 //! confined to a few lines of one page. The layout is part of the format; docs/formats.md specifies it.
 
 use super::probing::{Line, Probing, set_bit};
-use crate::bloom::hash::ItemHash;
-use crate::bloom::hash::murmur3::{GOLDEN, multiply_high};
+use crate::hash::ItemHash;
+use crate::hash::murmur3::{GOLDEN, multiply_high};
 
 /// Lines of a page.
 pub const PAGE_LINES: usize = 64;
@@ -79,7 +79,7 @@ impl Paged {
 
     /// Returns the same layout with its number of probes per line as the constant `PER_LINE`.
     #[inline(always)]
-    pub(in crate::bloom) const fn with<const PER_LINE: u32>(self) -> Paged<PER_LINE> {
+    pub(crate) const fn with<const PER_LINE: u32>(self) -> Paged<PER_LINE> {
         let Self { lines, per_line, lines_with_one_more } = self;
         Paged { lines, per_line, lines_with_one_more }
     }
@@ -106,7 +106,7 @@ macro_rules! with_per_line {
         }
     }};
 }
-pub(in crate::bloom) use with_per_line;
+pub(crate) use with_per_line;
 
 impl<const PER_LINE: u32> Probing<ItemHash> for Paged<PER_LINE> {
     type Line = PageLine<PER_LINE>;
@@ -192,7 +192,7 @@ impl<const PER_LINE: u32> Iterator for PageLines<PER_LINE> {
 
 /// Returns the index of an item's page among `pages` pages.
 #[inline(always)]
-pub(in crate::bloom) fn page_index(item: ItemHash, pages: usize) -> usize {
+pub(crate) fn page_index(item: ItemHash, pages: usize) -> usize {
     // The product is below the number of pages.
     usize::try_from(multiply_high(item.h1, pages as u64)).unwrap_or(usize::MAX)
 }

@@ -1,7 +1,7 @@
 //! The layout of valkey-bloom's filters, and the division that it and RedisBloom's need.
 
 use super::probing::{Position, Positions, Probing};
-use crate::bloom::hash::ItemHash;
+use crate::hash::ItemHash;
 
 /// The modulus of the positions after the second: the largest prime below 2^64.
 const PRIME: u64 = 0xFFFF_FFFF_FFFF_FFC5;

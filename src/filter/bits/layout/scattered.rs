@@ -1,8 +1,8 @@
 //! Positions anywhere in a layer.
 
 use super::probing::{Position, Positions, Probing};
-use crate::bloom::hash::ItemHash;
-use crate::bloom::hash::murmur3::{GOLDEN, multiply_high};
+use crate::hash::ItemHash;
+use crate::hash::murmur3::{GOLDEN, multiply_high};
 
 /// The layout of everbloom's own layers below 2 MiB; docs/formats.md specifies it. Position i of an item is the high
 /// half of `x * G^i * positions`, with `x = h1 ^ rotl(h2, 29) ^ G`.
@@ -26,7 +26,7 @@ impl Scattered {
 
     /// Returns the same layout with its number of probes as the constant `PROBES`.
     #[inline(always)]
-    pub(in crate::bloom) const fn with<const PROBES: u32>(self) -> Scattered<PROBES> {
+    pub(crate) const fn with<const PROBES: u32>(self) -> Scattered<PROBES> {
         Scattered { probes: self.probes }
     }
 }

@@ -2,8 +2,8 @@
 
 use super::prime::Modulus;
 use super::probing::{Position, Positions, Probing};
-use crate::bloom::hash::scheme::{PHP_UNIT_BITS, Scheme, SchemeError, SchemeParameters};
-use crate::bloom::hash::scheme_hash::SchemeHash;
+use crate::hash::scheme::{PHP_UNIT_BITS, Scheme, SchemeError, SchemeParameters};
+use crate::hash::scheme_hash::SchemeHash;
 
 /// The layout of a client's filter, with checked parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,8 +70,8 @@ impl Probing<SchemeHash> for SchemeLayout {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bloom::encoding::ItemEncoding;
-    use crate::bloom::hash::scheme::SHIFT_MAX;
+    use crate::encoding::ItemEncoding;
+    use crate::hash::scheme::SHIFT_MAX;
 
     fn made(scheme: Scheme, size_bits: u64, probes: u32, shift: u8) -> Result<SchemeLayout, SchemeError> {
         let encoding = ItemEncoding::Raw;

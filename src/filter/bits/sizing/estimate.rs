@@ -7,8 +7,8 @@
 use super::LayerShape;
 use super::paged::{PageModel, mean_rate};
 use super::scattered::{self, ADDED_MAX, added_items};
-use crate::bloom::bits::layout::PAGE_BITS;
-use crate::bloom::number::whole;
+use crate::bits::layout::PAGE_BITS;
+use crate::number::whole;
 
 /// Returns the estimated number of distinct added items of a layer of `positions` positions, `set_bits` of which are
 /// set, with `probes` probes per item: `ln(1 - fill) / ln(1 - q)`, where `1 - q = (1 - 1/positions)^probes` is the
@@ -193,7 +193,7 @@ fn unit_of(positions: u64, probes: u32) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bloom::number::truncate;
+    use crate::number::truncate;
 
     #[test]
     fn an_empty_layer_has_no_estimated_items_and_a_full_one_the_most() {

@@ -16,8 +16,8 @@ mod scattered;
 use std::ops::RangeInclusive;
 
 use super::layout::{LINE_PROBES_MAX, LINES_MAX, Layout, PAGE_BITS, Paged, Scattered};
-use crate::bloom::limits::{CAPACITY_MAX_ITEMS, LAYER_ERROR_RATE_MIN, LAYER_MAX_BYTES, PROBES_MAX};
-use crate::bloom::number::truncate;
+use crate::limits::{CAPACITY_MAX_ITEMS, LAYER_ERROR_RATE_MIN, LAYER_MAX_BYTES, PROBES_MAX};
+use crate::number::truncate;
 
 /// The fixed parameters of a layer of everbloom's own layouts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,9 +8,9 @@
 //! number of positions that may be clear.
 
 use super::Demand;
-use crate::bloom::bits::layout::{LINE_BITS, LINE_PROBES_MAX, PAGE_BITS, PAGE_LINES};
-use crate::bloom::limits::PROBES_MAX;
-use crate::bloom::number::truncate;
+use crate::bits::layout::{LINE_BITS, LINE_PROBES_MAX, PAGE_BITS, PAGE_LINES};
+use crate::limits::PROBES_MAX;
+use crate::number::truncate;
 
 /// Returns the probes and positions of the smallest paged layer that meets the requirements.
 pub(super) fn solve(demand: &Demand) -> (u32, u64) {

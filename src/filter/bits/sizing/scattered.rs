@@ -5,8 +5,8 @@
 //! larger (Bose et al., "On the False-Positive Rate of Bloom Filters", 2008).
 
 use super::Demand;
-use crate::bloom::limits::{PAGED_MIN_BYTES, PROBES_MAX};
-use crate::bloom::number::truncate;
+use crate::limits::{PAGED_MIN_BYTES, PROBES_MAX};
+use crate::number::truncate;
 
 /// Most words of a scattered layer.
 const WORDS_MAX: u64 = PAGED_MIN_BYTES / 8 - 1;

@@ -1,6 +1,6 @@
 //! The hash of items in cuckoo filters.
 
-use crate::bloom::hash::murmur2::{murmur2, murmur64a};
+use crate::hash::murmur2::{murmur2, murmur64a};
 
 /// The hash of an item: its fingerprint, and the two numbers that choose its buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +54,6 @@ impl CuckooRelease {
 
 /// Returns the number that chooses the other bucket of a fingerprint, from the number of one bucket.
 #[inline(always)]
-pub(in crate::bloom::cuckoo) fn other(fingerprint: u8, number: u64) -> u64 {
+pub(in crate::cuckoo) fn other(fingerprint: u8, number: u64) -> u64 {
     number ^ u64::from(fingerprint).wrapping_mul(0x5bd1_e995)
 }

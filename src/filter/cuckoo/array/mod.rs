@@ -3,13 +3,13 @@
 mod hash;
 mod slots;
 
-pub(in crate::bloom::cuckoo) use hash::other;
+pub(in crate::cuckoo) use hash::other;
 pub use hash::{CuckooHash, CuckooRelease};
 
-use crate::bloom::bits::occupancy::Occupancy;
-use crate::bloom::limits::CUCKOO_ARRAY_MAX_BYTES;
-use crate::bloom::memory::OutOfMemory;
-use crate::bloom::work::count_slots;
+use crate::bits::occupancy::Occupancy;
+use crate::limits::CUCKOO_ARRAY_MAX_BYTES;
+use crate::memory::OutOfMemory;
+use crate::work::count_slots;
 
 /// The buckets of a filter of one size, in one block of memory: bucket after bucket.
 ///
@@ -92,22 +92,22 @@ impl BucketArray {
     }
 
     /// Returns whether no slot is free.
-    pub(in crate::bloom::cuckoo) fn is_full(&self) -> bool {
+    pub(in crate::cuckoo) fn is_full(&self) -> bool {
         self.fingerprints >= self.slots()
     }
 
     /// Returns the number of free slots.
-    pub(in crate::bloom::cuckoo) fn free_slots(&self) -> u64 {
+    pub(in crate::cuckoo) fn free_slots(&self) -> u64 {
         self.slots().saturating_sub(self.fingerprints)
     }
 
     /// Returns whether RedisBloom's positions of 32 bits address every slot.
-    pub(in crate::bloom::cuckoo) fn is_addressed(&self) -> bool {
+    pub(in crate::cuckoo) fn is_addressed(&self) -> bool {
         self.slots() <= CUCKOO_ARRAY_MAX_BYTES
     }
 
     /// Returns the bytes of memory that the array needs: those of [`needed_bytes`](Self::needed_bytes).
-    pub(in crate::bloom::cuckoo) fn allocated_bytes(&self) -> u64 {
+    pub(in crate::cuckoo) fn allocated_bytes(&self) -> u64 {
         let blocks = self.blocks().map(|block| size_of_val(block) as u64);
         blocks.into_iter().fold(size_of::<Self>() as u64, u64::saturating_add)
     }
@@ -126,25 +126,25 @@ impl BucketArray {
     }
 
     /// Returns the blocks of the allocator.
-    pub(in crate::bloom::cuckoo) fn blocks(&self) -> [&[u64]; 2] {
+    pub(in crate::cuckoo) fn blocks(&self) -> [&[u64]; 2] {
         [&self.words, self.occupancy.allocation()]
     }
 
     /// Returns the mutable block of the slots, for relocation. Its words must not change.
-    pub(in crate::bloom::cuckoo) const fn block_mut(&mut self) -> &mut Vec<u64> {
+    pub(in crate::cuckoo) const fn block_mut(&mut self) -> &mut Vec<u64> {
         &mut self.words
     }
 
     /// Returns the number of the bucket that a number chooses.
     #[inline(always)]
-    pub(in crate::bloom::cuckoo) fn bucket_of(&self, number: u64) -> u64 {
+    pub(in crate::cuckoo) fn bucket_of(&self, number: u64) -> u64 {
         if self.is_exact { number & self.buckets.wrapping_sub(1) } else { number % self.buckets }
     }
 
     /// Returns the place of the first slot of a bucket, in 32 bits as in RedisBloom.
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "as in RedisBloom, in arrays that are not addressed")]
-    pub(in crate::bloom::cuckoo) fn place_of(&self, bucket: u64) -> usize {
+    pub(in crate::cuckoo) fn place_of(&self, bucket: u64) -> usize {
         bucket.wrapping_mul(self.bucket_size.into()) as u32 as usize
     }
 
@@ -168,7 +168,7 @@ impl BucketArray {
 
     /// Returns the slots of the bucket at a place.
     #[inline(always)]
-    pub(in crate::bloom::cuckoo) fn slots_at(&self, place: usize) -> &[u8] {
+    pub(in crate::cuckoo) fn slots_at(&self, place: usize) -> &[u8] {
         count_slots(|| self.bucket_size.into());
         // Places have 32 bits.
         self.padded_bytes().get(place..place.wrapping_add(self.bucket_size.into())).unwrap_or_default()
@@ -176,7 +176,7 @@ impl BucketArray {
 
     /// Returns the place of the first slot with this value in the bucket that a number chooses.
     #[inline(always)]
-    pub(in crate::bloom::cuckoo) fn find_in(&self, number: u64, value: u8) -> Option<usize> {
+    pub(in crate::cuckoo) fn find_in(&self, number: u64, value: u8) -> Option<usize> {
         let position = self.position(number);
         let slot = self.slots_at(position).iter().position(|slot| *slot == value);
         slot.map(|slot| position.wrapping_add(slot))
@@ -184,7 +184,7 @@ impl BucketArray {
 
     /// Returns the place of the first slot with this value in the two buckets that numbers choose.
     #[inline(always)]
-    pub(in crate::bloom::cuckoo) fn find(&self, first: u64, second: u64, value: u8) -> Option<usize> {
+    pub(in crate::cuckoo) fn find(&self, first: u64, second: u64, value: u8) -> Option<usize> {
         self.positions(first, second).into_iter().find_map(|position| {
             let slot = self.slots_at(position).iter().position(|slot| *slot == value);
             slot.map(|slot| position.wrapping_add(slot))
@@ -204,7 +204,7 @@ impl BucketArray {
 
     /// Puts the fingerprint of an item into the first free slot of its two buckets. Returns whether there was one.
     #[inline(always)]
-    pub(in crate::bloom::cuckoo) fn put(&mut self, hash: CuckooHash) -> bool {
+    pub(in crate::cuckoo) fn put(&mut self, hash: CuckooHash) -> bool {
         // The first bucket mostly has a free slot.
         let in_first = self.replace_at(self.position(hash.first), 0, hash.fingerprint);
         let place = in_first.or_else(|| self.replace_at(self.position(hash.second), 0, hash.fingerprint));
@@ -217,7 +217,7 @@ impl BucketArray {
 
     /// Removes the first fingerprint of an item from its two buckets. Returns whether there was one.
     #[inline(always)]
-    pub(in crate::bloom::cuckoo) fn remove(&mut self, hash: CuckooHash) -> bool {
+    pub(in crate::cuckoo) fn remove(&mut self, hash: CuckooHash) -> bool {
         if self.fingerprints == 0 {
             return false;
         }
@@ -230,13 +230,13 @@ impl BucketArray {
 
     /// Returns whether one of the two buckets of an item has its fingerprint.
     #[inline(always)]
-    pub(in crate::bloom::cuckoo) fn contains(&self, hash: CuckooHash) -> bool {
+    pub(in crate::cuckoo) fn contains(&self, hash: CuckooHash) -> bool {
         self.fingerprints > 0 && self.find(hash.first, hash.second, hash.fingerprint).is_some()
     }
 
     /// Returns how many slots of the two buckets of an item have its fingerprint. If both are the same bucket, its slots
     /// count twice, as in RedisBloom, except before release 2.2.
-    pub(in crate::bloom::cuckoo) fn count(&self, hash: CuckooHash, release: CuckooRelease) -> u64 {
+    pub(in crate::cuckoo) fn count(&self, hash: CuckooHash, release: CuckooRelease) -> u64 {
         if self.fingerprints == 0 {
             return 0;
         }
@@ -251,7 +251,7 @@ impl BucketArray {
 
     /// Puts a fingerprint into a free slot.
     #[inline(always)]
-    pub(in crate::bloom::cuckoo) fn fill(&mut self, place: usize, fingerprint: u8) {
+    pub(in crate::cuckoo) fn fill(&mut self, place: usize, fingerprint: u8) {
         self.swap(place, fingerprint);
         self.fingerprints = self.fingerprints.wrapping_add(1);
         self.occupancy.note(place / 8);
@@ -259,13 +259,13 @@ impl BucketArray {
 
     /// Removes a fingerprint from its slot.
     #[inline(always)]
-    pub(in crate::bloom::cuckoo) fn free(&mut self, place: usize) {
+    pub(in crate::cuckoo) fn free(&mut self, place: usize) {
         self.swap(place, 0);
         self.fingerprints = self.fingerprints.wrapping_sub(1);
     }
 
     /// Sets a slot, free or not, to a fingerprint or to 0. Returns its former value.
-    pub(in crate::bloom::cuckoo) fn set(&mut self, place: usize, value: u8) -> u8 {
+    pub(in crate::cuckoo) fn set(&mut self, place: usize, value: u8) -> u8 {
         let former = self.swap(place, value);
         let (added, removed) = (u64::from(value != 0), u64::from(former != 0));
         self.fingerprints = self.fingerprints.wrapping_add(added).wrapping_sub(removed);
@@ -277,13 +277,13 @@ impl BucketArray {
 
     /// Puts a fingerprint in the place of another one. Returns the other one.
     #[inline(always)]
-    pub(in crate::bloom::cuckoo) fn swap(&mut self, place: usize, fingerprint: u8) -> u8 {
+    pub(in crate::cuckoo) fn swap(&mut self, place: usize, fingerprint: u8) -> u8 {
         let slot = bytemuck::cast_slice_mut(&mut self.words).get_mut(place);
         slot.map_or(fingerprint, |slot| std::mem::replace(slot, fingerprint))
     }
 
     /// Returns a byte of the memory that a lookup of an item reads, to prefetch it.
-    pub(in crate::bloom::cuckoo) fn words(&self, hash: CuckooHash) -> [Option<&u8>; 2] {
+    pub(in crate::cuckoo) fn words(&self, hash: CuckooHash) -> [Option<&u8>; 2] {
         [hash.first, hash.second].map(|number| self.padded_bytes().get(self.position(number)))
     }
 }

@@ -4,10 +4,10 @@
 use std::ops::Range;
 
 use super::{BucketArray, SlotsError};
-use crate::bloom::bits::is_clear;
-use crate::bloom::bits::occupancy::PAGE_BYTES;
-use crate::bloom::memory::OutOfMemory;
-use crate::bloom::work::count_slots;
+use crate::bits::is_clear;
+use crate::bits::occupancy::PAGE_BYTES;
+use crate::memory::OutOfMemory;
+use crate::work::count_slots;
 
 impl BucketArray {
     /// Returns an array with these slots. Their free pages take no memory. O(bytes).
@@ -40,7 +40,7 @@ impl BucketArray {
     }
 
     /// Returns the bytes of the pages that may have a fingerprint.
-    #[cfg(feature = "internals")]
+    #[cfg(feature = "inspection")]
     #[must_use]
     pub fn stored_bytes(&self) -> u64 {
         self.pages().map(|(_, page)| size_of_val(page) as u64).sum()
@@ -74,13 +74,13 @@ impl BucketArray {
     }
 
     /// Returns the words of the next page with a fingerprint, from a word on. Does not read pages that have none.
-    pub(in crate::bloom::cuckoo) fn next_words(&self, from: usize) -> Option<Range<usize>> {
+    pub(in crate::cuckoo) fn next_words(&self, from: usize) -> Option<Range<usize>> {
         self.occupancy.next_words(from, self.words.len())
     }
 
     /// Returns the eight slots of a word, the first one in the lowest byte.
     #[inline(always)]
-    pub(in crate::bloom::cuckoo) fn slots_of(&self, word: usize) -> u64 {
+    pub(in crate::cuckoo) fn slots_of(&self, word: usize) -> u64 {
         self.words.get(word).copied().map_or(0, u64::from_le)
     }
 
@@ -124,7 +124,7 @@ impl BucketArray {
     ///
     /// # Errors
     /// The rule that is broken.
-    #[cfg(feature = "internals")]
+    #[cfg(feature = "inspection")]
     pub fn internal_validate(&self) -> Result<(), &'static str> {
         let all = count_fingerprints(self.padded_bytes());
         let in_pages =

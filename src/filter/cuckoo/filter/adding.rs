@@ -2,10 +2,10 @@
 
 use super::rooms::searched;
 use super::{ARRAYS_MAX, CuckooFilter, SEARCHED_MAX, check};
-use crate::bloom::cuckoo::array::{BucketArray, CuckooHash, other};
-use crate::bloom::limits::CUCKOO_ARRAY_MAX_BYTES;
-use crate::bloom::memory::OutOfMemory;
-use crate::bloom::outcome::{AddError, ByteLimit, Limit, ReserveError};
+use crate::cuckoo::array::{BucketArray, CuckooHash, other};
+use crate::limits::CUCKOO_ARRAY_MAX_BYTES;
+use crate::memory::OutOfMemory;
+use crate::outcome::{AddError, ByteLimit, Limit, ReserveError};
 
 impl CuckooFilter {
     /// Adds the fingerprint of an item. O(arrays + iterations).

@@ -2,8 +2,8 @@
 
 use super::CuckooFilter;
 use super::rooms::Rooms;
-use crate::bloom::cuckoo::array::{BucketArray, CuckooRelease, other};
-use crate::bloom::work::count_slots;
+use crate::cuckoo::array::{BucketArray, CuckooRelease, other};
+use crate::work::count_slots;
 
 impl CuckooFilter {
     /// Moves fingerprints of newer arrays to free slots of older ones, from the newest array on, and drops the last array

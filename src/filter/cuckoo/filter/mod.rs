@@ -9,10 +9,10 @@ pub use parameters::{ARRAYS_MAX, CuckooParameters};
 use rooms::searched;
 
 use super::array::{BucketArray, CuckooHash, CuckooRelease};
-use crate::bloom::memory::{BlockMover, BlockVisitor, Blocks, OutOfMemory};
-use crate::bloom::outcome::{ByteLimit, ReserveError};
-use crate::bloom::prefetch::Prefetch;
-use crate::bloom::work::count_slots;
+use crate::memory::{BlockMover, BlockVisitor, Blocks, OutOfMemory};
+use crate::outcome::{ByteLimit, ReserveError};
+use crate::prefetch::Prefetch;
+use crate::work::count_slots;
 
 /// Most arrays that a compaction searches for one fingerprint. RedisBloom's arrays grow by a power of two, so it is at most
 /// 57 of them.
@@ -76,7 +76,7 @@ impl CuckooFilter {
     ///
     /// # Errors
     /// [`ReserveError`] if the arrays exceed `limit` or the available memory, or cannot exist.
-    pub(crate) fn of_header(
+    pub fn of_header(
         parameters: CuckooParameters,
         items: u64,
         deletes: u64,
@@ -153,7 +153,7 @@ impl CuckooFilter {
 
     /// Returns the bytes of the structs of all arrays, and of the pages of their slots that may have a fingerprint. Memory
     /// that was never written to does not count. O(arrays + bytes that may have a fingerprint).
-    #[cfg(feature = "internals")]
+    #[cfg(feature = "inspection")]
     #[must_use]
     pub fn stored_bytes(&self) -> u64 {
         self.sum(|array| array.stored_bytes().saturating_add(size_of::<BucketArray>() as u64))
@@ -260,7 +260,7 @@ impl CuckooFilter {
     ///
     /// # Errors
     /// The rule that is broken.
-    #[cfg(feature = "internals")]
+    #[cfg(feature = "inspection")]
     pub fn internal_validate(&self) -> Result<(), &'static str> {
         self.parameters.check(self.arrays.len())?;
         self.arrays.iter().try_for_each(BucketArray::internal_validate)

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use crate::bloom::cuckoo::array::BucketArray;
-use crate::bloom::work::count_slots;
+use crate::cuckoo::array::BucketArray;
+use crate::work::count_slots;
 
 /// A run of at most this many arrays, with buckets of at most this many slots, is scanned from its first array on.
 const SCANNED_MAX: usize = 8;

@@ -2,9 +2,9 @@
 
 use super::MergeError;
 use super::contents::Contents;
-use crate::bloom::filter::Filter;
-use crate::bloom::filter::policy::{BITS_SHARE, Growth, Promise};
-use crate::bloom::table::Table;
+use crate::filter::Filter;
+use crate::filter::policy::{BITS_SHARE, Growth, Promise};
+use crate::table::Table;
 
 /// The factor by which a computed error rate may exceed the promise, because it comes from expected numbers of entries
 /// and from rounded numbers.

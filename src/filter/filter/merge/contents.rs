@@ -1,9 +1,9 @@
 //! The contents of the layers of a merge.
 
-use crate::bloom::bits::Layer;
-use crate::bloom::bits::estimate::{added_anywhere, clients_items, deviation, full_rate_anywhere};
-use crate::bloom::memory::Memory;
-use crate::bloom::number::whole;
+use crate::bits::Layer;
+use crate::bits::estimate::{added_anywhere, clients_items, deviation, full_rate_anywhere};
+use crate::memory::Memory;
+use crate::number::whole;
 
 /// The contents of a layer, now or after the planned unions.
 #[derive(Clone, Copy, Debug)]

@@ -2,9 +2,9 @@
 
 use thiserror::Error;
 
-use crate::bloom::memory::OutOfMemory;
-use crate::bloom::outcome::ReserveError;
-use crate::bloom::table::UnionError;
+use crate::memory::OutOfMemory;
+use crate::outcome::ReserveError;
+use crate::table::UnionError;
 
 /// Why filters are not merged; nothing has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Error)]

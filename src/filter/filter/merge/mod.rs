@@ -20,11 +20,11 @@ use self::plan::{Appends, LastLayer, Planner};
 use super::Filter;
 use super::kind::Format;
 use super::parts::Parts;
-use crate::bloom::bits::Layer;
-use crate::bloom::generation::Generation;
-use crate::bloom::memory::{Memory, OutOfMemory};
-use crate::bloom::outcome::ByteLimit;
-use crate::bloom::table::{Table, Union};
+use crate::bits::Layer;
+use crate::generation::Generation;
+use crate::memory::{Memory, OutOfMemory};
+use crate::outcome::ByteLimit;
+use crate::table::{Table, Union};
 
 impl Filter {
     /// Merges filters into this one, which then contains the items of all. Returns whether anything has changed. In a

@@ -3,15 +3,15 @@
 use super::MergeError;
 use super::budget::spent;
 use super::contents::Contents;
-use crate::bloom::bits::{BitArray, Layer, LayerSpec};
-use crate::bloom::filter::Filter;
-use crate::bloom::filter::policy::BITS_SHARE;
-use crate::bloom::filter::size::Footprint;
-use crate::bloom::hash::Hash;
-use crate::bloom::limits::CAPACITY_MAX_ITEMS;
-use crate::bloom::memory::Memory;
-use crate::bloom::outcome::{ByteLimit, ReserveError};
-use crate::bloom::table::Table;
+use crate::bits::{BitArray, Layer, LayerSpec};
+use crate::filter::Filter;
+use crate::filter::policy::BITS_SHARE;
+use crate::filter::size::Footprint;
+use crate::hash::Hash;
+use crate::limits::CAPACITY_MAX_ITEMS;
+use crate::memory::Memory;
+use crate::outcome::{ByteLimit, ReserveError};
+use crate::table::Table;
 
 /// Largest layer, in bits, that the plan compares with a source's layer even if both certainly fit: reading 4 MiB takes
 /// less than a millisecond. A larger one is read only when it is merged, and its set bits are estimated until then.

@@ -2,16 +2,16 @@
 
 use super::MergeError;
 use super::plan::Appends;
-use crate::bloom::filter::kind::Format;
-use crate::bloom::filter::policy::{Growth, Promise, Window};
-use crate::bloom::filter::size::Footprint;
-use crate::bloom::filter::{Filter, FilterSpec};
-use crate::bloom::generation::Generation;
-use crate::bloom::growth_budget::GrowthBudget;
-use crate::bloom::hash::Hash;
-use crate::bloom::limits::CAPACITY_MAX_ITEMS;
-use crate::bloom::outcome::ByteLimit;
-use crate::bloom::table::{Table, Union};
+use crate::filter::kind::Format;
+use crate::filter::policy::{Growth, Promise, Window};
+use crate::filter::size::Footprint;
+use crate::filter::{Filter, FilterSpec};
+use crate::generation::Generation;
+use crate::growth_budget::GrowthBudget;
+use crate::hash::Hash;
+use crate::limits::CAPACITY_MAX_ITEMS;
+use crate::outcome::ByteLimit;
+use crate::table::{Table, Union};
 
 /// Largest error rate of a new filter that has the entries of several.
 const TABLES_ERROR_RATE_MAX: f64 = 0.25;

@@ -15,7 +15,7 @@ pub struct Counting {
 
 impl Counting {
     /// Counts further deletions.
-    pub(in crate::bloom::filter) fn add_deletions(&mut self, deletions: u64) {
+    pub(in crate::filter) fn add_deletions(&mut self, deletions: u64) {
         // A crafted header can have any number.
         self.deletions = self.deletions.saturating_add(deletions);
     }

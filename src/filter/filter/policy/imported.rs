@@ -5,11 +5,11 @@
 //! is promised.
 
 use super::promise::Growth;
-use crate::bloom::bits::estimate::clients_items;
-use crate::bloom::bits::layout::SchemeLayout;
-use crate::bloom::bits::{Layer, LayerSpec, Layout, Placement};
-use crate::bloom::hash::Hash;
-use crate::bloom::limits::{EXPANSION_MAX, STRING_MAX_BYTES};
+use crate::bits::estimate::clients_items;
+use crate::bits::layout::SchemeLayout;
+use crate::bits::{Layer, LayerSpec, Layout, Placement};
+use crate::hash::Hash;
+use crate::limits::{EXPANSION_MAX, STRING_MAX_BYTES};
 
 /// The parameters of an imported filter.
 #[derive(Clone, Copy, Debug, PartialEq)]

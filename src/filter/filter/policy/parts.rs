@@ -2,10 +2,10 @@
 
 use super::valkeybloom::ProbeRounding;
 use super::{Policy, Rules, redisbloom, valkeybloom};
-use crate::bloom::bits::{Layer, LayerSpec, Layout};
-use crate::bloom::hash::Hash;
-use crate::bloom::outcome::ReserveError;
-use crate::bloom::table::{EntryKind, TableSpec};
+use crate::bits::{Layer, LayerSpec, Layout};
+use crate::hash::Hash;
+use crate::outcome::ReserveError;
+use crate::table::{EntryKind, TableSpec};
 
 /// A part that a filter gets for new items.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,7 +37,7 @@ impl Policy {
     ///
     /// # Errors
     /// [`ReserveError`] if it cannot grow.
-    pub(in crate::bloom::filter) fn next_part(&self, layers: &[Layer]) -> Result<PartSpec, ReserveError> {
+    pub(in crate::filter) fn next_part(&self, layers: &[Layer]) -> Result<PartSpec, ReserveError> {
         let hash = layers.first().map_or(Hash::Murmur3, |first| *first.hash());
         match self {
             Self::RedisBloom(policy) => policy.next_layer(layers).map(PartSpec::Layer),

@@ -1,7 +1,7 @@
 //! The promise of everbloom's own filters: an error rate over the whole filter, a capacity, and what happens when the
 //! capacity is reached.
 
-use crate::bloom::limits::{
+use crate::limits::{
     CAPACITY_DEFAULT_ITEMS, CAPACITY_MAX_ITEMS, ERROR_RATE_DEFAULT, EXPANSION_DEFAULT, EXPANSION_MAX,
 };
 

@@ -6,10 +6,10 @@ use super::promise::{Growth, Promise};
 use super::redisbloom::{self, RedisBloom};
 use super::valkeybloom::ValkeyBloom;
 use super::window::Window;
-use crate::bloom::bits::Layer;
-use crate::bloom::generation::AddTime;
-use crate::bloom::limits::{CAPACITY_MAX_ITEMS, EXPANSION_MAX};
-use crate::bloom::memory::{BlockMover, BlockVisitor};
+use crate::bits::Layer;
+use crate::generation::AddTime;
+use crate::limits::{CAPACITY_MAX_ITEMS, EXPANSION_MAX};
+use crate::memory::{BlockMover, BlockVisitor};
 
 /// The policy of a filter: its promise and its rules. All but the most frequent one are boxed, so that most filters stay
 /// small.
@@ -79,7 +79,7 @@ impl Policy {
 
     /// Returns the rules besides the promise, if there are any.
     #[inline(always)]
-    pub(in crate::bloom::filter) const fn rules(&self) -> Option<&Rules> {
+    pub(in crate::filter) const fn rules(&self) -> Option<&Rules> {
         if let Self::Promised(promised) = self { Some(&promised.rules) } else { None }
     }
 
@@ -96,7 +96,7 @@ impl Policy {
 
     /// Returns the error rate that a command requests to create the filter, and the growth.
     #[inline(always)]
-    pub(in crate::bloom::filter) fn requested(&self) -> (f64, Growth) {
+    pub(in crate::filter) fn requested(&self) -> (f64, Growth) {
         match self {
             Self::Everbloom(promise) => (promise.error_rate, promise.growth),
             Self::Promised(promised) => (promised.promise.error_rate, promised.promise.growth),
@@ -122,7 +122,7 @@ impl Policy {
 
     /// Returns the mutable parameters of a sliding window.
     #[inline(always)]
-    pub(in crate::bloom::filter) fn window_mut(&mut self) -> Option<&mut Window> {
+    pub(in crate::filter) fn window_mut(&mut self) -> Option<&mut Window> {
         match self {
             Self::Promised(promised) => match &mut promised.rules {
                 Rules::Window(window) => Some(window),
@@ -139,7 +139,7 @@ impl Policy {
     }
 
     /// Returns the mutable parameters of a counting filter.
-    pub(in crate::bloom::filter) fn counting_mut(&mut self) -> Option<&mut Counting> {
+    pub(in crate::filter) fn counting_mut(&mut self) -> Option<&mut Counting> {
         match self {
             Self::Promised(promised) => match &mut promised.rules {
                 Rules::Counting(counting) => Some(counting),
@@ -151,7 +151,7 @@ impl Policy {
 
     /// Returns the time of the filter; generation 0 for all but sliding windows.
     #[inline(always)]
-    pub(in crate::bloom::filter) fn moment(&self) -> AddTime {
+    pub(in crate::filter) fn moment(&self) -> AddTime {
         self.window().map_or_else(AddTime::default, Window::moment)
     }
 
@@ -175,7 +175,7 @@ impl Policy {
     }
 
     /// Returns whether all layers are of everbloom's own format and have the same hash.
-    pub(in crate::bloom::filter) const fn is_own(&self) -> bool {
+    pub(in crate::filter) const fn is_own(&self) -> bool {
         matches!(self, Self::Everbloom(_)) || matches!(self.rules(), Some(Rules::Merged))
     }
 
@@ -187,12 +187,12 @@ impl Policy {
 
     /// Returns whether the parts of the filter may have several hashes.
     #[inline(always)]
-    pub(in crate::bloom::filter) const fn has_several_hashes(&self) -> bool {
+    pub(in crate::filter) const fn has_several_hashes(&self) -> bool {
         matches!(self.rules(), Some(Rules::Union)) || matches!(self, Self::Imported(_))
     }
 
     /// Returns whether an entry means the same in filters with this policy and with `other`.
-    pub(in crate::bloom::filter) fn has_entries_of(&self, other: &Self) -> bool {
+    pub(in crate::filter) fn has_entries_of(&self, other: &Self) -> bool {
         let span = |policy: &Self| policy.window().map(|window| window.span);
         self.table().kind == other.table().kind && span(self) == span(other)
     }
@@ -215,7 +215,7 @@ impl Policy {
     /// Returns the policy of an empty filter of everbloom's own format with `promise`, whose items can be deleted or
     /// expire as under this policy. Other policies are replaced by the promise alone: an empty filter has no merged
     /// layers.
-    pub(in crate::bloom::filter) fn with_promise(&self, promise: Promise) -> Self {
+    pub(in crate::filter) fn with_promise(&self, promise: Promise) -> Self {
         match self.rules() {
             Some(Rules::Counting(counting)) => Self::promised(promise, Rules::Counting(counting.emptied())),
             Some(Rules::Window(window)) => {
@@ -227,7 +227,7 @@ impl Policy {
 
     /// Returns the policy of a filter with these layers after a merge has added others. Unless they `are_alike`, the
     /// added layers may have other hashes or layouts.
-    pub(in crate::bloom::filter) fn merged(&self, layers: &[Layer], are_alike: bool) -> Self {
+    pub(in crate::filter) fn merged(&self, layers: &[Layer], are_alike: bool) -> Self {
         let is_own = self.is_own();
         Self::promised(
             self.promise_with(layers),
@@ -287,7 +287,7 @@ impl From<RedisBloom> for Policy {
 /// The blocks of the allocator.
 impl Policy {
     /// Visits the block of the policy, if it has one.
-    pub(in crate::bloom::filter) fn visit_block(&self, visitor: &mut impl BlockVisitor) {
+    pub(in crate::filter) fn visit_block(&self, visitor: &mut impl BlockVisitor) {
         match self {
             Self::Everbloom(_) => {}
             Self::Promised(policy) => visitor.visit(std::slice::from_ref(&**policy)),
@@ -298,7 +298,7 @@ impl Policy {
     }
 
     /// Moves the block of the policy, if it has one.
-    pub(in crate::bloom::filter) fn move_block(&mut self, mover: &impl BlockMover) {
+    pub(in crate::filter) fn move_block(&mut self, mover: &impl BlockMover) {
         match self {
             Self::Everbloom(_) => {}
             Self::Promised(policy) => mover.move_box(policy),

@@ -1,9 +1,9 @@
 //! The rules that the layers and the table of a filter keep under its policy.
 
 use super::{Growth, Policy, Rules, redisbloom};
-use crate::bloom::bits::Layer;
-use crate::bloom::hash::Hash;
-use crate::bloom::table::EntryKind;
+use crate::bits::Layer;
+use crate::hash::Hash;
+use crate::table::EntryKind;
 
 impl Policy {
     /// Checks the parameters, and that a filter may have these layers and this table. The table is given by the kind of
@@ -11,7 +11,7 @@ impl Policy {
     ///
     /// # Errors
     /// The name of the part that breaks a rule.
-    pub(in crate::bloom::filter) fn validate(
+    pub(in crate::filter) fn validate(
         &self,
         layers: &[Layer],
         table: Option<(EntryKind, &Hash)>,

@@ -7,12 +7,12 @@
 use std::f64::consts::LN_2;
 
 use super::promise::{Growth, Promise};
-use crate::bloom::bits::layout::Prime;
-use crate::bloom::bits::{Layer, LayerSpec, Layout, Placement};
-use crate::bloom::hash::Hash;
-use crate::bloom::limits::{LAYER_MAX_BYTES, LAYERS_MAX, VALKEYBLOOM_CAPACITY_MAX_ITEMS};
-use crate::bloom::number::truncate;
-use crate::bloom::outcome::{Limit, ReserveError};
+use crate::bits::layout::Prime;
+use crate::bits::{Layer, LayerSpec, Layout, Placement};
+use crate::hash::Hash;
+use crate::limits::{LAYER_MAX_BYTES, LAYERS_MAX, VALKEYBLOOM_CAPACITY_MAX_ITEMS};
+use crate::number::truncate;
+use crate::outcome::{Limit, ReserveError};
 
 /// Tightening ratio of a filter that is created without one (`bloom-tightening-ratio`), and of every filter of 0.1.0.
 pub const TIGHTENING_RATIO_DEFAULT: f64 = 0.5;
@@ -182,7 +182,7 @@ const SLOT_BYTES: u64 = 8;
 /// of BF.INFO.
 ///
 /// This is the memory that valkey-bloom allocates, not the memory of everbloom, which is
-/// [`Filter::size_bytes`](crate::bloom::Filter::size_bytes). It includes the slots of valkey-bloom's array of layers:
+/// [`Filter::size_bytes`](crate::Filter::size_bytes). It includes the slots of valkey-bloom's array of layers:
 /// 1, then 4, 8, 16 and so on (directly after its BF.LOAD, the number of layers). O(layers).
 #[must_use]
 pub fn size_bytes(layers_bytes: impl IntoIterator<Item = u64>) -> u64 {
@@ -224,9 +224,9 @@ pub fn max_scaled_capacity(parameters: &ValkeyBloom, limit_bytes: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bloom::filter::policy::Policy;
-    use crate::bloom::filter::size::{ScaleError, validate_scale_to as validate};
-    use crate::bloom::hash::siphash::Seed;
+    use crate::filter::policy::Policy;
+    use crate::filter::size::{ScaleError, validate_scale_to as validate};
+    use crate::hash::siphash::Seed;
 
     /// Default of valkey-bloom's `bloom-memory-usage-limit`.
     const LIMIT_BYTES: u64 = 128 << 20;
@@ -311,7 +311,7 @@ mod tests {
         assert_eq!(probes(8, i64::MAX.unsigned_abs(), ProbeRounding::Nearest), 1);
         assert_eq!(probes(u64::MAX, 0, ProbeRounding::Up), u32::MAX);
         let smallest = probes(layer_size_bytes(1, 2.3e-308) * 8, 1, ProbeRounding::Up);
-        assert!((1022..crate::bloom::bits::layout::Prime::PROBES_MAX).contains(&smallest));
+        assert!((1022..crate::bits::layout::Prime::PROBES_MAX).contains(&smallest));
     }
 
     #[test]

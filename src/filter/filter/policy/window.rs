@@ -1,8 +1,8 @@
 //! The policy of sliding windows: an item is live for a window of time after its last add.
 
 use super::promise::Growth;
-use crate::bloom::generation::{AddTime, Generation, WindowLength};
-use crate::bloom::limits::{WINDOW_MAX_MS, WINDOW_MIN_MS};
+use crate::generation::{AddTime, Generation, WindowLength};
+use crate::limits::{WINDOW_MAX_MS, WINDOW_MIN_MS};
 
 /// The parameters of a sliding-window filter, and its current time. The capacity of its promise is the number of items per
 /// window.
@@ -66,7 +66,7 @@ impl Window {
 
     /// Sets the current time in milliseconds of UNIX time, for a filter whose newest item is of generation `newest`.
     /// The time is never before that. O(1).
-    pub(in crate::bloom::filter) fn set_now(&mut self, now_ms: u64, newest: Generation) {
+    pub(in crate::filter) fn set_now(&mut self, now_ms: u64, newest: Generation) {
         let by_clock = self.span.generation_at(now_ms);
         let now = by_clock.max(newest);
         self.moment = AddTime { added: now, now };
@@ -75,7 +75,7 @@ impl Window {
     }
 
     /// Sets the time of the items that are added next, which may be before that of other items. O(1).
-    pub(in crate::bloom::filter) fn set_moment(&mut self, moment_ms: u64, newest: Generation) {
+    pub(in crate::filter) fn set_moment(&mut self, moment_ms: u64, newest: Generation) {
         let added = self.span.generation_at(moment_ms);
         self.moment = AddTime { added, now: added.max(newest) };
         self.now_ms = moment_ms;
@@ -83,7 +83,7 @@ impl Window {
 
     /// Sets the end of the life of the items that are added next, in milliseconds of UNIX time. The time of the add stays.
     /// No item lives longer than one that is added now. O(1).
-    pub(in crate::bloom::filter) fn set_end(&mut self, end_ms: u64) {
+    pub(in crate::filter) fn set_end(&mut self, end_ms: u64) {
         self.moment.added = self.span.generation_until(end_ms).min(self.moment.now);
     }
 
@@ -100,7 +100,7 @@ impl Window {
     /// # Errors
     /// [`MomentError`] if items of that time have expired, or if it is more than a generation ahead of the current
     /// time.
-    pub(in crate::bloom::filter) fn accepts(&self, moment_ms: u64) -> Result<bool, MomentError> {
+    pub(in crate::filter) fn accepts(&self, moment_ms: u64) -> Result<bool, MomentError> {
         if moment_ms > self.now_ms.saturating_add(self.span.generation_ms()) {
             return Err(MomentError::Ahead);
         }

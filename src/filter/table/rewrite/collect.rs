@@ -1,10 +1,10 @@
 //! Collecting the entries of a segment, block by block, and writing the segment.
 
 use super::rewriter::Rewriter;
-use crate::bloom::table::entry::EntryKind;
-use crate::bloom::table::segment::{RewriteError, Segment};
-use crate::bloom::table::size::SegmentShape;
-use crate::bloom::table::source::{Address, EntrySource, Placed, Target};
+use crate::table::entry::EntryKind;
+use crate::table::segment::{RewriteError, Segment};
+use crate::table::size::SegmentShape;
+use crate::table::source::{Address, EntrySource, Placed, Target};
 
 impl Rewriter {
     /// Collects the entries of a segment, and returns the number of slots that they take. O(slots that are read).
@@ -206,20 +206,20 @@ mod tests {
 
     use super::super::entries::{Rule, Run};
     use super::*;
-    use crate::bloom::generation::{Generation, Steps};
-    use crate::bloom::growth_budget::GrowthBudget;
-    use crate::bloom::hash::ItemHash;
-    use crate::bloom::outcome::Added;
-    use crate::bloom::prefetch::NoPrefetch;
-    use crate::bloom::table::Addition;
-    use crate::bloom::table::directory::Directory;
-    use crate::bloom::table::edit::LOST_BITS_MAX;
-    use crate::bloom::table::entry::{Entry, RUN_MAX, remainder_bits, visit_entries};
-    use crate::bloom::table::schedule::Schedule;
-    use crate::bloom::table::segment::SlotList;
-    use crate::bloom::table::state::Table;
-    use crate::bloom::table::totals::{EntrySums, MatchAllCounts, TableCounts, Tally};
-    use crate::bloom::words::low_bits;
+    use crate::generation::{Generation, Steps};
+    use crate::growth_budget::GrowthBudget;
+    use crate::hash::ItemHash;
+    use crate::outcome::Added;
+    use crate::prefetch::NoPrefetch;
+    use crate::table::Addition;
+    use crate::table::directory::Directory;
+    use crate::table::edit::LOST_BITS_MAX;
+    use crate::table::entry::{Entry, RUN_MAX, remainder_bits, visit_entries};
+    use crate::table::schedule::Schedule;
+    use crate::table::segment::SlotList;
+    use crate::table::state::Table;
+    use crate::table::totals::{EntrySums, MatchAllCounts, TableCounts, Tally};
+    use crate::words::low_bits;
 
     const SCHEDULE: Schedule = Schedule::FromOneBlock { base: 12, longer_from: 0 };
     const NOW: Generation = 200;

@@ -1,11 +1,11 @@
 //! Faster ways for the blocks of one source, which only lose their expired entries, or are divided into two.
 
 use super::rewriter::{RewriteSums, Rewriter};
-use crate::bloom::generation::{Generation, Steps};
-use crate::bloom::memory::OutOfMemory;
-use crate::bloom::table::entry::{CountReader, Entry, EntryKind, remainder_bits, visit_entries};
-use crate::bloom::table::segment::{Segment, SlotList, TooFull};
-use crate::bloom::words::low_bits;
+use crate::generation::{Generation, Steps};
+use crate::memory::OutOfMemory;
+use crate::table::entry::{CountReader, Entry, EntryKind, remainder_bits, visit_entries};
+use crate::table::segment::{Segment, SlotList, TooFull};
+use crate::words::low_bits;
 
 /// The codes of the live entries of a segment.
 #[derive(Clone, Copy)]

@@ -4,12 +4,12 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
-use crate::bloom::memory::OutOfMemory;
-use crate::bloom::table::entry::{COUNT_MAX, Entry, EntryKind, RUN_MAX, matches, remainder_bits};
-use crate::bloom::table::segment::RewriteError;
-use crate::bloom::table::size::{BLOCKS_MAX, BUCKETS};
-use crate::bloom::table::source::Address;
-use crate::bloom::words::low_bits;
+use crate::memory::OutOfMemory;
+use crate::table::entry::{COUNT_MAX, Entry, EntryKind, RUN_MAX, matches, remainder_bits};
+use crate::table::segment::RewriteError;
+use crate::table::size::{BLOCKS_MAX, BUCKETS};
+use crate::table::source::Address;
+use crate::words::low_bits;
 
 /// How equal counted entries are united.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,15 +2,13 @@
 
 use super::entries::{ALL_BLOCKS, Gathered, Spread, SpreadEntry, is_first_read, place, unite_copies};
 use super::rewriter::{RewriteSums, Rewriter};
-use crate::bloom::generation::Generation;
-use crate::bloom::memory::OutOfMemory;
-use crate::bloom::table::entry::{
-    Entry, EntryKind, EntryVisitor, pass_entries, remainder_bits, visit_entries,
-};
-use crate::bloom::table::segment::RewriteError;
-use crate::bloom::table::source::{Address, EntrySource, Target};
-use crate::bloom::table::totals::EntrySums;
-use crate::bloom::words::low_bits;
+use crate::generation::Generation;
+use crate::memory::OutOfMemory;
+use crate::table::entry::{Entry, EntryKind, EntryVisitor, pass_entries, remainder_bits, visit_entries};
+use crate::table::segment::RewriteError;
+use crate::table::source::{Address, EntrySource, Target};
+use crate::table::totals::EntrySums;
+use crate::words::low_bits;
 
 /// The entries of a source are spread first if the new blocks have at least this number of further address bits.
 const SPREAD_BITS: u32 = 3;

@@ -1,11 +1,11 @@
 //! The state of a rewrite, and the sums over what it has read and written.
 
 use super::entries::{Gathered, Rule, Spread};
-use crate::bloom::generation::Generation;
-use crate::bloom::table::entry::EntryKind;
-use crate::bloom::table::schedule::Schedule;
-use crate::bloom::table::segment::SlotList;
-use crate::bloom::table::totals::{EntrySums, MatchAllCounts, Weight};
+use crate::generation::Generation;
+use crate::table::entry::EntryKind;
+use crate::table::schedule::Schedule;
+use crate::table::segment::SlotList;
+use crate::table::totals::{EntrySums, MatchAllCounts, Weight};
 
 /// Writes segments of a table.
 pub(crate) struct Rewriter {

@@ -2,9 +2,9 @@
 
 use super::entries::{Gathered, Rule, Run, fold, sort_by_bucket, uncovered, united};
 use super::rewriter::{RewriteSums, Rewriter};
-use crate::bloom::memory::OutOfMemory;
-use crate::bloom::table::entry::{Entry, EntryKind, RUN_MAX};
-use crate::bloom::table::segment::RewriteError;
+use crate::memory::OutOfMemory;
+use crate::table::entry::{Entry, EntryKind, RUN_MAX};
+use crate::table::segment::RewriteError;
 
 impl Rewriter {
     /// Writes the gathered entries to the list. They must be settled.

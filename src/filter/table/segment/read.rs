@@ -1,9 +1,9 @@
 //! Segments, and what is read from one: its shape, runs and slots.
 
-use crate::bloom::prefetch::Prefetch;
-use crate::bloom::table::size::{RUN_ENDS_AT, SegmentShape};
-use crate::bloom::words::{PortableSelect, Select, bits_at, low_bits, low_bits_128};
-use crate::bloom::work::count_slots;
+use crate::prefetch::Prefetch;
+use crate::table::size::{RUN_ENDS_AT, SegmentShape};
+use crate::words::{PortableSelect, Select, bits_at, low_bits, low_bits_128};
+use crate::work::count_slots;
 
 /// The number of bits of the offset. The offset is the lowest bits of the second word of a block, below the run ends.
 pub(super) const OFFSET_BITS: u32 = 16;

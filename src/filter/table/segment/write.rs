@@ -7,10 +7,10 @@
 use smallvec::SmallVec;
 
 use super::read::{BucketRun, Header, OFFSET_BITS, Segment, SlotIndex};
-use crate::bloom::memory::OutOfMemory;
-use crate::bloom::table::size::{BLOCKS_MAX, BUCKETS, RUN_ENDS_AT, SegmentShape};
-use crate::bloom::words::{bits_at, copy_bits, low_bits_128, set_bits, shift_down, shift_up};
-use crate::bloom::work::{count_segment, count_slots};
+use crate::memory::OutOfMemory;
+use crate::table::size::{BLOCKS_MAX, BUCKETS, RUN_ENDS_AT, SegmentShape};
+use crate::words::{bits_at, copy_bits, low_bits_128, set_bits, shift_down, shift_up};
+use crate::work::{count_segment, count_slots};
 
 /// A segment or a block would have more slots in use than it may have. Honest tables never need so many: a table grows
 /// before, and buckets become saturated. The entries of crafted items may.

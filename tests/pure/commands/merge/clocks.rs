@@ -1,6 +1,6 @@
 //! BF.MERGE of sliding-window filters of servers whose clocks differ. No source makes items of the destination expire.
 
-use everbloom::command::Settings;
+use everbloom_command::Settings;
 
 use crate::support::saved::{assert_valid, chunks};
 use crate::support::server::Server;

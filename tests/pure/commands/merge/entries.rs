@@ -1,7 +1,7 @@
 //! BF.MERGE of counting filters, which adds up the counts of an item, and of sliding-window filters, where every item
 //! keeps its time.
 
-use everbloom::bloom::table::COUNT_MAX;
+use everbloom_filter::table::COUNT_MAX;
 
 use super::assert_has;
 use crate::support::Random;

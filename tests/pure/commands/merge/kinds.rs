@@ -1,8 +1,8 @@
 //! Merges of every kind of filter into every other kind. Every merged filter can be saved and loaded, and a refusal
 //! changes nothing.
 
-use everbloom::bloom::limits::LAYER_MAX_BYTES;
-use everbloom::format::DecodeError;
+use everbloom_filter::limits::LAYER_MAX_BYTES;
+use everbloom_format::DecodeError;
 
 use super::MISMATCH;
 use crate::support::saved::{assert_survives, loaded, saved, string};

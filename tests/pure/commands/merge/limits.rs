@@ -1,7 +1,7 @@
 //! BF.MERGE under limits of bytes around and below the destination: the destination has all items, or nothing has
 //! changed, and a replica without a limit has the same filter.
 
-use everbloom::bloom::prefetch::NoPrefetch;
+use everbloom_filter::prefetch::NoPrefetch;
 
 use crate::support::saved::assert_valid;
 use crate::support::server::Server;

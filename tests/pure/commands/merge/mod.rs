@@ -7,8 +7,8 @@ mod limits;
 mod promise;
 mod tables;
 
-use everbloom::bloom::Format;
-use everbloom::command::words::Word;
+use everbloom_command::words::Word;
+use everbloom_filter::Format;
 
 use crate::support::server::{Server, assert_dialogue};
 

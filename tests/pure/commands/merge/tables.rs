@@ -1,9 +1,9 @@
 //! BF.MERGE of filters with tables: filters that nobody reserved, outgrown ones, and imported ones.
 
-use everbloom::bloom::filter::merge::MergeError;
-use everbloom::bloom::work;
-use everbloom::bloom::{Filter, ReserveError, UnknownMemory};
-use everbloom::command::Settings;
+use everbloom_command::Settings;
+use everbloom_filter::filter::merge::MergeError;
+use everbloom_filter::work;
+use everbloom_filter::{Filter, ReserveError, UnknownMemory};
 
 use crate::support::saved::{assert_survives, assert_valid};
 use crate::support::server::Server;

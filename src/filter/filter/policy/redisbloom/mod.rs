@@ -11,12 +11,12 @@ pub use option_bits::RedisBloomOptions;
 use self::option_bits::{CAPACITY_IS_BITS, NO_ROUND, TIGHTENING};
 use self::sizing::layer_spec;
 use super::promise::{Growth, Promise};
-use crate::bloom::bits::layout::{LayerParameters, Modulo};
-use crate::bloom::bits::{Layer, LayerSpec, Layout};
-use crate::bloom::hash::Hash;
-use crate::bloom::hash::murmur2::Murmur2;
-use crate::bloom::limits::EXPANSION_DEFAULT;
-use crate::bloom::outcome::ReserveError;
+use crate::bits::layout::{LayerParameters, Modulo};
+use crate::bits::{Layer, LayerSpec, Layout};
+use crate::hash::Hash;
+use crate::hash::murmur2::Murmur2;
+use crate::limits::EXPANSION_DEFAULT;
+use crate::outcome::ReserveError;
 
 /// The parameters of a filter of RedisBloom's format.
 ///

@@ -1,6 +1,6 @@
 //! The options of filters of RedisBloom's format.
 
-use crate::bloom::hash::murmur2::Murmur2;
+use crate::hash::murmur2::Murmur2;
 
 /// Share of the requested error rate for the first layer of a growing filter. Each later layer gets the same share of
 /// the rate of the layer before it.

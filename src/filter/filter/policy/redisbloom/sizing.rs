@@ -1,10 +1,10 @@
 //! The sizes of RedisBloom's layers: its formulas in its order of operations, in doubles, with its rounded constants.
 
 use super::option_bits::{CAPACITY_IS_BITS, NO_ROUND, RedisBloomOptions};
-use crate::bloom::bits::layout::Modulo;
-use crate::bloom::bits::{LayerSpec, Layout, Placement};
-use crate::bloom::hash::Hash;
-use crate::bloom::number::truncate;
+use crate::bits::layout::Modulo;
+use crate::bits::{LayerSpec, Layout, Placement};
+use crate::hash::Hash;
+use crate::number::truncate;
 
 /// The square of the natural logarithm of 2, with RedisBloom's digits.
 const LN2_SQUARED: f64 = 0.480453013918201;
@@ -78,9 +78,9 @@ fn binary_exponent(number: f64) -> Option<i16> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bloom::bits::layout::LayerParameters;
-    use crate::bloom::bits::layout::modulo::probes_for;
-    use crate::bloom::hash::murmur2::Murmur2;
+    use crate::bits::layout::LayerParameters;
+    use crate::bits::layout::modulo::probes_for;
+    use crate::hash::murmur2::Murmur2;
 
     fn made(capacity_items: u64, error_rate: f64, options: RedisBloomOptions) -> Option<LayerSpec> {
         layer_spec(capacity_items, error_rate, options, Hash::RedisBloom(Murmur2::Wide))
