@@ -1,7 +1,7 @@
 //! Looks up the items of standard input, one per line, in a local copy of a filter. Prints the items that were never
 //! added, and the time of a lookup in the copy and on the server.
 //!
-//! cargo run --release --no-default-features --features prefetch --example local -- redis://127.0.0.1:6379 visited <items
+//! cargo run --release -p everbloom --example local -- redis://127.0.0.1:6379 visited <items
 
 mod local_filter;
 

@@ -12,10 +12,10 @@ use everbloom_command::{
 };
 use everbloom_filter::cuckoo::filter::CuckooFilter;
 use everbloom_filter::filter::loading::FilterValue;
-use everbloom_filter::prefetch::NoPrefetch;
 use everbloom_filter::{ByteLimit, Filter, FilterCounts, Limit, Memory, Prefetch, UnknownMemory};
 
 use super::Random;
+use super::processors::BothProcessors;
 
 /// Longer bulk replies are shown by their length, since their text would take three times the memory.
 const LONGEST_SHOWN_BYTES: usize = 1 << 20;
@@ -335,7 +335,7 @@ impl Keyspace for Database<'_> {
     }
 
     fn prefetch(&self) -> impl Prefetch {
-        NoPrefetch
+        BothProcessors
     }
 
     fn memory(&self) -> impl Memory {

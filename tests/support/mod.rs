@@ -7,6 +7,7 @@ pub(crate) mod dialogues;
 pub mod fixtures;
 pub(crate) mod keyspace;
 pub mod make;
+pub(crate) mod processors;
 pub mod rdb;
 #[path = "../../src/module/reserved.rs"]
 pub mod reserved;

@@ -185,7 +185,7 @@ mod tests {
     use super::*;
 
     fn bits_of(string: &[u8], order: BitOrder, size_bits: u64) -> Vec<u64> {
-        let (_, bits) = StringForm::read(string, order, size_bits).unwrap();
+        let (_, bits) = read(string, order, size_bits).unwrap();
         assert_eq!(bits.size_bits(), size_bits);
         let is_set = |position: &u64| bits.words()[(position / 64) as usize] >> (position % 64) & 1 == 1;
         let set: Vec<u64> = (0..size_bits).filter(is_set).collect();
@@ -222,10 +222,10 @@ mod tests {
             ),
         ] {
             let error = StringError::BeyondEnd { byte, size_bits };
-            assert_eq!(StringForm::read(string, order, size_bits).unwrap_err(), error);
+            assert_eq!(read(string, order, size_bits).unwrap_err(), error);
         }
         assert_eq!(bits_of(&[0xC0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], BitOrder::Msb, 2), [0, 1]);
-        assert!(StringForm::read(&[0; 12], BitOrder::BigEndianWords, 64).is_err());
+        assert!(read(&[0; 12], BitOrder::BigEndianWords, 64).is_err());
         assert!(!StringForm { order: BitOrder::Msb, length_bytes: u64::MAX }.is_valid(8));
     }
 
@@ -236,11 +236,11 @@ mod tests {
             for order in [BitOrder::Msb, BitOrder::Lsb] {
                 let mut string = vec![0u8; length];
                 string.iter_mut().take((size_bits / 8) as usize).for_each(|byte| *byte = 0x5A);
-                let (form, mut bits) = StringForm::read(&string, order, size_bits).unwrap();
-                assert_eq!(form.write(&bits).unwrap(), string, "{order:?} {length} {size_bits}");
+                let (form, mut bits) = read(&string, order, size_bits).unwrap();
+                assert_eq!(write(form, &bits).unwrap(), string, "{order:?} {length} {size_bits}");
                 let last_byte = usize::try_from((size_bits - 1) / 8).unwrap();
                 assert!(bits.add_bytes(last_byte, &[1 << ((size_bits - 1) % 8)]));
-                let grown = form.write(&bits).unwrap();
+                let grown = write(form, &bits).unwrap();
                 let last = usize::try_from((size_bits - 1) / 8).unwrap();
                 assert_eq!(grown.len(), string.len().max(last + 1));
                 let (in_byte, expected) = ((size_bits - 1) % 8, string.get(last).copied().unwrap_or(0));

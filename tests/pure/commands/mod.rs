@@ -18,6 +18,7 @@ mod window;
 use crate::support::dialogues::REPLICATED;
 use crate::support::dialogues::errors::wrong_arity;
 use crate::support::dialogues::{DIALOGUES, arity_error};
+use crate::support::processors::TASKS;
 use crate::support::server::Server;
 
 #[test]
@@ -52,4 +53,14 @@ fn only_changes_are_replicated_and_notified() {
         assert_eq!(server.replicated.join("|"), *replicated, "{sent}");
         assert_eq!(server.events.is_empty(), replicated.is_empty(), "{sent}: {:?}", server.events);
     }
+}
+
+#[test]
+fn commands_run_with_the_instructions_of_this_machine_and_without() {
+    let mut server = Server::new();
+    for item in 0..100 {
+        assert_eq!(server.run(&format!("BF.ADD k {item}")), "#t");
+    }
+    let [fast, portable] = TASKS.get();
+    assert!(fast >= 50 && portable >= 50, "{fast} tasks with the instructions, {portable} without");
 }
