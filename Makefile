@@ -167,6 +167,7 @@ clean: ## remove everything that was built
 #: IMAGES="..."     images of `make container`: valkey, redis (default: both)
 #: ITEMS=a,b        numbers of items in the filters of `make bench`, multiples of 1000 (default: 1000 to 10000000)
 #: MINUTES=n        total duration of `make soak` (default: 10)
+#: RECORD=1          append the figures of `make soak` and `make fuzz` to docs/runs.csv
 #: MODULE_DIR=path  directory for `make install` (default: /usr/lib/redis/modules)
 #: N=n              number of histories of `make exhaust` (default: 100000)
 #: ONLY=a,b         measure only these in `make bench`: commands, growth, window, instructions

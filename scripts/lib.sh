@@ -58,6 +58,12 @@ print_total() {
   [ "$wrong" -eq 0 ] && [ "$passed" -gt 0 ]
 }
 
+# Appends a figure of a run to docs/runs.csv if RECORD is set: record RUN CASE RESULT COMMAND
+record() {
+  [ -n "${RECORD:-}" ] || return 0
+  printf '%s,%s,"%s","%s","%s"\n' "$(date -u +%F)" "$1" "${2//\"/\"\"}" "${3//\"/\"\"}" "$4" >>docs/runs.csv
+}
+
 # Copies its input. Prints how long the script has run if there is no input for QUIET_SECONDS.
 with_progress() {
   local line text='' code
