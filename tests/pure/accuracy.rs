@@ -6,7 +6,7 @@
 //! of that of the binomial distribution and that of the mean over the filters.
 //!
 //! The default run takes less than a minute of processor time. It finds gross faults at the lowest rates and small ones
-//! at higher rates. `EVERBLOOM_ACCURACY=full cargo test --no-default-features --test pure accuracy -- --nocapture`
+//! at higher rates. `EVERBLOOM_ACCURACY=full cargo test -p everbloom-tests --test pure accuracy -- --nocapture`
 //! measures large tables too, makes 10 to 200 times as many probes per case and takes about 25 minutes of processor
 //! time. tests/pure/sizing.rs computes rates from the fill of the arrays, which is far more precise than probes.
 

@@ -1,7 +1,7 @@
 //! A simulated deployment: a primary and two replicas with other settings and other clocks, whose links are late, which
 //! save, restart, synchronise and fail over, under refused allocations. No real server takes part.
 //!
-//! `DEPLOYMENT_HISTORIES=100000 cargo test --no-default-features --test starved deployment` runs that many histories.
+//! `DEPLOYMENT_HISTORIES=100000 cargo test -p everbloom-tests --test starved deployment` runs that many histories.
 //! `DEPLOYMENT_SEED` chooses other ones.
 
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! Every sequence of a few operations on small filters of every kind, from every prepared state, compared with a model
 //! of the items that must be found. Nothing is random.
 //!
-//! `WORLDS_OPERATIONS=5 cargo test --no-default-features --test starved worlds` runs all sequences of five operations, and
+//! `WORLDS_OPERATIONS=5 cargo test -p everbloom-tests --test starved worlds` runs all sequences of five operations, and
 //! with `WORLDS_STATE="longest counts"` only those from this prepared state.
 
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! Random operations on whole filters, compared with a set, a multiset and a map of times: adds, deletions and lookups,
 //! one by one and in batches, while the tables grow and shrink; in between restarts, copies, merges and dumps.
 //!
-//! `ORACLE_OPERATIONS=10000000 cargo test --no-default-features --test pure oracles` does that many operations for each
+//! `ORACLE_OPERATIONS=10000000 cargo test -p everbloom-tests --test pure oracles` does that many operations for each
 //! of the three.
 
 mod counting;

@@ -139,7 +139,7 @@ fn a_host_as_old_as_redis_6_is_refused_politely(site: &Site) {
     assert_refused(&mut host, "TryAlloc");
 }
 
-/// Returns the functions of the API in the sources of `src/redis`, without `RedisModule_`.
+/// Returns the functions of the API in the sources of `src/module`, without `RedisModule_`.
 fn functions_in_use() -> BTreeSet<&'static str> {
     fn read(dir: &Path, text: &mut String) {
         for entry in std::fs::read_dir(dir).unwrap() {
@@ -152,7 +152,7 @@ fn functions_in_use() -> BTreeSet<&'static str> {
         }
     }
     let mut text = String::new();
-    read(&Path::new(ROOT).join("src/redis"), &mut text);
+    read(&Path::new(ROOT).join("src/module"), &mut text);
     let text: &'static str = text.leak();
     let uses = text.split("api!(RedisModule_").skip(1);
     uses.map(|rest| rest.split(|c: char| !c.is_ascii_alphanumeric()).next().unwrap()).collect()
