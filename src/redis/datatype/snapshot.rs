@@ -43,16 +43,16 @@ pub(super) unsafe extern "C" fn load<T: ServerType>(
     }
 }
 
-/// Writes a value to a snapshot.
+/// Writes a value to a snapshot. The server may call this on another thread, while commands read the value.
 ///
 /// # Safety
 /// Called by the server only, with a value of the type.
 pub(super) unsafe extern "C" fn save<V: StoredValue>(io: *mut RedisModuleIO, value: *mut c_void) {
-    // SAFETY: the value is one of the type, which nothing else reads or changes during the callback.
-    let stored = unsafe { &mut *value.cast::<Stored<V>>() };
+    // SAFETY: the value is one of the type, which nothing changes during the callback.
+    let value = unsafe { value_at::<V>(value) };
     // SAFETY: `io` is the server's, and is not used after this callback.
     let mut sink = unsafe { SnapshotIo::new(io) };
-    or_abort("saving a value", || stored.value.save(&mut sink));
+    or_abort("saving a value", || value.save(&mut sink));
 }
 
 /// Writes the commands that restore a value to an append-only file.

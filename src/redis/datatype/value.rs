@@ -5,16 +5,17 @@ use std::ptr;
 
 use crate::bloom::cuckoo::array::CuckooRelease;
 use crate::bloom::cuckoo::filter::CuckooFilter;
+use crate::bloom::filter::dumps::Remembered;
 use crate::bloom::filter::loading::FilterValue;
 use crate::bloom::table::LoadError;
-use crate::bloom::{Blocks, ByteLimit, Format, OutOfMemory};
+use crate::bloom::{Blocks, ByteLimit, Filter, Format, OutOfMemory};
 use crate::command::totals::CountedFilter;
 use crate::format::carried::{Carried, CarriedType};
 use crate::format::chunks::Rewritten;
 use crate::format::redisbloom::cuckoo;
 use crate::format::{self, DecodeError, Sink, Source};
 use crate::redis::config::settings;
-use crate::redis::huge_pages::LargePages;
+use crate::redis::huge_pages::{LargePages, has_large_arrays};
 use crate::redis::log;
 use crate::redis::memory::LoadLimit;
 use crate::redis::pagemap::ProcessMemory;
@@ -35,8 +36,8 @@ pub(in crate::redis) trait StoredValue: Blocks + Sized {
     /// Returns the bytes of the content. O(layers).
     fn content_bytes(&self) -> u64;
 
-    /// Writes the fields of the value to a snapshot. Changes nothing that is read elsewhere.
-    fn save(&mut self, sink: &mut impl Sink);
+    /// Writes the fields of the value to a snapshot.
+    fn save(&self, sink: &mut impl Sink);
 
     /// Calls `emit` with the commands that recreate the value, in order.
     fn rewrite(&self, emit: &mut dyn FnMut(Rewritten<'_>)) -> Result<(), OutOfMemory>;
@@ -94,19 +95,44 @@ impl<const PLACE: usize> ServerType for FilterType<PLACE> {
     }
 }
 
-/// The state of a filter.
+/// The state of a filter. Saving does not read it, so that reading commands may change it meanwhile.
 pub(in crate::redis) struct FilterState {
-    /// The state of the filter's huge pages.
-    pub(in crate::redis) pages: LargePages,
     /// The filter's part of the statistics.
     pub(in crate::redis) counted: CountedFilter,
+    /// What most filters do not have.
+    pub(in crate::redis) rare: Option<Box<RareState>>,
+}
+
+/// What is kept beside few filters: those with large arrays, and those that were dumped.
+#[derive(Default)]
+pub(in crate::redis) struct RareState {
+    /// The state of the filter's huge pages.
+    pub(in crate::redis) pages: LargePages,
+    /// What reading commands remember.
+    pub(in crate::redis) remembered: Remembered,
+}
+
+impl FilterState {
+    /// Begins to count items for huge pages if the filter had no large array and has got one.
+    pub(in crate::redis) fn after_growth(&mut self, filter: &Filter) {
+        if has_large_arrays(filter) {
+            self.rare.get_or_insert_default().pages.after_growth(filter);
+        }
+    }
+
+    /// Returns what reading commands remember.
+    pub(in crate::redis) fn remembered_mut(&mut self) -> &mut Remembered {
+        &mut self.rare.get_or_insert_default().remembered
+    }
 }
 
 impl StoredValue for FilterValue {
     type State = FilterState;
 
     fn counted(&self) -> FilterState {
-        FilterState { pages: LargePages::of(self.filter()), counted: CountedFilter::count(&TOTALS, self) }
+        let mut state = FilterState { counted: CountedFilter::count(&TOTALS, self), rare: None };
+        state.after_growth(self.filter());
+        state
     }
 
     fn uncount(&self, state: &FilterState) {
@@ -117,7 +143,7 @@ impl StoredValue for FilterValue {
         self.size_bytes()
     }
 
-    fn save(&mut self, sink: &mut impl Sink) {
+    fn save(&self, sink: &mut impl Sink) {
         format::value::save(self, sink, ProcessMemory);
     }
 
@@ -168,7 +194,7 @@ impl StoredValue for CuckooFilter {
         self.slots_bytes()
     }
 
-    fn save(&mut self, sink: &mut impl Sink) {
+    fn save(&self, sink: &mut impl Sink) {
         cuckoo::save(self, sink);
     }
 
@@ -219,7 +245,7 @@ impl StoredValue for Carried {
         self.bytes().len() as u64
     }
 
-    fn save(&mut self, sink: &mut impl Sink) {
+    fn save(&self, sink: &mut impl Sink) {
         Self::save(self, sink);
     }
 

@@ -131,8 +131,7 @@ fn union_header() -> Vec<u8> {
         add(filter, b"item").unwrap();
     }
     assert_eq!(filter.merge(&[&other], u64::MAX, false, &ANY, UnknownMemory), Ok(true));
-    filter.begin_dump(1);
-    chunk(&filter, 0).unwrap().unwrap().data.into_owned()
+    chunk(&filter, Some(filter.dump_as(1)), 0).unwrap().unwrap().data.into_owned()
 }
 
 pub(super) fn every_block_of_a_union_can_be_moved(site: &Site) {
