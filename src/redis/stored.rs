@@ -12,6 +12,7 @@ use crate::bloom::cuckoo::filter::CuckooFilter;
 use crate::bloom::filter::loading::FilterValue;
 use crate::bloom::{BlockVisitor, FilterCounts};
 use crate::command::MergedInto;
+use crate::format::carried::Carried;
 
 /// A value with its state. The server holds it as the bare pointer of a box.
 pub(super) struct Stored<V: StoredValue> {
@@ -24,6 +25,14 @@ pub(super) type StoredFilter = Stored<FilterValue>;
 
 // 128 is a size class of the allocators. A server may have millions of small filters.
 const _: () = assert!(size_of::<StoredFilter>() == 128);
+
+// Threads may read a value at the same time: one saves it, and commands look items up.
+const _: () = {
+    const fn is_shared<T: Sync>() {}
+    is_shared::<Stored<FilterValue>>();
+    is_shared::<Stored<CuckooFilter>>();
+    is_shared::<Stored<Carried>>();
+};
 
 impl<V: StoredValue> Stored<V> {
     /// Returns a new value, and counts it.

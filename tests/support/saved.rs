@@ -20,12 +20,9 @@ use super::{Field, Record};
 /// Returns the fields of a filter in a snapshot.
 pub fn saved(filter: &Filter) -> Record {
     let bytes = filter.size_bytes();
-    let copy = || filter.try_clone(UnknownMemory).unwrap();
-    // Saves a copy, since saving writes a head into the space before the bits of a layer.
-    let mut copy = callback(bytes, "copy", copy, Filter::size_bytes);
     let save = || {
         let mut record = Record::default();
-        save(&mut copy, &mut record, UnknownMemory);
+        save(filter, &mut record, UnknownMemory);
         record
     };
     callback(bytes, "save", save, Record::size_bytes)

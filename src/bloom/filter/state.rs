@@ -27,6 +27,12 @@ pub struct Filter {
     pub(super) origin: Option<Box<LoadOrigin>>,
 }
 
+// A lookup changes nothing that it borrows, so several threads may read a filter, and one of them may save it.
+const _: () = {
+    const fn is_shared<T: Sync>() {}
+    is_shared::<Filter>();
+};
+
 const _: () = assert!(size_of::<Layer>() == 56 && size_of::<Filter>() == FILTER_BYTES);
 
 /// The parameters of a filter to create.

@@ -55,7 +55,7 @@ pub(super) unsafe extern "C" fn defrag_cursor_get(_: *mut c_void, cursor: *mut c
 }
 
 /// Moves all blocks of the key's value. Returns the number of calls of the module, and of moved blocks.
-fn defragment(data_type: &str) -> (usize, usize) {
+pub(super) fn defragment(data_type: &str) -> (usize, usize) {
     let (methods, mut value) = with(|state| {
         (state.defrag_cursor, state.moved_blocks) = (0, 0);
         (state.data_types[data_type], state.value.unwrap())
