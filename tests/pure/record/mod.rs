@@ -1,6 +1,7 @@
 //! The record of everbloom's own format, and the bits and segments after it: read by an independent reader, saved and
 //! loaded in every way for filters of every kind, and changed by hostile input.
 
+mod codec;
 mod fields;
 mod hostile;
 mod reader;
