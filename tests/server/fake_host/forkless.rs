@@ -155,7 +155,7 @@ fn host(site: &Site, (data_type, make, add): (&str, &str, &str)) -> Host {
     host
 }
 
-pub(super) fn values_of_every_kind_are_saved_while_commands_read_them(site: &Site) {
+pub(super) fn a_save_beside_reads_writes_what_a_save_alone_does(site: &Site) {
     for (data_type, make, add) in KINDS {
         let mut host = host(site, (data_type, make, add));
         let stored = StoredValue::of_key(data_type);
@@ -198,7 +198,7 @@ pub(super) fn values_of_every_kind_are_saved_while_commands_read_them(site: &Sit
     }
 }
 
-pub(super) fn nothing_is_moved_while_a_value_is_saved(site: &Site) {
+pub(super) fn a_save_keeps_every_block_in_its_place(site: &Site) {
     let (data_type, ..) = KINDS[1];
     let mut host = host(site, KINDS[1]);
     let stored = StoredValue::of_key(data_type);

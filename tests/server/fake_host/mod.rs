@@ -16,9 +16,7 @@ use std::ffi::{c_int, c_uint};
 use std::path::Path;
 
 use crate::harness::{Site, Test, tests, wait_until};
-use forkless::{
-    nothing_is_moved_while_a_value_is_saved, values_of_every_kind_are_saved_while_commands_read_them,
-};
+use forkless::{a_save_beside_reads_writes_what_a_save_alone_does, a_save_keeps_every_block_in_its_place};
 use host::{Host, with};
 use moving::{
     every_block_of_a_filter_can_be_moved, every_block_of_a_union_can_be_moved,
@@ -39,8 +37,8 @@ pub(crate) const TESTS: &[Test] = tests![
     every_failed_registration_is_logged,
     plain_names_of_settings_depend_on_what_the_host_accepts,
     options_of_valkey_are_set_if_the_host_knows_them,
-    values_of_every_kind_are_saved_while_commands_read_them,
-    nothing_is_moved_while_a_value_is_saved,
+    a_save_beside_reads_writes_what_a_save_alone_does,
+    a_save_keeps_every_block_in_its_place,
     a_taken_name_is_explained,
     a_refused_load_leaves_no_settings,
     failed_replication_is_logged,
