@@ -67,6 +67,8 @@ fn read(value: &FilterValue, now_ms: u64) {
     let mut bytes = 0;
     value::digest(value, UnknownMemory, &mut |part| bytes += part.len());
     assert!(bytes > 0 && value.try_clone(UnknownMemory).is_ok());
+    // As DUMP does.
+    assert!(!saved(value).0.is_empty());
     let FilterValue::Complete(filter) = value else { return };
     let now = filter.generation_at(|| now_ms);
     let items: [&[u8]; 3] = [b"item1", b"item2", b"none"];

@@ -183,6 +183,8 @@ pub(super) fn a_save_beside_reads_writes_what_a_save_alone_does(site: &Site) {
                         "{make}: {write}"
                     );
                 }
+                // DUMP saves the value too.
+                assert!(stored.saved(None) == before, "{make}");
                 let mut digest = 0usize;
                 // SAFETY: the value is alive and one of the type.
                 unsafe { (stored.methods.digest)((&raw mut digest).cast(), stored.value) };
