@@ -270,8 +270,8 @@ impl command::WriteKey for KeyToWrite<'_> {
                     }
                     FilterValue::Loading(_) => KeyValue::Loading,
                 },
-                // SAFETY: see above. This key is borrowed exclusively.
                 Found::Cuckoo(mut place) => {
+                    // SAFETY: see above. This key is borrowed exclusively.
                     KeyValue::Present(Found::Cuckoo(&mut unsafe { place.as_mut() }.value))
                 }
             }
@@ -289,8 +289,8 @@ impl command::WriteKey for KeyToWrite<'_> {
         match self.place {
             // SAFETY: see above. This key is borrowed exclusively.
             Some(Found::Filter(mut place)) => unsafe { place.as_mut() }.changed(before.as_ref(), items_added),
-            // SAFETY: see above. This key is borrowed exclusively.
             Some(Found::Cuckoo(mut place)) => {
+                // SAFETY: see above. This key is borrowed exclusively.
                 unsafe { place.as_mut() }.changed();
                 0
             }
