@@ -127,12 +127,11 @@ impl Seeds {
         }
     }
 
-    fn of_filter(&mut self, mut filter: Filter) {
+    fn of_filter(&mut self, filter: Filter) {
         let record = saved(&filter);
         let DataType { name, encoding_version } = DataType::of(filter.format());
         self.of_snapshot(name, encoding_version, &record);
-        filter.begin_dump(5);
-        self.of_chunks(&chunks(&filter), 5);
+        self.of_chunks(&chunks(&filter, 5), 5);
         let blob = &mut |command: Rewritten<'_>| {
             if let Rewritten::Blob(blob) = command {
                 self.put("blob", [&[4][..], blob].concat());

@@ -286,8 +286,7 @@ impl World {
         }
         self.pair.remove(to);
         self.known.remove(to);
-        self.pair.call(&[b"BF.SCANDUMP", from, b"0"]);
-        for (iterator, data) in chunks(self.pair.filter(from).unwrap()) {
+        for (iterator, data) in chunks(self.pair.filter(from).unwrap(), 1) {
             if self.pair.primary.keys.contains_key(to) && self.pair.filter(to).is_none() {
                 let reply = self.pair.call(&[b"BF.ADD", to, b"item"]);
                 assert!(reply.starts_with("-ERR the filter is being loaded"), "{reply}");

@@ -66,7 +66,7 @@ fn exercise_load(mut value: FilterValue, limit_bytes: u64) {
 /// Looks up the items one at a time and in one batch. Both must give the same results.
 fn ask(filter: &Filter, items: &[Vec<u8>]) {
     let mut results = Vec::new();
-    filter.contains_many(&slices(items), NoPrefetch, |result| results.push(result));
+    filter.contains_many(&slices(items), filter.now(), NoPrefetch, |result| results.push(result));
     let singly: Vec<bool> = items.iter().map(|item| filter.contains(item, NoPrefetch)).collect();
     assert_eq!(results, singly);
     assert_eq!(filter.layers().len(), filter.layer_count());

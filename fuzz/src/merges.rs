@@ -69,7 +69,7 @@ fn fill(pair: &mut Pair, key: &[u8], is_forced: bool) {
     }
     let most = if is_forced { most } else { promised };
     add(pair, key, b"fill", items);
-    let (layers, _, whole) = pair.filter(key).unwrap().stats();
+    let (layers, _, whole) = pair.filter(key).unwrap().stats(0);
     let deviation = layers.iter().map(|layer| deviation(layer).powi(2)).sum::<f64>().sqrt();
     let within = most * (1.0 + 1e-5) + 6.0 * deviation;
     assert!(

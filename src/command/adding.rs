@@ -115,10 +115,8 @@ pub(super) fn add_items<'a, A: Adds<'a>>(
     prefetch: impl Prefetch,
 ) -> Result<(ItemOutcomes, KeyChange<'a>), CommandError> {
     let rules = AddRules { only_absent: rules.only_absent || options.if_absent, ..rules };
-    match slot {
-        KeyValue::WrongType => Err(CommandError::WrongType),
-        KeyValue::Loading => Err(CommandError::Loading),
-        KeyValue::Present(filter) => {
+    match slot.present()? {
+        Some(filter) => {
             let buffer = adds.buffer(options)?;
             let timing = Timing::of(filter, options, host)?;
             let outcomes = add_to(filter, adds, rules, timing, host, prefetch)?;
@@ -136,8 +134,8 @@ pub(super) fn add_items<'a, A: Adds<'a>>(
             let effects = Effects { replication, ..outcomes.effects(adds.count()) };
             Ok((outcomes, KeyChange { publish: None, expires_at_ms: None, effects }))
         }
-        KeyValue::Vacant if !options.may_create(host) => Err(CommandError::LostFilter),
-        KeyValue::Vacant => {
+        None if !options.may_create(host) => Err(CommandError::LostFilter),
+        None => {
             let spec = spec(options, host)?;
             let buffer = adds.buffer(options)?;
             let mut filter = Filter::reserve(spec, host).map_err(CommandError::Reserve)?;

@@ -10,13 +10,12 @@ use super::arguments::Arguments;
 use super::effects::{Effects, publish};
 use super::error::CommandError;
 use super::items::missing;
-use super::keyspace::{Host, KeyName, KeyValue, Keyspace, OpenKey, Reply};
+use super::keyspace::{Host, KeyName, KeyValue, Keyspace, ReadKey, Reply, WriteKey};
 use super::number::parse_integer;
 use super::options::{CommandOptions, CreationOptions, is_named};
 use super::outcomes::ItemOutcomes;
 use super::replicated::{ArgumentList, Creation, ReplicatedCommand, number, word};
 use super::spare::{Spare, byte_buffer};
-use super::table::KeyAccess;
 use super::timing::{ReplicatedTimes, lookup_generation};
 use everbloom_filter::{GROUP_ITEMS, ItemSource};
 
@@ -44,7 +43,7 @@ pub(super) fn add<'a>(
     let (request, options) = BatchRequest::parse(arguments, keyspace)?;
     let BatchRequest { key, batch, .. } = request;
     let spare = request.spare(keyspace)?;
-    let mut open = keyspace.open(key, KeyAccess::ReadWrite);
+    let mut open = keyspace.open_to_write(key);
     let slot = open.slot();
     if matches!(slot, KeyValue::Vacant) {
         if options.no_create {
@@ -79,13 +78,13 @@ pub(super) fn exists<'a>(
 ) -> Result<Effects<'a>, CommandError> {
     let (request, options) = BatchRequest::parse(arguments, keyspace)?;
     let BatchRequest { key, batch, wants_count } = request;
-    let mut key = keyspace.open(key, KeyAccess::ReadOnly);
+    let key = keyspace.open_to_read(key);
     let mut items_found = 0u32;
     let count = if wants_count { 0 } else { batch.items };
     let (mut characters, spare) = (byte_buffer(count)?, request.spare(keyspace)?);
     match key.slot().present()? {
         Some(filter) => {
-            let now = lookup_generation(filter, options.within)?;
+            let now = lookup_generation(filter, options.within, keyspace)?;
             filter.contains_items(&mut batch.groups(), now, keyspace.prefetch(), &mut |found, items| {
                 items_found = items_found.saturating_add(found.count_ones());
                 if !wants_count {

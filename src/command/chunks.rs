@@ -3,18 +3,17 @@
 use super::arguments::Arguments;
 use super::effects::{Effects, KeyChange, publish};
 use super::error::CommandError;
-use super::keyspace::{Host, KeyValue, Keyspace, OpenKey, Reply, Value};
+use super::keyspace::{Host, KeyValue, Keyspace, ReadKey, Reply, Value, WriteKey};
 use super::number::parse_integer;
 use super::spare::Spare;
-use super::table::KeyAccess;
+use everbloom_filter::ReserveError;
 use everbloom_filter::filter::loading::FilterValue;
-use everbloom_filter::{Filter, ReserveError};
 use everbloom_format::DecodeError;
 use everbloom_format::chunks::{Chunk, ChunkError, DumpError, Trust};
 use everbloom_format::{filter, value as stored_form};
 
-/// BF.SCANDUMP: `key iterator`. Replies the chunk of the filter at the iterator, and the next iterator. Changes only
-/// the dump id of the filter, which is not saved. O(bytes of the chunk).
+/// BF.SCANDUMP: `key iterator`. Replies the chunk of the filter at the iterator, and the next iterator. O(bytes of the
+/// chunk).
 ///
 /// # Errors
 /// The iterator is not an integer, or not one of the last dump. Or there is no memory for the chunk.
@@ -24,11 +23,11 @@ pub(super) fn scan_dump<'a>(
     reply: &mut impl Reply,
 ) -> Result<Effects<'a>, CommandError> {
     let (key, iterator) = (arguments.key()?, arguments.required()?);
-    let mut key = keyspace.open(key, KeyAccess::ReadOnly);
-    let filter = key.slot().required()?;
+    let mut key = keyspace.open_to_read(key);
+    key.slot().required()?;
     let iterator = parse_integer(iterator).ok_or(CommandError::ScanDumpIterator)?;
     // A negative iterator becomes `u64::MAX`, which no chunk has.
-    let chunk = chunk_at(filter, u64::try_from(iterator).unwrap_or(u64::MAX), keyspace)?;
+    let chunk = chunk_at(&mut key, u64::try_from(iterator).unwrap_or(u64::MAX), keyspace)?;
     match &chunk {
         Some(chunk) => write_chunk(chunk, reply),
         None => {
@@ -40,20 +39,24 @@ pub(super) fn scan_dump<'a>(
     Ok(Effects::default())
 }
 
-/// Returns the chunk of a filter that `iterator` requests; `None` at the end of the dump. Iterator 0 begins a dump.
-/// O(bytes of the chunk).
+/// Returns the chunk that `iterator` requests of the filter under a key; `None` at the end of the dump. Iterator 0 begins a
+/// dump. O(bytes of the chunk).
 ///
 /// # Errors
 /// The iterator is not one of the last dump, or there is no memory for the chunk and its reply.
-pub(super) fn chunk_at<'f>(
-    filter: &'f mut Filter,
+pub(super) fn chunk_at<'k>(
+    key: &'k mut impl ReadKey,
     iterator: u64,
     host: &dyn Host,
-) -> Result<Option<Chunk<'f>>, CommandError> {
-    if iterator == 0 {
-        filter.begin_dump(host.random_number());
-    }
-    let chunk = filter::chunk(filter, iterator).map_err(|error| match error {
+) -> Result<Option<Chunk<'k>>, CommandError> {
+    let dump = key.remember(|filter, remembered| {
+        if iterator == 0 {
+            remembered.begin_dump(filter, host.random_number());
+        }
+        remembered.dump()
+    });
+    let filter = key.slot().required()?;
+    let chunk = filter::chunk(filter, dump.flatten(), iterator).map_err(|error| match error {
         DumpError::Ended => CommandError::DumpEnded,
         DumpError::OutOfMemory => CommandError::OutOfMemory,
     })?;
@@ -83,7 +86,7 @@ pub(super) fn load_chunk<'a>(
     // A negative iterator becomes 0, which no chunk has.
     let iterator = u64::try_from(iterator).unwrap_or(0);
     let data = arguments.required()?;
-    let mut open = keyspace.open(key, KeyAccess::ReadWrite);
+    let mut open = keyspace.open_to_write(key);
     let change = match open.slot() {
         KeyValue::Vacant if stored_form::is_header(iterator, data) => {
             KeyChange::received(Some(filter_of_header(data, keyspace)?), true)
@@ -100,7 +103,7 @@ pub(super) fn load_chunk<'a>(
 /// # Errors
 /// The chunk is refused. The filter is unchanged.
 pub(super) fn add_chunk(
-    open: &mut impl OpenKey,
+    open: &mut impl WriteKey,
     iterator: u64,
     data: &[u8],
     host: &dyn Host,
@@ -168,7 +171,7 @@ pub(super) fn load<'a>(
     reply: &mut impl Reply,
 ) -> Result<Effects<'a>, CommandError> {
     let (key, blob) = (arguments.key()?, arguments.required()?);
-    let mut open = keyspace.open(key, KeyAccess::ReadWrite);
+    let mut open = keyspace.open_to_write(key);
     open.slot().vacant(CommandError::KeyExists)?;
     let filter = filter::from_blob(blob, keyspace).map_err(|error| match error {
         DecodeError::Unsupported { .. } => CommandError::BadBlobVersion,

@@ -7,7 +7,7 @@
 
 use std::borrow::Cow;
 use std::num::{NonZeroU8, NonZeroU16};
-use std::ops::RangeInclusive;
+use std::ops::{Deref, RangeInclusive};
 
 use super::adding::{AddRules, add_items, argument_buffer, check_auto_create};
 use super::arguments::Arguments;
@@ -15,20 +15,23 @@ use super::chunks::{add_chunk, chunk_at, filter_of_header, write_chunk};
 use super::effects::{Effects, KeyChange, Replication, count_of, publish};
 use super::error::{CommandError, CuckooError};
 use super::items::delete;
-use super::keyspace::{CuckooSettings, Host, KeyName, KeyValue, Keyspace, OpenKey, Reply, Value, ValueRef};
+use super::keyspace::{
+    CuckooSettings, Found, Host, KeyName, KeyValue, Keyspace, ReadKey, Reply, Value, ValueMut, ValueRef,
+    WriteKey,
+};
 use super::number::parse_integer;
 use super::options::{CommandOptions, CreationOptions, find, is_named, unknown_option};
 use super::outcomes::ItemOutcomes;
 use super::replicated::{ReplicatedCommand, number, word};
 use super::reserve::creation;
 use super::spare::Spare;
-use super::table::{Command, KeyAccess, OptionWord};
+use super::table::{Command, OptionWord};
 use everbloom_filter::cuckoo::array::CuckooRelease;
 use everbloom_filter::cuckoo::filter::{CuckooFilter, CuckooParameters};
 use everbloom_filter::limits::{
     CUCKOO_BUCKET_MAX_SLOTS, CUCKOO_CAPACITY_MAX_ITEMS, CUCKOO_ITERATIONS_MAX, EXPANSION_MAX,
 };
-use everbloom_filter::{Format, Kind, Prefetch};
+use everbloom_filter::{Filter, Format, Kind};
 use everbloom_format::DecodeError;
 use everbloom_format::redisbloom::cuckoo as format;
 use everbloom_format::value::is_header;
@@ -36,46 +39,54 @@ use everbloom_format::value::is_header;
 /// What counting filters show of parameters that were not given.
 const SHOWN: CuckooSettings = CuckooSettings::DEFAULT;
 
-/// Returns the filter under a key into which lookups of CF.* may look. A Bloom filter of another module's type is of the
-/// wrong type.
+/// Returns the value of a key, with which commands of CF.* may work. A Bloom filter of another module's type is of the wrong
+/// type.
 #[inline(always)]
-fn readable(key: &mut impl OpenKey) -> KeyValue<ValueRef<'_>> {
-    match key.value() {
-        KeyValue::Present(ValueRef::Filter(filter)) if filter.format() != Format::Everbloom => {
-            KeyValue::WrongType
-        }
-        value => value,
-    }
+fn own<F: Deref<Target = Filter>, C>(value: KeyValue<Found<F, C>>) -> KeyValue<Found<F, C>> {
+    value.and_then(|value| match value {
+        Found::Filter(filter) if filter.format() != Format::Everbloom => KeyValue::WrongType,
+        value => KeyValue::Present(value),
+    })
 }
 
-/// Returns the filter that counts under a key.
+/// Returns the value of a key, if it counts.
 ///
 /// # Errors
 /// The filter is of the type everbloom and does not count.
 #[inline(always)]
-fn counted(key: &mut impl OpenKey, command: Command) -> Result<KeyValue<ValueRef<'_>>, CommandError> {
-    match readable(key) {
-        KeyValue::Present(ValueRef::Filter(filter)) if filter.kind() != Kind::Counting => {
+fn counted<F: Deref<Target = Filter>, C>(
+    value: KeyValue<Found<F, C>>,
+    command: Command,
+) -> Result<KeyValue<Found<F, C>>, CommandError> {
+    match own(value) {
+        KeyValue::Present(Found::Filter(filter)) if filter.kind() != Kind::Counting => {
             Err(CommandError::NotCounting(command.spec().name.to_ascii_uppercase()))
         }
         value => Ok(value),
     }
 }
 
+/// Returns the value of a key; `None` if it is of another type.
+///
+/// # Errors
+/// [`CommandError::Loading`] and [`CommandError::InUse`].
+#[inline(always)]
+fn found<V>(value: KeyValue<V>) -> Result<Option<V>, CommandError> {
+    if let KeyValue::WrongType = value { Ok(None) } else { value.present() }
+}
+
 impl ValueRef<'_> {
     /// Calls `reply` with whether each item may be in the filter. Returns how many may be.
     #[inline(always)]
-    fn contains_many(
-        &mut self,
-        items: &[&[u8]],
-        prefetch: impl Prefetch,
-        mut reply: impl FnMut(bool),
-    ) -> u32 {
+    fn contains_many(self, items: &[&[u8]], host: &impl Keyspace, mut reply: impl FnMut(bool)) -> u32 {
+        let prefetch = host.prefetch();
         match self {
-            Self::Filter(filter) => filter.contains_many(items, prefetch, reply),
+            Self::Filter(filter) => {
+                filter.contains_many(items, filter.generation_at(|| host.now_ms()), prefetch, reply)
+            }
             Self::Cuckoo(filter) => {
                 let mut items_found = 0u32;
-                filter.for_each_hash(items, prefetch, |filter, hash| {
+                CuckooFilter::for_each_hash(filter, items, prefetch, |filter, hash| {
                     let found = filter.contains_hash(hash);
                     items_found = items_found.saturating_add(found.into());
                     reply(found);
@@ -86,11 +97,22 @@ impl ValueRef<'_> {
     }
 
     /// Returns the number of occurrences of an item; for a filter that does not count, 1 if the item may be in it.
-    fn occurrences(&self, item: &[u8], prefetch: impl Prefetch) -> u64 {
+    fn occurrences(self, item: &[u8], host: &impl Keyspace) -> u64 {
         match self {
             Self::Filter(filter) if filter.kind() == Kind::Counting => filter.occurrences(item),
-            Self::Filter(filter) => filter.contains(item, prefetch).into(),
             Self::Cuckoo(filter) => filter.count(item),
+            Self::Filter(_) => self.contains(item, host).into(),
+        }
+    }
+
+    /// Returns whether the item may be in the filter.
+    #[inline(always)]
+    fn contains(self, item: &[u8], host: &impl Keyspace) -> bool {
+        match self {
+            Self::Filter(filter) => {
+                filter.contains_in(item, filter.generation_at(|| host.now_ms()), host.prefetch())
+            }
+            Self::Cuckoo(filter) => filter.contains(item, host.prefetch()),
         }
     }
 
@@ -163,7 +185,7 @@ pub(super) fn reserve<'a>(
 ) -> Result<Effects<'a>, CommandError> {
     let key = arguments.key()?;
     let (options, capacity_items, settings) = parse_reserve(arguments, keyspace)?;
-    let mut open = keyspace.open(key, KeyAccess::ReadWrite);
+    let mut open = keyspace.open_to_write(key);
     open.value().vacant(CommandError::ItemExists)?;
     // An everbloom primary replicates the creation of a counting filter as BF.INSERT.
     let change = if makes_cuckoo(keyspace) || keyspace.is_replicated() {
@@ -325,8 +347,8 @@ pub(super) fn add<'a>(
     let command = arguments.command();
     let rules = rules(command);
     let (key, item) = (arguments.key()?, arguments.required()?);
-    let mut open = keyspace.open(key, KeyAccess::ReadWrite);
-    let value = counted(&mut open, command)?;
+    let mut open = keyspace.open_to_write(key);
+    let value = counted(open.value(), command)?;
     check_auto_create(&value, keyspace)?;
     let (outcomes, change) =
         add_occurrences(key, &[item], CreationOptions::default(), rules, value, keyspace)?;
@@ -348,16 +370,14 @@ fn add_occurrences<'a>(
     items: &[&'a [u8]],
     given: CreationOptions,
     rules: AddRules,
-    value: KeyValue<ValueRef<'_>>,
+    value: KeyValue<ValueMut<'_>>,
     host: &impl Keyspace,
 ) -> Result<(ItemOutcomes, KeyChange<'a>), CommandError> {
-    let (options, slot) = match value {
-        KeyValue::WrongType => return Err(CommandError::WrongType),
-        KeyValue::Loading => return Err(CommandError::Loading),
-        KeyValue::Present(ValueRef::Cuckoo(filter)) => {
+    let (options, slot) = match value.present()? {
+        Some(Found::Cuckoo(filter)) => {
             return add_to_cuckoo(key, items, rules, filter, Vec::new(), host);
         }
-        KeyValue::Vacant if makes_cuckoo(host) => {
+        None if makes_cuckoo(host) => {
             let settings = host.settings().cuckoo;
             let default_items = settings.initial_size_items.max(host.cuckoo_capacity_min_items());
             let capacity_items = given.capacity_items.unwrap_or(default_items);
@@ -366,10 +386,8 @@ fn add_occurrences<'a>(
             return Ok((outcomes, KeyChange { publish: Some(Value::Cuckoo(filter)), ..change }));
         }
         // An existing filter ignores the options.
-        KeyValue::Present(ValueRef::Filter(filter)) => {
-            (CreationOptions::default(), KeyValue::Present(filter))
-        }
-        KeyValue::Vacant => (counting_options(given), KeyValue::Vacant),
+        Some(Found::Filter(filter)) => (CreationOptions::default(), KeyValue::Present(filter)),
+        None => (counting_options(given), KeyValue::Vacant),
     };
     add_items(key.bytes, &items, &options, rules, slot, host, host.prefetch())
 }
@@ -396,7 +414,7 @@ fn add_to_cuckoo<'a>(
     let buffer = argument_buffer(items.len())?;
     let mut outcomes = ItemOutcomes::with_capacity(items.len())?;
     let arrays = filter.arrays().len();
-    filter.for_each_hash(items, host.prefetch(), |filter, hash| {
+    CuckooFilter::for_each_hash(&mut *filter, items, host.prefetch(), |filter, hash| {
         let is_present = rules.only_absent && filter.contains_hash(hash);
         outcomes.push(if is_present { Ok(false) } else { filter.add(hash, host).map(|()| true) });
     });
@@ -432,8 +450,8 @@ pub(super) fn insert<'a>(
     let mut given = CommandOptions::default();
     given.read(&mut arguments, Some("ITEMS"), keyspace)?;
     let items = arguments.items()?;
-    let mut open = keyspace.open(key, KeyAccess::ReadWrite);
-    let value = counted(&mut open, command)?;
+    let mut open = keyspace.open_to_write(key);
+    let value = counted(open.value(), command)?;
     if given.no_create && matches!(value, KeyValue::Vacant) {
         return Err(CommandError::NotFound);
     }
@@ -453,15 +471,10 @@ pub(super) fn exists<'a>(
     reply: &mut impl Reply,
 ) -> Result<Effects<'a>, CommandError> {
     let (key, item) = (arguments.key()?, arguments.required()?);
-    let mut key = keyspace.open(key, KeyAccess::ReadOnly);
-    let found = match readable(&mut key) {
-        KeyValue::Present(ValueRef::Filter(filter)) => filter.contains(item, keyspace.prefetch()),
-        KeyValue::Present(ValueRef::Cuckoo(filter)) => filter.contains(item, keyspace.prefetch()),
-        KeyValue::Loading => return Err(CommandError::Loading),
-        KeyValue::Vacant | KeyValue::WrongType => false,
-    };
-    reply.boolean(found);
-    Ok(Effects::of_checks(1, u32::from(found)))
+    let key = keyspace.open_to_read(key);
+    let is_found = found(own(key.value()))?.is_some_and(|filter| filter.contains(item, keyspace));
+    reply.boolean(is_found);
+    Ok(Effects::of_checks(1, u32::from(is_found)))
 }
 
 /// CF.MEXISTS: `key item [item ...]`. O(items).
@@ -474,15 +487,12 @@ pub(super) fn mexists<'a>(
     reply: &mut impl Reply,
 ) -> Result<Effects<'a>, CommandError> {
     let (key, items) = (arguments.key()?, arguments.items()?);
-    let mut key = keyspace.open(key, KeyAccess::ReadOnly);
-    let items_found = match readable(&mut key) {
-        KeyValue::Loading => return Err(CommandError::Loading),
-        KeyValue::Present(mut filter) => {
-            reply.array(items.len());
-            filter.contains_many(items, keyspace.prefetch(), |found| reply.boolean(found))
-        }
-        KeyValue::Vacant | KeyValue::WrongType => {
-            reply.array(items.len());
+    let key = keyspace.open_to_read(key);
+    let filter = found(own(key.value()))?;
+    reply.array(items.len());
+    let items_found = match filter {
+        Some(filter) => filter.contains_many(items, keyspace, |found| reply.boolean(found)),
+        None => {
             items.iter().for_each(|_| reply.boolean(false));
             0
         }
@@ -500,12 +510,8 @@ pub(super) fn count<'a>(
     reply: &mut impl Reply,
 ) -> Result<Effects<'a>, CommandError> {
     let (key, item) = (arguments.key()?, arguments.required()?);
-    let mut key = keyspace.open(key, KeyAccess::ReadOnly);
-    let occurrences = match readable(&mut key) {
-        KeyValue::Present(filter) => filter.occurrences(item, keyspace.prefetch()),
-        KeyValue::Loading => return Err(CommandError::Loading),
-        KeyValue::Vacant | KeyValue::WrongType => 0,
-    };
+    let key = keyspace.open_to_read(key);
+    let occurrences = found(own(key.value()))?.map_or(0, |filter| filter.occurrences(item, keyspace));
     reply.integer(occurrences);
     Ok(Effects::of_checks(1, u32::from(occurrences > 0)))
 }
@@ -521,15 +527,13 @@ pub(super) fn del<'a>(
 ) -> Result<Effects<'a>, CommandError> {
     let command = arguments.command();
     let (key, item) = (arguments.key()?, arguments.required()?);
-    let mut open = keyspace.open(key, KeyAccess::ReadWrite);
-    let is_deleted = match counted(&mut open, command)? {
-        KeyValue::Present(ValueRef::Filter(filter)) => {
+    let mut open = keyspace.open_to_write(key);
+    let is_deleted = match found(counted(open.value(), command)?)?.ok_or(CuckooError::NotFound)? {
+        Found::Filter(filter) => {
             let results = delete(filter, &[item], keyspace.prefetch())?;
             *results.first().ok_or(CommandError::OutOfMemory)?
         }
-        KeyValue::Present(ValueRef::Cuckoo(filter)) => filter.delete(item),
-        KeyValue::Loading => return Err(CommandError::Loading),
-        KeyValue::Vacant | KeyValue::WrongType => return Err(CuckooError::NotFound.into()),
+        Found::Cuckoo(filter) => filter.delete(item),
     };
     reply.boolean(is_deleted);
     if !is_deleted {
@@ -549,8 +553,8 @@ pub(super) fn info<'a>(
     reply: &mut impl Reply,
 ) -> Result<Effects<'a>, CommandError> {
     let command = arguments.command();
-    let mut key = keyspace.open(arguments.key()?, KeyAccess::ReadOnly);
-    let numbers = counted(&mut key, command)?.required()?.numbers();
+    let key = keyspace.open_to_read(arguments.key()?);
+    let numbers = counted(key.value(), command)?.required()?.numbers();
     reply.map(numbers.len());
     for (name, number) in numbers {
         reply.simple(name);
@@ -569,8 +573,8 @@ pub(super) fn debug<'a>(
     reply: &mut impl Reply,
 ) -> Result<Effects<'a>, CommandError> {
     let command = arguments.command();
-    let mut key = keyspace.open(arguments.key()?, KeyAccess::ReadOnly);
-    let numbers = counted(&mut key, command)?.required()?.numbers().map(|(_, number)| number);
+    let key = keyspace.open_to_read(arguments.key()?);
+    let numbers = counted(key.value(), command)?.required()?.numbers().map(|(_, number)| number);
     let [_, buckets, filters, items, deletes, bucket_size, expansion, iterations] = numbers;
     let line = format!(
         "bktsize:{bucket_size} buckets:{buckets} items:{items} deletes:{deletes} filters:{filters} \
@@ -591,12 +595,10 @@ pub(super) fn compact<'a>(
     reply: &mut impl Reply,
 ) -> Result<Effects<'a>, CommandError> {
     let command = arguments.command();
-    let mut key = keyspace.open(arguments.key()?, KeyAccess::ReadWrite);
-    let has_changed = match counted(&mut key, command)? {
-        KeyValue::Present(ValueRef::Filter(_)) => false,
-        KeyValue::Present(ValueRef::Cuckoo(filter)) => filter.compact(true),
-        KeyValue::Loading => return Err(CommandError::Loading),
-        KeyValue::Vacant | KeyValue::WrongType => return Err(CuckooError::NothingToCompact.into()),
+    let mut key = keyspace.open_to_write(arguments.key()?);
+    let has_changed = match found(counted(key.value(), command)?)?.ok_or(CuckooError::NothingToCompact)? {
+        Found::Filter(_) => false,
+        Found::Cuckoo(filter) => filter.compact(true),
     };
     reply.simple("OK");
     if !has_changed {
@@ -620,18 +622,17 @@ pub(super) fn scan_dump<'a>(
     let (key, iterator) = (arguments.key()?, arguments.required()?);
     let iterator = parse_integer(iterator).and_then(|iterator| u64::try_from(iterator).ok());
     let iterator = iterator.ok_or(CuckooError::Position)?;
-    let mut key = keyspace.open(key, KeyAccess::ReadOnly);
-    let filter = counted(&mut key, command)?.required()?;
-    let chunk = match filter {
-        ValueRef::Filter(filter) if filter.items() > 0 => chunk_at(filter, iterator, keyspace)?,
-        ValueRef::Cuckoo(filter) if filter.release() == CuckooRelease::Old => {
+    let mut key = keyspace.open_to_read(key);
+    let chunk = match counted(key.value(), command)?.required()? {
+        Found::Filter(filter) if filter.items() > 0 => chunk_at(&mut key, iterator, keyspace)?,
+        Found::Cuckoo(filter) if filter.release() == CuckooRelease::Old => {
             return Err(CuckooError::OldRelease.into());
         }
-        ValueRef::Cuckoo(filter) if filter.items() > 0 && !filter.has_header() => {
+        Found::Cuckoo(filter) if filter.items() > 0 && !filter.has_header() => {
             return Err(CuckooError::NoHeader.into());
         }
-        ValueRef::Cuckoo(filter) if filter.items() > 0 => format::chunk(filter, iterator),
-        ValueRef::Filter(_) | ValueRef::Cuckoo(_) => None,
+        Found::Cuckoo(filter) if filter.items() > 0 => format::chunk(filter, iterator),
+        Found::Filter(_) | Found::Cuckoo(_) => None,
     };
     if let Some(chunk) = &chunk {
         Spare::for_copy(chunk.data.len())?.free();
@@ -662,8 +663,8 @@ pub(super) fn load_chunk<'a>(
     let iterator = parse_integer(iterator).filter(|iterator| *iterator != 0).ok_or(CuckooError::Position)?;
     // A negative iterator becomes 0, which no chunk has.
     let iterator = u64::try_from(iterator).unwrap_or(0);
-    let mut open = keyspace.open(key, KeyAccess::ReadWrite);
-    let change = match counted(&mut open, command)? {
+    let mut open = keyspace.open_to_write(key);
+    let change = match counted(open.value(), command)? {
         KeyValue::Vacant if iterator == format::HEADER_ITERATOR => {
             let filter = format::from_header(data, keyspace).map_err(|error| match error {
                 DecodeError::Truncated => CuckooError::Header,
@@ -675,12 +676,13 @@ pub(super) fn load_chunk<'a>(
             KeyChange::received(Some(created(data, keyspace)?), true)
         }
         KeyValue::Present(_) if is_header(iterator, data) => return Err(CommandError::ItemExists),
-        KeyValue::Present(ValueRef::Cuckoo(filter)) => {
+        KeyValue::Present(Found::Cuckoo(filter)) => {
             format::load_chunk(filter, iterator, data).map_err(|_| CuckooError::Chunk)?;
             KeyChange::received(None, true)
         }
         KeyValue::WrongType => return Err(CommandError::WrongType),
-        KeyValue::Vacant | KeyValue::Loading | KeyValue::Present(ValueRef::Filter(_)) => {
+        KeyValue::InUse => return Err(CommandError::InUse),
+        KeyValue::Vacant | KeyValue::Loading | KeyValue::Present(Found::Filter(_)) => {
             let has_changed =
                 add_chunk(&mut open, iterator, data, keyspace).map_err(|error| match error {
                     CommandError::BadData => CuckooError::Chunk.into(),

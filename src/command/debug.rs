@@ -4,12 +4,12 @@ use super::arguments::Arguments;
 use super::effects::Effects;
 use super::error::CommandError;
 use super::fields::{order_word, owner};
-use super::keyspace::{Keyspace, OpenKey, Reply};
+use super::keyspace::{Keyspace, ReadKey, Reply};
 use super::number::six_digits;
-use super::table::KeyAccess;
 use super::words::Word;
 use everbloom_filter::bits::layout::{LayerParameters, SchemeLayout};
 use everbloom_filter::filter::policy::RedisBloom;
+use everbloom_filter::generation::Generation;
 use everbloom_filter::hash::scheme::SchemeParameters;
 use everbloom_filter::{Filter, Kind, Layer, Layout, Table};
 
@@ -22,15 +22,16 @@ pub(super) fn debug<'a>(
     keyspace: &impl Keyspace,
     reply: &mut impl Reply,
 ) -> Result<Effects<'a>, CommandError> {
-    let mut key = keyspace.open(arguments.key()?, KeyAccess::ReadOnly);
+    let key = keyspace.open_to_read(arguments.key()?);
     let filter = key.slot().required()?;
+    let now = filter.generation_at(|| keyspace.now_ms());
     reply.array(filter.part_count().saturating_add(1));
-    reply.bulk(format!("size:{}", filter.items()).as_bytes());
+    reply.bulk(format!("size:{}", filter.items_in(now)).as_bytes());
     for (index, layer) in filter.layers().iter().enumerate() {
         reply.bulk(line(filter, index, layer).as_bytes());
     }
     if let Some(table) = filter.table() {
-        reply.bulk(table_line(filter, table).as_bytes());
+        reply.bulk(table_line(filter, table, now).as_bytes());
     }
     Ok(Effects::default())
 }
@@ -83,9 +84,9 @@ fn own_line(filter: &Filter, index: usize, layer: &Layer) -> String {
     format!("{} {layout} {} ratio:{rate}", space(layer), fill(layer))
 }
 
-/// Returns the line about the table. The ratio is its current error rate.
-fn table_line(filter: &Filter, table: &Table) -> String {
-    let stats = table.stats(filter.now());
+/// Returns the line about the table at the generation `now`. The ratio is its current error rate.
+fn table_line(filter: &Filter, table: &Table, now: Generation) -> String {
+    let stats = table.stats(now);
     let expired = match filter.window() {
         Some(window) => format!(" expired:{} window:{}", stats.expired_entries, window.span.ms()),
         None => String::new(),

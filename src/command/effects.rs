@@ -1,7 +1,7 @@
 //! The changes of a command, and what the host does afterwards: replication, events, statistics.
 
 use super::error::CommandError;
-use super::keyspace::{KeyName, OpenKey, Value};
+use super::keyspace::{KeyName, Value, WriteKey};
 use super::replicated::ReplicatedCommand;
 use everbloom_filter::AddError;
 
@@ -103,7 +103,7 @@ impl<'a> KeyChange<'a> {
 /// [`CommandError::Internal`].
 #[inline(always)]
 pub(super) fn publish<'a>(
-    key: &mut impl OpenKey,
+    key: &mut impl WriteKey,
     name: KeyName<'a>,
     change: KeyChange<'a>,
 ) -> Result<Effects<'a>, CommandError> {

@@ -31,6 +31,9 @@ pub enum CommandError {
         "ERR the filter is being loaded: wait for its other chunks, load a copy into another key and BF.MERGE it, or DEL this key"
     )]
     Loading,
+    /// The server is saving the value of the key without a fork.
+    #[error("ERR the key is being saved, try again")]
+    InUse,
     /// No such key.
     #[error("ERR not found")]
     NotFound,

@@ -104,6 +104,7 @@ fn is_loss(command: Command, error: &CommandError) -> bool {
         | CommandError::BadData
         | CommandError::OtherDump
         | CommandError::Loading
+        | CommandError::InUse
         | CommandError::LoadIsComplete
         | CommandError::ChunksDiffer
         | CommandError::InvalidOffset

@@ -5,11 +5,10 @@ use std::borrow::Cow;
 use super::arguments::Arguments;
 use super::effects::{Effects, KeyChange, publish};
 use super::error::{CommandError, ImportError, quotable};
-use super::keyspace::{Host, KeyName, KeyValue, Keyspace, OpenKey, Reply, Value};
+use super::keyspace::{Host, KeyName, KeyValue, Keyspace, ReadKey, Reply, Value, WriteKey};
 use super::options::{CommandOptions, CreationOptions, GUAVA, ImportOptions};
 use super::replicated::{ArgumentList, ReplicatedCommand, growth_words, number, word};
 use super::spare::Spare;
-use super::table::KeyAccess;
 use super::words::Word;
 use everbloom_filter::bits::estimate::half_full_items;
 use everbloom_filter::bits::layout::SchemeLayout;
@@ -140,12 +139,13 @@ pub(super) fn import<'a>(
 impl<'a> Import<'a> {
     /// Creates the filter and puts it under the key.
     fn run(self, keyspace: &impl Keyspace) -> Result<Effects<'a>, CommandError> {
-        let mut open = keyspace.open(self.key, KeyAccess::ReadWrite);
+        let mut open = keyspace.open_to_write(self.key);
         match open.slot() {
             KeyValue::WrongType => return Err(CommandError::WrongType),
             KeyValue::Present(_) | KeyValue::Loading if !self.is_replacing => {
                 return Err(CommandError::KeyExists);
             }
+            KeyValue::InUse => return Err(CommandError::InUse),
             KeyValue::Present(_) | KeyValue::Loading | KeyValue::Vacant => {}
         }
         let key = self.key;
@@ -155,7 +155,7 @@ impl<'a> Import<'a> {
             Origin::Source(source) => keyspace.with_string(source, |string| match string {
                 KeyValue::Present(bytes) => self.create(bytes, keyspace),
                 KeyValue::Vacant => Err(ImportError::NoSource.into()),
-                KeyValue::WrongType | KeyValue::Loading => Err(CommandError::WrongType),
+                KeyValue::WrongType | KeyValue::Loading | KeyValue::InUse => Err(CommandError::WrongType),
             }),
         }?;
         publish(&mut open, key, change)
@@ -264,7 +264,7 @@ pub(super) fn export<'a>(
     keyspace: &impl Keyspace,
     reply: &mut impl Reply,
 ) -> Result<Effects<'a>, CommandError> {
-    let mut key = keyspace.open(arguments.key()?, KeyAccess::ReadOnly);
+    let key = keyspace.open_to_read(arguments.key()?);
     let bytes = exported(key.slot().required()?)?;
     Spare::for_copy(bytes.len())?.free();
     reply.bulk(&bytes);

@@ -4,13 +4,13 @@ use super::arguments::Arguments;
 use super::effects::Effects;
 use super::error::CommandError;
 use super::fields::{FieldValue, error_rate, expansion, order_word, owner};
-use super::keyspace::{Keyspace, OpenKey, Protocol, Reply};
+use super::keyspace::{Keyspace, Protocol, ReadKey, Reply};
 use super::log_lines::advice;
 use super::options::is_named;
-use super::table::KeyAccess;
 use super::words::Word;
 use everbloom_filter::bits::estimate::fill;
 use everbloom_filter::filter::policy::{ValkeyBloom, valkeybloom};
+use everbloom_filter::generation::Generation;
 use everbloom_filter::{BitsStats, Filter, FilterStats, Growth, Kind, Layer, Layout, TableStats};
 use everbloom_format::DataType;
 
@@ -25,25 +25,25 @@ pub(super) fn info<'a>(
     reply: &mut impl Reply,
 ) -> Result<Effects<'a>, CommandError> {
     let (name, word) = (arguments.key()?, arguments.optional());
-    let mut key = keyspace.open(name, KeyAccess::ReadOnly);
+    let key = keyspace.open_to_read(name);
     let filter = key.slot().required()?;
+    let now = filter.generation_at(|| keyspace.now_ms());
     let Some(word) = word else {
         reply.map(INFO_FIELDS.len());
         for (_, name, value) in &INFO_FIELDS {
             reply.simple(name);
-            value(filter).unwrap_or(FieldValue::Null).write(reply);
+            value(filter, now).unwrap_or(FieldValue::Null).write(reply);
         }
         return Ok(Effects::default());
     };
     let mut fields = INFO_FIELDS.iter().chain(&MORE_FIELDS);
     if let Some((_, name, value)) = fields.find(|(token, ..)| is_named(token, word)) {
-        write_one(name, &value(filter).ok_or(CommandError::InfoField)?, reply);
+        write_one(name, &value(filter, now).ok_or(CommandError::InfoField)?, reply);
         return Ok(Effects::default());
     }
     let field = STATS_FIELDS.iter().find(|(field, _)| is_named(field, word));
     let (field, value) = field.ok_or(CommandError::InfoField)?;
-    let allocated_bytes = key.allocated_bytes();
-    let stats = KeyStats::of(name.bytes, key.slot().required()?, allocated_bytes);
+    let stats = KeyStats::of(name.bytes, filter, now, key.allocated_bytes());
     write_one(field, &value(&stats), reply);
     Ok(Effects::default())
 }
@@ -70,10 +70,10 @@ pub(super) fn stats<'a>(
     reply: &mut impl Reply,
 ) -> Result<Effects<'a>, CommandError> {
     let name = arguments.key()?;
-    let mut key = keyspace.open(name, KeyAccess::ReadOnly);
-    key.slot().required()?;
-    let allocated_bytes = key.allocated_bytes();
-    KeyStats::of(name.bytes, key.slot().required()?, allocated_bytes).write(reply);
+    let key = keyspace.open_to_read(name);
+    let filter = key.slot().required()?;
+    let now = filter.generation_at(|| keyspace.now_ms());
+    KeyStats::of(name.bytes, filter, now, key.allocated_bytes()).write(reply);
     Ok(Effects::default())
 }
 
@@ -86,41 +86,42 @@ pub(super) fn card<'a>(
     keyspace: &impl Keyspace,
     reply: &mut impl Reply,
 ) -> Result<Effects<'a>, CommandError> {
-    let mut key = keyspace.open(arguments.key()?, KeyAccess::ReadOnly);
-    reply.integer(key.slot().present()?.map_or(0, |filter| filter.items()));
+    let key = keyspace.open_to_read(arguments.key()?);
+    let items = |filter: &Filter| filter.items_in(filter.generation_at(|| keyspace.now_ms()));
+    reply.integer(key.slot().present()?.map_or(0, items));
     Ok(Effects::default())
 }
 
-/// A field of BF.INFO: the word that requests it, its name in the reply, and its value; `None` for filters without
-/// it.
-type InfoField = (&'static str, &'static str, fn(&Filter) -> Option<FieldValue>);
+/// A field of BF.INFO: the word that requests it, its name in the reply, and its value at a generation; `None` for filters
+/// without it.
+type InfoField = (&'static str, &'static str, fn(&Filter, Generation) -> Option<FieldValue>);
 
 /// RedisBloom's five fields in its order. go-redis fails on a sixth.
 const INFO_FIELDS: [InfoField; 5] = [
-    ("CAPACITY", "Capacity", |filter| Some(filter.capacity_items().into())),
+    ("CAPACITY", "Capacity", |filter, now| Some(filter.capacity_items_in(now).into())),
     // The size that the module of the filter's format would show.
-    ("SIZE", "Size", |filter| {
+    ("SIZE", "Size", |filter, _| {
         let reported_bytes = filter.policy().reported_size_bytes(filter.layers());
         Some(reported_bytes.unwrap_or_else(|| filter.size_bytes()).into())
     }),
-    ("FILTERS", "Number of filters", |filter| Some((filter.part_count() as u64).into())),
-    ("ITEMS", "Number of items inserted", |filter| Some(filter.items().into())),
-    ("EXPANSION", "Expansion rate", |filter| Some(expansion(filter).into())),
+    ("FILTERS", "Number of filters", |filter, _| Some((filter.part_count() as u64).into())),
+    ("ITEMS", "Number of items inserted", |filter, now| Some(filter.items_in(now).into())),
+    ("EXPANSION", "Expansion rate", |filter, _| Some(expansion(filter).into())),
 ];
 
 /// Fields of BF.INFO that are replied only on request: valkey-bloom's, then everbloom's own.
 const MORE_FIELDS: [InfoField; 5] = [
-    ("ERROR", "Error rate", |filter| error_rate(filter).map(FieldValue::Double)),
-    ("TIGHTENING", "Tightening ratio", |filter| {
+    ("ERROR", "Error rate", |filter, _| error_rate(filter).map(FieldValue::Double)),
+    ("TIGHTENING", "Tightening ratio", |filter, _| {
         scaling(filter).map(|policy| FieldValue::Double(policy.tightening_ratio))
     }),
-    ("MAXSCALEDCAPACITY", "Max scaled capacity", |filter| {
+    ("MAXSCALEDCAPACITY", "Max scaled capacity", |filter, _| {
         scaling(filter).map(|policy| valkeybloom::max_scaled_capacity(policy, VALKEYBLOOM_MAX_BYTES).into())
     }),
-    ("ESTIMATED", "Estimated items", |filter| {
+    ("ESTIMATED", "Estimated items", |filter, _| {
         filter.policy().imported().map(|policy| policy.estimated_items.into())
     }),
-    ("WINDOW", "Window milliseconds", |filter| filter.window().map(|window| window.span.ms().into())),
+    ("WINDOW", "Window milliseconds", |filter, _| filter.window().map(|window| window.span.ms().into())),
 ];
 
 /// valkey-bloom's default limit of a filter. `Max scaled capacity` must be the reply of that module, so it does not
@@ -134,6 +135,7 @@ fn scaling(filter: &Filter) -> Option<&ValkeyBloom> {
 /// The statistics of a filter under a key.
 struct KeyStats<'f> {
     filter: &'f Filter,
+    now: Generation,
     layers: Vec<BitsStats>,
     table: Option<TableStats>,
     whole: FilterStats,
@@ -151,8 +153,8 @@ const STATS_FIELDS: [StatsField; 32] = [
     ("format", |s| s.filter.format().word().into()),
     ("kind", |s| s.filter.kind().row().name.into()),
     ("layers", |s| (s.layers.len() as u64).into()),
-    ("capacity", |s| s.filter.capacity_items().into()),
-    ("items", |s| s.filter.items().into()),
+    ("capacity", |s| s.filter.capacity_items_in(s.now).into()),
+    ("items", |s| s.filter.items_in(s.now).into()),
     ("estimated-items", |s| FieldValue::about(s.whole.estimated_items)),
     ("set-bits", |s| s.of_bits(s.whole.set_bits.into())),
     ("fill", |s| s.of_bits(FieldValue::rounded(fill(s.whole.set_bits, s.whole.positions)))),
@@ -186,11 +188,11 @@ const STATS_FIELDS: [StatsField; 32] = [
 ];
 
 impl<'f> KeyStats<'f> {
-    /// Returns the statistics of the filter under `key`. O(layers): some microseconds for a paged layer, and up to a
+    /// Returns the statistics of the filter under `key` at the generation `now`. O(layers): some microseconds for a paged layer, and up to a
     /// hundred microseconds if the filter has advice.
-    fn of(key: &[u8], filter: &'f Filter, allocated_bytes: u64) -> Self {
-        let (layers, table, whole) = filter.stats();
-        Self { filter, layers, table, whole, allocated_bytes, advice: advice(key, filter) }
+    fn of(key: &[u8], filter: &'f Filter, now: Generation, allocated_bytes: u64) -> Self {
+        let (layers, table, whole) = filter.stats(now);
+        Self { filter, now, layers, table, whole, allocated_bytes, advice: advice(key, filter) }
     }
 
     /// Returns a value for the bits of the filter; null if it has none.
@@ -211,7 +213,7 @@ impl<'f> KeyStats<'f> {
     fn bits_per_item(&self) -> FieldValue {
         let table_bits = self.table.as_ref().map_or(0, |table| table.size_bytes.saturating_mul(8));
         let size_bits = self.whole.size_bits.saturating_add(table_bits);
-        match self.filter.items() {
+        match self.filter.items_in(self.now) {
             0 => FieldValue::Null,
             items => FieldValue::rounded(size_bits as f64 / items as f64),
         }

@@ -6,11 +6,11 @@ use super::adding::{AddRules, add_items, argument_buffer, check_auto_create};
 use super::arguments::Arguments;
 use super::effects::{Effects, KeyChange, Replication, publish};
 use super::error::CommandError;
-use super::keyspace::{Host, KeyName, KeyValue, Keyspace, OpenKey, Reply};
+use super::keyspace::{Host, KeyName, KeyValue, Keyspace, ReadKey, Reply, WriteKey};
 use super::options::{CommandOptions, CreationOptions};
 use super::outcomes::{ItemOutcomes, check_loss};
 use super::replicated::ReplicatedCommand;
-use super::table::{Command, KeyAccess};
+use super::table::Command;
 use super::timing::{ReplicatedTimes, Timing, lookup_generation};
 use everbloom_filter::{Added, Filter, Format, Kind, Prefetch};
 
@@ -34,7 +34,7 @@ pub(super) fn add<'a>(
     if has_options {
         options.read(&mut arguments, None, keyspace)?;
     }
-    let mut open = keyspace.open(key, KeyAccess::ReadWrite);
+    let mut open = keyspace.open_to_write(key);
     let (outcome, times) = match open.slot() {
         KeyValue::Present(filter) if !has_options => {
             let timing = Timing::of(filter, &options.creation, keyspace)?;
@@ -110,7 +110,7 @@ pub(super) fn madd<'a>(
     reply: &mut impl Reply,
 ) -> Result<Effects<'a>, CommandError> {
     let (key, items) = (arguments.key()?, arguments.items()?);
-    let mut open = keyspace.open(key, KeyAccess::ReadWrite);
+    let mut open = keyspace.open_to_write(key);
     let options = CreationOptions::default();
     let (outcomes, change) =
         add_or_create(key.bytes, items, &options, open.slot(), keyspace, keyspace.prefetch())?;
@@ -136,11 +136,11 @@ pub(super) fn insert<'a>(
 ) -> Result<Effects<'a>, CommandError> {
     let key = arguments.key()?;
     let (items, options) = parse_insert(arguments, keyspace)?;
-    let mut open = keyspace.open(key, KeyAccess::ReadWrite);
+    let mut open = keyspace.open_to_write(key);
     let slot = open.slot();
     match &slot {
         KeyValue::Present(filter) => options.creation.check_existing(filter, keyspace)?,
-        KeyValue::Vacant | KeyValue::WrongType | KeyValue::Loading => options.creation.validate(keyspace)?,
+        _ => options.creation.validate(keyspace)?,
     }
     if options.no_create && matches!(slot, KeyValue::Vacant) {
         return Err(CommandError::NotFound);
@@ -189,9 +189,11 @@ pub(super) fn exists<'a>(
         options.read(&mut arguments, None, keyspace)?;
         within = options.within;
     }
-    let mut key = keyspace.open(key, KeyAccess::ReadOnly);
+    let key = keyspace.open_to_read(key);
     let found = match key.slot().present()? {
-        Some(filter) => filter.contains_in(item, lookup_generation(filter, within)?, keyspace.prefetch()),
+        Some(filter) => {
+            filter.contains_in(item, lookup_generation(filter, within, keyspace)?, keyspace.prefetch())
+        }
         None => missing(keyspace)?,
     };
     reply.boolean(found);
@@ -210,9 +212,12 @@ pub(super) fn ttl<'a>(
 ) -> Result<Effects<'a>, CommandError> {
     let unit_ms = if arguments.command() == Command::Ttl { 1000 } else { 1 };
     let (key, item) = (arguments.key()?, arguments.required()?);
-    let mut key = keyspace.open(key, KeyAccess::ReadOnly);
+    let key = keyspace.open_to_read(key);
     let filter = key.slot().present()?;
-    match filter.and_then(|filter| filter.item_end(item, filter.now(), keyspace.prefetch())) {
+    let end_of = |filter: &Filter| {
+        filter.item_end(item, filter.generation_at(|| keyspace.now_ms()), keyspace.prefetch())
+    };
+    match filter.and_then(end_of) {
         None => reply.signed(-2),
         Some(u64::MAX) => reply.signed(-1),
         Some(end_ms) => reply.integer(end_ms.saturating_sub(keyspace.now_ms()).div_ceil(unit_ms)),
@@ -231,12 +236,13 @@ pub(super) fn mexists<'a>(
     reply: &mut impl Reply,
 ) -> Result<Effects<'a>, CommandError> {
     let (key, items) = (arguments.key()?, arguments.items()?);
-    let mut key = keyspace.open(key, KeyAccess::ReadOnly);
+    let key = keyspace.open_to_read(key);
     let mut items_found = 0;
     match key.slot().present()? {
         Some(filter) => {
             reply.array(items.len());
-            items_found = filter.contains_many(items, keyspace.prefetch(), |found| reply.boolean(found));
+            let now = filter.generation_at(|| keyspace.now_ms());
+            items_found = filter.contains_many(items, now, keyspace.prefetch(), |found| reply.boolean(found));
         }
         None => {
             let found = missing(keyspace)?;
@@ -270,7 +276,7 @@ pub(super) fn del<'a>(
     reply: &mut impl Reply,
 ) -> Result<Effects<'a>, CommandError> {
     let (key, items) = (arguments.key()?, arguments.items()?);
-    let mut open = keyspace.open(key, KeyAccess::ReadWrite);
+    let mut open = keyspace.open_to_write(key);
     // The buffer is allocated before the filter changes, because the command cannot be refused afterwards.
     let buffer = argument_buffer(items.len())?;
     let filter = open.slot().required()?;

@@ -1,9 +1,10 @@
 //! The server from a command's view: its settings, its keys, the source of the command, and the reply to the client.
-//! The server implements [`Host`], [`Keyspace`], [`OpenKey`] and [`Reply`]; the tests have another implementation.
+//! The server implements [`Host`], [`Keyspace`], [`ReadKey`], [`WriteKey`] and [`Reply`]; the tests have another implementation.
 
 use super::error::CommandError;
-use super::table::{Command, KeyAccess};
+use super::table::Command;
 use everbloom_filter::cuckoo::filter::CuckooFilter;
+use everbloom_filter::filter::dumps::Remembered;
 use everbloom_filter::filter::loading::{FilterValue, LoadingFilter};
 use everbloom_filter::hash::siphash::SEED_BYTES;
 use everbloom_filter::limits::{
@@ -129,13 +130,29 @@ pub enum KeyValue<V> {
     WrongType,
     /// A filter that is being loaded. It takes chunks only.
     Loading,
+    /// A value that the server is saving without a fork. It can be read but not be written to, so it is unknown here what it
+    /// is. Only a key that is opened for writing has this value, and not in a command that the server runs for a client: the
+    /// server lets those wait.
+    InUse,
 }
 
 impl<V> KeyValue<V> {
+    /// Returns what `next` makes of the value, if there is one.
+    #[inline(always)]
+    pub fn and_then<N>(self, next: impl FnOnce(V) -> KeyValue<N>) -> KeyValue<N> {
+        match self {
+            Self::Present(value) => next(value),
+            Self::Vacant => KeyValue::Vacant,
+            Self::WrongType => KeyValue::WrongType,
+            Self::Loading => KeyValue::Loading,
+            Self::InUse => KeyValue::InUse,
+        }
+    }
+
     /// Returns the value, if there is one.
     ///
     /// # Errors
-    /// [`CommandError::WrongType`] and [`CommandError::Loading`].
+    /// [`CommandError::WrongType`], [`CommandError::Loading`] and [`CommandError::InUse`].
     #[inline(always)]
     pub fn present(self) -> Result<Option<V>, CommandError> {
         match self {
@@ -143,13 +160,14 @@ impl<V> KeyValue<V> {
             Self::Present(value) => Ok(Some(value)),
             Self::WrongType => Err(CommandError::WrongType),
             Self::Loading => Err(CommandError::Loading),
+            Self::InUse => Err(CommandError::InUse),
         }
     }
 
     /// Returns the value, which must exist.
     ///
     /// # Errors
-    /// [`CommandError::WrongType`], [`CommandError::Loading`] and [`CommandError::NotFound`].
+    /// Those of [`present`](Self::present), and [`CommandError::NotFound`].
     #[inline(always)]
     pub fn required(self) -> Result<V, CommandError> {
         self.present()?.ok_or(CommandError::NotFound)
@@ -158,14 +176,20 @@ impl<V> KeyValue<V> {
     /// Checks that there is no value.
     ///
     /// # Errors
-    /// [`CommandError::WrongType`], [`CommandError::Loading`], and `taken` if there is a value.
-    pub fn vacant(&self, taken: CommandError) -> Result<(), CommandError> {
-        match self {
-            Self::Vacant => Ok(()),
-            Self::Present(_) => Err(taken),
-            Self::WrongType => Err(CommandError::WrongType),
-            Self::Loading => Err(CommandError::Loading),
-        }
+    /// Those of [`present`](Self::present), and `taken` if there is a value.
+    pub fn vacant(self, taken: CommandError) -> Result<(), CommandError> {
+        if self.present()?.is_none() { Ok(()) } else { Err(taken) }
+    }
+}
+
+impl<F, C> KeyValue<Found<F, C>> {
+    /// Returns the filter. A cuckoo filter is of another type.
+    #[inline(always)]
+    pub fn filter(self) -> KeyValue<F> {
+        self.and_then(|value| match value {
+            Found::Filter(filter) => KeyValue::Present(filter),
+            Found::Cuckoo(_) => KeyValue::WrongType,
+        })
     }
 }
 
@@ -181,24 +205,37 @@ pub enum Value {
 }
 
 /// The value of an open key.
-#[derive(Debug)]
-pub enum ValueRef<'v> {
+#[derive(Clone, Copy, Debug)]
+pub enum Found<F, C> {
     /// A filter with bits, a table, or both.
-    Filter(&'v mut Filter),
+    Filter(F),
     /// A cuckoo filter of RedisBloom.
-    Cuckoo(&'v mut CuckooFilter),
+    Cuckoo(C),
 }
+
+/// The value of a key that is open for reading.
+pub type ValueRef<'v> = Found<&'v Filter, &'v CuckooFilter>;
+/// The value of a key that is open for writing.
+pub type ValueMut<'v> = Found<&'v mut Filter, &'v mut CuckooFilter>;
 
 /// The keys of the selected database, and the server.
 pub trait Keyspace: Host {
-    /// A key that is open.
-    type Key<'k>: OpenKey
+    /// A key that is open for reading.
+    type ReadKey<'k>: ReadKey
     where
         Self: 'k;
 
-    /// Opens a key until the returned value is dropped. A key that is open for writing must not be opened again. All
-    /// keys must be opened before the value of one is looked up with [`OpenKey::slot`].
-    fn open(&self, name: KeyName<'_>, access: KeyAccess) -> Self::Key<'_>;
+    /// A key that is open for writing.
+    type WriteKey<'k>: WriteKey
+    where
+        Self: 'k;
+
+    /// Opens a key for reading, until the returned value is dropped. All keys of a command must be opened before the value of
+    /// one is looked up.
+    fn open_to_read(&self, name: KeyName<'_>) -> Self::ReadKey<'_>;
+
+    /// Opens a key for writing, as [`open_to_read`](Self::open_to_read). It must not be opened again.
+    fn open_to_write(&self, name: KeyName<'_>) -> Self::WriteKey<'_>;
 
     /// Checks that the client may read `source`. The server itself checks only `first`, the first key of a command.
     /// This must be called before `source` is opened.
@@ -235,12 +272,31 @@ pub trait Keyspace: Host {
     fn abort(&self);
 }
 
-/// An open key.
-pub trait OpenKey {
+/// A key that is open for reading. Its value is borrowed shared, because the server may save it on another thread at the same
+/// time. The time of a lookup is an argument of the lookup: see [`Filter::generation_at`].
+pub trait ReadKey {
+    /// Returns the value of the key.
+    fn value(&self) -> KeyValue<ValueRef<'_>>;
+
+    /// Returns the filter under the key. A cuckoo filter is of another type.
+    #[inline(always)]
+    fn slot(&self) -> KeyValue<&Filter> {
+        self.value().filter()
+    }
+
+    /// Returns the bytes that the allocator has set aside for the filter that [`slot`](Self::slot) returned. O(layers).
+    fn allocated_bytes(&self) -> u64;
+
+    /// Calls `update` with the filter under the key, and what reading commands remember about it. Returns its result; `None`
+    /// if there is no filter.
+    fn remember<T>(&mut self, update: impl FnOnce(&Filter, &mut Remembered) -> T) -> Option<T>;
+}
+
+/// A key that is open for writing.
+pub trait WriteKey {
     /// Returns the value of the key. Sets the time of a sliding-window filter ([`Filter::set_time`]): to the time of
-    /// the command, or to the newest generation if the command is replicated and may write. If the key is open for
-    /// reading, the caller may change only parts of the filter that are never saved.
-    fn value(&mut self) -> KeyValue<ValueRef<'_>>;
+    /// the command, or to the newest generation if the command is replicated.
+    fn value(&mut self) -> KeyValue<ValueMut<'_>>;
 
     /// Returns the filter under the key, complete or not, after [`value`](Self::value). Only BF.LOADCHUNK uses it.
     fn filter_value(&mut self) -> Option<&mut FilterValue>;
@@ -248,24 +304,15 @@ pub trait OpenKey {
     /// Returns the filter under the key. A cuckoo filter is of another type.
     #[inline(always)]
     fn slot(&mut self) -> KeyValue<&mut Filter> {
-        match self.value() {
-            KeyValue::Vacant => KeyValue::Vacant,
-            KeyValue::Present(ValueRef::Filter(filter)) => KeyValue::Present(filter),
-            KeyValue::Present(ValueRef::Cuckoo(_)) | KeyValue::WrongType => KeyValue::WrongType,
-            KeyValue::Loading => KeyValue::Loading,
-        }
+        self.value().filter()
     }
-
-    /// Returns the bytes that the allocator has set aside for the filter that [`slot`](Self::slot) returned. O(layers).
-    fn allocated_bytes(&mut self) -> u64;
 
     /// Updates the statistics after a change of the filter that added `items_added` items, which may be 0. After a
     /// merge, [`altered`](Self::altered) does this. Returns the number of layers and tables that the filter has gained.
     fn changed(&mut self, items_added: u64) -> u32;
 
-    /// Updates the statistics after a merge into the filter. `items_before` and `capacity_before_items` are its items
-    /// and its capacity before the merge.
-    fn altered(&mut self, items_before: u64, capacity_before_items: u64);
+    /// Updates the statistics after a merge into the filter. `before` is what the filter was before the merge.
+    fn altered(&mut self, before: MergedInto);
 
     /// Puts a value under the key, in place of its value.
     ///
@@ -279,6 +326,26 @@ pub trait OpenKey {
 
     /// Sets the time at which the key, which has a filter, expires, in milliseconds of UNIX time.
     fn expire_at(&mut self, at_ms: u64);
+}
+
+/// What a filter was before other filters were merged into it.
+#[derive(Clone, Copy, Debug)]
+pub struct MergedInto {
+    /// Its items.
+    pub items: u64,
+    /// Its [capacity](Filter::counted_capacity_items).
+    pub capacity_items: u64,
+    /// The [end](Filter::dump_end) of its dumps. A merge that moves positions changes it, which ends the last dump.
+    pub dump_end: u64,
+}
+
+impl MergedInto {
+    /// Returns what the filter is. O(layers).
+    #[must_use]
+    pub fn of(filter: &Filter) -> Self {
+        let (items, capacity_items) = (filter.items(), filter.counted_capacity_items());
+        Self { items, capacity_items, dump_end: filter.dump_end() }
+    }
 }
 
 /// The protocol version of a client.

@@ -45,7 +45,8 @@ pub use effects::{Effects, Replication};
 pub use error::CommandError;
 pub use execute::{end_after_panic, execute, refuse};
 pub use keyspace::{
-    CuckooSettings, Host, KeyName, KeyValue, Keyspace, OpenKey, Protocol, Reply, Settings, Value, ValueRef,
+    CuckooSettings, Found, Host, KeyName, KeyValue, Keyspace, MergedInto, Protocol, ReadKey, Reply, Settings,
+    Value, ValueMut, ValueRef, WriteKey,
 };
 pub use log_lines::{Refusals, growth_line, import_line};
 pub use replicated::ReplicatedCommand;

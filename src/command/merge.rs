@@ -6,10 +6,9 @@ use super::adding::argument_buffer;
 use super::arguments::Arguments;
 use super::effects::{Effects, Replication};
 use super::error::{CommandError, quotable};
-use super::keyspace::{KeyName, KeyValue, Keyspace, OpenKey, Reply, Value};
+use super::keyspace::{KeyName, KeyValue, Keyspace, MergedInto, ReadKey, Reply, Value, WriteKey};
 use super::number::parse_integer;
 use super::replicated::{ArgumentList, MERGED_AT, ReplicatedCommand};
-use super::table::KeyAccess;
 use super::timing::MergeTiming;
 use everbloom_filter::filter::merge::MergeError;
 use everbloom_filter::{Filter, OutOfMemory, ReserveError, try_collect};
@@ -107,18 +106,18 @@ impl<'a> MergeRequest<'a> {
     fn run(&self, keyspace: &impl Keyspace) -> Result<Effects<'a>, CommandError> {
         // All keys are opened before the first value is looked up. Opening a key may make it expire, and other modules,
         // which are notified of that, may write to any key.
-        let mut open = keyspace.open(self.dest, KeyAccess::ReadWrite);
-        let open_source = |source: &KeyName<'a>| keyspace.open(*source, KeyAccess::ReadOnly);
+        let mut open = keyspace.open_to_write(self.dest);
+        let open_source = |source: &KeyName<'a>| keyspace.open_to_read(*source);
         let keys = try_collect(self.sources.iter().map(open_source));
-        let mut keys = keys.map_err(|OutOfMemory| CommandError::OutOfMemory)?;
+        let keys = keys.map_err(|OutOfMemory| CommandError::OutOfMemory)?;
         match open.slot() {
             KeyValue::Vacant if !self.names_dest => {}
             value => {
                 required(self.dest, value)?;
             }
         }
-        let named = self.sources.iter().zip(&mut keys);
-        let named = named.map(|(name, key)| Ok((*name, &*required(*name, key.slot())?)));
+        let named = self.sources.iter().zip(&keys);
+        let named = named.map(|(name, key)| Ok((*name, required(*name, key.slot())?)));
         let named: Vec<(KeyName<'_>, &Filter)> = named.collect::<Result<_, CommandError>>()?;
         let sources: Vec<&Filter> = named.iter().map(|(_, source)| *source).collect();
         let into = open.slot().present()?;
@@ -132,11 +131,11 @@ impl<'a> MergeRequest<'a> {
         let memory = keyspace.memory();
         let created = match into {
             Some(into) => {
-                let (items_before, capacity_before_items) = (into.items(), into.counted_capacity_items());
+                let before = MergedInto::of(into);
                 if !into.merge(&sources, latest, is_forced, keyspace, memory).map_err(refusal)? {
                     return Ok(Effects::default());
                 }
-                open.altered(items_before, capacity_before_items);
+                open.altered(before);
                 false
             }
             None => {
@@ -155,12 +154,11 @@ impl<'a> MergeRequest<'a> {
 ///
 /// # Errors
 /// There is no filter. The error names the key.
-fn required<'f>(name: KeyName<'_>, value: KeyValue<&'f mut Filter>) -> Result<&'f mut Filter, CommandError> {
+fn required<F>(name: KeyName<'_>, value: KeyValue<F>) -> Result<F, CommandError> {
     match value {
-        KeyValue::Present(filter) => Ok(filter),
         KeyValue::Vacant => Err(CommandError::SourceNotFound(quotable(name.bytes))),
         KeyValue::WrongType => Err(CommandError::MergeWrongType(quotable(name.bytes))),
-        KeyValue::Loading => Err(CommandError::Loading),
+        value => value.required(),
     }
 }
 

@@ -4,11 +4,10 @@ use super::arguments::Arguments;
 use super::creation::spec;
 use super::effects::{Effects, KeyChange, Replication, publish};
 use super::error::CommandError;
-use super::keyspace::{Host, KeyName, KeyValue, Keyspace, OpenKey, Reply, Value};
+use super::keyspace::{Host, KeyName, KeyValue, Keyspace, Reply, Value, WriteKey};
 use super::number::{is_ratio, parse_double, parse_integer};
 use super::options::{CommandOptions, CreationOptions};
 use super::replicated::Creation;
-use super::table::KeyAccess;
 use everbloom_filter::limits::EXPANSION_MAX;
 use everbloom_filter::{ByteLimit, Filter, Format, Limit};
 
@@ -25,7 +24,7 @@ pub(super) fn reserve<'a>(
 ) -> Result<Effects<'a>, CommandError> {
     let key = arguments.key()?;
     let (options, if_not_exists) = parse(arguments, keyspace)?;
-    let mut open = keyspace.open(key, KeyAccess::ReadWrite);
+    let mut open = keyspace.open_to_write(key);
     match open.slot() {
         KeyValue::Vacant => {}
         KeyValue::Present(filter) if if_not_exists => {
@@ -115,7 +114,7 @@ pub(super) fn clear<'a>(
     keyspace: &impl Keyspace,
     reply: &mut impl Reply,
 ) -> Result<Effects<'a>, CommandError> {
-    let mut key = keyspace.open(arguments.key()?, KeyAccess::ReadWrite);
+    let mut key = keyspace.open_to_write(arguments.key()?);
     let filter = key.slot().required()?;
     if filter.is_empty() {
         reply.simple("OK");

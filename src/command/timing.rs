@@ -133,8 +133,8 @@ impl Duration {
     }
 }
 
-/// Returns the generation at which a command looks up items: that of the filter, or, with WITHIN, the one at which only
-/// items are found that were added in that time.
+/// Returns the generation at which a reading command looks up items: that of the current time, or, with WITHIN, the one at
+/// which only items are found that were added in that time.
 ///
 /// # Errors
 /// [`CommandError::NeedsWindow`] and [`CommandError::BeyondWindow`].
@@ -142,10 +142,11 @@ impl Duration {
 pub(super) fn lookup_generation(
     filter: &Filter,
     within: Option<Duration>,
+    host: &dyn Host,
 ) -> Result<Generation, CommandError> {
-    let Some(within) = within else { return Ok(filter.now()) };
+    let Some(within) = within else { return Ok(filter.generation_at(|| host.now_ms())) };
     let word = within.word.text();
-    let window = filter.window().ok_or(CommandError::NeedsWindow(word))?;
+    let window = filter.window_at(host.now_ms()).ok_or(CommandError::NeedsWindow(word))?;
     if within.ms > window.span.ms() {
         return Err(CommandError::BeyondWindow(word));
     }

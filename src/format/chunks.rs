@@ -21,7 +21,7 @@ use thiserror::Error;
 use super::contents::{CHUNK_BYTES, append_segments, bits_at, layer_chunks, locate, read_segments};
 use super::record;
 use super::stream::DecodeError;
-use everbloom_filter::filter::dumps::ChunkChecksum;
+use everbloom_filter::filter::dumps::{ChunkChecksum, Dump};
 use everbloom_filter::filter::loading::{ChunkContent, Loaded, LoadingFilter};
 use everbloom_filter::hash::murmur3::hash128;
 use everbloom_filter::table::LoadError;
@@ -78,12 +78,16 @@ impl From<OutOfMemory> for DumpError {
     }
 }
 
-/// Returns the chunk that `iterator` requests, or `None` at the end of the dump. O(bytes of the chunk).
+/// Returns the chunk of a dump that `iterator` requests, or `None` at its end. O(bytes of the chunk).
 ///
 /// # Errors
 /// [`DumpError`].
-pub(super) fn chunk(filter: &Filter, iterator: u64) -> Result<Option<Chunk<'_>>, DumpError> {
-    let dump = filter.dump().ok_or(DumpError::Ended)?;
+pub(super) fn chunk(
+    filter: &Filter,
+    dump: Option<Dump>,
+    iterator: u64,
+) -> Result<Option<Chunk<'_>>, DumpError> {
+    let dump = dump.ok_or(DumpError::Ended)?;
     let mut writer = ChunkWriter::new(dump.id, dump.has_table);
     if iterator == 0 {
         writer.set_header(&record::encode(filter))?;

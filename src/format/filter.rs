@@ -4,19 +4,17 @@ use super::chunks::{self, Chunk, DumpError, Rewritten};
 use super::contents::{STRING_BYTES, layer_chunks};
 use super::stream::{DecodeError, Sink};
 use super::{record, redisbloom, snapshot, valkeybloom};
+use everbloom_filter::filter::dumps::Dump;
 use everbloom_filter::hash::murmur2::Murmur2;
 use everbloom_filter::work::count_slots;
 use everbloom_filter::{ByteLimit, Filter, Format, Hash, Layer, Memory, OutOfMemory, Policy};
 
 /// Writes a filter to a snapshot, as the newest release of its module does. O(bytes); O(bytes that may be set) for
-/// everbloom's own filters. The filter changes only in the space for a head before the bits of a layer.
-pub fn save(filter: &mut Filter, sink: &mut impl Sink, memory: impl Memory) {
+/// everbloom's own filters.
+pub fn save(filter: &Filter, sink: &mut impl Sink, memory: impl Memory) {
     match filter.policy() {
         Policy::RedisBloom(policy) => redisbloom::rdb::save(policy, filter, sink),
-        Policy::ValkeyBloom(policy) => {
-            let policy = **policy;
-            valkeybloom::save(&policy, filter.layers_mut(), sink);
-        }
+        Policy::ValkeyBloom(policy) => valkeybloom::save(policy, filter.layers(), sink),
         _ => snapshot::save(filter, sink, memory),
     }
 }
@@ -51,15 +49,15 @@ pub fn rewrite(
     chunks::rewrite(filter, memory, fresh, emit)
 }
 
-/// Returns the chunk that `iterator` requests, or `None` at the end of the dump. Iterator 0 requests the header;
-/// [`Filter::begin_dump`] must be called before it. O(bytes of the chunk).
+/// Returns the chunk of the last dump that `iterator` requests, or `None` at its end. Iterator 0 requests the header.
+/// `dump` is `None` if no dump has begun, or the last one has ended. O(bytes of the chunk).
 ///
 /// # Errors
 /// [`DumpError`]. A dump in RedisBloom's format never ends, because its iterators do not depend on a dump id.
-pub fn chunk(filter: &Filter, iterator: u64) -> Result<Option<Chunk<'_>>, DumpError> {
+pub fn chunk(filter: &Filter, dump: Option<Dump>, iterator: u64) -> Result<Option<Chunk<'_>>, DumpError> {
     match filter.policy() {
         Policy::RedisBloom(policy) => Ok(redisbloom::chunk(policy, filter, iterator)),
-        _ => chunks::chunk(filter, iterator),
+        _ => chunks::chunk(filter, dump, iterator),
     }
 }
 

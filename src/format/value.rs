@@ -9,7 +9,7 @@ use everbloom_filter::{ByteLimit, Format, Memory, OutOfMemory};
 
 /// Does [`filter::save`] for a complete filter. Writes a filter that is being loaded with the parts that have arrived.
 /// O(bytes).
-pub fn save(value: &mut FilterValue, sink: &mut impl Sink, memory: impl Memory) {
+pub fn save(value: &FilterValue, sink: &mut impl Sink, memory: impl Memory) {
     match value {
         FilterValue::Complete(filter) => filter::save(filter, sink, memory),
         FilterValue::Loading(load) => loading::save(load, sink, memory),

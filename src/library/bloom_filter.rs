@@ -6,6 +6,7 @@
 
 use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
 
+use everbloom_filter::filter::dumps::Dump;
 use everbloom_filter::filter::loading::FilterValue;
 use everbloom_filter::generation::Steps;
 use everbloom_filter::{
@@ -101,7 +102,7 @@ impl BloomFilter {
     #[must_use]
     pub fn contains_many(&self, items: &[&[u8]]) -> Vec<bool> {
         let mut results = Vec::with_capacity(items.len());
-        self.0.contains_many(items, Processor, |found| results.push(found));
+        self.0.contains_many(items, self.0.now(), Processor, |found| results.push(found));
         results
     }
 
@@ -197,7 +198,7 @@ impl BloomFilter {
     /// Returns how long an item is found after `now_ms`, a time in milliseconds of UNIX time. O(layers * probes).
     #[must_use]
     pub fn remaining_life(&self, item: &[u8], now_ms: u64) -> ItemLife {
-        let now = self.0.window_at(now_ms).map_or(0, |window| window.moment().now);
+        let now = self.0.generation_at(|| now_ms);
         match self.0.item_end(item, now, Processor) {
             None => ItemLife::Absent,
             Some(u64::MAX) => ItemLife::Endless,
@@ -251,14 +252,14 @@ impl BloomFilter {
     /// assert!(loader.finish()?.contains(b"alice"));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn chunks(&mut self) -> Chunks<'_> {
-        self.0.begin_dump(RandomState::new().hash_one(0));
-        Chunks { filter: &self.0, next_iterator: Some(0) }
+    pub fn chunks(&self) -> Chunks<'_> {
+        let dump = self.0.dump_as(RandomState::new().hash_one(0));
+        Chunks { filter: &self.0, dump, next_iterator: Some(0) }
     }
 
     /// Writes the filter as a value of its data type, field by field, as in a snapshot. O(bytes).
-    pub fn save(&mut self, sink: &mut impl Sink) {
-        encoding::save(&mut self.0, sink, UnknownMemory);
+    pub fn save(&self, sink: &mut impl Sink) {
+        encoding::save(&self.0, sink, UnknownMemory);
     }
 
     /// Reads a value of the data type of a format, in any encoding version that was released. O(bytes).
@@ -305,6 +306,7 @@ impl BloomFilter {
 #[derive(Debug)]
 pub struct Chunks<'f> {
     filter: &'f Filter,
+    dump: Dump,
     /// `None` after the end.
     next_iterator: Option<u64>,
 }
@@ -313,7 +315,7 @@ impl Iterator for Chunks<'_> {
     type Item = Result<(u64, Vec<u8>), DumpError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let chunk = encoding::chunk(self.filter, self.next_iterator?).transpose();
+        let chunk = encoding::chunk(self.filter, Some(self.dump), self.next_iterator?).transpose();
         self.next_iterator = None;
         Some(chunk?.map(|chunk| {
             self.next_iterator = Some(chunk.next_iterator);

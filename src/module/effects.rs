@@ -1,7 +1,6 @@
 //! Applies the effects of a command: replication, signals, keyspace events.
 
 use std::borrow::Cow;
-use std::cell::Cell;
 use std::ffi::CStr;
 use std::ptr;
 use std::sync::Mutex;
@@ -10,12 +9,12 @@ use redis_module::raw::{self, RedisModuleString};
 
 use super::api::{Context, succeeded};
 use super::args::{Argv, string_bytes};
-use super::key::Key;
+use super::key::KeyToRead;
 use super::log;
 use super::{server, stats};
 use everbloom_command::table::KeyAccess;
 use everbloom_command::{
-    Command, Effects, KeyValue, OpenKey, Refusals, ReplicatedCommand, Replication, growth_line, import_line,
+    Command, Effects, KeyValue, ReadKey, Refusals, ReplicatedCommand, Replication, growth_line, import_line,
 };
 use everbloom_filter::{AddError, Filter};
 
@@ -139,10 +138,9 @@ unsafe fn log_about(
     if unsafe { server::is_replicated(context) } {
         return;
     }
-    let may_have_changed = Cell::new(false);
     // SAFETY: context and name are those of the running command, and no key is open, by the caller's
     // contract.
-    let mut key = unsafe { Key::open(context, name, KeyAccess::ReadOnly, &may_have_changed) };
+    let key = unsafe { KeyToRead::open(context, name) };
     if let KeyValue::Present(filter) = key.slot() {
         // SAFETY: the name is alive and stays as it is while the command runs.
         let line = line(unsafe { string_bytes(name) }, filter);

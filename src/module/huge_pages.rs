@@ -31,7 +31,7 @@ const BYTES_PER_ITEM: u64 = 4096 / 3;
 
 /// The state of a filter with large arrays; `None` for other filters.
 #[derive(Default)]
-pub(super) struct LargePages(Option<Box<LargeArrays>>);
+pub(super) struct LargePages(Option<LargeArrays>);
 
 #[derive(Default)]
 struct LargeArrays {
@@ -44,13 +44,6 @@ struct LargeArrays {
 }
 
 impl LargePages {
-    /// Returns the state of a new filter, empty or not.
-    pub(super) fn of(filter: &Filter) -> Self {
-        let mut state = Self(large_arrays(filter).next().map(|_| Box::default()));
-        state.after_bytes(filter);
-        state
-    }
-
     /// Counts new items of a command, and requests to collapse the arrays if a request is due. O(1) if none is due.
     #[inline(always)]
     pub(super) fn after_items(&mut self, filter: &Filter, items: u64) {
@@ -66,10 +59,10 @@ impl LargePages {
         }
     }
 
-    /// Begins to count items if the filter had no large array and has got one.
+    /// Begins to count items of a filter with large arrays, empty or not, if it had none before.
     pub(super) fn after_growth(&mut self, filter: &Filter) {
         if self.0.is_none() {
-            *self = Self::of(filter);
+            self.0.get_or_insert_default().collapse(filter);
         }
     }
 }
@@ -105,6 +98,11 @@ fn is_allowed() -> bool {
     const SETTING: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
     config::huge_pages_wanted()
         && std::fs::read_to_string(SETTING).is_ok_and(|text| !text.contains("[never]"))
+}
+
+/// Returns whether a filter has arrays that are large enough to be collapsed.
+pub(super) fn has_large_arrays(filter: &Filter) -> bool {
+    large_arrays(filter).next().is_some()
 }
 
 /// Returns the arrays that are large enough to be collapsed.

@@ -11,14 +11,14 @@ use redis_module::raw::{self, RedisModuleString};
 
 use super::api::{CallReply, Context, Refusal, server_flags, succeeded};
 use super::args::Argv;
+use super::claims::Claims;
 use super::config;
-use super::key::{Claims, Key};
+use super::key::{KeyToRead, KeyToWrite};
 use super::log;
 use super::memory::{client_limit, was_read_again};
 use super::pagemap::ProcessMemory;
 use super::server;
 use everbloom_command::error::quotable;
-use everbloom_command::table::KeyAccess;
 use everbloom_command::{Command, CommandError, Host, KeyName, KeyValue, Keyspace, Settings};
 use everbloom_filter::hash::siphash::SEED_BYTES;
 use everbloom_filter::{ByteLimit, Limit, Memory, Prefetch};
@@ -116,18 +116,33 @@ impl ServerKeyspace<'_> {
 }
 
 impl Keyspace for ServerKeyspace<'_> {
-    type Key<'k>
-        = Key<'k>
+    type ReadKey<'k>
+        = KeyToRead
+    where
+        Self: 'k;
+
+    type WriteKey<'k>
+        = KeyToWrite<'k>
     where
         Self: 'k;
 
     #[inline(always)]
-    fn open(&self, name: KeyName<'_>, access: KeyAccess) -> Key<'_> {
+    fn open_to_read(&self, name: KeyName<'_>) -> KeyToRead {
+        match self.claim(name.position) {
+            // SAFETY: the context is that of the running command, which no key of a command outlives. The name is one of its
+            // arguments, and the claim ensures that no other key of that name is open.
+            Some((string, _)) => unsafe { KeyToRead::open(self.context, string) },
+            None => KeyToRead::none(),
+        }
+    }
+
+    #[inline(always)]
+    fn open_to_write(&self, name: KeyName<'_>) -> KeyToWrite<'_> {
         match self.claim(name.position) {
             // SAFETY: the keyspace does not outlive its context, which is that of the running command. The name is
             // one of its arguments, and the claim ensures that no other key of that name is open.
-            Some((string, claim)) => unsafe { Key::open(self.context, string, access, claim) },
-            None => Key::none(),
+            Some((string, claim)) => unsafe { KeyToWrite::open(self.context, string, claim) },
+            None => KeyToWrite::none(),
         }
     }
 
@@ -177,10 +192,10 @@ impl Keyspace for ServerKeyspace<'_> {
     }
 
     fn with_string<T>(&self, name: KeyName<'_>, read: impl FnOnce(KeyValue<&'_ [u8]>) -> T) -> T {
-        let Some((string, claim)) = self.claim(name.position) else { return read(KeyValue::WrongType) };
+        let Some((string, _)) = self.claim(name.position) else { return read(KeyValue::WrongType) };
         // SAFETY: the context is that of the running command, and the name is one of its arguments. The claim ensures
         // that no other key of that name is open. Nothing writes to the key while it is open.
-        let key = unsafe { Key::open(self.context, string, KeyAccess::ReadOnly, claim) };
+        let key = unsafe { KeyToRead::open(self.context, string) };
         let copy = if key.is_short_string() { self.copy_of(name) } else { None };
         read(key.string(copy.as_deref()))
     }

@@ -17,6 +17,7 @@ mod api;
 mod allocator;
 mod args;
 mod cgroup;
+mod claims;
 mod commands;
 mod config;
 mod datatype;

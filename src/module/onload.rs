@@ -133,9 +133,11 @@ unsafe fn set_options(context: Context) {
     // A filter may also arrive in chunks before its slot is served by this node. Without this option Valkey from 9.0
     // on refuses atomic slot migrations. The bindings lack this option.
     const HANDLE_ATOMIC_SLOT_MIGRATION: u32 = 1 << 5;
+    // Values are saved on another thread while commands read them, and a key that is being saved is not opened for writing
+    // (docs/decisions/0033). Without this option Valkey from 9.2 on never saves without a fork. The bindings lack this option.
+    const HANDLE_FORKLESS: u32 = 1 << 6;
     let Some(set_options) = api!(RedisModule_SetModuleOptions) else { return };
-    let is_known = server::knows_option_of_valkey(HANDLE_ATOMIC_SLOT_MIGRATION);
-    let migration = if is_known { HANDLE_ATOMIC_SLOT_MIGRATION } else { 0 };
+    let options = OPTIONS | server::known_options_of_valkey(HANDLE_ATOMIC_SLOT_MIGRATION | HANDLE_FORKLESS);
     // SAFETY: the context is OnLoad's by the caller's contract.
-    unsafe { set_options(context, (OPTIONS | migration).cast_signed()) };
+    unsafe { set_options(context, options.cast_signed()) };
 }

@@ -32,15 +32,15 @@ pub(super) fn may_accept_plain_names() -> bool {
     api!(RedisModule_RegisterDefragCallbacks).is_some() && !is_valkey()
 }
 
-/// Returns whether the server is a Valkey that supports this module option. Valkey has a function that returns the
+/// Returns those of some module options that the server supports, if it is a Valkey. Valkey has a function that returns the
 /// options that it supports. Redis has one too, but the same bit may be another option there, so Redis is not queried.
 /// Setting an unknown option does not fail, so trying it proves nothing.
-pub(super) fn knows_option_of_valkey(option: u32) -> bool {
+pub(super) fn known_options_of_valkey(options: u32) -> u32 {
     type GetModuleOptionsAll = unsafe extern "C" fn() -> c_int;
     // SAFETY: this is the type of the function in Valkey's module API, the only one with this name.
     let known = unsafe { api::by_name::<GetModuleOptionsAll>(c"ValkeyModule_GetModuleOptionsAll") };
     // SAFETY: no precondition.
-    known.is_some_and(|known| unsafe { known() }.cast_unsigned() & option != 0)
+    known.map_or(0, |known| unsafe { known() }.cast_unsigned() & options)
 }
 
 /// Returns whether the command is replicated: from the primary, the append-only file, or the node that a slot migrates

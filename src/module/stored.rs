@@ -4,13 +4,15 @@
 use std::ffi::c_void;
 
 use super::allocator::block_bytes;
-use super::datatype::value::{FilterState, StoredValue};
+use super::datatype::value::StoredValue;
 use super::huge_pages::spawn;
 use super::memory::is_short;
 use super::stats::TOTALS;
+use everbloom_command::MergedInto;
 use everbloom_filter::cuckoo::filter::CuckooFilter;
 use everbloom_filter::filter::loading::FilterValue;
 use everbloom_filter::{BlockVisitor, FilterCounts};
+use everbloom_format::carried::Carried;
 
 /// A value with its state. The server holds it as the bare pointer of a box.
 pub(super) struct Stored<V: StoredValue> {
@@ -23,6 +25,14 @@ pub(super) type StoredFilter = Stored<FilterValue>;
 
 // 128 is a size class of the allocators. A server may have millions of small filters.
 const _: () = assert!(size_of::<StoredFilter>() == 128);
+
+// Threads may read a value at the same time: one saves it, and commands look items up.
+const _: () = {
+    const fn is_shared<T: Sync>() {}
+    is_shared::<Stored<FilterValue>>();
+    is_shared::<Stored<CuckooFilter>>();
+    is_shared::<Stored<Carried>>();
+};
 
 impl<V: StoredValue> Stored<V> {
     /// Returns a new value, and counts it.
@@ -63,41 +73,50 @@ impl BlockVisitor for AllocatedBytes {
 }
 
 impl StoredFilter {
-    /// Updates the totals and the huge pages after a command has changed the filter, except by a merge. Returns the number
+    /// Updates the totals, the huge pages and what reading commands remember after a command has changed the filter, except by
+    /// a merge. Returns the number
     /// of parts that the filter has gained. `before` is from [`Filter::counts_since`](everbloom_filter::Filter::counts_since) before the command; `None` if the
     /// filter was being loaded. `items_added` is 0 for any other change than an add. O(1); O(layers) for a filter whose
     /// memory has changed.
     #[inline(always)]
     pub(super) fn changed(&mut self, before: Option<&FilterCounts>, items_added: u64) -> u32 {
-        let FilterState { pages, counted } = &mut self.state;
         let Some(before) = before else {
-            counted.loaded(&TOTALS, &self.value);
-            pages.after_bytes(self.value.filter());
+            self.state.counted.loaded(&TOTALS, &self.value);
+            self.after_change(0, 0);
             return 0;
         };
-        let parts_added = counted.changed(&TOTALS, &self.value, before);
-        let filter = self.value.filter();
-        if parts_added > 0 {
-            pages.after_growth(filter);
-        }
-        if items_added == 0 {
-            pages.after_bytes(filter);
-        }
-        pages.after_items(filter, items_added);
+        let parts_added = self.state.counted.changed(&TOTALS, &self.value, before);
+        self.after_change(parts_added, items_added);
         parts_added
     }
 
-    /// Updates the totals and the huge pages after a command has merged other filters into this one. Before, this filter
-    /// had `items_before` items and a capacity of `capacity_before_items`. O(layers).
-    pub(super) fn altered(&mut self, items_before: u64, capacity_before_items: u64) {
-        let FilterState { pages, counted } = &mut self.state;
-        let parts_before = counted.parts();
-        counted.altered(&TOTALS, &self.value, items_before, capacity_before_items);
+    /// Updates what few filters have, after a change that added parts and items.
+    #[inline(always)]
+    fn after_change(&mut self, parts_added: u32, items_added: u64) {
         let filter = self.value.filter();
-        if filter.part_count() > parts_before {
-            pages.after_growth(filter);
+        if parts_added > 0 {
+            self.state.after_growth(filter);
         }
-        pages.after_bytes(filter);
+        if let Some(rare) = &mut self.state.rare {
+            rare.remembered.note_change();
+            if items_added == 0 {
+                rare.pages.after_bytes(filter);
+            }
+            rare.pages.after_items(filter, items_added);
+        }
+    }
+
+    /// Updates the totals, the huge pages and what reading commands remember after a command has merged other filters into
+    /// this one. O(layers).
+    pub(super) fn altered(&mut self, before: MergedInto) {
+        let parts_before = self.state.counted.parts();
+        self.state.counted.altered(&TOTALS, &self.value, before.items, before.capacity_items);
+        let filter = self.value.filter();
+        let parts_added = filter.part_count().saturating_sub(parts_before);
+        if let Some(rare) = &mut self.state.rare {
+            rare.remembered.note_merge(filter, before.dump_end);
+        }
+        self.after_change(u32::from(parts_added > 0), 0);
     }
 }
 

@@ -82,7 +82,7 @@ pub(crate) fn add_both(batched: &mut Filter, single: &mut Filter, items: &[&[u8]
 /// Looks up items together and one by one. Asserts that the replies are equal, and returns them.
 pub(crate) fn found_both(filter: &Filter, items: &[&[u8]], context: &str) -> Vec<bool> {
     let mut found = Vec::new();
-    filter.contains_many(items, NoPrefetch, |is_in| found.push(is_in));
+    filter.contains_many(items, filter.now(), NoPrefetch, |is_in| found.push(is_in));
     assert!(items.iter().map(|item| contains(filter, item)).eq(found.iter().copied()), "{context}");
     found
 }

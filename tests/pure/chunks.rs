@@ -10,7 +10,8 @@ use everbloom_format::value::{from_header, load_chunk};
 
 use crate::support::make::{self, ANY, CLIENT, plain, promise, unreserved, valkey};
 use crate::support::saved::{
-    assert_same, assert_value_survives, chunks, complete, digested, digested_value, remade, validated,
+    assert_same, assert_value_survives, chunks as dumped, complete, digested, digested_value, remade,
+    validated,
 };
 
 /// Returns a filter of everbloom's own format with `items` items, whose names begin with `name`.
@@ -50,34 +51,27 @@ fn table() -> Filter {
     filter
 }
 
-/// Returns all chunks of a dump, the header first. The dump gets this id if the filter has changed since its last dump
-/// began.
-fn dumped(filter: &mut Filter, id: DumpId) -> Vec<(u64, Vec<u8>)> {
-    filter.begin_dump(id);
-    chunks(filter)
-}
-
 fn load(value: &mut FilterValue, (iterator, data): &(u64, Vec<u8>)) -> Result<bool, ChunkError> {
     load_chunk(value, *iterator, data, CLIENT, &ANY)
 }
 
 #[test]
 fn a_dump_is_cut_at_16_mib_and_between_parts() {
-    let mut large = filter(0.01, 30_000_000, 0, "large", 10);
+    let large = filter(0.01, 30_000_000, 0, "large", 10);
     let size_bytes = large.layers()[0].bits().size_bytes();
-    let iterators: Vec<u64> = dumped(&mut large, 1).into_iter().map(|(iterator, _)| iterator).collect();
+    let iterators: Vec<u64> = dumped(&large, 1).into_iter().map(|(iterator, _)| iterator).collect();
     let positions = [0, 16 << 20, 32 << 20, size_bytes];
     assert_eq!(iterators, positions.map(|position| first_iterator(1) + position));
-    let mut grown = grown();
-    let chunks = dumped(&mut grown, 1);
+    let grown = grown();
+    let chunks = dumped(&grown, 1);
     let mut end = first_iterator(1);
     for (layer, (iterator, data)) in grown.layers().iter().zip(&chunks[1..]) {
         let bits = layer.bits();
         end += bits.size_bytes();
         assert_eq!((*iterator, data.len() as u64), (end, bits.size_bytes() + TRAILER_BYTES as u64));
     }
-    let mut outgrown = outgrown();
-    let chunks = dumped(&mut outgrown, 1);
+    let outgrown = outgrown();
+    let chunks = dumped(&outgrown, 1);
     let end = first_iterator(1) + outgrown.layers()[0].bits().size_bytes();
     assert_eq!(chunks.len(), 3);
     assert_eq!((chunks[1].0, chunks[2].0), (end, end + POSITIONS));
@@ -153,7 +147,7 @@ fn a_chunk_of_another_dump_is_refused_as_such_at_every_place() {
 /// that of the filter. The chunk must still fit.
 #[test]
 fn a_chunk_that_does_not_fit_is_refused_from_a_trusted_sender_too() {
-    let dump = dumped(&mut filter(0.01, 1000, 0, "a", 500), 5);
+    let dump = dumped(&filter(0.01, 1000, 0, "a", 500), 5);
     let shorter = filter(0.01, 500, 0, "b", 0);
     let shortest = filter(0.3, 1, 0, "c", 0);
     for mut target in [shorter, shortest].map(FilterValue::Complete) {
@@ -162,8 +156,8 @@ fn a_chunk_that_does_not_fit_is_refused_from_a_trusted_sender_too() {
         assert_eq!(outcome, Err(ChunkError::BadData));
         assert!(digested_value(&target) == before);
     }
-    let mut grown = grown();
-    let chunks = dumped(&mut grown, 6);
+    let grown = grown();
+    let chunks = dumped(&grown, 6);
     let mut first_layer_only = FilterValue::Complete(chain());
     let load = |value: &mut FilterValue, index: usize| {
         let (iterator, data): &(u64, Vec<u8>) = &chunks[index];
@@ -236,8 +230,8 @@ fn iterators_have_at_most_14_digits() {
         assert!(end < 10u64.pow(14), "{id}: {end}");
         assert_eq!(first_iterator(id), (1 << 44) + id % (1 << 46));
     }
-    let mut source = outgrown();
-    let last = dumped(&mut source, u64::MAX).pop().unwrap().0;
+    let source = outgrown();
+    let last = dumped(&source, u64::MAX).pop().unwrap().0;
     assert_eq!(last, first_iterator(u64::MAX) + source.layers_end() + POSITIONS);
 }
 
@@ -245,13 +239,12 @@ fn iterators_have_at_most_14_digits() {
 #[test]
 fn a_chunk_for_an_iterator_of_an_ended_dump_is_refused_by_the_copy() {
     let mut source = table();
-    let chunks = dumped(&mut source, 4);
+    let chunks = dumped(&source, 4);
     let mut copy = from_header(&chunks[0].1, &ANY).unwrap();
     add(&mut source, "later", 1);
-    source.begin_dump(3);
     let stale = chunks[0].0;
     assert_eq!(stale, first_iterator(3) + 1);
-    let chunk = chunk(&source, stale).unwrap().unwrap();
+    let chunk = chunk(&source, Some(source.dump_as(3)), stale).unwrap().unwrap();
     let before = digested_value(&copy);
     assert_eq!(load(&mut copy, &(chunk.next_iterator, chunk.data.into_owned())), Err(ChunkError::OtherDump));
     assert!(digested_value(&copy) == before);
@@ -272,9 +265,8 @@ fn sealed(payload: &[u8], iterator: u64, id: DumpId) -> Vec<u8> {
 
 #[test]
 fn the_checksum_is_as_documented() {
-    let mut filter = grown();
-    filter.begin_dump(5);
-    let chunk = chunk(&filter, 0).unwrap().unwrap().data;
+    let filter = grown();
+    let chunk = chunk(&filter, Some(filter.dump_as(5)), 0).unwrap().unwrap().data;
     assert_eq!(header_chunk(&header(&filter), 5), *chunk);
 }
 
@@ -302,8 +294,8 @@ fn a_header_without_a_trailer_is_read_as_redisblooms() {
 /// A chunk of a table says where it begins, its iterator says where it ends, and every segment in it is between.
 #[test]
 fn a_chunk_of_a_table_that_does_not_fit_its_iterator_is_refused() {
-    let mut source = table();
-    let chunks = dumped(&mut source, 4);
+    let source = table();
+    let chunks = dumped(&source, 4);
     let payload = &chunks[1].1[..chunks[1].1.len() - TRAILER_BYTES];
     let mut copy = from_header(&chunks[0].1, &ANY).unwrap();
     let before = digested_value(&copy);
@@ -333,8 +325,8 @@ fn a_chunk_of_a_table_that_does_not_fit_its_iterator_is_refused() {
 /// A chunk that exceeds the limit changes nothing, and can be loaded when there is more room.
 #[test]
 fn a_chunk_of_a_table_is_refused_if_there_is_no_room() {
-    let mut source = table();
-    let chunks = dumped(&mut source, 4);
+    let source = table();
+    let chunks = dumped(&source, 4);
     let mut copy = from_header(&chunks[0].1, &ANY).unwrap();
     let (before, empty_bytes) = (digested_value(&copy), copy.size_bytes());
     let needed_bytes = source.size_bytes() + empty_bytes;
@@ -455,13 +447,14 @@ fn a_load_tells_how_far_its_parts_are_ahead() {
     let mut source = make::window(promise(0.01, 1000, 2), 14_000);
     make::set_time(&mut source, make::START_MS);
     add(&mut source, "early", 500);
-    let header = dumped(&mut source, 9).remove(0).1;
+    let dump = source.dump_as(9);
+    let header = dumped(&source, 9).remove(0).1;
     let later_ms = make::START_MS + 100 * 14_000;
     make::set_time(&mut source, later_ms);
     add(&mut source, "late", 500);
     // The first part is missing.
     let middle = first_iterator(9) + source.layers_end() + POSITIONS / 2;
-    let chunk = chunk(&source, middle).unwrap().unwrap();
+    let chunk = chunk(&source, Some(dump), middle).unwrap().unwrap();
     let mut value = from_header(&header, &ANY).unwrap();
     assert!(!value.is_ahead_of(make::START_MS));
     assert_eq!(load_chunk(&mut value, chunk.next_iterator, &chunk.data, Trust::Sender, &ANY), Ok(true));

@@ -102,15 +102,15 @@ fn assert_behaves(mut filter: Filter, context: &dyn Fn() -> String) {
                 let _ = remove(&mut filter, item).and_then(|_| remove(&mut filter, item));
             }
         }
-        let _ = (filter.items(), filter.stats(), filter.error_rate_max());
+        let _ = (filter.items(), filter.stats(filter.now()), filter.error_rate_max());
         assert_eq!(filter.internal_validate(Validation::Parts), Ok(()), "{}", context());
     }
     let record = saved(&filter);
     let again = loaded_as(filter.format(), None, &record, ANY);
     let again = again.unwrap_or_else(|error| panic!("{error:?}: {}", context()));
     assert_eq!(saved(&again), record, "{}", context());
-    filter.begin_dump(1);
-    let header = from_header(&chunk(&filter, 0).unwrap().unwrap().data, &ANY).unwrap();
+    let header =
+        from_header(&chunk(&filter, Some(filter.dump_as(1)), 0).unwrap().unwrap().data, &ANY).unwrap();
     assert_eq!(header.filter().layer_count(), filter.layer_count(), "{}", context());
     assert!(filter.try_clone(UnknownMemory).is_ok());
 }

@@ -216,8 +216,7 @@ fn with_window(window_ms: u64, added_ms: u64, item: &[u8]) -> BloomFilter {
     let mut filter = window(Promise::default(), window_ms);
     set_time(&mut filter, added_ms);
     add(&mut filter, item).unwrap();
-    filter.begin_dump(1);
-    loaded(&chunks(&filter))
+    loaded(&chunks(&filter, 1))
 }
 
 #[test]
@@ -254,8 +253,7 @@ fn a_window_says_what_was_seen_and_how_long_items_live() {
         add(&mut filter, b"alice").unwrap();
         filter.set_end(added_ms + 3_600_000);
         add(&mut filter, b"token").unwrap();
-        filter.begin_dump(1);
-        let mut filter = loaded(&chunks(&filter));
+        let mut filter = loaded(&chunks(&filter, 1));
         assert_eq!(filter.window_steps(), Some(steps));
         let step_ms = window_ms / steps.count() + 1;
         let hour_ms = 3_600_000;

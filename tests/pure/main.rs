@@ -40,6 +40,7 @@ mod recorded;
 mod redisbloom;
 mod reserved;
 mod schemes;
+mod sharing;
 mod sizing;
 mod stats;
 #[path = "../support/mod.rs"]

@@ -53,7 +53,7 @@ fn estimates_of_items_are_within_one_per_cent_and_the_error_rate_is_the_measured
             let next = capacity * percent / 100;
             force(&mut filter, items..next);
             items = next;
-            let (layers, _, whole) = filter.stats();
+            let (layers, _, whole) = filter.stats(filter.now());
             let error = whole.estimated_items / items as f64 - 1.0;
             assert!(error.abs() < 0.01, "{name} at {percent} %: {items}, estimated {whole:?}");
             assert_eq!(whole.set_bits, layers[0].set_bits);
@@ -80,7 +80,7 @@ fn the_items_of_a_filter_that_grows_are_estimated_over_its_bits_and_its_table() 
                 }
                 items = target;
                 let name = format!("{kind} at {error_rate}: {items} items");
-                let (_, table, whole) = filter.stats();
+                let (_, table, whole) = filter.stats(filter.now());
                 // A table counts the items that it stores. It does not store false positives.
                 let of_table = table.map_or(0, |table| table.distinct_items);
                 let of_bits: u64 = filter.layers().iter().map(|layer| layer.counts().items).sum();
@@ -106,7 +106,7 @@ fn the_stats_of_a_window_are_those_of_its_live_items() {
         set_time(&mut filter, START_MS + second * 1000);
         let added = if second % 20 < 14 { 1_000 } else { 0 };
         (0..added).for_each(|number| _ = add(&mut filter, &item(second << 32 | number)).unwrap());
-        let (_, table, whole) = filter.stats();
+        let (_, table, whole) = filter.stats(filter.now());
         let live =
             (0..15).filter(|back| second >= *back && (second - back) % 20 < 14).count() as f64 * 1000.0;
         assert!(
@@ -138,7 +138,7 @@ fn small_filters_are_estimated_within_their_statistical_error() {
         for round in 0..rounds {
             let mut filter = fixed(0.01, capacity);
             force(&mut filter, round << 32..(round << 32) + capacity);
-            let (layers, _, whole) = filter.stats();
+            let (layers, _, whole) = filter.stats(filter.now());
             let (cells, probes) = (layers[0].positions as f64, f64::from(layers[0].probes));
             let t = capacity as f64 * probes / cells;
             expected = ((t.exp() - 1.0 - t) * cells).sqrt() / probes;
@@ -156,7 +156,7 @@ fn small_filters_are_estimated_within_their_statistical_error() {
 /// Compares the reported error rate with the measured one, unless lookups would find fewer than 4,000 false positives.
 /// The number of lookups aims at ten thousand.
 fn assert_rate(name: &str, filter: &Filter) {
-    let (_, _, whole) = filter.stats();
+    let (_, _, whole) = filter.stats(filter.now());
     let asked = ((1e4 / whole.error_rate) as u64).clamp(100_000, 3_000_000);
     if (asked as f64) * whole.error_rate < 4_000.0 {
         return;
@@ -183,7 +183,7 @@ fn the_error_rate_of_double_hashing_is_an_upper_bound() {
                 };
                 let (first, other) = (round << 40, (1 << 60) | (round << 40));
                 force(&mut filter, first..first + items);
-                reported += filter.stats().2.error_rate / 20.0;
+                reported += filter.stats(filter.now()).2.error_rate / 20.0;
                 let is_found = |number: &u64| filter.contains(&item(*number), NoPrefetch);
                 found += (other..other + 100_000).filter(is_found).count();
                 asked += 100_000;
@@ -219,7 +219,7 @@ fn the_stats_of_united_filters_of_every_kind_give_their_items_and_error_rate() {
                 }
             }
             let Some(whole) = &whole else { continue };
-            let (layers, _, stats) = whole.stats();
+            let (layers, _, stats) = whole.stats(whole.now());
             let error = stats.estimated_items / items as f64 - 1.0;
             let name = format!("{} layers at {percent} %, the last of {name}", layers.len());
             assert!(error.abs() < 0.01, "{name}: {items} items: {stats:?}");
@@ -239,7 +239,7 @@ fn the_stats_of_layers_merged_bit_by_bit_give_their_items_and_error_rate() {
             force(&mut other, first..first + capacity);
             assert!(into.add_bytes(0, 0, other.layers()[0].bits().bytes()));
             let items = first + capacity;
-            let (_, _, stats) = into.stats();
+            let (_, _, stats) = into.stats(into.now());
             let error = stats.estimated_items / items as f64 - 1.0;
             assert!(error.abs() < 0.01, "{items} items: {stats:?}");
             assert_rate(&format!("{items} items for {capacity}"), &into);

@@ -1,12 +1,17 @@
 //! Cluster mode: a slot is migrated with its filter.
 
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+
 use crate::harness::{Client, Cluster, Site, Test, show, skip, tests, wait_until};
 use crate::import::redisson;
+use crate::kinds::{KINDS, make};
 use crate::surface::user;
 
 pub(crate) const TESTS: &[Test] = tests![
     a_filter_moves_with_its_slot,
     a_filter_moves_in_an_atomic_slot_migration,
+    filters_of_every_kind_move_there_and_back_under_writes,
     a_source_in_a_migrating_slot_returns_tryagain,
     a_failed_slot_migration_leaves_the_filter_at_its_source,
     slot_migration_ignores_the_byte_limit_and_clients_do_not,
@@ -142,7 +147,7 @@ fn a_filter_moves_in_an_atomic_slot_migration(site: &Site) {
         return skip("this server has no CLUSTER MIGRATESLOTS");
     }
     let digest = fill(&mut from);
-    move_slot_at_once(&cluster);
+    move_slot_at_once(&cluster, 0, 1);
     assert_moved(&cluster, &digest);
 }
 
@@ -151,13 +156,67 @@ pub(crate) fn migrates_slots_at_once(client: &mut Client) -> bool {
     client.say("COMMAND INFO CLUSTER|MIGRATESLOTS") != "[nil]"
 }
 
-fn move_slot_at_once(cluster: &Cluster) {
-    let (mut from, mut to) = (cluster.client(0), cluster.client(1));
+fn move_slot_at_once(cluster: &Cluster, from: usize, to: usize) {
+    let node = cluster.id(to);
+    let (mut from, mut to) = (cluster.client(from), cluster.client(to));
     let slot = from.int("CLUSTER KEYSLOT k");
-    let command = format!("CLUSTER MIGRATESLOTS SLOTSRANGE {slot} {slot} NODE {}", cluster.id(1));
+    let command = format!("CLUSTER MIGRATESLOTS SLOTSRANGE {slot} {slot} NODE {node}");
     assert_eq!(from.say(&command), "+OK");
     wait_until("slot moved", || from.say("BF.CARD k").starts_with("-MOVED"));
     wait_until("slot taken", || !to.say("BF.CARD k").starts_with('-'));
+}
+
+/// Adds items to filters until it is told to stop, at the node that has them. Returns for each filter the items that were
+/// accepted.
+fn add_until(is_done: &AtomicBool, mut nodes: [Client; 2], keys: &[String]) -> Vec<Vec<String>> {
+    let mut accepted = vec![Vec::new(); keys.len()];
+    let mut node = 0;
+    for batch in 0.. {
+        if is_done.load(Relaxed) {
+            break;
+        }
+        for (key, accepted) in keys.iter().zip(&mut accepted) {
+            let items: Vec<String> = (0..5).map(|number| format!("item-{batch}-{number}")).collect();
+            let reply = nodes[node].say(&format!("BF.MADD {key} {}", items.join(" ")));
+            if reply.starts_with('-') {
+                // The slot has moved, or is about to. The items are not accepted.
+                node = 1 - node;
+            } else if !reply.contains("ERR") {
+                accepted.extend(items);
+            }
+        }
+    }
+    accepted
+}
+
+fn filters_of_every_kind_move_there_and_back_under_writes(site: &Site) {
+    let cluster = start(site);
+    let mut client = cluster.client(0);
+    if !migrates_slots_at_once(&mut client) {
+        return skip("this server has no CLUSTER MIGRATESLOTS");
+    }
+    // Unions are made of filters with other keys.
+    let kinds = KINDS.iter().filter(|(name, _)| !name.starts_with("united"));
+    let mut keys: Vec<String> = Vec::new();
+    for (name, kind) in kinds {
+        keys.push(format!("{{k}}{name}"));
+        make(&mut client, kind, keys.last().unwrap(), "1000", "");
+    }
+    assert_eq!(client.say("BF.MERGE {k}united {k}scaling {k}redisbloom {k}valkey-bloom FORCE"), "+OK");
+    keys.push("{k}united".to_owned());
+    let (is_done, nodes) = (AtomicBool::new(false), [cluster.client(0), cluster.client(1)]);
+    let accepted = thread::scope(|scope| {
+        let adding = scope.spawn(|| add_until(&is_done, nodes, &keys));
+        for (from, to) in [(0, 1), (1, 0)] {
+            move_slot_at_once(&cluster, from, to);
+        }
+        is_done.store(true, Relaxed);
+        adding.join().unwrap()
+    });
+    for (key, accepted) in keys.iter().zip(&accepted) {
+        assert!(accepted.len() >= 5, "{key}");
+        assert_eq!(client.ones(&format!("BF.MEXISTS {key}"), accepted), accepted.len(), "{key}");
+    }
 }
 
 fn a_failed_slot_migration_leaves_the_filter_at_its_source(site: &Site) {
@@ -197,13 +256,14 @@ fn a_failed_slot_migration_leaves_the_filter_at_its_source(site: &Site) {
     assert_eq!(from.say("DEL k"), "1");
     fill(&mut from);
     let digest = from.digest("k");
-    move_slot_at_once(&cluster);
+    move_slot_at_once(&cluster, 0, 1);
     assert_moved(&cluster, &digest);
 }
 
 fn slot_migration_ignores_the_byte_limit_and_clients_do_not(site: &Site) {
     let at_once = migrates_slots_at_once(&mut site.start().client());
-    let ways: &[fn(&Cluster)] = if at_once { &[move_slot, move_slot_at_once] } else { &[move_slot] };
+    let ways: &[fn(&Cluster)] =
+        if at_once { &[move_slot, |cluster| move_slot_at_once(cluster, 0, 1)] } else { &[move_slot] };
     for move_slot in ways {
         let cluster = start(site);
         let (mut from, mut to) = (cluster.client(0), cluster.client(1));

@@ -37,6 +37,10 @@ fn a_filter_has_a_type_of_its_own(site: &Site) {
         assert_eq!(client.say(command), wrong_type, "{command} on a filter");
     }
     assert_eq!(client.say("SCAN 0 COUNT 100 TYPE everbloom"), "[\"0\", [\"x\"]]");
+    // A type that no module has. Valkey from 8.0 on refuses the command.
+    let reply = client.say("SCAN 0 COUNT 100 TYPE unknownxx");
+    let is_refused = site.from(None, Some((8, 0)));
+    assert!(if is_refused { reply.starts_with('-') } else { reply == "[\"0\", []]" }, "{reply}");
     assert_eq!(
         (client.say("KEYS *"), client.say("RANDOMKEY"), client.int("TOUCH x")),
         ("[\"x\"]".to_owned(), "\"x\"".to_owned(), 1)

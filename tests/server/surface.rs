@@ -291,6 +291,12 @@ fn access_by_command_and_key_pattern_works(site: &Site) {
     for call in CALLS.into_iter().chain(writes) {
         assert!(user.say(call).starts_with("-NOPERM"), "{call}");
     }
+    // A command that adds also says what was in the filter, so a permission to write alone is too little.
+    let mut writer = crate::surface::user(&mut admin, &server, "+@all %W~write:* %R~read:*");
+    for call in ["BF.ADD write:k c", "BF.EXISTS write:k a", "BF.CLEAR write:k", "BF.MERGE read:k write:k"] {
+        assert!(writer.say(call).starts_with("-NOPERM"), "{call}");
+    }
+    assert_eq!(writer.say("BF.EXISTS read:k a"), "1");
 }
 
 /// The server checks access to the first key only. The module checks it for the sources of BF.MERGE and BF.IMPORT.

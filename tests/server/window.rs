@@ -191,8 +191,7 @@ fn a_merge_of_a_clock_that_is_ahead_is_replicated_with_the_time(site: &Site) {
         let mut filter = window(promise(0.000_001, 1000, 2), 28_000);
         set_time(&mut filter, now_ms() + ahead_ms);
         (0..500).for_each(|number| _ = add(&mut filter, format!("{key}-{number}").as_bytes()).unwrap());
-        filter.begin_dump(ahead_ms);
-        for (iterator, data) in chunks(&filter) {
+        for (iterator, data) in chunks(&filter, ahead_ms) {
             let iterator = iterator.to_string();
             let call = [b"BF.LOADCHUNK".as_slice(), key.as_bytes(), iterator.as_bytes(), &data];
             assert_eq!(client.ask(&call), "+OK");

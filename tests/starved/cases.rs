@@ -287,9 +287,8 @@ fn load(name: &str, before: &[String], put: &mut impl FnMut(&str, &[String], Vec
         &then(before, &["BF.SCANDUMP k 0"]),
         words(&format!("BF.SCANDUMP k {}", &server.reply[1][1..])),
     );
-    let mut filter = server.take("k");
-    filter.begin_dump(4);
-    put(name, &[], [words("BF.LOADCHUNK n 1"), vec![chunks(&filter).swap_remove(0).1]].concat());
+    let filter = server.take("k");
+    put(name, &[], [words("BF.LOADCHUNK n 1"), vec![chunks(&filter, 4).swap_remove(0).1]].concat());
     rewrite(&filter, UnknownMemory, 1, &mut |command| {
         if let Rewritten::Blob(blob) = command {
             put(name, &[], [words("BF.LOAD n"), vec![blob.to_vec()]].concat());

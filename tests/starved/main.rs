@@ -152,7 +152,7 @@ fn each_refusal<T, E: Display>(name: &str, mut action: impl FnMut() -> Result<T,
 #[test]
 fn copies_snapshots_and_dumps_survive_every_allocation_that_fails() {
     let mut refused = 0;
-    for (name, mut filter) in filters() {
+    for (name, filter) in filters() {
         let mut refusals = each_refusal(&name, || filter.try_clone(UnknownMemory));
         refusals += each_refusal(&name, || filter.try_emptied(&u64::MAX));
         let record = saved(&filter);
@@ -164,11 +164,10 @@ fn copies_snapshots_and_dumps_survive_every_allocation_that_fails() {
             watch(true);
             load(filter.format(), version, &mut reader, &u64::MAX)
         });
-        filter.begin_dump(3);
-        let chunks = chunks(&filter);
+        let (dump, chunks) = (Some(filter.dump_as(3)), chunks(&filter, 3));
         let iterators = [0].into_iter().chain(chunks.iter().map(|(iterator, _)| *iterator));
         for iterator in iterators {
-            refusals += each_refusal(&name, || chunk(&filter, iterator).map(drop));
+            refusals += each_refusal(&name, || chunk(&filter, dump, iterator).map(drop));
         }
         refusals += each_refusal(&name, || from_header(&chunks[0].1, &u64::MAX));
         let mut made = from_header(&chunks[0].1, &u64::MAX).unwrap();
@@ -212,9 +211,8 @@ fn a_load_continues_after_every_allocation_that_fails() {
     let mut sources: Vec<(String, Filter)> = filters().collect();
     sources.push(("quiet window".to_owned(), quiet_window().take("k")));
     let mut refused = 0;
-    for (name, mut filter) in sources {
-        filter.begin_dump(3);
-        let chunks = chunks(&filter);
+    for (name, filter) in sources {
+        let chunks = chunks(&filter, 3);
         let mut primary = Server::at(1_000_300_000);
         for (iterator, data) in &chunks {
             let iterator = iterator.to_string();

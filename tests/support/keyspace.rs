@@ -1,16 +1,16 @@
 //! Implements the traits through which a command uses the simulated server: the reply, the keys and the host.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use everbloom_command::table::KeyAccess;
 use everbloom_command::totals::{CountedFilter, FilterTotals};
 use everbloom_command::{
-    Command, CommandError, Host, KeyName, KeyValue, Keyspace, OpenKey, Protocol, Reply, Settings, Value,
-    ValueRef,
+    Command, CommandError, Found, Host, KeyName, KeyValue, Keyspace, MergedInto, Protocol, ReadKey, Reply,
+    Settings, Value, ValueMut, ValueRef, WriteKey,
 };
 use everbloom_filter::cuckoo::filter::CuckooFilter;
+use everbloom_filter::filter::dumps::Remembered;
 use everbloom_filter::filter::loading::FilterValue;
 use everbloom_filter::{ByteLimit, Filter, FilterCounts, Limit, Memory, Prefetch, UnknownMemory};
 
@@ -132,6 +132,10 @@ pub(super) struct Database<'s> {
     /// The totals that INFO shows, and the part of each filter.
     pub(super) totals: &'s FilterTotals,
     pub(super) counted: RefCell<BTreeMap<Vec<u8>, CountedFilter>>,
+    /// What reading commands remember about each filter.
+    pub(super) remembered: RefCell<BTreeMap<Vec<u8>, Remembered>>,
+    /// The keys whose values are being saved.
+    pub(super) in_use: &'s BTreeSet<Vec<u8>>,
     /// Whether a filter was open for writing, or was published.
     pub(super) may_have_changed: Cell<bool>,
     pub(super) has_ended: Cell<bool>,
@@ -182,43 +186,94 @@ pub(super) struct TestKey<'k> {
     /// The counts of the filter when it was looked up; `None` if it was being loaded.
     before: Option<FilterCounts>,
     counted: Option<CountedFilter>,
-    access: KeyAccess,
+    remembered: Remembered,
 }
 
-impl TestKey<'_> {
+impl<'k> TestKey<'k> {
+    fn open(database: &'k Database<'k>, name: KeyName<'_>) -> Self {
+        step();
+        // If an opened key has expired, other modules are notified. They may then free a value that was looked up
+        // before.
+        assert!(
+            !database.has_looked_up.get(),
+            "a key is opened after the value of another one was looked up"
+        );
+        let filter = database.filters.borrow_mut().remove(name.bytes);
+        let cuckoo = database.cuckoos.borrow_mut().remove(name.bytes);
+        let counted = database.counted.borrow_mut().remove(name.bytes);
+        let remembered = database.remembered.borrow_mut().remove(name.bytes).unwrap_or_default();
+        TestKey { database, name: name.bytes.to_vec(), filter, cuckoo, before: None, counted, remembered }
+    }
+
     /// Sets a new filter, as the module does: the former one is freed.
     fn set(&mut self, filter: FilterValue) {
         let totals = self.database.totals;
         let counted = CountedFilter::count(totals, &filter);
         let former = (self.filter.replace(filter), self.counted.replace(counted));
+        self.remembered = Remembered::default();
         if let (Some(filter), Some(counted)) = former {
             counted.uncount(totals, &filter);
         }
     }
 
-    /// Asserts that the key has a filter and is open for writing.
+    /// Asserts that the key has a filter.
     fn assert_changeable(&self) {
         step();
-        assert!(self.access == KeyAccess::ReadWrite && (self.filter.is_some() || self.cuckoo.is_some()));
+        assert!(self.filter.is_some() || self.cuckoo.is_some());
+    }
+
+    fn bytes(&self) -> u64 {
+        self.filter.as_ref().map_or(0, |filter| filter.size_bytes() + 9)
     }
 }
 
-impl OpenKey for TestKey<'_> {
-    fn value(&mut self) -> KeyValue<ValueRef<'_>> {
+/// A key that is open for reading.
+pub(super) struct TestReadKey<'k>(TestKey<'k>);
+
+impl ReadKey for TestReadKey<'_> {
+    fn value(&self) -> KeyValue<ValueRef<'_>> {
         step();
-        let (database, is_write) = (self.database, self.access == KeyAccess::ReadWrite);
+        self.0.database.has_looked_up.set(true);
+        match (&self.0.filter, &self.0.cuckoo) {
+            // `string` has another type.
+            _ if self.0.name == b"string" => KeyValue::WrongType,
+            (_, Some(filter)) => KeyValue::Present(Found::Cuckoo(filter)),
+            (Some(FilterValue::Complete(filter)), None) => KeyValue::Present(Found::Filter(filter)),
+            (Some(FilterValue::Loading(_)), None) => KeyValue::Loading,
+            (None, None) => KeyValue::Vacant,
+        }
+    }
+
+    fn allocated_bytes(&self) -> u64 {
+        self.0.bytes()
+    }
+
+    fn remember<T>(&mut self, update: impl FnOnce(&Filter, &mut Remembered) -> T) -> Option<T> {
+        step();
+        let Some(FilterValue::Complete(filter)) = &self.0.filter else { return None };
+        Some(update(filter, &mut self.0.remembered))
+    }
+}
+
+impl WriteKey for TestKey<'_> {
+    fn value(&mut self) -> KeyValue<ValueMut<'_>> {
+        step();
+        let database = self.database;
+        if database.in_use.contains(&self.name) {
+            return KeyValue::InUse;
+        }
         database.has_looked_up.set(true);
-        let is_writable = is_write && (self.filter.is_some() || self.cuckoo.is_some());
+        let is_writable = self.filter.is_some() || self.cuckoo.is_some();
         database.may_have_changed.set(database.may_have_changed.get() || is_writable);
         if let Some(FilterValue::Complete(filter)) = &mut self.filter {
-            filter.set_time(|| database.now_ms, || database.is_replicated && is_write);
+            filter.set_time(|| database.now_ms, || database.is_replicated);
             self.before = Some(filter.counts_since(usize::MAX));
         }
         match (&mut self.filter, &mut self.cuckoo) {
             // `string` has another type.
             _ if self.name == b"string" => KeyValue::WrongType,
-            (_, Some(filter)) => KeyValue::Present(ValueRef::Cuckoo(filter)),
-            (Some(FilterValue::Complete(filter)), None) => KeyValue::Present(ValueRef::Filter(filter)),
+            (_, Some(filter)) => KeyValue::Present(Found::Cuckoo(filter)),
+            (Some(FilterValue::Complete(filter)), None) => KeyValue::Present(Found::Filter(filter)),
             (Some(FilterValue::Loading(_)), None) => KeyValue::Loading,
             (None, None) => KeyValue::Vacant,
         }
@@ -229,12 +284,9 @@ impl OpenKey for TestKey<'_> {
         self.filter.as_mut()
     }
 
-    fn allocated_bytes(&mut self) -> u64 {
-        self.filter.as_ref().map_or(0, |filter| filter.size_bytes() + 9)
-    }
-
     fn changed(&mut self, _items_added: u64) -> u32 {
         self.assert_changeable();
+        self.remembered.note_change();
         let (Some(filter), Some(counted)) = (&self.filter, &mut self.counted) else { return 0 };
         let Some(before) = &self.before else {
             counted.loaded(self.database.totals, filter);
@@ -243,10 +295,11 @@ impl OpenKey for TestKey<'_> {
         counted.changed(self.database.totals, filter, before)
     }
 
-    fn altered(&mut self, items_before: u64, capacity_before_items: u64) {
+    fn altered(&mut self, before: MergedInto) {
         self.assert_changeable();
         let (Some(filter), Some(counted)) = (&self.filter, &mut self.counted) else { return };
-        counted.altered(self.database.totals, filter, items_before, capacity_before_items);
+        counted.altered(self.database.totals, filter, before.items, before.capacity_items);
+        self.remembered.note_merge(filter.filter(), before.dump_end);
     }
 
     fn expire_at(&mut self, at_ms: u64) {
@@ -261,7 +314,7 @@ impl OpenKey for TestKey<'_> {
 
     fn publish(&mut self, value: Value) -> Result<(), CommandError> {
         step();
-        assert_eq!(self.access, KeyAccess::ReadWrite);
+        assert!(!self.database.in_use.contains(&self.name), "a filter is made over one that is in use");
         self.database.may_have_changed.set(true);
         match value {
             Value::Filter(filter) => self.set(FilterValue::Complete(*filter)),
@@ -278,6 +331,8 @@ impl Drop for TestKey<'_> {
             self.database.filters.borrow_mut().insert(self.name.clone(), filter);
             let counted = self.counted.take().map(|counted| (self.name.clone(), counted));
             self.database.counted.borrow_mut().extend(counted);
+            let remembered = std::mem::take(&mut self.remembered);
+            self.database.remembered.borrow_mut().insert(self.name.clone(), remembered);
         }
         if let Some(cuckoo) = self.cuckoo.take() {
             self.database.cuckoos.borrow_mut().insert(std::mem::take(&mut self.name), cuckoo);
@@ -286,20 +341,22 @@ impl Drop for TestKey<'_> {
 }
 
 impl Keyspace for Database<'_> {
-    type Key<'k>
+    type ReadKey<'k>
+        = TestReadKey<'k>
+    where
+        Self: 'k;
+
+    type WriteKey<'k>
         = TestKey<'k>
     where
         Self: 'k;
 
-    fn open(&self, name: KeyName<'_>, access: KeyAccess) -> TestKey<'_> {
-        step();
-        // If an opened key has expired, other modules are notified. They may then free a value that was looked up
-        // before.
-        assert!(!self.has_looked_up.get(), "a key is opened after the value of another one was looked up");
-        let filter = self.filters.borrow_mut().remove(name.bytes);
-        let cuckoo = self.cuckoos.borrow_mut().remove(name.bytes);
-        let counted = self.counted.borrow_mut().remove(name.bytes);
-        TestKey { database: self, name: name.bytes.to_vec(), filter, cuckoo, before: None, counted, access }
+    fn open_to_read(&self, name: KeyName<'_>) -> TestReadKey<'_> {
+        TestReadKey(TestKey::open(self, name))
+    }
+
+    fn open_to_write(&self, name: KeyName<'_>) -> TestKey<'_> {
+        TestKey::open(self, name)
     }
 
     /// Returns an error for the key `secret`, which no client may read.

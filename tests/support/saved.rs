@@ -1,5 +1,6 @@
 //! Saves and loads filters in every way.
 
+use everbloom_filter::DumpId;
 use everbloom_filter::cuckoo::filter::CuckooFilter;
 use everbloom_filter::filter::loading::FilterValue;
 use everbloom_filter::hash::murmur2::Murmur2;
@@ -19,12 +20,9 @@ use super::{Field, Record};
 /// Returns the fields of a filter in a snapshot.
 pub fn saved(filter: &Filter) -> Record {
     let bytes = filter.size_bytes();
-    let copy = || filter.try_clone(UnknownMemory).unwrap();
-    // Saves a copy, since saving writes a head into the space before the bits of a layer.
-    let mut copy = callback(bytes, "copy", copy, Filter::size_bytes);
     let save = || {
         let mut record = Record::default();
-        save(&mut copy, &mut record, UnknownMemory);
+        save(filter, &mut record, UnknownMemory);
         record
     };
     callback(bytes, "save", save, Record::size_bytes)
@@ -76,10 +74,11 @@ pub fn string(record: &mut Record, index: usize) -> &mut Vec<u8> {
     }
 }
 
-/// Returns the chunks of a dump that has begun, each with its iterator, the header first.
-pub fn chunks(filter: &Filter) -> Vec<(u64, Vec<u8>)> {
+/// Returns the chunks of a dump with this id, each with its iterator, the header first.
+pub fn chunks(filter: &Filter, id: DumpId) -> Vec<(u64, Vec<u8>)> {
     let (mut iterator, mut chunks) = (0, Vec::new());
-    while let Some(chunk) = chunk(filter, iterator).unwrap() {
+    let dump = Some(filter.dump_as(id));
+    while let Some(chunk) = chunk(filter, dump, iterator).unwrap() {
         iterator = chunk.next_iterator;
         chunks.push((iterator, chunk.data.into_owned()));
     }
@@ -87,8 +86,8 @@ pub fn chunks(filter: &Filter) -> Vec<(u64, Vec<u8>)> {
 }
 
 /// Loads the header of a dump, then all chunks but the last in reverse order, then the last. Returns the loaded filter.
-pub fn from_chunks(filter: &Filter) -> Filter {
-    let all = chunks(filter);
+pub fn from_chunks(filter: &Filter, id: DumpId) -> Filter {
+    let all = chunks(filter, id);
     let (first, chunks) = all.split_first().unwrap();
     let mut loaded = from_header(&first.1, &ANY).unwrap();
     for (iterator, data) in chunks.iter().rev().skip(1).chain(chunks.last()) {
@@ -292,10 +291,9 @@ pub fn assert_survives(filter: &Filter, context: &str) {
     };
     let mut copy = filter.try_clone(UnknownMemory).unwrap();
     assert_same(loaded_as(filter.format(), None, &saved(filter), ANY).unwrap(), "snapshot");
-    copy.begin_dump(77);
     let bytes = copy.size_bytes();
     defragment(&mut copy, bytes, context);
-    assert_same(from_chunks(&copy), "chunks");
+    assert_same(from_chunks(&copy, 77), "chunks");
     assert_same(rewritten(filter), "rewritten");
     assert_same(copy, "copy");
 }

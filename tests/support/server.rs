@@ -1,7 +1,7 @@
 //! A simulated server for tests. It runs commands with the same function as the module and records their effects.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
@@ -12,6 +12,7 @@ use everbloom_command::{
 };
 use everbloom_filter::cuckoo::array::BucketArray;
 use everbloom_filter::cuckoo::filter::CuckooFilter;
+use everbloom_filter::filter::dumps::Remembered;
 use everbloom_filter::filter::loading::FilterValue;
 use everbloom_filter::work::{self, Work};
 use everbloom_filter::{Filter, ItemHash, UnknownMemory, Validation};
@@ -44,6 +45,10 @@ pub(crate) struct Server {
     pub(crate) keys: BTreeMap<Vec<u8>, FilterValue>,
     /// The cuckoo filters of RedisBloom, by their keys.
     pub(crate) cuckoos: BTreeMap<Vec<u8>, CuckooFilter>,
+    /// What reading commands remember about filters, by their keys.
+    remembered: BTreeMap<Vec<u8>, Remembered>,
+    /// The keys whose values this server is saving, as one that saves without a fork.
+    pub(crate) in_use: BTreeSet<Vec<u8>>,
     /// The string values that BF.IMPORT can read, by key.
     pub(crate) strings: BTreeMap<Vec<u8>, Vec<u8>>,
     /// The replicated commands, one line each.
@@ -92,6 +97,8 @@ impl Server {
             layers_gained: 0,
             keys: BTreeMap::new(),
             cuckoos: BTreeMap::new(),
+            remembered: BTreeMap::new(),
+            in_use: BTreeSet::new(),
             strings: BTreeMap::new(),
             replicated: Vec::new(),
             replicated_calls: Vec::new(),
@@ -127,6 +134,7 @@ impl Server {
 
     /// Stores a filter under a key.
     pub(crate) fn set(&mut self, key: &str, filter: Filter) {
+        self.remembered.remove(key.as_bytes());
         self.keys.insert(key.as_bytes().to_vec(), FilterValue::Complete(filter));
     }
 
@@ -146,6 +154,7 @@ impl Server {
     /// Stores a copy of a value under another key, without its dumps.
     pub(crate) fn copy(&mut self, from: &str, to: &str) {
         let copy = self.keys[from.as_bytes()].try_clone(UnknownMemory).unwrap();
+        self.remembered.remove(to.as_bytes());
         self.keys.insert(to.as_bytes().to_vec(), copy);
     }
 
@@ -221,9 +230,12 @@ impl Server {
     pub(crate) fn call(&mut self, argv: &[&[u8]]) -> String {
         let line = line_of(argv);
         let (totals, parts) = counted(&self.keys);
+        self.remembered.retain(|key, _| self.keys.contains_key(key));
         let mut keyspace = Database {
             totals: &totals,
             counted: RefCell::new(parts),
+            remembered: RefCell::new(std::mem::take(&mut self.remembered)),
+            in_use: &self.in_use,
             expiries: RefCell::default(),
             settings: self.settings,
             is_replicated: self.is_replicated,
@@ -267,6 +279,7 @@ impl Server {
         self.limit_asked = keyspace.limit_asked.get();
         self.keys = keyspace.filters.into_inner();
         self.cuckoos = keyspace.cuckoos.into_inner();
+        self.remembered = keyspace.remembered.into_inner();
         if !self.has_ended {
             let line = line.get(..200).unwrap_or(&line);
             assert_eq!(totals.numbers(), counted(&self.keys).0.numbers(), "totals after {line}");

@@ -1,20 +1,18 @@
 //! The bits of a layer.
 
+use super::head::HEAD_BYTES;
 use super::layout::PAGE_WORDS;
 use super::occupancy::{Occupancy, PAGE_BYTES, ones};
 use crate::memory::{Memory, OutOfMemory};
 use crate::work::count_slots;
 
-/// Words before the bits of a layer with a head.
-const HEAD_WORDS: usize = 6;
-/// Bytes that fit before the bits of a layer with a head.
-pub const HEAD_BYTES: usize = HEAD_WORDS * 8;
+/// Words before the bits of a layer with a head, which ends where the bits begin.
+const HEAD_WORDS: usize = HEAD_BYTES.div_ceil(8);
 
 /// An array of bits: words of 64 bits, least significant bit first. As bytes, bit `i` is bit `i % 8` of byte `i / 8`.
 ///
-/// Some arrays have space for a head of [`HEAD_BYTES`] before the bits, in the same allocation. Another module's
-/// format may need a string of its own fields followed by the bits; with the head such an array is written without a
-/// copy.
+/// Some arrays have a head of [`HEAD_BYTES`] before the bits, in the same allocation. Another module's format may need a
+/// string of its own fields followed by the bits; with the head such an array is written without a copy.
 #[derive(Debug)]
 pub struct BitArray {
     /// The head, if any, and the bits.
@@ -58,7 +56,7 @@ impl ArrayCounts {
 }
 
 impl BitArray {
-    /// Creates an array of `size_bits` clear bits, with or without a head. The memory is zeroed lazily: a large array
+    /// Creates an array of `size_bits` clear bits, with or without a head, which is clear too. The memory is zeroed lazily: a large array
     /// takes no memory until its bits are set.
     ///
     /// # Errors
@@ -86,6 +84,7 @@ impl BitArray {
             }
         }
         copy.counts = self.counts;
+        copy.set_head(self.head_and_bytes().and_then(|all| all.get(..HEAD_BYTES)).unwrap_or_default());
         Ok(copy)
     }
 
@@ -120,10 +119,6 @@ impl BitArray {
         self.counts.has_head()
     }
 
-    const fn head_words(&self) -> usize {
-        if self.has_head() { HEAD_WORDS } else { 0 }
-    }
-
     /// Returns the words of the array. The bits of the last word after the end are clear.
     #[must_use]
     #[inline(always)]
@@ -144,14 +139,22 @@ impl BitArray {
         usize::try_from(self.size_bytes()).ok().and_then(|size| bytes.get(..size)).unwrap_or(bytes)
     }
 
-    /// Returns the bytes of `head` followed by the bits; `None` if there is no space for the head.
-    pub fn bytes_behind(&mut self, head: &[u8]) -> Option<&[u8]> {
-        let head_bytes = self.head_words() * 8;
-        let start = head_bytes.checked_sub(head.len())?;
-        let end = head_bytes.checked_add(usize::try_from(self.size_bytes()).ok()?)?;
-        let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut self.words);
-        bytes.get_mut(start..head_bytes)?.copy_from_slice(head);
-        bytes.get(start..end)
+    /// Returns the bytes of the head followed by those of the bits; `None` if there is no head.
+    #[must_use]
+    pub fn head_and_bytes(&self) -> Option<&[u8]> {
+        let size_bytes = usize::try_from(self.size_bytes()).ok().filter(|_| self.has_head())?;
+        let bytes: &[u8] = bytemuck::cast_slice(&self.words);
+        bytes.get(HEAD_WORDS * 8 - HEAD_BYTES..)?.get(..HEAD_BYTES.checked_add(size_bytes)?)
+    }
+
+    /// Sets the head. Does nothing if there is none, or if its length is another one.
+    pub(super) fn set_head(&mut self, head: &[u8]) {
+        let has_head = self.has_head();
+        let words: &mut [u8] = bytemuck::cast_slice_mut(self.words.get_mut(..HEAD_WORDS).unwrap_or_default());
+        let place = words
+            .get_mut(HEAD_WORDS * 8 - HEAD_BYTES..)
+            .filter(|place| has_head && place.len() == head.len());
+        place.into_iter().for_each(|place| place.copy_from_slice(head));
     }
 
     /// Returns the block of the allocator, including the head.

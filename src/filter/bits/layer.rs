@@ -1,6 +1,7 @@
 //! A layer: bits, the hash and layout of its items, and the number of items; and the rules of a layer.
 
 use super::array::BitArray;
+use super::head::head;
 use super::layout::{LayerParameters, Layout, Placement};
 use super::sizing::LayerShape;
 use super::sizing::estimate::{self, clients_items, fill};
@@ -63,7 +64,10 @@ impl Layer {
     /// [`OutOfMemory`] if the bits cannot be allocated.
     pub fn try_new(spec: LayerSpec) -> Result<Self, OutOfMemory> {
         let LayerSpec { placement, size_bits, capacity_items, has_head } = spec;
-        let bits = BitArray::try_new(size_bits, has_head)?;
+        let mut bits = BitArray::try_new(size_bits, has_head)?;
+        if let Some(head) = head(&placement, bits.size_bytes()).filter(|_| has_head) {
+            bits.set_head(&head);
+        }
         Ok(Self { bits, capacity_items, items: 0, placement })
     }
 

@@ -3,13 +3,15 @@
 mod array;
 mod dispatch;
 pub(crate) mod engine;
+mod head;
 pub mod layer;
 mod layer_stats;
 pub mod layout;
 pub mod occupancy;
 pub mod sizing;
 
-pub use array::{BitArray, HEAD_BYTES, is_clear};
+pub use array::{BitArray, is_clear};
+pub use head::{HEAD_BYTES, HEAD_VERSION};
 pub use layer::{Layer, LayerSpec};
 pub use layer_stats::BitsStats;
 pub use layout::{Layout, PAGE_WORDS, Placement};

@@ -44,7 +44,6 @@ impl Filter {
                 return Ok(Added::Present);
             }
             only.count_items(1);
-            self.note_change();
             return Ok(Added::New);
         }
         let room = GrowthBudget::new(limit);
@@ -52,11 +51,7 @@ impl Filter {
             && let Some(addition) = self.addition(&room, false)
             && let Parts::Table(table) = &mut self.parts
         {
-            let added = table.add(Addition { hash: murmur3::hash128(item), ..addition }, &room, prefetch);
-            if matches!(added, Ok(Added::New | Added::Again)) {
-                self.note_change();
-            }
-            return added;
+            return table.add(Addition { hash: murmur3::hash128(item), ..addition }, &room, prefetch);
         }
         self.add_to_parts(item, &room, prefetch)
     }
@@ -242,9 +237,6 @@ impl Filter {
         let room_items = if saturates { u64::MAX } else { last.room_items() };
         let added = items.add_to_layer(last, AddRequest { wanted, room_items }, prefetch);
         last.count_items(added.new.count_ones().into());
-        if added.new != 0 {
-            self.note_change();
-        }
         let end = added.first_refused.map_or(GROUP_ITEMS, |index| index as usize);
         AddOutcomes { end, new: added.new, ..AddOutcomes::default() }
     }
@@ -266,9 +258,6 @@ impl Filter {
         };
         let table = self.parts.table_mut().expect("a table");
         let TableAdds { new, again, refused } = items.add_to_table(table, wanted, addition, room, prefetch);
-        if new | again != 0 {
-            self.note_change();
-        }
         match refused {
             None => AddOutcomes { end, new, again, ..AddOutcomes::default() },
             Some((index, error)) => AddOutcomes {
@@ -353,11 +342,8 @@ impl Filter {
                     items.iter().all(|_| note(Ok(false)));
                 }
             }
-            if deletions > 0 {
-                self.note_change();
-                if let Some(counting) = self.policy.counting_mut() {
-                    counting.add_deletions(deletions);
-                }
+            if let Some(counting) = self.policy.counting_mut() {
+                counting.add_deletions(deletions);
             }
             if !goes_on {
                 return;

@@ -21,7 +21,7 @@ impl Blocks for Filter {
         if let Some(table) = self.table() {
             table.visit_blocks(visitor);
         }
-        // The state of dumps is not a part of the filter.
+        // The origin is not a part of the filter.
     }
 
     fn move_structs(&mut self, mover: &impl BlockMover) {
@@ -38,7 +38,7 @@ impl Blocks for Filter {
         if let Some(table) = self.table_mut() {
             table.move_structs(mover);
         }
-        self.dumps.iter_mut().for_each(|dumps| mover.move_box(dumps));
+        self.origin.iter_mut().for_each(|origin| mover.move_box(origin));
     }
 
     fn block_count(&self) -> usize {

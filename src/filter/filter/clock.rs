@@ -38,6 +38,14 @@ impl Filter {
         self.policy.moment().now
     }
 
+    /// Returns the generation at which items are looked up at the time that `now_ms` returns, in milliseconds of UNIX time;
+    /// 0 if none expires. The filter's own time does not matter. O(1).
+    #[must_use]
+    #[inline(always)]
+    pub fn generation_at(&self, now_ms: impl FnOnce() -> u64) -> Generation {
+        self.window().map_or(0, |window| window.span.generation_at(now_ms()).max(self.newest_generation()))
+    }
+
     /// Returns the newest generation in which an item was added to a window; 0 before the first. The filter's time is
     /// never before it.
     #[must_use]
@@ -70,7 +78,7 @@ impl Filter {
         (newest_ms > now_ms.saturating_add(permitted_ms)).then_some(newest_ms)
     }
 
-    /// Sets the time of a window before a command: to `now_ms`, in milliseconds of UNIX time, or, if the command is
+    /// Sets the time of a window before a command that may add: to `now_ms`, in milliseconds of UNIX time, or, if the command is
     /// replicated, to the newest generation. Other filters are unchanged. O(1).
     #[inline(always)]
     pub fn set_time(&mut self, now_ms: impl FnOnce() -> u64, is_replayed: impl FnOnce() -> bool) {

@@ -1,9 +1,9 @@
-//! What a filter knows about its dumps.
+//! What is known about the dumps of a filter.
 
 /// The number that the header and all chunks of a dump share. Each dump draws a random one.
 pub type DumpId = u64;
 
-/// A dump that a header has begun and that has not ended.
+/// A dump that a header has begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dump {
     /// Its id.
@@ -18,15 +18,11 @@ pub struct Dump {
 /// The checksum of a chunk.
 pub type ChunkChecksum = [u8; 16];
 
-/// The dumps of one filter.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Dumps {
-    /// The dump whose header created the filter, if any. From clients the filter accepts only chunks of this dump.
-    pub(super) origin: Option<DumpId>,
-    /// The chunk that completed the load of a filter with a table, if the filter was loaded.
+/// The dump from whose chunks a filter was loaded.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LoadOrigin {
+    /// The dump whose header created the filter. From clients the filter accepts only chunks of this dump.
+    pub(super) id: DumpId,
+    /// The chunk that completed the load of a filter with a table.
     pub(super) last_chunk: Option<ChunkChecksum>,
-    /// The last dump of the filter, if any.
-    pub(super) last: Option<Dump>,
-    /// Whether the filter has changed since the last dump began.
-    pub(super) has_changed: bool,
 }

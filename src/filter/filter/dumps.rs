@@ -2,57 +2,76 @@
 //! is not saved: a filter that was loaded from a snapshot knows no dump.
 
 use super::Filter;
-use super::dump_state::Dumps;
+use super::dump_state::LoadOrigin;
 use crate::table::POSITIONS;
 
 pub use super::dump_state::{ChunkChecksum, Dump, DumpId};
 
-impl Filter {
-    /// Begins a dump of the current state. If nothing has changed since the last dump began, the last dump continues.
-    /// Otherwise it ends, and a new dump begins with the id `fresh`, a random number. O(layers).
-    pub fn begin_dump(&mut self, fresh: DumpId) {
-        let (end, has_table) = (self.dump_end(), self.table().is_some());
-        let dumps = self.dumps.get_or_insert_default();
-        if dumps.last.is_none() || dumps.has_changed {
-            dumps.last = Some(Dump { id: fresh, end, has_table });
-            dumps.has_changed = false;
+/// What reading commands remember about a filter. It is beside the filter, since they must not change the filter itself,
+/// and it is not saved.
+#[derive(Debug, Default)]
+pub struct Remembered {
+    /// The last dump, if any.
+    last: Option<Dump>,
+    /// Whether the filter has changed since the last dump began.
+    has_changed: bool,
+}
+
+impl Remembered {
+    /// Begins a dump of the current state of the filter. If nothing has changed since the last dump began, the last dump
+    /// continues. Otherwise it ends, and a new dump begins with the id `fresh`, a random number. O(layers).
+    pub fn begin_dump(&mut self, filter: &Filter, fresh: DumpId) {
+        if self.last.is_none() || self.has_changed {
+            *self = Self { last: Some(filter.dump_as(fresh)), has_changed: false };
         }
     }
 
     /// Returns the last dump that began and has not ended.
     #[must_use]
-    pub fn dump(&self) -> Option<Dump> {
-        self.dumps.as_ref().and_then(|dumps| dumps.last)
+    pub const fn dump(&self) -> Option<Dump> {
+        self.last
+    }
+
+    /// Records that the filter has changed.
+    pub const fn note_change(&mut self) {
+        self.has_changed = true;
+    }
+
+    /// Records that other filters were merged into the filter, whose [end](Filter::dump_end) was `end` before. If parts have
+    /// moved or have come, the last dump ends. O(layers).
+    pub fn note_merge(&mut self, filter: &Filter, end: u64) {
+        self.has_changed = true;
+        self.last = self.last.filter(|_| filter.dump_end() == end);
+    }
+}
+
+impl Filter {
+    /// Returns a dump of the current state with an id, a random number. O(layers).
+    #[must_use]
+    pub fn dump_as(&self, id: DumpId) -> Dump {
+        Dump { id, end: self.dump_end(), has_table: self.table().is_some() }
     }
 
     /// Returns the dump whose header created the filter and whose chunks the filter accepts.
     #[must_use]
     pub fn origin(&self) -> Option<DumpId> {
-        self.dumps.as_ref().and_then(|dumps| dumps.origin)
+        self.origin.as_ref().map(|origin| origin.id)
     }
 
     /// Sets the dump whose header created the filter.
     pub fn set_origin(&mut self, id: DumpId) {
-        self.dumps = Some(Box::new(Dumps { origin: Some(id), ..Dumps::default() }));
+        self.origin = Some(Box::new(LoadOrigin { id, last_chunk: None }));
     }
 
     /// Returns whether the chunk with this checksum has completed the load of the filter.
     #[must_use]
     pub fn is_last_chunk(&self, checksum: ChunkChecksum) -> bool {
-        self.dumps.as_ref().is_some_and(|dumps| dumps.last_chunk == Some(checksum))
+        self.origin.as_ref().is_some_and(|origin| origin.last_chunk == Some(checksum))
     }
 
-    /// Records that the filter has changed since the last dump began.
-    #[inline(always)]
-    pub(super) fn note_change(&mut self) {
-        if let Some(dumps) = &mut self.dumps {
-            dumps.has_changed = true;
-        }
-    }
-
-    /// Ends the last dump of the filter, and a load of chunks into it. Its parts are no longer those of the headers.
-    pub(super) fn end_dumps(&mut self) {
-        self.dumps = None;
+    /// Ends a load of chunks into the filter. Its parts are no longer those of the header.
+    pub(super) fn end_load(&mut self) {
+        self.origin = None;
     }
 
     /// Returns the bytes of all layers, which is where the positions of the table begin in a dump. O(layers).
@@ -71,7 +90,6 @@ impl Filter {
     /// `offset` on. Returns false, and sets nothing, if some of them are outside the layer. O(bytes).
     #[must_use]
     pub fn add_bytes(&mut self, number: usize, offset: usize, bytes: &[u8]) -> bool {
-        self.note_change();
         let layer = self.layers_mut().get_mut(number);
         layer.is_some_and(|layer| layer.bits_mut().add_bytes(offset, bytes))
     }

@@ -7,7 +7,7 @@ use std::ops::Range;
 use super::Filter;
 #[cfg(feature = "inspection")]
 use super::Validation;
-use super::dump_state::{ChunkChecksum, DumpId, Dumps};
+use super::dump_state::{ChunkChecksum, DumpId, LoadOrigin};
 use super::parts::Parts;
 use super::policy::Policy;
 use crate::growth_budget::GrowthBudget;
@@ -283,12 +283,12 @@ impl LoadingFilter {
     /// Returns the complete filter, with the table that [`Loaded::All`] has. `last_chunk` is the checksum of the chunk that
     /// completed it. The load is of no use afterwards.
     pub fn complete(&mut self, table: Table, last_chunk: ChunkChecksum) -> Filter {
-        let empty = Filter { parts: Parts::default(), policy: Policy::default(), dumps: None };
+        let empty = Filter { parts: Parts::default(), policy: Policy::default(), origin: None };
         let mut filter = std::mem::replace(&mut self.filter, empty);
         let hash = filter.table_hash().copied().unwrap_or(Hash::Murmur3);
         filter.parts.set_table(Some((table, hash)));
         let last_chunk = Some(last_chunk);
-        filter.dumps = Some(Box::new(Dumps { origin: Some(self.id), last_chunk, ..Dumps::default() }));
+        filter.origin = Some(Box::new(LoadOrigin { id: self.id, last_chunk }));
         filter
     }
 

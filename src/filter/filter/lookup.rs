@@ -45,7 +45,7 @@ impl Filter {
     /// filter's own time. Only sliding windows use it. O(layers * probes).
     #[must_use]
     pub fn contains_at(&self, item: &[u8], now_ms: u64, prefetch: impl Prefetch) -> bool {
-        self.contains_in(item, self.window_at(now_ms).map_or(0, |window| window.moment().now), prefetch)
+        self.contains_in(item, self.generation_at(|| now_ms), prefetch)
     }
 
     /// Returns whether the item may be in the filter at the generation `now` instead of the filter's own. Only sliding
@@ -115,11 +115,12 @@ impl Filter {
     pub fn contains_many(
         &self,
         mut items: &[&[u8]],
+        now: Generation,
         prefetch: impl Prefetch,
         mut reply: impl FnMut(bool),
     ) -> u32 {
         let mut items_found = 0u32;
-        self.contains_items(&mut items, self.now(), prefetch, &mut |found, items| {
+        self.contains_items(&mut items, now, prefetch, &mut |found, items| {
             items_found = items_found.wrapping_add(found.count_ones());
             (0..items).for_each(|index| reply(found >> index & 1 == 1));
         });

@@ -1,6 +1,6 @@
 //! The parts of a filter, and what follows from them.
 
-use super::dump_state::Dumps;
+use super::dump_state::LoadOrigin;
 use super::kind::{Format, Kind};
 use super::parts::Parts;
 use super::policy::imported::clients_layer;
@@ -9,6 +9,7 @@ use super::size::{FILTER_BYTES, Footprint};
 use crate::bits::estimate::clients_items;
 use crate::bits::layout::SchemeLayout;
 use crate::bits::{BitArray, Layer, Layout};
+use crate::generation::Generation;
 use crate::hash::Hash;
 use crate::hash::murmur2::Murmur2;
 use crate::memory::{Memory, OutOfMemory};
@@ -22,9 +23,15 @@ use crate::table::Table;
 pub struct Filter {
     pub(super) parts: Parts,
     pub(super) policy: Policy,
-    /// `None` for filters that were never dumped or loaded in chunks, which are most.
-    pub(super) dumps: Option<Box<Dumps>>,
+    /// `None` for filters that were not loaded in chunks, which are most.
+    pub(super) origin: Option<Box<LoadOrigin>>,
 }
+
+// A lookup changes nothing that it borrows, so several threads may read a filter, and one of them may save it.
+const _: () = {
+    const fn is_shared<T: Sync>() {}
+    is_shared::<Filter>();
+};
 
 const _: () = assert!(size_of::<Layer>() == 56 && size_of::<Filter>() == FILTER_BYTES);
 
@@ -67,7 +74,7 @@ impl Filter {
     pub fn reserve(spec: FilterSpec, limit: &dyn ByteLimit) -> Result<Self, ReserveError> {
         let FilterSpec { policy, hash } = spec;
         let part = policy.first_part(hash)?;
-        let mut filter = Self { parts: Parts::default(), policy, dumps: None };
+        let mut filter = Self { parts: Parts::default(), policy, origin: None };
         filter.push(part, limit)?;
         Ok(filter)
     }
@@ -81,7 +88,7 @@ impl Filter {
         layers: Vec<Layer>,
         table: Option<(Table, Hash)>,
     ) -> Result<Self, &'static str> {
-        let filter = Self { parts: Parts::of(layers, table), policy, dumps: None };
+        let filter = Self { parts: Parts::of(layers, table), policy, origin: None };
         filter.internal_validate(Validation::Parts)?;
         Ok(filter)
     }
@@ -224,7 +231,14 @@ impl Filter {
     #[must_use]
     #[inline]
     pub fn items(&self) -> u64 {
-        let of_table = self.table().map_or(0, |table| table.items(self.now()));
+        self.items_in(self.now())
+    }
+
+    /// Returns the number of items as [`items`](Self::items), at the generation `now`. O(layers).
+    #[must_use]
+    #[inline]
+    pub fn items_in(&self, now: Generation) -> u64 {
+        let of_table = self.table().map_or(0, |table| table.items(now));
         self.layers().iter().fold(of_table, |sum, layer| sum.saturating_add(layer.counts().items))
     }
 
@@ -271,7 +285,13 @@ impl Filter {
     /// live items if that is larger. O(layers).
     #[must_use]
     pub fn capacity_items(&self) -> u64 {
-        let live_items = if self.window().is_some() { self.items() } else { 0 };
+        self.capacity_items_in(self.now())
+    }
+
+    /// Returns the capacity as [`capacity_items`](Self::capacity_items), at the generation `now`. O(layers).
+    #[must_use]
+    pub fn capacity_items_in(&self, now: Generation) -> u64 {
+        let live_items = if self.window().is_some() { self.items_in(now) } else { 0 };
         self.counted_capacity_items().max(live_items)
     }
 
@@ -344,7 +364,7 @@ impl Filter {
         if self.policy.promise().is_none() {
             let first = self.layers().first().ok_or(ReserveError::TooLong)?;
             let parts = Parts::Layer(Layer::try_new(first.spec())?);
-            return Ok(Self { parts, policy: self.policy.emptied(), dumps: None });
+            return Ok(Self { parts, policy: self.policy.emptied(), origin: None });
         }
         let hash = if self.policy.has_several_hashes() { Hash::Murmur3 } else { self.hash() };
         Self::reserve(FilterSpec { hash, ..self.spec() }, limit)
@@ -355,7 +375,7 @@ impl Filter {
     /// # Errors
     /// [`OutOfMemory`] if an allocation fails.
     pub fn try_clone(&self, memory: impl Memory) -> Result<Self, OutOfMemory> {
-        Ok(Self { parts: self.parts.try_clone(memory)?, policy: self.policy.clone(), dumps: None })
+        Ok(Self { parts: self.parts.try_clone(memory)?, policy: self.policy.clone(), origin: None })
     }
 
     /// Sets the hash of RedisBloom 1.1 if that release may have written the filter. The saved bytes do not show which

@@ -2,14 +2,16 @@
 
 use super::Filter;
 use crate::bits::{BitsStats, Layer};
+use crate::generation::Generation;
 use crate::table::TableStats;
 
 impl Filter {
-    /// Returns the statistics of the layers, the oldest first, of the table, and of the filter. O(layers).
+    /// Returns the statistics of the layers, the oldest first, of the table at the generation `now`, and of the filter.
+    /// O(layers).
     #[must_use]
-    pub fn stats(&self) -> (Vec<BitsStats>, Option<TableStats>, FilterStats) {
+    pub fn stats(&self, now: Generation) -> (Vec<BitsStats>, Option<TableStats>, FilterStats) {
         let layers: Vec<_> = self.layers().iter().map(Layer::stats).collect();
-        let table = self.table().map(|table| table.stats(self.now()));
+        let table = self.table().map(|table| table.stats(now));
         let whole = FilterStats::of(&layers, table.as_ref(), self.policy.has_merged_layers());
         (layers, table, whole)
     }

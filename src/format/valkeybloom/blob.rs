@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::layers::{Builder, FilterFields, SLICE_HEAD_BYTES, Slice, SliceHead, fill, seed_of};
+use super::layers::{Builder, FilterFields, Slice, fill, seed_of, slice_of};
 use crate::stream::{DecodeError, append, read};
 use everbloom_filter::filter::policy::ValkeyBloom;
 use everbloom_filter::{ByteLimit, Filter, Layer, OutOfMemory};
@@ -37,8 +37,7 @@ struct Counts {
 /// # Errors
 /// [`OutOfMemory`].
 pub fn encode(policy: &ValkeyBloom, layers: &[Layer]) -> Result<Vec<u8>, OutOfMemory> {
-    let slice_bytes = |layer: &Layer| SLICE_HEAD_BYTES.saturating_add(layer.bits().bytes().len());
-    let layer_bytes = |layer| slice_bytes(layer).saturating_add(size_of::<u64>() + COUNTS_BYTES);
+    let layer_bytes = |layer| slice_of(layer).len().saturating_add(size_of::<u64>() + COUNTS_BYTES);
     let size_bytes = layers.iter().map(layer_bytes).fold(HEAD_BYTES, usize::saturating_add);
     let mut blob = Vec::new();
     blob.try_reserve_exact(size_bytes).map_err(|_| OutOfMemory)?;
@@ -53,9 +52,8 @@ pub fn encode(policy: &ValkeyBloom, layers: &[Layer]) -> Result<Vec<u8>, OutOfMe
     };
     append(&mut blob, &head);
     for layer in layers {
-        append(&mut blob, &(slice_bytes(layer) as u64));
-        SliceHead::append(layer, &seed, &mut blob);
-        blob.extend_from_slice(layer.bits().bytes());
+        append(&mut blob, &(slice_of(layer).len() as u64));
+        blob.extend_from_slice(slice_of(layer));
         let signed = |items| i64::try_from(items).unwrap_or(i64::MAX);
         let items = signed(layer.counts().items);
         append(&mut blob, &Counts { items, capacity_items: signed(layer.capacity_items()) });

@@ -1,9 +1,10 @@
 //! The layers of valkey-bloom's filters in its encodings.
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
-use crate::stream::{DecodeError, append, checked_layers, read};
+use crate::stream::{DecodeError, checked_layers, read};
 use everbloom_filter::bits::layout::Prime;
+use everbloom_filter::bits::{HEAD_BYTES, HEAD_VERSION};
 use everbloom_filter::filter::policy::ValkeyBloom;
 use everbloom_filter::hash::siphash::{SEED_BYTES, Seed};
 use everbloom_filter::limits::LAYER_MAX_BYTES;
@@ -11,26 +12,20 @@ use everbloom_filter::{
     ByteLimit, Filter, Footprint, Growth, Hash, Layer, LayerSpec, Layout, Placement, Policy,
 };
 
-/// Bytes of a slice before the bits.
-pub(super) const SLICE_HEAD_BYTES: usize = 1 + 8 + 4 + SEED_BYTES;
-/// Version of the head of a slice.
-const SLICE_VERSION: u8 = 1;
-
-/// The head of a slice: the fields before its bits.
-#[derive(Serialize, Deserialize)]
-pub(super) struct SliceHead {
+/// The [head](HEAD_BYTES) of a slice: the fields before its bits.
+#[derive(Deserialize)]
+struct SliceHead {
     version: u8,
     size_bytes: u64,
-    pub(super) probes: u32,
-    pub(super) seed: [u8; SEED_BYTES],
+    probes: u32,
+    seed: [u8; SEED_BYTES],
 }
 
-impl SliceHead {
-    /// Appends the head of the slice of a layer.
-    pub(super) fn append(layer: &Layer, seed: &Seed, bytes: &mut Vec<u8>) {
-        let (size_bytes, probes) = (layer.bits().size_bytes(), layer.layout().probes());
-        append(bytes, &Self { version: SLICE_VERSION, size_bytes, probes, seed: *seed.bytes() });
-    }
+/// Returns the slice of a layer: its head and its bits.
+pub(super) fn slice_of(layer: &Layer) -> &[u8] {
+    let slice = layer.bits().head_and_bytes();
+    debug_assert!(slice.is_some_and(|slice| slice.len() > HEAD_BYTES), "a layer of this kind without a head");
+    slice.unwrap_or_default()
 }
 
 /// A slice. Its bits are not copied yet.
@@ -48,7 +43,7 @@ impl<'a> Slice<'a> {
     /// Reads a slice. The length of the bits must equal `size_bytes` of the head. Allocates nothing.
     pub(super) fn decode(mut bytes: &'a [u8]) -> Result<Self, DecodeError> {
         let SliceHead { version, size_bytes, probes, seed } = read(&mut bytes)?;
-        if version != SLICE_VERSION {
+        if version != HEAD_VERSION {
             return Err(DecodeError::unsupported("version of a layer", version));
         }
         if size_bytes != bytes.len() as u64 {

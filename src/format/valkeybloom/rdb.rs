@@ -1,8 +1,7 @@
 //! The value of valkey-bloom's data type in a snapshot.
 
-use super::layers::{Builder, FilterFields, SLICE_HEAD_BYTES, Slice, SliceHead, fill, seed_of};
+use super::layers::{Builder, FilterFields, Slice, fill, seed_of, slice_of};
 use crate::stream::{DecodeError, Sink, Source, UnsignedOrBytes};
-use everbloom_filter::bits::HEAD_BYTES;
 use everbloom_filter::filter::policy::ValkeyBloom;
 use everbloom_filter::filter::policy::valkeybloom::TIGHTENING_RATIO_DEFAULT;
 use everbloom_filter::hash::siphash::Seed;
@@ -11,9 +10,9 @@ use everbloom_filter::{ByteLimit, Filter, Layer};
 /// Most bytes whose bits are reversed at once.
 const BLOCK_BYTES: usize = 4096;
 
-/// Writes a filter in the newest encoding. O(bytes). A layer is one string: a head and the bits. The head is written to
-/// the space before the bits, so that the bits are not copied.
-pub fn save(policy: &ValkeyBloom, layers: &mut [Layer], sink: &mut impl Sink) {
+/// Writes a filter in the newest encoding. O(bytes). A layer is one string: a head and the bits. It has its head before the
+/// bits since it was made, so that the bits are not copied, and saving changes nothing.
+pub fn save(policy: &ValkeyBloom, layers: &[Layer], sink: &mut impl Sink) {
     let seed = seed_of(layers);
     sink.unsigned(layers.len() as u64);
     sink.unsigned(policy.growth.expansion().into());
@@ -21,20 +20,14 @@ pub fn save(policy: &ValkeyBloom, layers: &mut [Layer], sink: &mut impl Sink) {
     sink.double(policy.tightening_ratio);
     sink.unsigned(seed.is_random().into());
     let last = layers.len().saturating_sub(1);
-    for (index, layer) in layers.iter_mut().enumerate() {
+    for (index, layer) in layers.iter().enumerate() {
         sink.unsigned(layer.capacity_items());
         if index == last {
             sink.unsigned(layer.counts().items);
         }
-        let mut head = Vec::with_capacity(SLICE_HEAD_BYTES);
-        SliceHead::append(layer, &seed, &mut head);
-        let slice = layer.bits_mut().bytes_behind(&head);
-        debug_assert!(slice.is_some(), "a layer of this kind that was made without space for its head");
-        sink.bytes(slice.unwrap_or(&[]));
+        sink.bytes(slice_of(layer));
     }
 }
-
-const _: () = assert!(SLICE_HEAD_BYTES <= HEAD_BYTES, "every layer of this kind has space for its head");
 
 /// Reads a filter in encoding `version`, 0 or 1. O(bytes); takes the memory of the filter and of one layer.
 ///

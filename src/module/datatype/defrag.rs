@@ -17,6 +17,7 @@ use std::ptr::{self, NonNull};
 
 use redis_module::raw::{RedisModuleDefragCtx, RedisModuleString};
 
+use super::snapshot::SAVING;
 use super::value::StoredValue;
 use super::{BLOCKS_AT_ONCE_MAX, or_abort};
 use crate::allocator::ALIGN_MAX_BYTES;
@@ -41,6 +42,8 @@ pub(super) unsafe extern "C" fn defrag<V: StoredValue>(
     value: *mut *mut c_void,
 ) -> c_int {
     or_abort("moving a value", || {
+        // Nothing is moved while a value is saved.
+        let Ok(_moving) = SAVING.try_write() else { return DONE };
         // SAFETY: the context is the server's, and the place holds a value of the type. Both are used within this
         // callback.
         let mut run = unsafe { DefragStep::new(context, value) };

@@ -248,14 +248,13 @@ unsafe extern "C" fn digest<V: StoredValue>(digest: *mut RedisModuleDigest, valu
     });
 }
 
-/// Returns the value at an address.
+/// Returns the value at an address, without its state, which may be changed meanwhile.
 ///
 /// # Safety
 /// `value` must be a value of the type that is alive and not being changed for `'a`.
 unsafe fn value_at<'a, V: StoredValue + 'a>(value: *const c_void) -> &'a V {
     // SAFETY: every value of the type is a boxed `Stored`, alive and unchanged by the caller's contract.
-    let stored = unsafe { &*value.cast::<Stored<V>>() };
-    &stored.value
+    unsafe { &(*value.cast::<Stored<V>>()).value }
 }
 
 /// Runs the body. A panic aborts the server, because it leaves a damaged snapshot or a half-freed value.

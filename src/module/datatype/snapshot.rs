@@ -6,6 +6,7 @@ use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{self, NonNull};
 use std::slice;
+use std::sync::{PoisonError, RwLock};
 
 use redis_module::raw::{RedisModuleIO, RedisModuleString};
 
@@ -43,16 +44,21 @@ pub(super) unsafe extern "C" fn load<T: ServerType>(
     }
 }
 
-/// Writes a value to a snapshot.
+/// Locked for reading while a value is saved, perhaps on another thread, and for writing while one is moved. Only the server's
+/// main thread moves values, and it also makes the children, so that a child never finds the lock locked for writing.
+pub(super) static SAVING: RwLock<()> = RwLock::new(());
+
+/// Writes a value to a snapshot. The server may call this on another thread, while commands read the value.
 ///
 /// # Safety
 /// Called by the server only, with a value of the type.
 pub(super) unsafe extern "C" fn save<V: StoredValue>(io: *mut RedisModuleIO, value: *mut c_void) {
-    // SAFETY: the value is one of the type, which nothing else reads or changes during the callback.
-    let stored = unsafe { &mut *value.cast::<Stored<V>>() };
+    // SAFETY: the value is one of the type, which nothing changes during the callback.
+    let value = unsafe { value_at::<V>(value) };
     // SAFETY: `io` is the server's, and is not used after this callback.
     let mut sink = unsafe { SnapshotIo::new(io) };
-    or_abort("saving a value", || stored.value.save(&mut sink));
+    let _saving = SAVING.read().unwrap_or_else(PoisonError::into_inner);
+    or_abort("saving a value", || value.save(&mut sink));
 }
 
 /// Writes the commands that restore a value to an append-only file.

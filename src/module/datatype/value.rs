@@ -4,7 +4,7 @@ use std::os::raw::c_int;
 use std::ptr;
 
 use crate::config::settings;
-use crate::huge_pages::LargePages;
+use crate::huge_pages::{LargePages, has_large_arrays};
 use crate::log;
 use crate::memory::LoadLimit;
 use crate::pagemap::ProcessMemory;
@@ -13,9 +13,10 @@ use crate::stats::{OtherType, TOTALS};
 use everbloom_command::totals::CountedFilter;
 use everbloom_filter::cuckoo::array::CuckooRelease;
 use everbloom_filter::cuckoo::filter::CuckooFilter;
+use everbloom_filter::filter::dumps::Remembered;
 use everbloom_filter::filter::loading::FilterValue;
 use everbloom_filter::table::LoadError;
-use everbloom_filter::{Blocks, ByteLimit, Format, OutOfMemory};
+use everbloom_filter::{Blocks, ByteLimit, Filter, Format, OutOfMemory};
 use everbloom_format::carried::{Carried, CarriedType};
 use everbloom_format::chunks::Rewritten;
 use everbloom_format::redisbloom::cuckoo;
@@ -35,8 +36,8 @@ pub(crate) trait StoredValue: Blocks + Sized {
     /// Returns the bytes of the content. O(layers).
     fn content_bytes(&self) -> u64;
 
-    /// Writes the fields of the value to a snapshot. Changes nothing that is read elsewhere.
-    fn save(&mut self, sink: &mut impl Sink);
+    /// Writes the fields of the value to a snapshot.
+    fn save(&self, sink: &mut impl Sink);
 
     /// Calls `emit` with the commands that recreate the value, in order.
     fn rewrite(&self, emit: &mut dyn FnMut(Rewritten<'_>)) -> Result<(), OutOfMemory>;
@@ -94,19 +95,44 @@ impl<const PLACE: usize> ServerType for FilterType<PLACE> {
     }
 }
 
-/// The state of a filter.
+/// The state of a filter. Saving does not read it, so that reading commands may change it meanwhile.
 pub(crate) struct FilterState {
-    /// The state of the filter's huge pages.
-    pub(crate) pages: LargePages,
     /// The filter's part of the statistics.
     pub(crate) counted: CountedFilter,
+    /// What most filters do not have.
+    pub(crate) rare: Option<Box<RareState>>,
+}
+
+/// What is kept beside few filters: those with large arrays, and those that were dumped.
+#[derive(Default)]
+pub(crate) struct RareState {
+    /// The state of the filter's huge pages.
+    pub(crate) pages: LargePages,
+    /// What reading commands remember.
+    pub(crate) remembered: Remembered,
+}
+
+impl FilterState {
+    /// Begins to count items for huge pages if the filter had no large array and has got one.
+    pub(crate) fn after_growth(&mut self, filter: &Filter) {
+        if has_large_arrays(filter) {
+            self.rare.get_or_insert_default().pages.after_growth(filter);
+        }
+    }
+
+    /// Returns what reading commands remember.
+    pub(crate) fn remembered_mut(&mut self) -> &mut Remembered {
+        &mut self.rare.get_or_insert_default().remembered
+    }
 }
 
 impl StoredValue for FilterValue {
     type State = FilterState;
 
     fn counted(&self) -> FilterState {
-        FilterState { pages: LargePages::of(self.filter()), counted: CountedFilter::count(&TOTALS, self) }
+        let mut state = FilterState { counted: CountedFilter::count(&TOTALS, self), rare: None };
+        state.after_growth(self.filter());
+        state
     }
 
     fn uncount(&self, state: &FilterState) {
@@ -117,7 +143,7 @@ impl StoredValue for FilterValue {
         self.size_bytes()
     }
 
-    fn save(&mut self, sink: &mut impl Sink) {
+    fn save(&self, sink: &mut impl Sink) {
         everbloom_format::value::save(self, sink, ProcessMemory);
     }
 
@@ -168,7 +194,7 @@ impl StoredValue for CuckooFilter {
         self.slots_bytes()
     }
 
-    fn save(&mut self, sink: &mut impl Sink) {
+    fn save(&self, sink: &mut impl Sink) {
         cuckoo::save(self, sink);
     }
 
@@ -219,7 +245,7 @@ impl StoredValue for Carried {
         self.bytes().len() as u64
     }
 
-    fn save(&mut self, sink: &mut impl Sink) {
+    fn save(&self, sink: &mut impl Sink) {
         Self::save(self, sink);
     }
 

@@ -60,8 +60,7 @@ struct Dump {
 fn blank() -> (TableForm, Vec<u8>) {
     let mut server = Server::new();
     server.must("BF.RESERVE k 0.01 100 COUNTING");
-    server.must("BF.SCANDUMP k 0");
-    let chunk = chunks(server.filter("k")).swap_remove(0).1;
+    let chunk = chunks(server.filter("k"), 1).swap_remove(0).1;
     let mut header = chunk[..chunk.len() - 24].to_vec();
     let table = forge::table_start(&header).unwrap();
     header[table + 4] = 6;

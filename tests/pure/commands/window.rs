@@ -154,8 +154,7 @@ fn items_of_a_clock_that_is_far_ahead_are_refused() {
         server.now_ms += ahead_ms;
         server.must("BF.RESERVE ahead 0.01 1000 WINDOW 14");
         server.must("BF.MADD ahead a b c");
-        server.must("BF.SCANDUMP ahead 0");
-        let (iterator, header) = chunks(server.filter("ahead")).swap_remove(0);
+        let (iterator, header) = chunks(server.filter("ahead"), 1).swap_remove(0);
         server.now_ms = start;
         let iterator = iterator.to_string();
         let loaded = server.call(&[b"BF.LOADCHUNK", b"new", iterator.as_bytes(), &header]);

@@ -93,7 +93,7 @@ fn every_block_of_every_kind_is_visited_and_moved() {
                 add(&mut filter, &item.to_le_bytes()).unwrap();
             }
             added = items;
-            filter.begin_dump(7);
+            filter.set_origin(7);
             let layers = filter.layer_count();
             let segments = filter.table().map_or(0, Table::segment_count);
             assert_eq!(segments > 1, items > 100 && segments > 0, "{name}");
@@ -106,7 +106,7 @@ fn every_block_of_every_kind_is_visited_and_moved() {
             let pieces = usize::from(segments > 1);
             let layer_boxes = if filter.hash() == Hash::Murmur3 { 0 } else { layers };
 
-            // The size of the filter includes its struct, which is not a block. The block of the dumps is not visited.
+            // The size of the filter includes its struct, which is not a block. The block of the origin is not visited.
             let mut blocks = CountedBlocks::default();
             filter.visit_blocks(&mut blocks);
             let needed_bytes = filter.size_bytes() - size_of::<Filter>() as u64;

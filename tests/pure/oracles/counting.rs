@@ -159,13 +159,17 @@ fn run(name: &str, make: fn(Promise) -> Filter, error_rate: f64, universe: u64, 
         done += 1;
         match oracle.random.below(20_000) {
             0 => restart(&mut oracle.filter, &mut oracle.random, &context),
-            1 | 2 => oracle.merge(&context),
+            1 | 2 => {
+                let end = oracle.filter.dump_end();
+                oracle.merge(&context);
+                dump.note_merge(&oracle.filter, end);
+            }
             3 => {
                 oracle.exchange_without_room(&context);
                 done += 199;
             }
             4..8 if !dump.is_running() => {
-                dump.begin(&mut oracle.filter, &mut oracle.random, oracle.expected.counts.clone())
+                dump.begin(&oracle.filter, &mut oracle.random, oracle.expected.counts.clone())
             }
             8..100 => {
                 oracle.batch(adds, &context);

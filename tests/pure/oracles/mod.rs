@@ -9,6 +9,7 @@ mod plain;
 mod window;
 mod words;
 
+use everbloom_filter::filter::dumps::Remembered;
 use everbloom_filter::filter::loading::FilterValue;
 use everbloom_filter::prefetch::NoPrefetch;
 
@@ -38,7 +39,7 @@ fn missing(filter: &Filter, numbers: impl Iterator<Item = u64>) -> Vec<u64> {
     let numbers: Vec<u64> = numbers.collect();
     let items: Vec<[u8; 8]> = numbers.iter().copied().map(item).collect();
     let (mut missing, mut next) = (Vec::new(), 0);
-    filter.contains_many(&slices(&items), NoPrefetch, |found| {
+    filter.contains_many(&slices(&items), filter.now(), NoPrefetch, |found| {
         if !found {
             missing.push(numbers[next]);
         }
@@ -50,7 +51,7 @@ fn missing(filter: &Filter, numbers: impl Iterator<Item = u64>) -> Vec<u64> {
 /// Asserts every rule of a filter, and that absent items are found at most as often as its statistics say.
 fn assert_keeps_promise(filter: &Filter, context: &str) {
     assert_valid(filter, context);
-    let (.., stats) = filter.stats();
+    let (.., stats) = filter.stats(filter.now());
     let promised = filter.error_rate_max().unwrap();
     assert!(stats.error_rate <= promised * 1.0001, "{context}: {} of {promised}", stats.error_rate);
     let probes = 4_000u64;
@@ -67,8 +68,8 @@ fn restart(filter: &mut Filter, random: &mut Random, context: &str) {
     *filter = match way {
         0 => loaded(&saved(filter), ANY).unwrap(),
         1 => {
-            filter.begin_dump(random.next());
-            from_chunks(filter)
+            let id = random.next();
+            from_chunks(filter, id)
         }
         2 => rewritten(filter),
         _ => filter.try_clone(UnknownMemory).unwrap(),
@@ -83,8 +84,8 @@ fn restart(filter: &mut Filter, random: &mut Random, context: &str) {
 /// A dump that is loaded into another filter, chunk by chunk, while the dumped filter changes; with what was known when
 /// it began.
 struct Dump<T> {
-    /// The iterator of the next chunk, the copy, and what was known.
-    running: Option<(u64, FilterValue, T)>,
+    /// The dump, the iterator of the next chunk, the copy, and what was known.
+    running: Option<(Remembered, u64, FilterValue, T)>,
     complete: u64,
 }
 
@@ -97,20 +98,26 @@ impl<T> Dump<T> {
         self.running.is_some()
     }
 
-    fn begin(&mut self, filter: &mut Filter, random: &mut Random, known: T) {
-        filter.begin_dump(random.next());
-        let header = chunk(filter, 0).unwrap().unwrap();
-        self.running = Some((header.next_iterator, from_header(&header.data, &ANY).unwrap(), known));
+    fn begin(&mut self, filter: &Filter, random: &mut Random, known: T) {
+        let mut dump = Remembered::default();
+        dump.begin_dump(filter, random.next());
+        let header = chunk(filter, dump.dump(), 0).unwrap().unwrap();
+        self.running = Some((dump, header.next_iterator, from_header(&header.data, &ANY).unwrap(), known));
+    }
+
+    /// Records a merge into the filter, the end of whose dumps was `end` before.
+    fn note_merge(&mut self, filter: &Filter, end: u64) {
+        self.running.iter_mut().for_each(|(dump, ..)| dump.note_merge(filter, end));
     }
 
     /// Loads the next chunk, and checks the copy after the last one. The dump may have ended early.
     fn go_on(&mut self, filter: &Filter, context: &str, check: impl FnOnce(&mut Filter, T)) {
-        let Some((iterator, mut copy, known)) = self.running.take() else { return };
-        match chunk(filter, iterator) {
+        let Some((dump, iterator, mut copy, known)) = self.running.take() else { return };
+        match chunk(filter, dump.dump(), iterator) {
             Err(_) => {}
             Ok(Some(chunk)) => {
                 load_chunk(&mut copy, chunk.next_iterator, &chunk.data, CLIENT, &ANY).unwrap();
-                self.running = Some((chunk.next_iterator, copy, known));
+                self.running = Some((dump, chunk.next_iterator, copy, known));
             }
             Ok(None) => {
                 let mut copy = complete(copy);

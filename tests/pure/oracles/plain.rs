@@ -64,14 +64,16 @@ fn run(name: &str, make: fn(Promise) -> Filter, promise: Promise, seed: u64, ope
         done += 1;
         match oracle.random.below(20_000) {
             0 => restart(&mut oracle.filter, &mut oracle.random, &context),
-            1 | 2 => oracle.merge(make, promise.error_rate / 100.0, &context),
+            1 | 2 => {
+                let end = oracle.filter.dump_end();
+                oracle.merge(make, promise.error_rate / 100.0, &context);
+                dump.note_merge(&oracle.filter, end);
+            }
             3 if oracle.added.len() > 20_000 && !dump.is_running() => {
                 oracle.filter = oracle.filter.try_emptied(&ANY).unwrap();
                 oracle.added.clear();
             }
-            4..8 if !dump.is_running() => {
-                dump.begin(&mut oracle.filter, &mut oracle.random, oracle.added.len())
-            }
+            4..8 if !dump.is_running() => dump.begin(&oracle.filter, &mut oracle.random, oracle.added.len()),
             8..200 => {
                 oracle.add_batch(&context);
                 done += 99;

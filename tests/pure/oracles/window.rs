@@ -221,13 +221,17 @@ fn run(name: &str, make: Make, (promise, window): (Promise, Window), seed: u64, 
         done += 1;
         match oracle.random.below(10_000) {
             0 => restart(&mut oracle.filter, &mut oracle.random, &context),
-            1 if !promise.growth.is_fixed_size() => oracle.merge(&context),
+            1 if !promise.growth.is_fixed_size() => {
+                let end = oracle.filter.dump_end();
+                oracle.merge(&context);
+                dump.note_merge(&oracle.filter, end);
+            }
             2 => {
                 oracle.add_without_room(&context);
                 done += 99;
             }
             3 | 4 if !dump.is_running() => {
-                dump.begin(&mut oracle.filter, &mut oracle.random, oracle.last.clone())
+                dump.begin(&oracle.filter, &mut oracle.random, oracle.last.clone())
             }
             5..50 => {
                 oracle.batch(&context);

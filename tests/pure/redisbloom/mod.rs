@@ -49,7 +49,7 @@ fn add(chain: &mut Filter, item: &[u8]) -> Added {
 }
 
 fn chunk(chain: &Filter, iterator: u64) -> Option<Chunk<'_>> {
-    filter::chunk(chain, iterator).unwrap()
+    filter::chunk(chain, None, iterator).unwrap()
 }
 
 fn from_header(header: &[u8], limit_bytes: u64) -> Result<Filter, DecodeError> {

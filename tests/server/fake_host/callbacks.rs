@@ -132,7 +132,7 @@ pub(super) unsafe extern "C" fn create_data_type(
     // SAFETY: by the module's contract.
     let methods = unsafe { methods.read() };
     with(|state| state.data_types.insert(name, methods));
-    token_unless_failing("CreateDataType")
+    if status_of("CreateDataType") == OK { Box::into_raw(Box::new(0u64)).cast() } else { ptr::null_mut() }
 }
 
 /// # Safety
@@ -243,8 +243,10 @@ pub(super) unsafe extern "C" fn string_ptr_len(text: *const Text, length: *mut u
 
 // Keys: at most one, with any name.
 
-pub(super) extern "C" fn open_key(_: *mut Context, _name: *mut Text, _mode: c_int) -> *mut c_void {
-    token()
+/// A key that is in use is null for a command that would write to it, and for no other.
+pub(super) extern "C" fn open_key(_: *mut Context, _name: *mut Text, mode: c_int) -> *mut c_void {
+    const WRITE: c_int = 1 << 1;
+    if mode & WRITE != 0 && with(|state| state.is_in_use) { ptr::null_mut() } else { token() }
 }
 
 pub(super) extern "C" fn close_key(_key: *mut c_void) {}
@@ -254,17 +256,17 @@ pub(super) extern "C" fn key_type(_key: *mut c_void) -> c_int {
 }
 
 pub(super) extern "C" fn module_type_of(_key: *mut c_void) -> *mut c_void {
-    if with(|state| state.value.is_some()) { token() } else { ptr::null_mut() }
+    with(|state| state.value_type).unwrap_or(ptr::null_mut())
 }
 
 pub(super) extern "C" fn get_value(_key: *mut c_void) -> *mut c_void {
     with(|state| state.value).unwrap_or(ptr::null_mut())
 }
 
-pub(super) extern "C" fn set_value(_key: *mut c_void, _data_type: *mut c_void, value: *mut c_void) -> c_int {
+pub(super) extern "C" fn set_value(_key: *mut c_void, data_type: *mut c_void, value: *mut c_void) -> c_int {
     let status = status_of("ModuleTypeSetValue");
     if status == OK {
-        with(|state| state.value = Some(value));
+        with(|state| (state.value, state.value_type) = (Some(value), Some(data_type)));
     }
     status
 }
@@ -372,4 +374,16 @@ pub(super) unsafe extern "C" fn reply_with_string_buffer(
 
 pub(super) extern "C" fn reply_with_array(_: *mut Context, length: c_long) -> c_int {
     replied(format!("*{length}"))
+}
+
+pub(super) extern "C" fn reply_with_map(_: *mut Context, pairs: c_long) -> c_int {
+    replied(format!("%{pairs}"))
+}
+
+pub(super) extern "C" fn reply_with_double(_: *mut Context, number: f64) -> c_int {
+    replied(format!(",{number}"))
+}
+
+pub(super) extern "C" fn reply_with_null(_: *mut Context) -> c_int {
+    replied("_".to_owned())
 }

@@ -7,7 +7,7 @@
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr;
 
-use super::{callbacks, memory, moving};
+use super::{callbacks, forkless, memory, moving};
 
 /// Stands for values that the module only passes back: keys, commands, data types, the text of INFO.
 static TOKEN: u8 = 0;
@@ -73,6 +73,14 @@ pub(super) fn address_of(name: &str) -> *const c_void {
         "ReplyWithError" => callbacks::reply_with_error as *const c_void,
         "ReplyWithStringBuffer" => callbacks::reply_with_string_buffer as *const c_void,
         "ReplyWithArray" => callbacks::reply_with_array as *const c_void,
+        "ReplyWithMap" => callbacks::reply_with_map as *const c_void,
+        "ReplyWithDouble" => callbacks::reply_with_double as *const c_void,
+        "ReplyWithNull" => callbacks::reply_with_null as *const c_void,
+        "SaveUnsigned" => forkless::save_unsigned as *const c_void,
+        "SaveDouble" => forkless::save_double as *const c_void,
+        "SaveStringBuffer" => forkless::save_bytes as *const c_void,
+        "DigestAddStringBuffer" => forkless::digest_bytes as *const c_void,
+        "DigestEndSequence" => forkless::digest_end as *const c_void,
         _ => pretended(name),
     }
 }
@@ -110,8 +118,6 @@ fn pretended(name: &str) -> *const c_void {
         "CallReplyStringPtr"
         "CallReplyType"
         "ClusterKeySlot"
-        "DigestAddStringBuffer"
-        "DigestEndSequence"
         "EmitAOF"
         "FreeModuleUser"
         "FreeThreadSafeContext"
@@ -129,12 +135,6 @@ fn pretended(name: &str) -> *const c_void {
         "LoadStringBuffer"
         "LoadUnsigned"
         "RegisterDefragCallbacks"
-        "ReplyWithDouble"
-        "ReplyWithMap"
-        "ReplyWithNull"
-        "SaveDouble"
-        "SaveStringBuffer"
-        "SaveUnsigned"
         "StringDMA"
         "SetAbsExpire"
         "ValueLength"

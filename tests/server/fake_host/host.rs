@@ -28,8 +28,14 @@ pub(super) type OnEvent = unsafe extern "C" fn(*mut Context, Event, u64, *mut c_
 pub(super) struct TypeMethods {
     version: u64,
     load: unsafe extern "C" fn(*mut c_void, c_int) -> *mut c_void,
-    /// `rdb_save` to `aux_save`.
-    _others: [*const c_void; 7],
+    /// Called with a place for the fields, here a [`Saved`](super::forkless::Saved), and a value.
+    pub(super) save: unsafe extern "C" fn(*mut c_void, *mut c_void),
+    _aof_rewrite: *const c_void,
+    pub(super) memory_usage: unsafe extern "C" fn(*const c_void) -> usize,
+    /// Called with a place for the digest, here the number of its bytes, and a value.
+    pub(super) digest: unsafe extern "C" fn(*mut c_void, *mut c_void),
+    /// `free` to `aux_save`.
+    _others: [*const c_void; 3],
     _aux_save_triggers: c_int,
     /// `free_effort` to `copy`.
     _more: [*const c_void; 3],
@@ -84,6 +90,10 @@ pub(super) struct State {
     pub(super) events: HashMap<u64, OnEvent>,
     /// The value of the only key.
     pub(super) value: Option<*mut c_void>,
+    /// The type of that value.
+    pub(super) value_type: Option<*mut c_void>,
+    /// Whether the host is saving that value on another thread, so that the key cannot be opened for writing.
+    pub(super) is_in_use: bool,
     /// Whether the host is loading its data.
     pub(super) is_loading: bool,
     /// Defaults of the settings, as text.

@@ -4,6 +4,7 @@
 //! module frees only blocks that the host has allocated.
 
 mod callbacks;
+mod forkless;
 mod functions;
 mod host;
 mod memory;
@@ -15,6 +16,7 @@ use std::ffi::{c_int, c_uint};
 use std::path::Path;
 
 use crate::harness::{ROOT, Site, Test, tests, wait_until};
+use forkless::{a_save_beside_reads_writes_what_a_save_alone_does, a_save_keeps_every_block_in_its_place};
 use host::{Host, with};
 use moving::{
     every_block_of_a_filter_can_be_moved, every_block_of_a_union_can_be_moved,
@@ -34,7 +36,9 @@ pub(crate) const TESTS: &[Test] = tests![
     every_function_that_is_used_is_checked_at_load,
     every_failed_registration_is_logged,
     plain_names_of_settings_depend_on_what_the_host_accepts,
-    atomic_slot_migration_is_enabled_if_the_host_supports_it,
+    options_of_valkey_are_set_if_the_host_knows_them,
+    a_save_beside_reads_writes_what_a_save_alone_does,
+    a_save_keeps_every_block_in_its_place,
     a_taken_name_is_explained,
     a_refused_load_leaves_no_settings,
     failed_replication_is_logged,
@@ -230,21 +234,24 @@ fn plain_names_of_settings_depend_on_what_the_host_accepts(site: &Site) {
     }
 }
 
-fn atomic_slot_migration_is_enabled_if_the_host_supports_it(site: &Site) {
+fn options_of_valkey_are_set_if_the_host_knows_them(site: &Site) {
     const ATOMIC_SLOT_MIGRATION: c_int = 1 << 5;
-    for version in [DEVELOPMENT_BUILD, 0x08_00_00, 0x09_00_00] {
+    const FORKLESS: c_int = 1 << 6;
+    for version in [DEVELOPMENT_BUILD, 0x08_00_00, 0x09_00_00, 0x09_02_00] {
         for (is_valkey, known_options, expected) in [
-            (true, 0x3F, true),
-            (true, 0x1F, false),
-            // Only Valkey defines this bit. Its meaning in a future Redis is unknown.
-            (false, 0x3F, false),
+            (true, 0x7F, ATOMIC_SLOT_MIGRATION | FORKLESS),
+            (true, 0x5F, FORKLESS),
+            (true, 0x3F, ATOMIC_SLOT_MIGRATION),
+            (true, 0x1F, 0),
+            // Only Valkey defines these bits. Their meaning in a future Redis is unknown.
+            (false, 0x7F, 0),
         ] {
             let mut host = Host::with(site, |state| {
                 (state.version, state.is_valkey, state.known_options) = (version, is_valkey, known_options);
             });
             assert!(host.load(&[]), "{}", host.log());
-            let is_set = with(|state| state.options) & ATOMIC_SLOT_MIGRATION != 0;
-            assert_eq!(is_set, expected, "{version:#x} {is_valkey} {known_options:#x}");
+            let set = with(|state| state.options) & (ATOMIC_SLOT_MIGRATION | FORKLESS);
+            assert_eq!(set, expected, "{version:#x} {is_valkey} {known_options:#x}");
         }
     }
 }

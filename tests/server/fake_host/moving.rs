@@ -55,7 +55,7 @@ pub(super) unsafe extern "C" fn defrag_cursor_get(_: *mut c_void, cursor: *mut c
 }
 
 /// Moves all blocks of the key's value. Returns the number of calls of the module, and of moved blocks.
-fn defragment(data_type: &str) -> (usize, usize) {
+pub(super) fn defragment(data_type: &str) -> (usize, usize) {
     let (methods, mut value) = with(|state| {
         (state.defrag_cursor, state.moved_blocks) = (0, 0);
         (state.data_types[data_type], state.value.unwrap())
@@ -131,8 +131,7 @@ fn union_header() -> Vec<u8> {
         add(filter, b"item").unwrap();
     }
     assert_eq!(filter.merge(&[&other], u64::MAX, false, &ANY, UnknownMemory), Ok(true));
-    filter.begin_dump(1);
-    chunk(&filter, 0).unwrap().unwrap().data.into_owned()
+    chunk(&filter, Some(filter.dump_as(1)), 0).unwrap().unwrap().data.into_owned()
 }
 
 pub(super) fn every_block_of_a_union_can_be_moved(site: &Site) {

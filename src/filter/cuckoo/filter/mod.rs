@@ -5,6 +5,8 @@ mod compaction;
 mod parameters;
 mod rooms;
 
+use std::ops::Deref;
+
 pub use parameters::{ARRAYS_MAX, CuckooParameters};
 use rooms::searched;
 
@@ -194,19 +196,19 @@ impl CuckooFilter {
     }
 
     /// Calls `visit` with each item's hash, while the buckets of the items after it are prefetched.
-    pub fn for_each_hash(
-        &mut self,
+    pub fn for_each_hash<B: Deref<Target = Self>>(
+        mut filter: B,
         items: &[&[u8]],
         prefetch: impl Prefetch,
-        mut visit: impl FnMut(&mut Self, CuckooHash),
+        mut visit: impl FnMut(&mut B, CuckooHash),
     ) {
         for group in items.chunks(GROUP_ITEMS) {
             let hashes = group
                 .iter()
-                .map(|item| self.release.hash(item))
+                .map(|item| filter.release.hash(item))
                 .collect::<smallvec::SmallVec<[_; GROUP_ITEMS]>>();
-            hashes.iter().for_each(|hash| self.prefetch(*hash, prefetch));
-            hashes.into_iter().for_each(|hash| visit(self, hash));
+            hashes.iter().for_each(|hash| filter.prefetch(*hash, prefetch));
+            hashes.into_iter().for_each(|hash| visit(&mut filter, hash));
         }
     }
 

@@ -115,20 +115,17 @@ impl Filter {
             .map_err(|_| OutOfMemory)?;
         // From here on nothing can fail.
         for (number, from) in plan.unions {
-            self.note_change();
             self.layers_mut().get_mut(number).expect("a layer").unite(from, memory);
         }
         if !plan.added.is_empty() {
             self.insert_layers(plan.added, plan.last, layers);
         }
         if let Union::Made(table) = united {
-            self.note_change();
             self.set_table(table);
             sources.iter().for_each(|source| self.count_life_adds(source.life_adds()));
         }
         if let Some(counting) = self.policy.counting_mut().filter(|_| deletions > 0) {
             counting.add_deletions(deletions);
-            self.note_change();
         }
         Ok(true)
     }
@@ -151,6 +148,6 @@ impl Filter {
         layers.extend(added);
         layers.extend(open);
         self.parts = Parts::of(layers, table.or(next_table));
-        self.end_dumps();
+        self.end_load();
     }
 }

@@ -107,7 +107,7 @@ impl Filter {
             self.policy = self.policy.merged(self.layers(), false);
         }
         if self.table().is_none() {
-            self.end_dumps();
+            self.end_load();
         }
         self.parts.set_table(Some((table, hash)));
         // The time is never before the newest item.

@@ -187,8 +187,7 @@ fn a_replicated_merge_accepts_every_time() {
 #[test]
 fn a_header_of_a_clock_that_is_ahead_is_loaded() {
     let mut server = server(&format!("PWINDOW {WINDOW_MS}"), WINDOW_MS / 10 * 9);
-    server.must("BF.SCANDUMP source 0");
-    for (iterator, data) in chunks(server.filter("source")) {
+    for (iterator, data) in chunks(server.filter("source"), 1) {
         let iterator = iterator.to_string();
         assert_eq!(server.call(&[b"BF.LOADCHUNK", b"new", iterator.as_bytes(), &data]), "+OK");
     }
