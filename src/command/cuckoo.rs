@@ -367,7 +367,8 @@ fn add_occurrences<'a>(
         }
         // An existing filter ignores the options.
         KeyValue::Present(ValueRef::Filter(filter)) => {
-            (CreationOptions::default(), KeyValue::Present(filter))
+            // Copies do not follow a counting filter.
+            (CreationOptions::default(), KeyValue::Present((filter, None)))
         }
         KeyValue::Vacant => (counting_options(given), KeyValue::Vacant),
     };

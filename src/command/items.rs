@@ -12,7 +12,7 @@ use super::outcomes::{ItemOutcomes, check_loss};
 use super::replicated::ReplicatedCommand;
 use super::table::{Command, KeyAccess};
 use super::timing::{ReplicatedTimes, Timing, lookup_generation};
-use crate::bloom::{Added, Filter, Format, Kind, Prefetch};
+use crate::bloom::{Added, Filter, Format, Kind, Log, Prefetch};
 
 /// The rules of BF.ADD, BF.MADD and BF.INSERT.
 const RULES: AddRules = AddRules { ends_when_full: true, only_absent: false };
@@ -35,10 +35,10 @@ pub(super) fn add<'a>(
         options.read(&mut arguments, None, keyspace)?;
     }
     let mut open = keyspace.open(key, KeyAccess::ReadWrite);
-    let (outcome, times) = match open.slot() {
-        KeyValue::Present(filter) if !has_options => {
+    let (outcome, times) = match open.slot_to_add() {
+        KeyValue::Present((filter, log)) if !has_options => {
             let timing = Timing::of(filter, &options.creation, keyspace)?;
-            let outcome = filter.add(item, keyspace, keyspace.prefetch());
+            let outcome = filter.add_logged(item, keyspace, keyspace.prefetch(), log);
             (outcome, timing.replicated(filter))
         }
         slot => {
@@ -92,7 +92,7 @@ fn add_or_create<'a>(
     key: &'a [u8],
     items: &[&'a [u8]],
     options: &CreationOptions,
-    slot: KeyValue<&mut Filter>,
+    slot: KeyValue<(&mut Filter, Log<'_>)>,
     host: &dyn Host,
     prefetch: impl Prefetch,
 ) -> Result<(ItemOutcomes, KeyChange<'a>), CommandError> {
@@ -113,7 +113,7 @@ pub(super) fn madd<'a>(
     let mut open = keyspace.open(key, KeyAccess::ReadWrite);
     let options = CreationOptions::default();
     let (outcomes, change) =
-        add_or_create(key.bytes, items, &options, open.slot(), keyspace, keyspace.prefetch())?;
+        add_or_create(key.bytes, items, &options, open.slot_to_add(), keyspace, keyspace.prefetch())?;
     let effects = publish(&mut open, key, change)?;
     outcomes.write(reply);
     Ok(effects)
@@ -137,9 +137,9 @@ pub(super) fn insert<'a>(
     let key = arguments.key()?;
     let (items, options) = parse_insert(arguments, keyspace)?;
     let mut open = keyspace.open(key, KeyAccess::ReadWrite);
-    let slot = open.slot();
+    let slot = open.slot_to_add();
     match &slot {
-        KeyValue::Present(filter) => options.creation.check_existing(filter, keyspace)?,
+        KeyValue::Present((filter, _)) => options.creation.check_existing(filter, keyspace)?,
         KeyValue::Vacant | KeyValue::WrongType | KeyValue::Loading => options.creation.validate(keyspace)?,
     }
     if options.no_create && matches!(slot, KeyValue::Vacant) {

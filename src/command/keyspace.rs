@@ -2,14 +2,16 @@
 //! The server implements [`Host`], [`Keyspace`], [`OpenKey`] and [`Reply`]; the tests have another implementation.
 
 use super::error::CommandError;
+use super::rings::{Changes, Position};
 use super::table::{Command, KeyAccess};
 use crate::bloom::cuckoo::filter::CuckooFilter;
 use crate::bloom::filter::loading::{FilterValue, LoadingFilter};
 use crate::bloom::hash::siphash::SEED_BYTES;
 use crate::bloom::limits::{
-    CAPACITY_DEFAULT_ITEMS, ERROR_RATE_DEFAULT, EXPANSION_DEFAULT, FILTER_DEFAULT_MAX_BYTES,
+    CAPACITY_DEFAULT_ITEMS, ERROR_RATE_DEFAULT, EXPANSION_DEFAULT, FILTER_DEFAULT_MAX_BYTES, FOLLOW_LOG_DEFAULT_BYTES,
+    FOLLOW_TOTAL_DEFAULT_BYTES,
 };
-use crate::bloom::{ByteLimit, Filter, Format, Memory, Prefetch};
+use crate::bloom::{ByteLimit, Filter, Format, Log, Memory, Prefetch};
 
 /// The configuration of the module.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -34,6 +36,10 @@ pub struct Settings {
     pub keyed: bool,
     /// `bf.assume-redisbloom-1-1`: whether loaded filters that RedisBloom 1.1 may have written are read as such.
     pub assume_redisbloom_1_1: bool,
+    /// `bf.follow-log-bytes`: most bytes of the records of a filter that somebody follows.
+    pub follow_log_bytes: u64,
+    /// `bf.follow-total-bytes`: most bytes of these records of all filters; 0 switches BF.FOLLOW off.
+    pub follow_total_bytes: u64,
     /// The settings of cuckoo filters of RedisBloom.
     pub cuckoo: CuckooSettings,
 }
@@ -77,6 +83,8 @@ impl Settings {
         fixed_filters_saturate: false,
         keyed: false,
         assume_redisbloom_1_1: false,
+        follow_log_bytes: FOLLOW_LOG_DEFAULT_BYTES,
+        follow_total_bytes: FOLLOW_TOTAL_DEFAULT_BYTES,
         cuckoo: CuckooSettings::DEFAULT,
     };
 }
@@ -255,6 +263,22 @@ pub trait OpenKey {
             KeyValue::Loading => KeyValue::Loading,
         }
     }
+
+    /// Returns the filter under the key to add items, as [`slot`](Self::slot) does, with the log of what they store.
+    fn slot_to_add(&mut self) -> KeyValue<(&mut Filter, Log<'_>)>;
+
+    /// Returns the position after the last change of the filter that [`slot`](Self::slot) returned. From now on its
+    /// changes are kept for followers.
+    ///
+    /// # Errors
+    /// [`CommandError::FollowOff`].
+    fn position(&mut self) -> Result<Position, CommandError>;
+
+    /// Returns the changes of the filter that [`slot`](Self::slot) returned since a position, at most `most_records`.
+    ///
+    /// # Errors
+    /// [`CommandError::OutOfMemory`].
+    fn changes(&mut self, position: Position, most_records: usize) -> Result<Changes, CommandError>;
 
     /// Returns the bytes that the allocator has set aside for the filter that [`slot`](Self::slot) returned. O(layers).
     fn allocated_bytes(&mut self) -> u64;

@@ -31,7 +31,7 @@ const BYTES_PER_ITEM: u64 = 4096 / 3;
 
 /// The state of a filter with large arrays; `None` for other filters.
 #[derive(Default)]
-pub(super) struct LargePages(Option<Box<LargeArrays>>);
+pub(super) struct LargePages(Option<LargeArrays>);
 
 #[derive(Default)]
 struct LargeArrays {
@@ -46,9 +46,14 @@ struct LargeArrays {
 impl LargePages {
     /// Returns the state of a new filter, empty or not.
     pub(super) fn of(filter: &Filter) -> Self {
-        let mut state = Self(large_arrays(filter).next().map(|_| Box::default()));
+        let mut state = Self(large_arrays(filter).next().map(|_| LargeArrays::default()));
         state.after_bytes(filter);
         state
+    }
+
+    /// Returns whether the filter has large arrays.
+    pub(super) const fn is_needed(&self) -> bool {
+        self.0.is_some()
     }
 
     /// Counts new items of a command, and requests to collapse the arrays if a request is due. O(1) if none is due.

@@ -15,7 +15,8 @@ use super::server;
 use super::stored::{self, Stored, StoredFilter};
 use crate::bloom::cuckoo::filter::CuckooFilter;
 use crate::bloom::filter::loading::FilterValue;
-use crate::bloom::{Filter, FilterCounts};
+use crate::bloom::{Filter, FilterCounts, Log};
+use crate::command::rings::{Changes, Position};
 use crate::command::table::KeyAccess;
 use crate::command::{CommandError, KeyValue, OpenKey, Value, ValueRef};
 
@@ -268,6 +269,35 @@ impl OpenKey for Key<'_> {
     #[inline(always)]
     fn filter_value(&mut self) -> Option<&mut FilterValue> {
         self.stored_filter().map(|stored| &mut stored.value)
+    }
+
+    #[inline(always)]
+    fn slot_to_add(&mut self) -> KeyValue<(&mut Filter, Log<'_>)> {
+        match self.slot() {
+            KeyValue::Vacant => return KeyValue::Vacant,
+            KeyValue::WrongType => return KeyValue::WrongType,
+            KeyValue::Loading => return KeyValue::Loading,
+            KeyValue::Present(_) => {}
+        }
+        match self.stored_filter().map(StoredFilter::to_add) {
+            Some((FilterValue::Complete(filter), log)) => KeyValue::Present((filter, log)),
+            Some((FilterValue::Loading(_), _)) => KeyValue::Loading,
+            None => KeyValue::WrongType,
+        }
+    }
+
+    fn position(&mut self) -> Result<Position, CommandError> {
+        let context = self.context;
+        let stored = self.stored_filter().ok_or(CommandError::WrongType)?;
+        let rare = stored.state.rare.get_or_insert_default();
+        // SAFETY: the context is that of the running command.
+        unsafe { rare.followers.position(context) }
+    }
+
+    fn changes(&mut self, position: Position, most_records: usize) -> Result<Changes, CommandError> {
+        let stored = self.stored_filter().ok_or(CommandError::WrongType)?;
+        let rare = stored.state.rare.as_ref();
+        rare.map_or(Ok(Changes::Lost), |rare| rare.followers.changes(position, most_records))
     }
 
     fn allocated_bytes(&mut self) -> u64 {

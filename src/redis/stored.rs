@@ -4,13 +4,14 @@
 use std::ffi::c_void;
 
 use super::allocator::block_bytes;
-use super::datatype::value::{FilterState, StoredValue};
+use super::datatype::value::StoredValue;
+use super::followers::Followers;
 use super::huge_pages::spawn;
 use super::memory::is_short;
 use super::stats::TOTALS;
 use crate::bloom::cuckoo::filter::CuckooFilter;
 use crate::bloom::filter::loading::FilterValue;
-use crate::bloom::{BlockVisitor, FilterCounts};
+use crate::bloom::{BlockVisitor, FilterCounts, Kind, Log};
 
 /// A value with its state. The server holds it as the bare pointer of a box.
 pub(super) struct Stored<V: StoredValue> {
@@ -63,41 +64,55 @@ impl BlockVisitor for AllocatedBytes {
 }
 
 impl StoredFilter {
-    /// Updates the totals and the huge pages after a command has changed the filter, except by a merge. Returns the number
+    /// Updates the totals, the huge pages and the followers after a command has changed the filter, except by a merge. Returns the number
     /// of parts that the filter has gained. `before` is from [`Filter::counts_since`](crate::bloom::Filter::counts_since) before the command; `None` if the
     /// filter was being loaded. `items_added` is 0 for any other change than an add. O(1); O(layers) for a filter whose
     /// memory has changed.
     #[inline(always)]
     pub(super) fn changed(&mut self, before: Option<&FilterCounts>, items_added: u64) -> u32 {
-        let FilterState { pages, counted } = &mut self.state;
+        let counted = &mut self.state.counted;
         let Some(before) = before else {
             counted.loaded(&TOTALS, &self.value);
-            pages.after_bytes(self.value.filter());
+            self.changed_otherwise();
             return 0;
         };
         let parts_added = counted.changed(&TOTALS, &self.value, before);
-        let filter = self.value.filter();
         if parts_added > 0 {
-            pages.after_growth(filter);
+            self.state.after_growth(self.value.filter());
         }
-        if items_added == 0 {
-            pages.after_bytes(filter);
+        if let Some(rare) = &mut self.state.rare {
+            let filter = self.value.filter();
+            rare.pages.after_items(filter, items_added);
+            if items_added == 0 || filter.kind() == Kind::Counting {
+                self.changed_otherwise();
+            }
         }
-        pages.after_items(filter, items_added);
         parts_added
+    }
+
+    /// Updates the huge pages after bits were set without a count of new items, and ends the ring of followers, because
+    /// their copies cannot repeat the change.
+    #[cold]
+    fn changed_otherwise(&mut self) {
+        if let Some(rare) = &mut self.state.rare {
+            rare.pages.after_bytes(self.value.filter());
+            rare.followers = Followers::default();
+        }
     }
 
     /// Updates the totals and the huge pages after a command has merged other filters into this one. Before, this filter
     /// had `items_before` items and a capacity of `capacity_before_items`. O(layers).
     pub(super) fn altered(&mut self, items_before: u64, capacity_before_items: u64) {
-        let FilterState { pages, counted } = &mut self.state;
-        let parts_before = counted.parts();
-        counted.altered(&TOTALS, &self.value, items_before, capacity_before_items);
-        let filter = self.value.filter();
-        if filter.part_count() > parts_before {
-            pages.after_growth(filter);
-        }
-        pages.after_bytes(filter);
+        self.state.counted.altered(&TOTALS, &self.value, items_before, capacity_before_items);
+        self.state.after_growth(self.value.filter());
+        self.changed_otherwise();
+    }
+
+    /// Returns the filter, unless it is being loaded, and the log of its changes, if somebody follows it.
+    #[inline(always)]
+    pub(super) fn to_add(&mut self) -> (&mut FilterValue, Log<'_>) {
+        let log = self.state.rare.as_mut().and_then(|rare| rare.followers.log());
+        (&mut self.value, log)
     }
 }
 

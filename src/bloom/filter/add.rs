@@ -6,6 +6,7 @@ use super::hashed::{GroupHashes, HashedGroup, HashedItems, RANGES_IN_CHAIN, is_c
 use super::lookup::ItemSource;
 use super::parts::Parts;
 use super::policy::Growth;
+use super::repeat::Log;
 use crate::bloom::bits::Layer;
 use crate::bloom::bits::engine::AddRequest;
 use crate::bloom::generation::AddTime;
@@ -30,6 +31,21 @@ impl Filter {
         limit: &dyn ByteLimit,
         prefetch: impl Prefetch,
     ) -> Result<Added, AddError> {
+        self.add_logged(item, limit, prefetch, None)
+    }
+
+    /// Does [`add`](Self::add), and passes what it stores to `log`.
+    ///
+    /// # Errors
+    /// As [`add`](Self::add).
+    #[inline(always)]
+    pub fn add_logged(
+        &mut self,
+        item: &[u8],
+        limit: &dyn ByteLimit,
+        prefetch: impl Prefetch,
+        log: Log<'_>,
+    ) -> Result<Added, AddError> {
         // Shorter paths for most filters. They are inlined; the rules are those of `add_hashed`.
         if let Parts::Layer(only) = &mut self.parts
             && only.room_items() > 0
@@ -45,6 +61,9 @@ impl Filter {
             }
             only.count_items(1);
             self.note_change();
+            if let Some(log) = log {
+                log.stored(self.add_place(), &mut std::iter::once(hash));
+            }
             return Ok(Added::New);
         }
         let room = GrowthBudget::new(limit);
@@ -52,13 +71,17 @@ impl Filter {
             && let Some(addition) = self.addition(&room, false)
             && let Parts::Table(table) = &mut self.parts
         {
-            let added = table.add(Addition { hash: murmur3::hash128(item), ..addition }, &room, prefetch);
+            let hash = murmur3::hash128(item);
+            let added = table.add(Addition { hash, ..addition }, &room, prefetch);
             if matches!(added, Ok(Added::New | Added::Again)) {
                 self.note_change();
+                if let Some(log) = log {
+                    log.stored(self.add_place(), &mut std::iter::once(hash));
+                }
             }
             return added;
         }
-        self.add_to_parts(item, &room, prefetch)
+        self.add_to_parts(item, &room, prefetch, log)
     }
 
     /// Does [`add`](Self::add) for a filter of any parts. Not inlined: it needs registers, which would cost
@@ -69,14 +92,16 @@ impl Filter {
         item: &[u8],
         room: &GrowthBudget<'_>,
         prefetch: impl Prefetch,
+        log: Log<'_>,
     ) -> Result<Added, AddError> {
         if !self.policy.has_several_hashes()
             && let Some(mut hash) = self.hash().pair(item)
         {
-            return self.add_one(&mut hash, room, prefetch);
+            return self.add_one(&mut hash, room, prefetch, log);
         }
         let (items, mut digests) = ([item], GroupHashes::default());
-        self.add_one(&mut HashedGroup::new(&items, &mut digests, false, RANGES_IN_CHAIN), room, prefetch)
+        let mut group = HashedGroup::new(&items, &mut digests, false, RANGES_IN_CHAIN);
+        self.add_one(&mut group, room, prefetch, log)
     }
 
     /// Adds one item.
@@ -86,9 +111,10 @@ impl Filter {
         item: &mut impl HashedItems,
         room: &GrowthBudget<'_>,
         prefetch: impl Prefetch,
+        mut log: Log<'_>,
     ) -> Result<Added, AddError> {
         let mut added = Ok(Added::Present);
-        self.add_hashed(item, false, room, prefetch, &mut |outcomes: AddOutcomes| {
+        self.add_hashed(item, false, room, prefetch, &mut log, &mut |outcomes: AddOutcomes| {
             added = outcomes.first();
             true
         });
@@ -97,7 +123,8 @@ impl Filter {
 
     /// Adds the items in order, with the same outcome as one [`add`](Self::add) after another, except that the filter
     /// does not grow any more after its growth was refused once. If `only_absent`, an item that is, or seems to be, present
-    /// is not counted again. Passes the outcomes to `reply`; `reply` returns whether to continue.
+    /// is not counted again. Passes the outcomes to `reply`; `reply` returns whether to continue. Passes what is stored to
+    /// `log`.
     /// O(items * layers * probes).
     pub fn add_items(
         &mut self,
@@ -105,13 +132,14 @@ impl Filter {
         only_absent: bool,
         limit: &dyn ByteLimit,
         prefetch: impl Prefetch,
+        mut log: Log<'_>,
         reply: &mut dyn FnMut(AddOutcomes) -> bool,
     ) {
         let (mut digests, room) = (GroupHashes::default(), GrowthBudget::new(limit));
         let has_one_hash = !self.policy.has_several_hashes();
         loop {
             let mut group = HashedGroup::new(items.next_few(), &mut digests, has_one_hash, RANGES_IN_CHAIN);
-            if group.len() == 0 || !self.add_hashed(&mut group, only_absent, &room, prefetch, reply) {
+            if group.len() == 0 || !self.add_hashed(&mut group, only_absent, &room, prefetch, &mut log, reply) {
                 return;
             }
         }
@@ -127,7 +155,9 @@ impl Filter {
         prefetch: impl Prefetch,
         mut reply: impl FnMut(Result<Added, AddError>) -> bool,
     ) {
-        self.add_items(&mut items, false, limit, prefetch, &mut |outcomes| outcomes.each().all(&mut reply));
+        self.add_items(&mut items, false, limit, prefetch, None, &mut |outcomes| {
+            outcomes.each().all(&mut reply)
+        });
     }
 
     /// Adds items in order. Refuses an item that the encoding of an imported filter cannot express. Does not add an
@@ -144,6 +174,7 @@ impl Filter {
         only_absent: bool,
         room: &GrowthBudget<'_>,
         prefetch: impl Prefetch,
+        log: &mut Log<'_>,
         reply: &mut (impl FnMut(AddOutcomes) -> bool + ?Sized),
     ) -> bool {
         let (had_table, possible) = (self.table().is_some(), self.possible(items));
@@ -156,9 +187,9 @@ impl Filter {
             let mut outcomes = if wanted == 0 {
                 AddOutcomes { end: GROUP_ITEMS, ..AddOutcomes::default() }
             } else if self.table().is_some() {
-                self.add_to_table(items, wanted, only_absent, room, prefetch)
+                self.add_to_table(items, wanted, only_absent, room, prefetch, log)
             } else {
-                self.add_to_last_layer(items, wanted, prefetch)
+                self.add_to_last_layer(items, wanted, prefetch, log)
             };
             outcomes.start = start;
             if outcomes.error.is_some() {
@@ -236,6 +267,7 @@ impl Filter {
         items: &mut impl HashedItems,
         wanted: ItemSet,
         prefetch: impl Prefetch,
+        log: &mut Log<'_>,
     ) -> AddOutcomes {
         let saturates = self.growth() == Growth::Saturating;
         let last = self.parts.layers_mut().last_mut().expect("a layer");
@@ -244,6 +276,9 @@ impl Filter {
         last.count_items(added.new.count_ones().into());
         if added.new != 0 {
             self.note_change();
+            if let Some(log) = log {
+                items.log(self.add_place(), added.new, *log);
+            }
         }
         let end = added.first_refused.map_or(GROUP_ITEMS, |index| index as usize);
         AddOutcomes { end, new: added.new, ..AddOutcomes::default() }
@@ -259,6 +294,7 @@ impl Filter {
         only_absent: bool,
         room: &GrowthBudget<'_>,
         prefetch: impl Prefetch,
+        log: &mut Log<'_>,
     ) -> AddOutcomes {
         let end = GROUP_ITEMS;
         let Some(addition) = self.addition(room, only_absent) else {
@@ -268,6 +304,9 @@ impl Filter {
         let TableAdds { new, again, refused } = items.add_to_table(table, wanted, addition, room, prefetch);
         if new | again != 0 {
             self.note_change();
+            if let Some(log) = log {
+                items.log(self.add_place(), new | again, *log);
+            }
         }
         match refused {
             None => AddOutcomes { end, new, again, ..AddOutcomes::default() },
@@ -306,7 +345,7 @@ impl Filter {
     /// [`AddError`] if the filter cannot grow. It is then the same one for the rest of the command.
     #[cold]
     #[inline(never)]
-    fn grow(&mut self, room: &GrowthBudget<'_>) -> Result<(), AddError> {
+    pub(super) fn grow(&mut self, room: &GrowthBudget<'_>) -> Result<(), AddError> {
         if self.growth().is_fixed_size() {
             return Err(AddError::Full);
         }

@@ -7,13 +7,14 @@ use crate::bloom::cuckoo::array::CuckooRelease;
 use crate::bloom::cuckoo::filter::CuckooFilter;
 use crate::bloom::filter::loading::FilterValue;
 use crate::bloom::table::LoadError;
-use crate::bloom::{Blocks, ByteLimit, Format, OutOfMemory};
+use crate::bloom::{Blocks, ByteLimit, Filter, Format, OutOfMemory};
 use crate::command::totals::CountedFilter;
 use crate::format::carried::{Carried, CarriedType};
 use crate::format::chunks::Rewritten;
 use crate::format::redisbloom::cuckoo;
 use crate::format::{self, DecodeError, Sink, Source};
 use crate::redis::config::settings;
+use crate::redis::followers::Followers;
 use crate::redis::huge_pages::LargePages;
 use crate::redis::log;
 use crate::redis::memory::LoadLimit;
@@ -96,17 +97,39 @@ impl<const PLACE: usize> ServerType for FilterType<PLACE> {
 
 /// The state of a filter.
 pub(in crate::redis) struct FilterState {
-    /// The state of the filter's huge pages.
-    pub(in crate::redis) pages: LargePages,
+    /// What only few filters have. The others have one word for it.
+    pub(in crate::redis) rare: Option<Box<RareState>>,
     /// The filter's part of the statistics.
     pub(in crate::redis) counted: CountedFilter,
+}
+
+/// What only few filters have.
+#[derive(Default)]
+pub(in crate::redis) struct RareState {
+    /// The state of the filter's huge pages.
+    pub(in crate::redis) pages: LargePages,
+    /// The changes of the filter, if somebody follows it.
+    pub(in crate::redis) followers: Followers,
+}
+
+impl FilterState {
+    /// Begins to count items for huge pages if the filter had no large array and has got one.
+    pub(in crate::redis) fn after_growth(&mut self, filter: &Filter) {
+        if let Some(rare) = &mut self.rare {
+            return rare.pages.after_growth(filter);
+        }
+        let pages = LargePages::of(filter);
+        self.rare = pages.is_needed().then(|| RareState { pages, ..RareState::default() }.into());
+    }
 }
 
 impl StoredValue for FilterValue {
     type State = FilterState;
 
     fn counted(&self) -> FilterState {
-        FilterState { pages: LargePages::of(self.filter()), counted: CountedFilter::count(&TOTALS, self) }
+        let mut state = FilterState { rare: None, counted: CountedFilter::count(&TOTALS, self) };
+        state.after_growth(self.filter());
+        state
     }
 
     fn uncount(&self, state: &FilterState) {
