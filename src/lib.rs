@@ -62,11 +62,15 @@ mod library;
 mod redis;
 
 pub use bloom::generation::Steps;
-pub use bloom::{AddError, Format, Growth, Limit, LimitSource, OutOfMemory, ReserveError};
+pub use bloom::{AddError, Format, Growth, Limit, LimitSource, OutOfMemory, RepeatError, ReserveError};
+pub use format::changes::BadRecord;
 pub use format::chunks::{ChunkError, DumpError};
 pub use format::payload::{DumpField, DumpFields};
 pub use format::{DecodeError, Sink, Source, UnsignedOrBytes};
 pub use library::{
-    BloomFilter, Chunks, CreateError, FilterSize, ItemLife, ItemTime, LayerSize, LayerStats, Loader, Options,
-    WithinError, counting_size, filter_size, window_size, window_size_with_steps,
+    BloomFilter, Chunks, CreateError, FilterCopy, FilterSize, FollowError, Follower, ItemLife, ItemTime,
+    LayerSize, LayerStats, Loader, Options, Progress, ServerReply, WithinError, counting_size, filter_size,
+    window_size, window_size_with_steps,
 };
+#[cfg(feature = "near")]
+pub use library::{NearError, NearFilter, NearOptions, NearStats, WhenStale};

@@ -4,11 +4,17 @@
 //! A program with many lookups can keep a local copy of a filter, and query the server only about items that may be in
 //! the filter.
 
+mod follower;
 mod item_time;
+#[cfg(feature = "near")]
+mod near;
 mod options;
 mod sizes;
 
+pub use follower::{FilterCopy, FollowError, Follower, Progress, ServerReply};
 pub use item_time::{ItemLife, ItemTime, WithinError};
+#[cfg(feature = "near")]
+pub use near::{NearError, NearFilter, NearOptions, NearStats, WhenStale};
 pub use options::{CreateError, Options};
 pub use sizes::{FilterSize, LayerSize, counting_size, filter_size, window_size, window_size_with_steps};
 
@@ -111,6 +117,18 @@ impl BloomFilter {
     pub fn contains_many(&self, items: &[&[u8]]) -> Vec<bool> {
         let mut results = Vec::with_capacity(items.len());
         self.0.contains_many(items, Processor, |found| results.push(found));
+        results
+    }
+
+    /// Returns whether each item may have been added, at a time as in [`contains_at`](Self::contains_at).
+    /// O(items * layers * probes).
+    #[must_use]
+    pub fn contains_many_at(&self, mut items: &[&[u8]], now_ms: u64) -> Vec<bool> {
+        let mut results = Vec::with_capacity(items.len());
+        let now = self.0.window_at(now_ms).map_or(0, |window| window.moment().now);
+        self.0.contains_items(&mut items, now, Processor, &mut |found, items| {
+            results.extend((0..items).map(|index| found >> index & 1 == 1));
+        });
         results
     }
 

@@ -8,8 +8,8 @@ use crate::bloom::cuckoo::filter::CuckooFilter;
 use crate::bloom::filter::loading::{FilterValue, LoadingFilter};
 use crate::bloom::hash::siphash::SEED_BYTES;
 use crate::bloom::limits::{
-    CAPACITY_DEFAULT_ITEMS, ERROR_RATE_DEFAULT, EXPANSION_DEFAULT, FILTER_DEFAULT_MAX_BYTES, FOLLOW_LOG_DEFAULT_BYTES,
-    FOLLOW_TOTAL_DEFAULT_BYTES,
+    CAPACITY_DEFAULT_ITEMS, ERROR_RATE_DEFAULT, EXPANSION_DEFAULT, FILTER_DEFAULT_MAX_BYTES,
+    FOLLOW_LOG_DEFAULT_BYTES, FOLLOW_TOTAL_DEFAULT_BYTES,
 };
 use crate::bloom::{ByteLimit, Filter, Format, Log, Memory, Prefetch};
 

@@ -11,8 +11,8 @@ use super::config::settings;
 use super::memory::is_short;
 use super::server::random_number;
 use crate::bloom::{AddLog, AddPlace, ItemHash, Log};
-use crate::command::rings::{Changes, IDLE_MS, Position, RingId, RingLimits, Rings};
 use crate::command::CommandError;
+use crate::command::rings::{Changes, IDLE_MS, Position, RingId, RingLimits, Rings};
 
 static RINGS: Mutex<Rings> = Mutex::new(Rings::new());
 /// The number of rings and their bytes, for INFO, which takes no lock.
@@ -71,8 +71,7 @@ impl Followers {
         if limits.total_bytes == 0 {
             return Err(CommandError::FollowOff);
         }
-        let position =
-            with_rings(|rings, now_ms| rings.position(self.ring, random_number(), now_ms, limits));
+        let position = with_rings(|rings, now_ms| rings.position(self.ring, random_number(), now_ms, limits));
         self.ring = position.id;
         // SAFETY: the context is that of the running command, by the caller's contract.
         unsafe { start_timer(context) };

@@ -3,11 +3,16 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::rc::Rc;
 
 use everbloom::bloom::cuckoo::filter::CuckooFilter;
 use everbloom::bloom::filter::loading::FilterValue;
 use everbloom::bloom::prefetch::NoPrefetch;
-use everbloom::bloom::{ByteLimit, Filter, FilterCounts, Limit, Memory, Prefetch, UnknownMemory};
+use everbloom::bloom::{
+    AddLog, AddPlace, ByteLimit, Filter, FilterCounts, ItemHash, Kind, Limit, Log, Memory, Prefetch,
+    UnknownMemory,
+};
+use everbloom::command::rings::{Changes, Position, RingId, RingLimits, Rings};
 use everbloom::command::table::KeyAccess;
 use everbloom::command::totals::{CountedFilter, FilterTotals};
 use everbloom::command::{
@@ -117,6 +122,41 @@ impl Reply for Collected {
     }
 }
 
+/// The ring of a filter, which ends with this value.
+pub(crate) struct TestRing {
+    id: RingId,
+    rings: Rc<RefCell<Rings>>,
+    settings: Settings,
+}
+
+/// Returns the limits of the settings.
+fn limits(settings: &Settings) -> RingLimits<'static> {
+    RingLimits {
+        ring_bytes: settings.follow_log_bytes,
+        total_bytes: settings.follow_total_bytes,
+        may_grow: &|| true,
+    }
+}
+
+impl AddLog for TestRing {
+    fn stored(&mut self, place: AddPlace, hashes: &mut dyn Iterator<Item = ItemHash>) {
+        if !self.rings.borrow_mut().append(self.id, &place, hashes, limits(&self.settings)) {
+            self.id = 0;
+        }
+    }
+
+    fn changed(&mut self) {
+        self.rings.borrow_mut().end(self.id);
+        self.id = 0;
+    }
+}
+
+impl Drop for TestRing {
+    fn drop(&mut self) {
+        self.rings.borrow_mut().end(self.id);
+    }
+}
+
 /// The database during one command.
 pub(super) struct Database<'s> {
     pub(super) expiries: RefCell<Vec<(String, u64)>>,
@@ -132,6 +172,8 @@ pub(super) struct Database<'s> {
     /// The totals that INFO shows, and the part of each filter.
     pub(super) totals: &'s FilterTotals,
     pub(super) counted: RefCell<BTreeMap<Vec<u8>, CountedFilter>>,
+    pub(super) rings: Rc<RefCell<Rings>>,
+    pub(super) followed: RefCell<BTreeMap<Vec<u8>, TestRing>>,
     /// Whether a filter was open for writing, or was published.
     pub(super) may_have_changed: Cell<bool>,
     pub(super) has_ended: Cell<bool>,
@@ -182,6 +224,7 @@ pub(super) struct TestKey<'k> {
     /// The counts of the filter when it was looked up; `None` if it was being loaded.
     before: Option<FilterCounts>,
     counted: Option<CountedFilter>,
+    ring: Option<TestRing>,
     access: KeyAccess,
 }
 
@@ -189,6 +232,7 @@ impl TestKey<'_> {
     /// Sets a new filter, as the module does: the former one is freed.
     fn set(&mut self, filter: FilterValue) {
         let totals = self.database.totals;
+        self.ring = None;
         let counted = CountedFilter::count(totals, &filter);
         let former = (self.filter.replace(filter), self.counted.replace(counted));
         if let (Some(filter), Some(counted)) = former {
@@ -229,12 +273,53 @@ impl OpenKey for TestKey<'_> {
         self.filter.as_mut()
     }
 
+    fn slot_to_add(&mut self) -> KeyValue<(&mut Filter, Log<'_>)> {
+        match self.slot() {
+            KeyValue::Present(_) => {}
+            KeyValue::Vacant => return KeyValue::Vacant,
+            KeyValue::WrongType => return KeyValue::WrongType,
+            KeyValue::Loading => return KeyValue::Loading,
+        }
+        let Some(FilterValue::Complete(filter)) = &mut self.filter else { return KeyValue::Vacant };
+        let log = self.ring.as_mut().filter(|ring| ring.id != 0).map(|ring| {
+            ring.settings = self.database.settings;
+            ring as &mut dyn AddLog
+        });
+        KeyValue::Present((filter, log))
+    }
+
+    fn position(&mut self) -> Result<Position, CommandError> {
+        step();
+        let database = self.database;
+        if database.settings.follow_total_bytes == 0 {
+            return Err(CommandError::FollowOff);
+        }
+        let (rings, settings) = (database.rings.clone(), database.settings);
+        let ring = self.ring.get_or_insert_with(|| TestRing { id: 0, rings, settings });
+        let mut rings = database.rings.borrow_mut();
+        let position = rings.position(ring.id, database.random_number(), database.now_ms, limits(&settings));
+        ring.id = position.id;
+        Ok(position)
+    }
+
+    fn changes(&mut self, position: Position, most_records: usize) -> Result<Changes, CommandError> {
+        step();
+        if self.ring.as_ref().is_none_or(|ring| ring.id != position.id) {
+            return Ok(Changes::Lost);
+        }
+        self.database.rings.borrow_mut().changes(position, most_records, self.database.now_ms)
+    }
+
     fn allocated_bytes(&mut self) -> u64 {
         self.filter.as_ref().map_or(0, |filter| filter.size_bytes() + 9)
     }
 
-    fn changed(&mut self, _items_added: u64) -> u32 {
+    fn changed(&mut self, items_added: u64) -> u32 {
         self.assert_changeable();
+        let is_counting = self.filter.as_ref().is_some_and(|value| value.filter().kind() == Kind::Counting);
+        if items_added == 0 || is_counting {
+            self.ring = None;
+        }
         let (Some(filter), Some(counted)) = (&self.filter, &mut self.counted) else { return 0 };
         let Some(before) = &self.before else {
             counted.loaded(self.database.totals, filter);
@@ -245,6 +330,7 @@ impl OpenKey for TestKey<'_> {
 
     fn altered(&mut self, items_before: u64, capacity_before_items: u64) {
         self.assert_changeable();
+        self.ring = None;
         let (Some(filter), Some(counted)) = (&self.filter, &mut self.counted) else { return };
         counted.altered(self.database.totals, filter, items_before, capacity_before_items);
     }
@@ -276,6 +362,8 @@ impl Drop for TestKey<'_> {
     fn drop(&mut self) {
         if let Some(filter) = self.filter.take() {
             self.database.filters.borrow_mut().insert(self.name.clone(), filter);
+            let ring = self.ring.take().map(|ring| (self.name.clone(), ring));
+            self.database.followed.borrow_mut().extend(ring);
             let counted = self.counted.take().map(|counted| (self.name.clone(), counted));
             self.database.counted.borrow_mut().extend(counted);
         }
@@ -299,7 +387,17 @@ impl Keyspace for Database<'_> {
         let filter = self.filters.borrow_mut().remove(name.bytes);
         let cuckoo = self.cuckoos.borrow_mut().remove(name.bytes);
         let counted = self.counted.borrow_mut().remove(name.bytes);
-        TestKey { database: self, name: name.bytes.to_vec(), filter, cuckoo, before: None, counted, access }
+        let ring = self.followed.borrow_mut().remove(name.bytes);
+        TestKey {
+            database: self,
+            name: name.bytes.to_vec(),
+            filter,
+            cuckoo,
+            before: None,
+            counted,
+            ring,
+            access,
+        }
     }
 
     /// Returns an error for the key `secret`, which no client may read.

@@ -4,19 +4,21 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::rc::Rc;
 
 use everbloom::bloom::cuckoo::array::BucketArray;
 use everbloom::bloom::cuckoo::filter::CuckooFilter;
 use everbloom::bloom::filter::loading::FilterValue;
 use everbloom::bloom::work::{self, Work};
 use everbloom::bloom::{Filter, ItemHash, UnknownMemory, Validation};
+use everbloom::command::rings::Rings;
 use everbloom::command::totals::{CountedFilter, FilterTotals};
 use everbloom::command::{
     COMMANDS, Command, Effects, Protocol, Refusals, ReplicatedCommand, Replication, Settings,
     end_after_panic, execute, growth_line, import_line,
 };
 
-use super::keyspace::{CALLS_LEFT, Collected, Database};
+use super::keyspace::{CALLS_LEFT, Collected, Database, TestRing};
 use super::saved::{complete, cuckoo_fingerprint, digested_value, fingerprint};
 use super::slices;
 use super::work::{SLOTS_PER_BYTE, assert_work};
@@ -44,6 +46,10 @@ pub(crate) struct Server {
     pub(crate) keys: BTreeMap<Vec<u8>, FilterValue>,
     /// The cuckoo filters of RedisBloom, by their keys.
     pub(crate) cuckoos: BTreeMap<Vec<u8>, CuckooFilter>,
+    /// The changes of the filters that somebody follows.
+    pub(crate) rings: Rc<RefCell<Rings>>,
+    /// The rings of these filters, by their keys.
+    followed: BTreeMap<Vec<u8>, TestRing>,
     /// The string values that BF.IMPORT can read, by key.
     pub(crate) strings: BTreeMap<Vec<u8>, Vec<u8>>,
     /// The replicated commands, one line each.
@@ -92,6 +98,8 @@ impl Server {
             layers_gained: 0,
             keys: BTreeMap::new(),
             cuckoos: BTreeMap::new(),
+            rings: Rc::default(),
+            followed: BTreeMap::new(),
             strings: BTreeMap::new(),
             replicated: Vec::new(),
             replicated_calls: Vec::new(),
@@ -125,13 +133,24 @@ impl Server {
         self.keys.get_mut(key.as_bytes()).unwrap().filter_mut()
     }
 
+    /// Gives a filter another key, in place of the filter there.
+    pub(crate) fn rename(&mut self, from: &str, to: &str) {
+        let value = self.keys.remove(from.as_bytes()).unwrap();
+        self.keys.insert(to.as_bytes().to_vec(), value);
+        self.followed.remove(to.as_bytes());
+        let ring = self.followed.remove(from.as_bytes()).map(|ring| (to.as_bytes().to_vec(), ring));
+        self.followed.extend(ring);
+    }
+
     /// Stores a filter under a key.
     pub(crate) fn set(&mut self, key: &str, filter: Filter) {
+        self.followed.remove(key.as_bytes());
         self.keys.insert(key.as_bytes().to_vec(), FilterValue::Complete(filter));
     }
 
     /// Removes the filter under a key, which must be there.
     pub(crate) fn take(&mut self, key: &str) -> Filter {
+        self.followed.remove(key.as_bytes());
         complete(self.keys.remove(key.as_bytes()).unwrap())
     }
 
@@ -146,6 +165,7 @@ impl Server {
     /// Stores a copy of a value under another key, without its dumps.
     pub(crate) fn copy(&mut self, from: &str, to: &str) {
         let copy = self.keys[from.as_bytes()].try_clone(UnknownMemory).unwrap();
+        self.followed.remove(to.as_bytes());
         self.keys.insert(to.as_bytes().to_vec(), copy);
     }
 
@@ -232,6 +252,8 @@ impl Server {
             limit_asked: Cell::new(0),
             filters: RefCell::new(std::mem::take(&mut self.keys)),
             cuckoos: RefCell::new(std::mem::take(&mut self.cuckoos)),
+            rings: Rc::clone(&self.rings),
+            followed: RefCell::new(std::mem::take(&mut self.followed)),
             strings: &self.strings,
             may_have_changed: Cell::new(false),
             has_ended: Cell::new(false),
@@ -267,6 +289,7 @@ impl Server {
         self.limit_asked = keyspace.limit_asked.get();
         self.keys = keyspace.filters.into_inner();
         self.cuckoos = keyspace.cuckoos.into_inner();
+        self.followed = keyspace.followed.into_inner();
         if !self.has_ended {
             let line = line.get(..200).unwrap_or(&line);
             assert_eq!(totals.numbers(), counted(&self.keys).0.numbers(), "totals after {line}");

@@ -139,7 +139,8 @@ impl Filter {
         let has_one_hash = !self.policy.has_several_hashes();
         loop {
             let mut group = HashedGroup::new(items.next_few(), &mut digests, has_one_hash, RANGES_IN_CHAIN);
-            if group.len() == 0 || !self.add_hashed(&mut group, only_absent, &room, prefetch, &mut log, reply) {
+            if group.len() == 0 || !self.add_hashed(&mut group, only_absent, &room, prefetch, &mut log, reply)
+            {
                 return;
             }
         }

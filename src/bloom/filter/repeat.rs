@@ -81,7 +81,12 @@ impl Filter {
             if self.table().is_some() {
                 return Err(RepeatError::Place);
             }
+            let last = self.layer_count().saturating_sub(1);
             self.grow(&room).map_err(RepeatError::Refused)?;
+            // The layer before was full. A copy that was loaded while items were added has counted fewer.
+            if let Some(full) = self.parts.layers_mut().get_mut(last) {
+                full.set_items(full.capacity_items());
+            }
         }
         if place.has_table {
             return self.repeat_in_table(place, hash, &room, prefetch);
@@ -122,8 +127,7 @@ impl Filter {
         if table.kind() == EntryKind::Counted || table.kind().is_timed() != steps.is_some() {
             return Err(RepeatError::Place);
         }
-        let addition =
-            Addition { hash, generation: added, now, only_absent: false, most_items: u64::MAX };
+        let addition = Addition { hash, generation: added, now, only_absent: false, most_items: u64::MAX };
         let outcome = table.add(addition, room, prefetch).map_err(RepeatError::Refused)?;
         if outcome != Added::Present {
             self.note_change();
