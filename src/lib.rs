@@ -67,10 +67,10 @@ pub use format::changes::BadRecord;
 pub use format::chunks::{ChunkError, DumpError};
 pub use format::payload::{DumpField, DumpFields};
 pub use format::{DecodeError, Sink, Source, UnsignedOrBytes};
-pub use library::{
-    BloomFilter, Chunks, CreateError, FilterCopy, FilterSize, FollowError, Follower, ItemLife, ItemTime,
-    LayerSize, LayerStats, Loader, Options, Progress, ServerReply, WithinError, counting_size, filter_size,
-    window_size, window_size_with_steps,
-};
+pub use library::follower::{CommandReply, FilterCopy, FollowError, FollowProgress, Follower};
 #[cfg(feature = "near")]
-pub use library::{NearError, NearFilter, NearOptions, NearStats, WhenStale};
+pub use library::near::{NearError, NearFilter, NearOptions, NearStats, WhenStale};
+pub use library::{
+    BloomFilter, Chunks, CreateError, FilterSize, ItemLife, ItemTime, LayerSize, LayerStats, Loader, Options,
+    WithinError, counting_size, filter_size, window_size, window_size_with_steps,
+};

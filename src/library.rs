@@ -4,17 +4,14 @@
 //! A program with many lookups can keep a local copy of a filter, and query the server only about items that may be in
 //! the filter.
 
-mod follower;
+pub(crate) mod follower;
 mod item_time;
 #[cfg(feature = "near")]
-mod near;
+pub(crate) mod near;
 mod options;
 mod sizes;
 
-pub use follower::{FilterCopy, FollowError, Follower, Progress, ServerReply};
 pub use item_time::{ItemLife, ItemTime, WithinError};
-#[cfg(feature = "near")]
-pub use near::{NearError, NearFilter, NearOptions, NearStats, WhenStale};
 pub use options::{CreateError, Options};
 pub use sizes::{FilterSize, LayerSize, counting_size, filter_size, window_size, window_size_with_steps};
 

@@ -536,7 +536,7 @@ pub(super) fn del<'a>(
     if !is_deleted {
         return Ok(Effects::default());
     }
-    open.changed(0);
+    open.changed(0, None);
     Ok(Effects { replication: Replication::Verbatim, items_deleted: 1, ..Effects::default() })
 }
 
@@ -603,7 +603,7 @@ pub(super) fn compact<'a>(
     if !has_changed {
         return Ok(Effects::default());
     }
-    key.changed(0);
+    key.changed(0, None);
     Ok(Effects { replication: Replication::Verbatim, ..Effects::default() })
 }
 

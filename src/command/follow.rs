@@ -6,7 +6,7 @@ use super::error::CommandError;
 use super::keyspace::{Keyspace, OpenKey, Reply};
 use super::number::parse_integer;
 use super::options::is_named;
-use super::rings::{Changes, POSITION_END, Position};
+use super::rings::{FollowChanges, FollowPosition, POSITION_END};
 use super::spare::Spare;
 use super::table::KeyAccess;
 
@@ -44,14 +44,14 @@ pub(super) fn follow<'a>(
         return Ok(Effects::default());
     };
     match key.changes(position, most_records)? {
-        Changes::Since(offset, records) => {
+        FollowChanges::Since(offset, records) => {
             Spare::for_copy(records.len())?.free();
             reply.array(3);
             reply.integer(position.id);
             reply.integer(offset);
             reply.bulk(&records);
         }
-        Changes::Lost => {
+        FollowChanges::Lost => {
             let now = key.position()?;
             reply.array(3);
             reply.integer(now.id);
@@ -62,12 +62,12 @@ pub(super) fn follow<'a>(
     Ok(Effects::default())
 }
 
-fn position_of(id: &[u8], offset: &[u8]) -> Result<Position, CommandError> {
+fn position_of(id: &[u8], offset: &[u8]) -> Result<FollowPosition, CommandError> {
     let number = |text| {
         let number = parse_integer(text).and_then(|number| u64::try_from(number).ok());
         number.filter(|number| *number < POSITION_END).ok_or(CommandError::FollowPosition)
     };
-    Ok(Position { id: number(id)?, offset: number(offset)? })
+    Ok(FollowPosition { id: number(id)?, offset: number(offset)? })
 }
 
 /// Returns the most records that a client wants. No ring has more than `usize::MAX`.

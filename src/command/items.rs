@@ -35,13 +35,14 @@ pub(super) fn add<'a>(
         options.read(&mut arguments, None, keyspace)?;
     }
     let mut open = keyspace.open(key, KeyAccess::ReadWrite);
-    let (outcome, times) = match open.slot_to_add() {
-        KeyValue::Present((filter, log)) if !has_options => {
+    let (outcome, times) = match open.slot() {
+        KeyValue::Present(filter) if !has_options => {
             let timing = Timing::of(filter, &options.creation, keyspace)?;
-            let outcome = filter.add_logged(item, keyspace, keyspace.prefetch(), log);
+            let outcome = filter.add(item, keyspace, keyspace.prefetch());
             (outcome, timing.replicated(filter))
         }
-        slot => {
+        _ => {
+            let slot = open.slot_to_add();
             let (outcomes, change) =
                 add_or_create(key.bytes, &[item], &options.creation, slot, keyspace, keyspace.prefetch())?;
             let effects = publish(&mut open, key, change)?;
@@ -55,7 +56,7 @@ pub(super) fn add<'a>(
             Ok(Effects { items_known: 1, ..Effects::default() })
         }
         Ok(added) => {
-            let layers_added = open.changed(1);
+            let layers_added = open.changed(1, Some(item));
             reply.boolean(added == Added::New);
             Ok(Effects {
                 replication: replication(key, item, times),
@@ -289,7 +290,7 @@ pub(super) fn del<'a>(
     if items_deleted == 0 {
         return Ok(Effects::default());
     }
-    open.changed(0);
+    open.changed(0, None);
     let replication = if items_deleted == items.len() as u64 {
         Replication::Verbatim
     } else {

@@ -2,7 +2,7 @@
 //! The server implements [`Host`], [`Keyspace`], [`OpenKey`] and [`Reply`]; the tests have another implementation.
 
 use super::error::CommandError;
-use super::rings::{Changes, Position};
+use super::rings::{FollowChanges, FollowPosition};
 use super::table::{Command, KeyAccess};
 use crate::bloom::cuckoo::filter::CuckooFilter;
 use crate::bloom::filter::loading::{FilterValue, LoadingFilter};
@@ -272,20 +272,25 @@ pub trait OpenKey {
     ///
     /// # Errors
     /// [`CommandError::FollowOff`].
-    fn position(&mut self) -> Result<Position, CommandError>;
+    fn position(&mut self) -> Result<FollowPosition, CommandError>;
 
     /// Returns the changes of the filter that [`slot`](Self::slot) returned since a position, at most `most_records`.
     ///
     /// # Errors
     /// [`CommandError::OutOfMemory`].
-    fn changes(&mut self, position: Position, most_records: usize) -> Result<Changes, CommandError>;
+    fn changes(
+        &mut self,
+        position: FollowPosition,
+        most_records: usize,
+    ) -> Result<FollowChanges, CommandError>;
 
     /// Returns the bytes that the allocator has set aside for the filter that [`slot`](Self::slot) returned. O(layers).
     fn allocated_bytes(&mut self) -> u64;
 
     /// Updates the statistics after a change of the filter that added `items_added` items, which may be 0. After a
-    /// merge, [`altered`](Self::altered) does this. Returns the number of layers and tables that the filter has gained.
-    fn changed(&mut self, items_added: u64) -> u32;
+    /// merge, [`altered`](Self::altered) does this. `item` is the item of an [`add`](Filter::add), which no log has yet.
+    /// Returns the number of layers and tables that the filter has gained.
+    fn changed(&mut self, items_added: u64, item: Option<&[u8]>) -> u32;
 
     /// Updates the statistics after a merge into the filter. `items_before` and `capacity_before_items` are its items
     /// and its capacity before the merge.

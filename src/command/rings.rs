@@ -5,10 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::error::CommandError;
-use super::spare::byte_buffer;
-use crate::bloom::{AddPlace, ItemHash};
-use crate::format::changes::{RECORD_BYTES, Record, Records};
+use crate::bloom::{AddPlace, ItemHash, OutOfMemory};
+use crate::format::changes::{ChangeRecord, RECORD_BYTES, Records};
 
 /// Ids and offsets are below this number, so that every client can read them.
 pub const POSITION_END: u64 = 1 << 53;
@@ -35,7 +33,7 @@ pub struct RingLimits<'l> {
 
 /// A place among the records of a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Position {
+pub struct FollowPosition {
     /// The id of the ring.
     pub id: RingId,
     /// The number of records before the place.
@@ -44,7 +42,7 @@ pub struct Position {
 
 /// The records after a position.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Changes {
+pub enum FollowChanges {
     /// These records, which end at this offset.
     Since(u64, Vec<u8>),
     /// The ring does not have the position.
@@ -53,7 +51,7 @@ pub enum Changes {
 
 #[derive(Debug, Default)]
 struct Ring {
-    records: VecDeque<Record>,
+    records: VecDeque<ChangeRecord>,
     /// The number of records that the ring had and has no more.
     dropped: u64,
     writer: Records,
@@ -70,7 +68,7 @@ impl Ring {
         RING_BYTES.saturating_add(record_bytes(self.records.capacity()))
     }
 
-    fn push(&mut self, record: Record) {
+    fn push(&mut self, record: ChangeRecord) {
         if self.records.len() == self.records.capacity() {
             self.records.pop_front();
             self.dropped = self.dropped.saturating_add(1);
@@ -117,7 +115,13 @@ impl Rings {
 
     /// Returns the position after the last record of the ring `id`, for a follower that has no record yet. Begins a
     /// ring with the id `fresh` if there is none: 0 is the id of no ring. O(log rings), and the rings that end.
-    pub fn position(&mut self, id: RingId, fresh: u64, now_ms: u64, limits: RingLimits<'_>) -> Position {
+    pub fn position(
+        &mut self,
+        id: RingId,
+        fresh: u64,
+        now_ms: u64,
+        limits: RingLimits<'_>,
+    ) -> FollowPosition {
         self.end_idle(now_ms);
         let id = if self.rings.contains_key(&id) { id } else { (fresh % POSITION_END).max(1) };
         if !self.rings.contains_key(&id) {
@@ -132,36 +136,37 @@ impl Rings {
             ring.writer = Records::default();
             ring.end()
         });
-        Position { id, offset }
+        FollowPosition { id, offset }
     }
 
     /// Returns the records from a position on, at most `most_records`. O(log rings + records), and the rings that end.
     ///
     /// # Errors
-    /// [`CommandError::OutOfMemory`].
+    /// [`OutOfMemory`].
     pub fn changes(
         &mut self,
-        position: Position,
+        position: FollowPosition,
         most_records: usize,
         now_ms: u64,
-    ) -> Result<Changes, CommandError> {
-        let Position { id, offset } = position;
+    ) -> Result<FollowChanges, OutOfMemory> {
+        let FollowPosition { id, offset } = position;
         self.end_idle(now_ms);
         self.ask(id, now_ms);
-        let Some(ring) = self.rings.get(&id) else { return Ok(Changes::Lost) };
+        let Some(ring) = self.rings.get(&id) else { return Ok(FollowChanges::Lost) };
         let start = offset.checked_sub(ring.dropped).and_then(|start| usize::try_from(start).ok());
         let Some(start) = start.filter(|start| *start <= ring.records.len()) else {
-            return Ok(Changes::Lost);
+            return Ok(FollowChanges::Lost);
         };
         let count = ring.records.len().saturating_sub(start).min(most_records);
-        let mut bytes = byte_buffer(count.saturating_mul(RECORD_BYTES))?;
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(count.saturating_mul(RECORD_BYTES)).map_err(|_| OutOfMemory)?;
         let (older, newer) = ring.records.as_slices();
         for part in [older.get(start..), newer.get(start.saturating_sub(older.len())..)] {
             let left = count.saturating_sub(bytes.len() / RECORD_BYTES);
             let part = part.unwrap_or_default();
             bytes.extend_from_slice(part.get(..left).unwrap_or(part).as_flattened());
         }
-        Ok(Changes::Since(offset.saturating_add(count as u64), bytes))
+        Ok(FollowChanges::Since(offset.saturating_add(count as u64), bytes))
     }
 
     /// Appends the records of items that were stored at `place` to a ring. The ring grows, or drops its oldest records.

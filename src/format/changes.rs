@@ -12,11 +12,11 @@ const PARTS: u8 = 127;
 const HAS_LIFE: u8 = 128;
 
 /// The bytes of a record.
-pub type Record = [u8; RECORD_BYTES];
+pub type ChangeRecord = [u8; RECORD_BYTES];
 
 /// The parts of a filter, and its time, when it took the items of the following records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct State {
+struct PartsState {
     layers: u32,
     has_table: bool,
     now: u64,
@@ -26,16 +26,16 @@ struct State {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Records {
     /// The state after the last record; `None` if the next record must be one of parts.
-    state: Option<State>,
+    state: Option<PartsState>,
 }
 
 impl Records {
     /// Passes the records of an item that was stored at `place` to `write`: its own, after one of the parts if these
     /// are not those of the item before. O(1).
-    pub fn write(&mut self, place: &AddPlace, hash: ItemHash, mut write: impl FnMut(Record)) {
+    pub fn write(&mut self, place: &AddPlace, hash: ItemHash, mut write: impl FnMut(ChangeRecord)) {
         let AddTime { added, now } = place.time;
         let layers = u32::try_from(place.layers).unwrap_or(u32::MAX);
-        let state = State { layers, has_table: place.has_table, now };
+        let state = PartsState { layers, has_table: place.has_table, now };
         if self.state.replace(state) != Some(state) {
             write(record(PARTS, u64::from(layers) | u64::from(state.has_table) << 32, now));
         }
@@ -49,7 +49,7 @@ impl Records {
     ///
     /// # Errors
     /// [`BadRecord`].
-    pub fn read(&mut self, record: &Record) -> Result<Option<(AddPlace, ItemHash)>, BadRecord> {
+    pub fn read(&mut self, record: &ChangeRecord) -> Result<Option<(AddPlace, ItemHash)>, BadRecord> {
         let [tag, words @ ..] = record;
         let (words, _) = words.as_chunks::<8>();
         let [first, second] = words else { return Err(BadRecord) };
@@ -61,10 +61,10 @@ impl Records {
                 1 => true,
                 _ => return Err(BadRecord),
             };
-            self.state = Some(State { layers, has_table, now: second });
+            self.state = Some(PartsState { layers, has_table, now: second });
             return Ok(None);
         }
-        let State { layers, has_table, now } = self.state.ok_or(BadRecord)?;
+        let PartsState { layers, has_table, now } = self.state.ok_or(BadRecord)?;
         let added = now.checked_sub((tag & !HAS_LIFE).into()).ok_or(BadRecord)?;
         let hash = ItemHash { h1: first, h2: second };
         let (layers, time) = (usize::try_from(layers).map_err(|_| BadRecord)?, AddTime { added, now });
@@ -73,7 +73,7 @@ impl Records {
 }
 
 /// Returns the record with this first byte and these words.
-fn record(tag: u8, first: u64, second: u64) -> Record {
+fn record(tag: u8, first: u64, second: u64) -> ChangeRecord {
     let mut record = [tag; RECORD_BYTES];
     let [_, words @ ..] = &mut record;
     let (words, _) = words.as_chunks_mut::<8>();

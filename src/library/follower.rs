@@ -11,7 +11,7 @@ use crate::format::chunks::ChunkError;
 
 /// A reply of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ServerReply {
+pub enum CommandReply {
     /// Null.
     Nil,
     /// A number.
@@ -19,14 +19,14 @@ pub enum ServerReply {
     /// A string.
     Bytes(Vec<u8>),
     /// A list.
-    Array(Vec<ServerReply>),
+    Array(Vec<CommandReply>),
     /// An error, with its code.
     Error(String),
 }
 
 /// What a reply has brought.
 #[derive(Debug)]
-pub enum Progress {
+pub enum FollowProgress {
     /// A part of a load. The next command can be sent at once.
     Part,
     /// A copy, in place of the one before.
@@ -124,9 +124,8 @@ impl FilterCopy {
     pub fn add(&mut self, item: &[u8], now_ms: u64) -> bool {
         let filter = &mut self.filter.0;
         filter.set_now(now_ms);
-        let hash = filter.table_hash().or_else(|| filter.layers().last().map(|layer| layer.hash()));
         let place = filter.add_place();
-        match hash.and_then(|hash| hash.pair(item)) {
+        match filter.add_hash().pair(item) {
             Some(pair) if has_log(filter) => filter.repeat(&place, pair, Processor).is_ok(),
             _ => self.filter.add(item).is_ok(),
         }
@@ -157,12 +156,12 @@ enum Stage {
 /// Loads a copy of a filter, and follows its changes. It knows no copy and does no I/O:
 ///
 /// ```
-/// use everbloom::{Follower, Progress, ServerReply};
+/// use everbloom::{Follower, FollowProgress, CommandReply};
 ///
 /// let mut follower = Follower::new("seen");
 /// assert_eq!(follower.command(), [b"BF.FOLLOW".to_vec(), b"seen".to_vec()]);
-/// let progress = follower.take(ServerReply::Array(vec![ServerReply::Integer(17), ServerReply::Integer(0)]))?;
-/// assert!(matches!(progress, Progress::Part));
+/// let progress = follower.take(CommandReply::Array(vec![CommandReply::Integer(17), CommandReply::Integer(0)]))?;
+/// assert!(matches!(progress, FollowProgress::Part));
 /// assert_eq!(follower.command()[0], b"BF.SCANDUMP");
 /// # Ok::<(), everbloom::FollowError>(())
 /// ```
@@ -213,7 +212,7 @@ impl Follower {
     ///
     /// # Errors
     /// [`FollowError`]. A load that has begun begins anew with the next command; otherwise the command is the same.
-    pub fn take(&mut self, reply: ServerReply) -> Result<Progress, FollowError> {
+    pub fn take(&mut self, reply: CommandReply) -> Result<FollowProgress, FollowError> {
         let result = self.progress(reply);
         if result.is_err() && self.is_loading() {
             self.restart();
@@ -221,11 +220,11 @@ impl Follower {
         result
     }
 
-    fn progress(&mut self, reply: ServerReply) -> Result<Progress, FollowError> {
-        if let ServerReply::Error(text) = reply {
+    fn progress(&mut self, reply: CommandReply) -> Result<FollowProgress, FollowError> {
+        if let CommandReply::Error(text) = reply {
             if text == "ERR not found" {
                 self.restart();
-                return Ok(Progress::Missing);
+                return Ok(FollowProgress::Missing);
             }
             let is_denied = text.starts_with("NOPERM");
             return Err(if is_denied { FollowError::NotPermitted(text) } else { FollowError::Refused(text) });
@@ -234,14 +233,14 @@ impl Follower {
             Stage::Position => {
                 let [id, offset] = numbers(&reply).ok_or(FollowError::Reply(FOLLOW))?;
                 (self.position, self.stage) = ((id, offset), Stage::Header);
-                Ok(Progress::Part)
+                Ok(FollowProgress::Part)
             }
             Stage::Header => {
                 let (iterator, header) = chunk(reply)?;
                 let loader = Loader::new(&header)?;
                 let changes_first = has_log(loader.0.filter());
                 self.stage = Stage::Load { loader, iterator, changes_first };
-                Ok(Progress::Part)
+                Ok(FollowProgress::Part)
             }
             Stage::Load { changes_first: true, .. } | Stage::Follow => self.take_changes(&reply),
             Stage::Load { loader, iterator, changes_first } => {
@@ -255,13 +254,13 @@ impl Follower {
                     outcome => outcome?,
                 }
                 (*iterator, *changes_first) = (next, has_log(loader.0.filter()));
-                Ok(Progress::Part)
+                Ok(FollowProgress::Part)
             }
         }
     }
 
     /// Returns the copy of a load whose last chunk has come.
-    fn finish(&mut self) -> Result<Progress, FollowError> {
+    fn finish(&mut self) -> Result<FollowProgress, FollowError> {
         let Stage::Load { loader, .. } = std::mem::replace(&mut self.stage, Stage::Follow) else {
             return Err(FollowError::Reply(SCANDUMP));
         };
@@ -273,21 +272,21 @@ impl Follower {
         if loaded.is_err() {
             self.restart();
         }
-        loaded.map(Progress::Loaded)
+        loaded.map(FollowProgress::Loaded)
     }
 
     /// Takes a reply of BF.FOLLOW to a position.
-    fn take_changes(&mut self, reply: &ServerReply) -> Result<Progress, FollowError> {
+    fn take_changes(&mut self, reply: &CommandReply) -> Result<FollowProgress, FollowError> {
         let bad = FollowError::Reply(FOLLOW);
         let [id, offset] = numbers(reply).ok_or(bad.clone())?;
-        let ServerReply::Array(parts) = reply else { return Err(bad) };
+        let CommandReply::Array(parts) = reply else { return Err(bad) };
         let records = match parts.get(2) {
-            Some(ServerReply::Bytes(records)) => records,
-            Some(ServerReply::Nil) => {
+            Some(CommandReply::Bytes(records)) => records,
+            Some(CommandReply::Nil) => {
                 // The position is that of now, so a load can go on from it.
                 self.restart();
                 (self.position, self.stage) = ((id, offset), Stage::Header);
-                return Ok(Progress::Lost);
+                return Ok(FollowProgress::Lost);
             }
             _ => return Err(bad),
         };
@@ -299,12 +298,12 @@ impl Follower {
             }
             self.kept.extend_from_slice(records);
             *changes_first = more;
-            return Ok(Progress::Part);
+            return Ok(FollowProgress::Part);
         }
         if records.is_empty() {
-            return Ok(Progress::Current);
+            return Ok(FollowProgress::Current);
         }
-        Ok(Progress::Changes { records: records.clone(), more })
+        Ok(FollowProgress::Changes { records: records.clone(), more })
     }
 }
 
@@ -312,10 +311,10 @@ const FOLLOW: &str = "BF.FOLLOW";
 const SCANDUMP: &str = "BF.SCANDUMP";
 
 /// Returns the two numbers with which a reply begins.
-fn numbers(reply: &ServerReply) -> Option<[u64; 2]> {
+fn numbers(reply: &CommandReply) -> Option<[u64; 2]> {
     match reply {
-        ServerReply::Array(parts) => match parts.as_slice() {
-            [ServerReply::Integer(first), ServerReply::Integer(second), ..] => Some([*first, *second]),
+        CommandReply::Array(parts) => match parts.as_slice() {
+            [CommandReply::Integer(first), CommandReply::Integer(second), ..] => Some([*first, *second]),
             _ => None,
         },
         _ => None,
@@ -323,9 +322,9 @@ fn numbers(reply: &ServerReply) -> Option<[u64; 2]> {
 }
 
 /// Returns the iterator and the chunk of a reply of BF.SCANDUMP.
-fn chunk(reply: ServerReply) -> Result<(u64, Vec<u8>), FollowError> {
-    if let ServerReply::Array(parts) = reply
-        && let Ok([ServerReply::Integer(iterator), ServerReply::Bytes(bytes)]) = <[_; 2]>::try_from(parts)
+fn chunk(reply: CommandReply) -> Result<(u64, Vec<u8>), FollowError> {
+    if let CommandReply::Array(parts) = reply
+        && let Ok([CommandReply::Integer(iterator), CommandReply::Bytes(bytes)]) = <[_; 2]>::try_from(parts)
     {
         return Ok((iterator, bytes));
     }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use redis::{Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, Value};
 use thiserror::Error;
 
-use super::follower::{FilterCopy, FollowError, Follower, Progress, ServerReply};
+use super::follower::{CommandReply, FilterCopy, FollowError, FollowProgress, Follower};
 use super::{BloomFilter, Processor};
 
 /// How a [`NearFilter`] follows, and what it does without a recent copy.
@@ -129,7 +129,7 @@ impl NearFilter {
             key: key.into(),
             options,
             start: Instant::now(),
-            state: RwLock::new(State::Unknown),
+            state: RwLock::new(CopyState::Unknown),
             as_of_ms: AtomicU64::new(NEVER),
             ahead_ms: AtomicI64::new(0),
             stats: Mutex::default(),
@@ -151,9 +151,9 @@ impl NearFilter {
     pub fn contains(&self, item: &[u8]) -> Result<bool, NearError> {
         let in_copy = |filter: &BloomFilter, now_ms| filter.0.contains_at(item, now_ms, Processor);
         match self.0.look_up(in_copy)? {
-            Found::Copy(found) => Ok(found),
-            Found::Missing => Ok(false),
-            Found::Stale => Ok(self.0.ask("BF.EXISTS", &[item])?.first().copied().unwrap_or(false)),
+            NearLookup::Copy(found) => Ok(found),
+            NearLookup::Missing => Ok(false),
+            NearLookup::Stale => Ok(self.0.ask("BF.EXISTS", &[item])?.first().copied().unwrap_or(false)),
         }
     }
 
@@ -163,10 +163,10 @@ impl NearFilter {
     /// [`NearError`].
     pub fn contains_many(&self, items: &[&[u8]]) -> Result<Vec<bool>, NearError> {
         match self.0.look_up(|filter, now_ms| filter.contains_many_at(items, now_ms))? {
-            Found::Copy(found) => Ok(found),
-            Found::Missing => Ok(vec![false; items.len()]),
-            Found::Stale if items.is_empty() => Ok(Vec::new()),
-            Found::Stale => self.0.ask("BF.MEXISTS", items),
+            NearLookup::Copy(found) => Ok(found),
+            NearLookup::Missing => Ok(vec![false; items.len()]),
+            NearLookup::Stale if items.is_empty() => Ok(Vec::new()),
+            NearLookup::Stale => self.0.ask("BF.MEXISTS", items),
         }
     }
 
@@ -177,7 +177,7 @@ impl NearFilter {
     /// [`NearError`]. If the connection breaks, the item may have been added.
     pub fn add(&self, item: &[u8]) -> Result<bool, NearError> {
         let is_new = self.0.ask("BF.ADD", &[item])?.first().copied().unwrap_or(false);
-        if let State::Copy(copy) = &mut *self.0.state.write().unwrap_or_else(PoisonError::into_inner) {
+        if let CopyState::Copy(copy) = &mut *self.0.state.write().unwrap_or_else(PoisonError::into_inner) {
             copy.add(item, self.0.server_ms());
         }
         Ok(is_new)
@@ -209,8 +209,8 @@ impl NearFilter {
     /// Calls `read` with the filter of the copy, of whatever age; returns `None` without a copy. Changes wait meanwhile.
     pub fn with_copy<T>(&self, read: impl FnOnce(&BloomFilter) -> T) -> Option<T> {
         match &*self.0.state.read().unwrap_or_else(PoisonError::into_inner) {
-            State::Copy(copy) => Some(read(copy.filter())),
-            State::Unknown | State::Missing => None,
+            CopyState::Copy(copy) => Some(read(copy.filter())),
+            CopyState::Unknown | CopyState::Missing => None,
         }
     }
 }
@@ -231,7 +231,7 @@ const WAIT_MAX: Duration = Duration::from_secs(60);
 /// The wait after an error, and the shortest wait before another load.
 const WAIT_MIN: Duration = Duration::from_secs(1);
 
-enum State {
+enum CopyState {
     /// Nothing is known yet.
     Unknown,
     /// There is no filter.
@@ -240,7 +240,7 @@ enum State {
 }
 
 /// The result of a lookup.
-enum Found<T> {
+enum NearLookup<T> {
     Copy(T),
     Missing,
     Stale,
@@ -250,7 +250,7 @@ struct Shared {
     key: Vec<u8>,
     options: NearOptions,
     start: Instant,
-    state: RwLock<State>,
+    state: RwLock<CopyState>,
     /// When the state was that of the server, in milliseconds since `start`; [`NEVER`] if it never was.
     as_of_ms: AtomicU64,
     /// By how much the server's clock is ahead of this one's.
@@ -289,22 +289,22 @@ impl Shared {
     }
 
     /// Calls `in_copy` with the filter and, for a sliding window, the time of the server.
-    fn look_up<T>(&self, in_copy: impl FnOnce(&BloomFilter, u64) -> T) -> Result<Found<T>, NearError> {
+    fn look_up<T>(&self, in_copy: impl FnOnce(&BloomFilter, u64) -> T) -> Result<NearLookup<T>, NearError> {
         let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
         let is_recent =
             self.age_ms().is_some_and(|age_ms| u128::from(age_ms) <= self.options.max_age.as_millis());
         match &*state {
-            State::Copy(copy) if is_recent => {
+            CopyState::Copy(copy) if is_recent => {
                 let filter = copy.filter();
                 let now_ms = filter.window_ms().map_or(0, |_| self.server_ms());
-                Ok(Found::Copy(in_copy(filter, now_ms)))
+                Ok(NearLookup::Copy(in_copy(filter, now_ms)))
             }
-            State::Missing if is_recent && self.options.missing_is_error => Err(NearError::Missing),
-            State::Missing if is_recent => Ok(Found::Missing),
+            CopyState::Missing if is_recent && self.options.missing_is_error => Err(NearError::Missing),
+            CopyState::Missing if is_recent => Ok(NearLookup::Missing),
             _ if self.options.when_stale == WhenStale::Fail => {
                 Err(NearError::Stale(lock(&self.stats).last_error.clone()))
             }
-            _ => Ok(Found::Stale),
+            _ => Ok(NearLookup::Stale),
         }
     }
 
@@ -312,13 +312,15 @@ impl Shared {
     fn ask(&self, name: &'static str, items: &[&[u8]]) -> Result<Vec<bool>, NearError> {
         let words = [name.as_bytes(), &self.key];
         let command: Vec<Vec<u8>> = words.iter().chain(items).map(|word| word.to_vec()).collect();
-        let flag = |reply: &ServerReply| match reply {
-            ServerReply::Integer(number) => Ok(*number != 0),
+        let flag = |reply: &CommandReply| match reply {
+            CommandReply::Integer(number) => Ok(*number != 0),
             _ => Err(FollowError::Reply(name).into()),
         };
         match lock(&self.server).call(&command)? {
-            ServerReply::Error(text) => Err(FollowError::Refused(text).into()),
-            ServerReply::Array(replies) if replies.len() == items.len() => replies.iter().map(flag).collect(),
+            CommandReply::Error(text) => Err(FollowError::Refused(text).into()),
+            CommandReply::Array(replies) if replies.len() == items.len() => {
+                replies.iter().map(flag).collect()
+            }
             reply => Ok(vec![flag(&reply)?]),
         }
     }
@@ -362,32 +364,32 @@ impl Shared {
             *load_began_ms = asked_ms;
         }
         match follower.take(link.call(&command)?)? {
-            Progress::Part => return Ok(Duration::ZERO),
-            Progress::Loaded(copy) => {
+            FollowProgress::Part => return Ok(Duration::ZERO),
+            FollowProgress::Loaded(copy) => {
                 if copy.filter().window_ms().is_some() {
                     self.measure_clock(link)?;
                 }
-                self.publish(State::Copy(copy), *load_began_ms);
+                self.publish(CopyState::Copy(copy), *load_began_ms);
                 let mut stats = lock(&self.stats);
                 stats.loads = stats.loads.saturating_add(1);
                 backoff.loaded();
                 return Ok(Duration::ZERO);
             }
-            Progress::Lost => {
+            FollowProgress::Lost => {
                 let has_log = self.change_copy(|copy| copy.has_log()).unwrap_or(true);
                 let mut stats = lock(&self.stats);
                 stats.losses = stats.losses.saturating_add(1);
                 follower.restart();
                 return Ok(if has_log { backoff.wait() } else { self.options.reload_interval });
             }
-            Progress::Missing => self.publish(State::Missing, asked_ms),
-            Progress::Changes { records, more } => {
+            FollowProgress::Missing => self.publish(CopyState::Missing, asked_ms),
+            FollowProgress::Changes { records, more } => {
                 let applied = records
                     .chunks(STEP_BYTES)
                     .try_for_each(|records| self.change_copy(|copy| copy.apply(records)).unwrap_or(Ok(())));
                 if let Err(error) = applied {
                     // The copy may lack items.
-                    self.publish(State::Unknown, NEVER);
+                    self.publish(CopyState::Unknown, NEVER);
                     follower.restart();
                     return Err(error.into());
                 }
@@ -397,7 +399,7 @@ impl Shared {
                     return Ok(Duration::ZERO);
                 }
             }
-            Progress::Current => {}
+            FollowProgress::Current => {}
         }
         self.as_of_ms.store(asked_ms, Relaxed);
         if self.change_copy(|copy| copy.filter().window_ms()).flatten().is_some() {
@@ -409,13 +411,13 @@ impl Shared {
     /// Calls `change` with the copy, if there is one. Lookups wait meanwhile.
     fn change_copy<T>(&self, change: impl FnOnce(&mut FilterCopy) -> T) -> Option<T> {
         match &mut *self.state.write().unwrap_or_else(PoisonError::into_inner) {
-            State::Copy(copy) => Some(change(copy)),
-            State::Unknown | State::Missing => None,
+            CopyState::Copy(copy) => Some(change(copy)),
+            CopyState::Unknown | CopyState::Missing => None,
         }
     }
 
     /// Replaces the state. Frees the old one after the lock, so that lookups do not wait for it.
-    fn publish(&self, state: State, as_of_ms: u64) {
+    fn publish(&self, state: CopyState, as_of_ms: u64) {
         let mut place = self.state.write().unwrap_or_else(PoisonError::into_inner);
         let old = std::mem::replace(&mut *place, state);
         self.as_of_ms.store(as_of_ms, Relaxed);
@@ -429,8 +431,8 @@ impl Shared {
         let reply = link.call(&[b"TIME".to_vec()])?;
         let here_ms = before_ms.midpoint(clock_ms());
         let there_ms = match reply {
-            ServerReply::Error(text) => return Err(FollowError::Refused(text).into()),
-            ServerReply::Array(parts) => time_ms(&parts).ok_or(FollowError::Reply("TIME"))?,
+            CommandReply::Error(text) => return Err(FollowError::Refused(text).into()),
+            CommandReply::Array(parts) => time_ms(&parts).ok_or(FollowError::Reply("TIME"))?,
             _ => return Err(FollowError::Reply("TIME").into()),
         };
         self.ahead_ms.store(there_ms.cast_signed().saturating_sub_unsigned(here_ms), Relaxed);
@@ -439,9 +441,9 @@ impl Shared {
 }
 
 /// Returns the time that a reply of TIME states, in milliseconds.
-fn time_ms(parts: &[ServerReply]) -> Option<u64> {
-    let number = |part: &ServerReply| match part {
-        ServerReply::Bytes(text) => std::str::from_utf8(text).ok()?.parse::<u64>().ok(),
+fn time_ms(parts: &[CommandReply]) -> Option<u64> {
+    let number = |part: &CommandReply| match part {
+        CommandReply::Bytes(text) => std::str::from_utf8(text).ok()?.parse::<u64>().ok(),
         _ => None,
     };
     let [seconds, micros] = parts else { return None };
@@ -494,9 +496,9 @@ impl Link {
     }
 
     /// Sends a command and returns its reply, of another node of the cluster if this one says so.
-    fn call(&mut self, command: &[Vec<u8>]) -> Result<ServerReply, NearError> {
+    fn call(&mut self, command: &[Vec<u8>]) -> Result<CommandReply, NearError> {
         let reply = self.call_here(command)?;
-        let ServerReply::Error(text) = &reply else { return Ok(reply) };
+        let CommandReply::Error(text) = &reply else { return Ok(reply) };
         let Some((host, port)) =
             text.strip_prefix("MOVED ").and_then(|text| text.split(' ').nth(1)?.rsplit_once(':'))
         else {
@@ -516,7 +518,7 @@ impl Link {
         self.call_here(command)
     }
 
-    fn call_here(&mut self, command: &[Vec<u8>]) -> Result<ServerReply, NearError> {
+    fn call_here(&mut self, command: &[Vec<u8>]) -> Result<CommandReply, NearError> {
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
             None => {
@@ -532,7 +534,7 @@ impl Link {
         let reply = match packed.query::<Value>(&mut connection) {
             Ok(value) => reply_of(value)?,
             Err(error) => match (error.code(), error.detail()) {
-                (Some(code), detail) => ServerReply::Error(format!("{code} {}", detail.unwrap_or_default())),
+                (Some(code), detail) => CommandReply::Error(format!("{code} {}", detail.unwrap_or_default())),
                 // The connection is not used again.
                 (None, _) => return Err(error.into()),
             },
@@ -543,17 +545,17 @@ impl Link {
 }
 
 /// Returns the reply that a value of the crate `redis` is.
-fn reply_of(value: Value) -> Result<ServerReply, NearError> {
+fn reply_of(value: Value) -> Result<CommandReply, NearError> {
     Ok(match value {
-        Value::Nil => ServerReply::Nil,
-        Value::Int(number) => ServerReply::Integer(u64::try_from(number).map_err(|_| unreadable())?),
-        Value::Boolean(flag) => ServerReply::Integer(flag.into()),
-        Value::BulkString(bytes) => ServerReply::Bytes(bytes),
-        Value::SimpleString(text) => ServerReply::Bytes(text.into_bytes()),
+        Value::Nil => CommandReply::Nil,
+        Value::Int(number) => CommandReply::Integer(u64::try_from(number).map_err(|_| unreadable())?),
+        Value::Boolean(flag) => CommandReply::Integer(flag.into()),
+        Value::BulkString(bytes) => CommandReply::Bytes(bytes),
+        Value::SimpleString(text) => CommandReply::Bytes(text.into_bytes()),
         Value::Array(values) => {
-            ServerReply::Array(values.into_iter().map(reply_of).collect::<Result<_, _>>()?)
+            CommandReply::Array(values.into_iter().map(reply_of).collect::<Result<_, _>>()?)
         }
-        Value::ServerError(error) => ServerReply::Error(redis::RedisError::from(error).to_string()),
+        Value::ServerError(error) => CommandReply::Error(redis::RedisError::from(error).to_string()),
         _ => return Err(unreadable()),
     })
 }

@@ -10,9 +10,9 @@ use super::api::Context;
 use super::config::settings;
 use super::memory::is_short;
 use super::server::random_number;
-use crate::bloom::{AddLog, AddPlace, ItemHash, Log};
+use crate::bloom::{AddLog, AddPlace, ItemHash, Log, OutOfMemory};
 use crate::command::CommandError;
-use crate::command::rings::{Changes, IDLE_MS, Position, RingId, RingLimits, Rings};
+use crate::command::rings::{FollowChanges, FollowPosition, IDLE_MS, RingId, RingLimits, Rings};
 
 static RINGS: Mutex<Rings> = Mutex::new(Rings::new());
 /// The number of rings and their bytes, for INFO, which takes no lock.
@@ -66,7 +66,7 @@ impl Followers {
     ///
     /// # Safety
     /// `context` must be that of the running command.
-    pub(super) unsafe fn position(&mut self, context: Context) -> Result<Position, CommandError> {
+    pub(super) unsafe fn position(&mut self, context: Context) -> Result<FollowPosition, CommandError> {
         let limits = limits();
         if limits.total_bytes == 0 {
             return Err(CommandError::FollowOff);
@@ -81,10 +81,14 @@ impl Followers {
     /// Returns the changes since a position.
     ///
     /// # Errors
-    /// [`CommandError::OutOfMemory`].
-    pub(super) fn changes(&self, position: Position, most_records: usize) -> Result<Changes, CommandError> {
+    /// [`OutOfMemory`].
+    pub(super) fn changes(
+        &self,
+        position: FollowPosition,
+        most_records: usize,
+    ) -> Result<FollowChanges, OutOfMemory> {
         if position.id != self.ring {
-            return Ok(Changes::Lost);
+            return Ok(FollowChanges::Lost);
         }
         with_rings(|rings, now_ms| rings.changes(position, most_records, now_ms))
     }

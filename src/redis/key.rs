@@ -16,7 +16,7 @@ use super::stored::{self, Stored, StoredFilter};
 use crate::bloom::cuckoo::filter::CuckooFilter;
 use crate::bloom::filter::loading::FilterValue;
 use crate::bloom::{Filter, FilterCounts, Log};
-use crate::command::rings::{Changes, Position};
+use crate::command::rings::{FollowChanges, FollowPosition};
 use crate::command::table::KeyAccess;
 use crate::command::{CommandError, KeyValue, OpenKey, Value, ValueRef};
 
@@ -286,7 +286,7 @@ impl OpenKey for Key<'_> {
         }
     }
 
-    fn position(&mut self) -> Result<Position, CommandError> {
+    fn position(&mut self) -> Result<FollowPosition, CommandError> {
         let context = self.context;
         let stored = self.stored_filter().ok_or(CommandError::WrongType)?;
         let rare = stored.state.rare.get_or_insert_default();
@@ -294,10 +294,16 @@ impl OpenKey for Key<'_> {
         unsafe { rare.followers.position(context) }
     }
 
-    fn changes(&mut self, position: Position, most_records: usize) -> Result<Changes, CommandError> {
+    fn changes(
+        &mut self,
+        position: FollowPosition,
+        most_records: usize,
+    ) -> Result<FollowChanges, CommandError> {
         let stored = self.stored_filter().ok_or(CommandError::WrongType)?;
         let rare = stored.state.rare.as_ref();
-        rare.map_or(Ok(Changes::Lost), |rare| rare.followers.changes(position, most_records))
+        let changes =
+            rare.map_or(Ok(FollowChanges::Lost), |rare| rare.followers.changes(position, most_records));
+        changes.map_err(|_| CommandError::OutOfMemory)
     }
 
     fn allocated_bytes(&mut self) -> u64 {
@@ -305,10 +311,10 @@ impl OpenKey for Key<'_> {
     }
 
     #[inline(always)]
-    fn changed(&mut self, items_added: u64) -> u32 {
+    fn changed(&mut self, items_added: u64, item: Option<&[u8]>) -> u32 {
         let before = self.counts;
         match self.stored() {
-            Some(FoundRef::Filter(stored)) => stored.changed(before.as_ref(), items_added),
+            Some(FoundRef::Filter(stored)) => stored.changed(before.as_ref(), items_added, item),
             Some(FoundRef::Cuckoo(stored)) => {
                 stored.changed();
                 0

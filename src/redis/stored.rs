@@ -66,10 +66,16 @@ impl BlockVisitor for AllocatedBytes {
 impl StoredFilter {
     /// Updates the totals, the huge pages and the followers after a command has changed the filter, except by a merge. Returns the number
     /// of parts that the filter has gained. `before` is from [`Filter::counts_since`](crate::bloom::Filter::counts_since) before the command; `None` if the
-    /// filter was being loaded. `items_added` is 0 for any other change than an add. O(1); O(layers) for a filter whose
+    /// filter was being loaded. `items_added` is 0 for any other change than an add, and `item` is
+    /// the item of an add that no log has yet. O(1); O(layers) for a filter whose
     /// memory has changed.
     #[inline(always)]
-    pub(super) fn changed(&mut self, before: Option<&FilterCounts>, items_added: u64) -> u32 {
+    pub(super) fn changed(
+        &mut self,
+        before: Option<&FilterCounts>,
+        items_added: u64,
+        item: Option<&[u8]>,
+    ) -> u32 {
         let counted = &mut self.state.counted;
         let Some(before) = before else {
             counted.loaded(&TOTALS, &self.value);
@@ -85,6 +91,8 @@ impl StoredFilter {
             rare.pages.after_items(filter, items_added);
             if items_added == 0 || filter.kind() == Kind::Counting {
                 self.changed_otherwise();
+            } else if let (Some(item), Some(log)) = (item, rare.followers.log()) {
+                filter.log_added(item, log);
             }
         }
         parts_added

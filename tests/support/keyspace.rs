@@ -12,7 +12,7 @@ use everbloom::bloom::{
     AddLog, AddPlace, ByteLimit, Filter, FilterCounts, ItemHash, Kind, Limit, Log, Memory, Prefetch,
     UnknownMemory,
 };
-use everbloom::command::rings::{Changes, Position, RingId, RingLimits, Rings};
+use everbloom::command::rings::{FollowChanges, FollowPosition, RingId, RingLimits, Rings};
 use everbloom::command::table::KeyAccess;
 use everbloom::command::totals::{CountedFilter, FilterTotals};
 use everbloom::command::{
@@ -288,7 +288,7 @@ impl OpenKey for TestKey<'_> {
         KeyValue::Present((filter, log))
     }
 
-    fn position(&mut self) -> Result<Position, CommandError> {
+    fn position(&mut self) -> Result<FollowPosition, CommandError> {
         step();
         let database = self.database;
         if database.settings.follow_total_bytes == 0 {
@@ -302,23 +302,34 @@ impl OpenKey for TestKey<'_> {
         Ok(position)
     }
 
-    fn changes(&mut self, position: Position, most_records: usize) -> Result<Changes, CommandError> {
+    fn changes(
+        &mut self,
+        position: FollowPosition,
+        most_records: usize,
+    ) -> Result<FollowChanges, CommandError> {
         step();
         if self.ring.as_ref().is_none_or(|ring| ring.id != position.id) {
-            return Ok(Changes::Lost);
+            return Ok(FollowChanges::Lost);
         }
-        self.database.rings.borrow_mut().changes(position, most_records, self.database.now_ms)
+        let mut rings = self.database.rings.borrow_mut();
+        rings.changes(position, most_records, self.database.now_ms).map_err(|_| CommandError::OutOfMemory)
     }
 
     fn allocated_bytes(&mut self) -> u64 {
         self.filter.as_ref().map_or(0, |filter| filter.size_bytes() + 9)
     }
 
-    fn changed(&mut self, items_added: u64) -> u32 {
+    fn changed(&mut self, items_added: u64, item: Option<&[u8]>) -> u32 {
         self.assert_changeable();
         let is_counting = self.filter.as_ref().is_some_and(|value| value.filter().kind() == Kind::Counting);
         if items_added == 0 || is_counting {
             self.ring = None;
+        }
+        if let (Some(item), Some(ring), Some(value)) = (item, &mut self.ring, &self.filter)
+            && ring.id != 0
+        {
+            ring.settings = self.database.settings;
+            value.filter().log_added(item, ring);
         }
         let (Some(filter), Some(counted)) = (&self.filter, &mut self.counted) else { return 0 };
         let Some(before) = &self.before else {

@@ -31,21 +31,6 @@ impl Filter {
         limit: &dyn ByteLimit,
         prefetch: impl Prefetch,
     ) -> Result<Added, AddError> {
-        self.add_logged(item, limit, prefetch, None)
-    }
-
-    /// Does [`add`](Self::add), and passes what it stores to `log`.
-    ///
-    /// # Errors
-    /// As [`add`](Self::add).
-    #[inline(always)]
-    pub fn add_logged(
-        &mut self,
-        item: &[u8],
-        limit: &dyn ByteLimit,
-        prefetch: impl Prefetch,
-        log: Log<'_>,
-    ) -> Result<Added, AddError> {
         // Shorter paths for most filters. They are inlined; the rules are those of `add_hashed`.
         if let Parts::Layer(only) = &mut self.parts
             && only.room_items() > 0
@@ -61,9 +46,6 @@ impl Filter {
             }
             only.count_items(1);
             self.note_change();
-            if let Some(log) = log {
-                log.stored(self.add_place(), &mut std::iter::once(hash));
-            }
             return Ok(Added::New);
         }
         let room = GrowthBudget::new(limit);
@@ -71,17 +53,13 @@ impl Filter {
             && let Some(addition) = self.addition(&room, false)
             && let Parts::Table(table) = &mut self.parts
         {
-            let hash = murmur3::hash128(item);
-            let added = table.add(Addition { hash, ..addition }, &room, prefetch);
+            let added = table.add(Addition { hash: murmur3::hash128(item), ..addition }, &room, prefetch);
             if matches!(added, Ok(Added::New | Added::Again)) {
                 self.note_change();
-                if let Some(log) = log {
-                    log.stored(self.add_place(), &mut std::iter::once(hash));
-                }
             }
             return added;
         }
-        self.add_to_parts(item, &room, prefetch, log)
+        self.add_to_parts(item, &room, prefetch)
     }
 
     /// Does [`add`](Self::add) for a filter of any parts. Not inlined: it needs registers, which would cost
@@ -92,16 +70,14 @@ impl Filter {
         item: &[u8],
         room: &GrowthBudget<'_>,
         prefetch: impl Prefetch,
-        log: Log<'_>,
     ) -> Result<Added, AddError> {
         if !self.policy.has_several_hashes()
             && let Some(mut hash) = self.hash().pair(item)
         {
-            return self.add_one(&mut hash, room, prefetch, log);
+            return self.add_one(&mut hash, room, prefetch);
         }
         let (items, mut digests) = ([item], GroupHashes::default());
-        let mut group = HashedGroup::new(&items, &mut digests, false, RANGES_IN_CHAIN);
-        self.add_one(&mut group, room, prefetch, log)
+        self.add_one(&mut HashedGroup::new(&items, &mut digests, false, RANGES_IN_CHAIN), room, prefetch)
     }
 
     /// Adds one item.
@@ -111,10 +87,9 @@ impl Filter {
         item: &mut impl HashedItems,
         room: &GrowthBudget<'_>,
         prefetch: impl Prefetch,
-        mut log: Log<'_>,
     ) -> Result<Added, AddError> {
         let mut added = Ok(Added::Present);
-        self.add_hashed(item, false, room, prefetch, &mut log, &mut |outcomes: AddOutcomes| {
+        self.add_hashed(item, false, room, prefetch, &mut None, &mut |outcomes: AddOutcomes| {
             added = outcomes.first();
             true
         });

@@ -4,9 +4,10 @@ use thiserror::Error;
 
 use super::Filter;
 use super::policy::Growth;
+use crate::bloom::bits::Layer;
 use crate::bloom::generation::AddTime;
 use crate::bloom::growth_budget::GrowthBudget;
-use crate::bloom::hash::{Digest, ItemHash};
+use crate::bloom::hash::{Digest, Hash, ItemHash};
 use crate::bloom::limits::LAYERS_MAX;
 use crate::bloom::outcome::{AddError, Added};
 use crate::bloom::prefetch::Prefetch;
@@ -57,6 +58,22 @@ impl Filter {
             has_table: self.table().is_some(),
             time: self.policy.moment(),
             has_life: self.window().is_some_and(|window| window.has_life),
+        }
+    }
+
+    /// Returns the hash of the part that takes new items.
+    #[must_use]
+    pub fn add_hash(&self) -> Hash {
+        let of_layer = self.layers().last().map(Layer::hash);
+        *self.table_hash().or(of_layer).unwrap_or(&Hash::Murmur3)
+    }
+
+    /// Passes an item to the log that the last [`add`](Self::add) has stored. O(length).
+    #[cold]
+    pub fn log_added(&self, item: &[u8], log: &mut dyn AddLog) {
+        match self.add_hash().pair(item) {
+            Some(hash) => log.stored(self.add_place(), &mut std::iter::once(hash)),
+            None => log.changed(),
         }
     }
 

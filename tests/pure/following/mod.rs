@@ -7,27 +7,27 @@ mod rings;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use everbloom::bloom::{Filter, UnknownMemory};
-use everbloom::{FilterCopy, FollowError, Follower, Progress, ServerReply};
+use everbloom::{CommandReply, FilterCopy, FollowError, FollowProgress, Follower};
 
 use crate::support::server::Server;
 
 /// Returns the reply of the last command as a client reads it.
-fn reply_of(server: &Server) -> ServerReply {
+fn reply_of(server: &Server) -> CommandReply {
     let mut values = server.reply.iter().map(|word| match word.split_at(1) {
-        ("-", text) => ServerReply::Error(text.to_owned()),
-        (":", number) => ServerReply::Integer(number.parse().unwrap()),
-        ("_", _) => ServerReply::Nil,
-        ("$", _) => ServerReply::Bytes(server.bulk.clone()),
+        ("-", text) => CommandReply::Error(text.to_owned()),
+        (":", number) => CommandReply::Integer(number.parse().unwrap()),
+        ("_", _) => CommandReply::Nil,
+        ("$", _) => CommandReply::Bytes(server.bulk.clone()),
         other => panic!("{other:?}"),
     });
     if server.reply[0].starts_with('*') {
         let values = server.reply[1..].iter().map(|word| match word.split_at(1) {
-            (":", number) => ServerReply::Integer(number.parse().unwrap()),
-            ("_", _) => ServerReply::Nil,
-            ("$", _) => ServerReply::Bytes(server.bulk.clone()),
+            (":", number) => CommandReply::Integer(number.parse().unwrap()),
+            ("_", _) => CommandReply::Nil,
+            ("$", _) => CommandReply::Bytes(server.bulk.clone()),
             other => panic!("{other:?}"),
         });
-        return ServerReply::Array(values.collect());
+        return CommandReply::Array(values.collect());
     }
     values.next().unwrap()
 }
@@ -58,21 +58,21 @@ impl Near {
         let command = self.follower.command();
         server.call(&crate::support::slices(&command));
         match self.follower.take(reply_of(server))? {
-            Progress::Part => {}
-            Progress::Loaded(copy) => {
+            FollowProgress::Part => {}
+            FollowProgress::Loaded(copy) => {
                 self.copy = Some(copy);
                 self.loads += 1;
             }
-            Progress::Changes { records, .. } => {
+            FollowProgress::Changes { records, .. } => {
                 self.record_bytes += records.len() as u64;
                 self.copy.as_mut().unwrap().apply(&records)?;
             }
-            Progress::Lost => self.lost += 1,
-            Progress::Missing => {
+            FollowProgress::Lost => self.lost += 1,
+            FollowProgress::Missing => {
                 self.copy = None;
                 return Ok(true);
             }
-            Progress::Current => return Ok(true),
+            FollowProgress::Current => return Ok(true),
         }
         Ok(false)
     }

@@ -3,7 +3,7 @@
 use everbloom::bloom::generation::AddTime;
 use everbloom::bloom::prefetch::NoPrefetch;
 use everbloom::bloom::{AddPlace, ItemHash, RepeatError};
-use everbloom::{FollowError, Follower, Progress, ServerReply};
+use everbloom::{CommandReply, FollowError, FollowProgress, Follower};
 
 use crate::following::{Near, digest};
 use crate::support::Random;
@@ -200,7 +200,7 @@ fn a_copy_refuses_places_that_its_filter_cannot_have() {
 
 #[test]
 fn hostile_replies_are_errors() {
-    use ServerReply::{Array, Bytes, Error, Integer, Nil};
+    use CommandReply::{Array, Bytes, Error, Integer, Nil};
     let bad = [
         Nil,
         Integer(1),
@@ -221,7 +221,7 @@ fn hostile_replies_are_errors() {
     let mut follower = Follower::new("f");
     let denied = follower.take(Error("NOPERM this user has no permissions".into())).unwrap_err();
     assert!(matches!(denied, FollowError::NotPermitted(_)) && denied.to_string().contains("+bf.follow"));
-    assert!(matches!(follower.take(Error("ERR not found".into())), Ok(Progress::Missing)));
+    assert!(matches!(follower.take(Error("ERR not found".into())), Ok(FollowProgress::Missing)));
     // A copy that has caught up keeps its position at an error.
     let mut server = Server::new();
     server.must("BF.RESERVE f 0.01 100");

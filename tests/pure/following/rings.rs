@@ -2,7 +2,9 @@
 
 use everbloom::bloom::generation::AddTime;
 use everbloom::bloom::{AddPlace, ItemHash};
-use everbloom::command::rings::{Changes, IDLE_MS, POSITION_END, Position, RING_BYTES, RingLimits, Rings};
+use everbloom::command::rings::{
+    FollowChanges, FollowPosition, IDLE_MS, POSITION_END, RING_BYTES, RingLimits, Rings,
+};
 use everbloom::format::changes::{BadRecord, RECORD_BYTES, Records};
 
 const PLACE: AddPlace =
@@ -14,8 +16,8 @@ fn add(rings: &mut Rings, id: u64, numbers: std::ops::Range<u64>, limits: RingLi
 }
 
 /// Returns the numbers of the items after a position, and the next position; `None` if it is lost.
-fn read(rings: &mut Rings, position: Position, most: usize) -> Option<(Vec<u64>, Position)> {
-    let Changes::Since(offset, bytes) = rings.changes(position, most, 0).unwrap() else { return None };
+fn read(rings: &mut Rings, position: FollowPosition, most: usize) -> Option<(Vec<u64>, FollowPosition)> {
+    let FollowChanges::Since(offset, bytes) = rings.changes(position, most, 0).unwrap() else { return None };
     let mut reader = Records::default();
     let (records, rest) = bytes.as_chunks::<RECORD_BYTES>();
     assert!(rest.is_empty() && records.len() as u64 == offset - position.offset);
@@ -24,14 +26,14 @@ fn read(rings: &mut Rings, position: Position, most: usize) -> Option<(Vec<u64>,
         // A reply after the first may begin without the parts.
         Err(BadRecord) => Some(u64::from_le_bytes(record[1..9].try_into().unwrap())),
     });
-    Some((items.collect(), Position { offset, ..position }))
+    Some((items.collect(), FollowPosition { offset, ..position }))
 }
 
 #[test]
 fn records_come_once_and_in_order() {
     let mut rings = Rings::new();
     let start = rings.position(0, 5, 0, WIDE);
-    assert_eq!(start, Position { id: 5, offset: 0 });
+    assert_eq!(start, FollowPosition { id: 5, offset: 0 });
     assert_eq!(read(&mut rings, start, 10), Some((vec![], start)));
     assert!(add(&mut rings, 5, 0..1000, WIDE));
     let (items, next) = read(&mut rings, start, 400).unwrap();
@@ -54,11 +56,11 @@ fn unknown_positions_are_lost() {
     assert!(start.id < POSITION_END && start.id > 0);
     add(&mut rings, start.id, 0..10, WIDE);
     for position in [
-        Position { id: start.id, offset: 12 },
-        Position { id: start.id, offset: POSITION_END - 1 },
-        Position { id: start.id, offset: u64::MAX },
-        Position { id: 0, offset: 0 },
-        Position { id: start.id - 1, offset: 0 },
+        FollowPosition { id: start.id, offset: 12 },
+        FollowPosition { id: start.id, offset: POSITION_END - 1 },
+        FollowPosition { id: start.id, offset: u64::MAX },
+        FollowPosition { id: 0, offset: 0 },
+        FollowPosition { id: start.id - 1, offset: 0 },
     ] {
         assert_eq!(read(&mut rings, position, usize::MAX), None, "{position:?}");
     }
@@ -76,12 +78,12 @@ fn a_full_ring_drops_its_oldest_records() {
         add(&mut rings, 1, 0..10_000, limits);
         assert_eq!(read(&mut rings, start, 1), None);
         let kept = ring_bytes / 17;
-        let position = Position { offset: 10_001 - kept, ..start };
+        let position = FollowPosition { offset: 10_001 - kept, ..start };
         assert_eq!(
             read(&mut rings, position, usize::MAX).unwrap().0,
             (10_000 - kept..10_000).collect::<Vec<_>>()
         );
-        assert_eq!(read(&mut rings, Position { offset: position.offset - 1, ..position }, 1), None);
+        assert_eq!(read(&mut rings, FollowPosition { offset: position.offset - 1, ..position }, 1), None);
         assert_eq!(rings.bytes(), RING_BYTES + kept * 17);
     }
 }
@@ -96,7 +98,7 @@ fn a_ring_that_may_not_grow_keeps_its_newest_records() {
     assert!(add(&mut rings, 1, 50..5000, short));
     assert_eq!(rings.bytes(), bytes);
     let kept = (bytes - RING_BYTES) / 17;
-    let position = Position { id: 1, offset: 5001 - kept };
+    let position = FollowPosition { id: 1, offset: 5001 - kept };
     assert_eq!(read(&mut rings, position, usize::MAX).unwrap().0.last(), Some(&4999));
     // One that never got memory loses every record, and its follower knows.
     let start = rings.position(0, 2, 0, short);
@@ -110,7 +112,7 @@ fn idle_rings_end() {
     for id in 1..=3 {
         rings.position(0, id, id, WIDE);
     }
-    rings.changes(Position { id: 1, offset: 0 }, 1, 1000).unwrap();
+    rings.changes(FollowPosition { id: 1, offset: 0 }, 1, 1000).unwrap();
     rings.end_idle(IDLE_MS + 2);
     assert_eq!(rings.count(), 2);
     rings.end_idle(IDLE_MS + 3);
@@ -134,7 +136,7 @@ fn all_rings_stay_within_the_total() {
     }
     assert!(rings.count() > 200 && rings.bytes() > limits.total_bytes / 2);
     // The ring that was asked for last is there.
-    assert!(rings.changes(Position { id: 2000, offset: 0 }, 1, 9000).is_ok());
+    assert!(rings.changes(FollowPosition { id: 2000, offset: 0 }, 1, 9000).is_ok());
     // Rings in use of about one size do not end each other.
     let mut rings = Rings::new();
     for id in 1..=100 {
