@@ -27,7 +27,7 @@ pub struct RingLimits<'l> {
     pub ring_bytes: u64,
     /// The most bytes of all rings.
     pub total_bytes: u64,
-    /// Whether memory may be taken now. It is asked only before a ring grows.
+    /// Whether more memory may be taken now. It is asked only before a ring grows beyond its first records.
     pub may_grow: &'l dyn Fn() -> bool,
 }
 
@@ -237,7 +237,7 @@ impl Rings {
         let more_bytes = record_bytes(wanted.saturating_sub(capacity));
         let is_full = self.bytes.saturating_add(more_bytes) > limits.total_bytes;
         let exceeds_share = bytes.saturating_add(more_bytes) > share_bytes;
-        if wanted <= capacity || is_full && exceeds_share || !(limits.may_grow)() {
+        if wanted <= capacity || is_full && exceeds_share || capacity > 0 && !(limits.may_grow)() {
             return;
         }
         self.end_until(limits.total_bytes.saturating_sub(more_bytes), id);

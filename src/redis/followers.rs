@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use super::api::Context;
 use super::config::settings;
-use super::memory::is_short;
+use super::memory::is_very_short;
 use super::server::random_number;
 use crate::bloom::{AddLog, AddPlace, ItemHash, Log, OutOfMemory};
 use crate::command::CommandError;
@@ -41,7 +41,7 @@ fn limits() -> RingLimits<'static> {
     RingLimits {
         ring_bytes: settings.follow_log_bytes,
         total_bytes: settings.follow_total_bytes,
-        may_grow: &|| !is_short(),
+        may_grow: &|| !is_very_short(),
     }
 }
 

@@ -76,9 +76,11 @@ fn a_copy_of_every_kind_finds_what_the_server_finds(site: &Site) {
             }
             let items = client.int(&format!("BF.CARD {key}"));
             client.say(&format!("BF.MADD {key} 100001 100002 100003"));
-            if client.int(&format!("BF.CARD {key}")) > items && round == 0 {
-                wait_for(&copy, "100001");
-                wait_for(&copy, "100003");
+            let has_changed = client.int(&format!("BF.CARD {key}")) > items;
+            for item in ["100001", "100002", "100003"] {
+                if has_changed && client.int(&format!("BF.EXISTS {key} {item}")) == 1 {
+                    wait_for(&copy, item);
+                }
             }
         }
     }
