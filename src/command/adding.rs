@@ -11,7 +11,7 @@ use super::options::CreationOptions;
 use super::outcomes::ItemOutcomes;
 use super::replicated::{ArgumentList, Creation, ReplicatedCommand};
 use super::timing::{ReplicatedTimes, Timing};
-use everbloom_filter::{AddError, Filter, ItemSource, Prefetch};
+use everbloom_filter::{AddError, Filter, ItemSource, Log, Prefetch};
 
 /// The items of a command. Each is an argument, or all are packed in one argument.
 pub(super) trait Adds<'a> {
@@ -110,16 +110,16 @@ pub(super) fn add_items<'a, A: Adds<'a>>(
     adds: &A,
     options: &CreationOptions,
     rules: AddRules,
-    slot: KeyValue<&mut Filter>,
+    slot: KeyValue<(&mut Filter, Log<'_>)>,
     host: &dyn Host,
     prefetch: impl Prefetch,
 ) -> Result<(ItemOutcomes, KeyChange<'a>), CommandError> {
     let rules = AddRules { only_absent: rules.only_absent || options.if_absent, ..rules };
     match slot.present()? {
-        Some(filter) => {
+        Some((filter, log)) => {
             let buffer = adds.buffer(options)?;
             let timing = Timing::of(filter, options, host)?;
-            let outcomes = add_to(filter, adds, rules, timing, host, prefetch)?;
+            let outcomes = add_to(filter, adds, rules, timing, host, prefetch, log)?;
             let times = timing.replicated(filter);
             // Refused items are not replicated: a replica with another memory limit could accept them.
             let is_complete = outcomes.items_refused == 0 && !options.has_foreign_words();
@@ -141,7 +141,7 @@ pub(super) fn add_items<'a, A: Adds<'a>>(
             let mut filter = Filter::reserve(spec, host).map_err(CommandError::Reserve)?;
             let creation = Creation::of(&filter);
             let timing = Timing::of_new(&mut filter, options, host)?;
-            let outcomes = add_to(&mut filter, adds, rules, timing, host, prefetch)?;
+            let outcomes = add_to(&mut filter, adds, rules, timing, host, prefetch, None)?;
             let times = timing.replicated(&filter).filter(|_| outcomes.items_added > 0);
             let commands = adds.replicated(key, Some(creation), times, &outcomes, buffer);
             let effects = Effects {
@@ -166,9 +166,10 @@ fn add_to<'a, A: Adds<'a>>(
     timing: Timing,
     host: &dyn Host,
     prefetch: impl Prefetch,
+    log: Log<'_>,
 ) -> Result<ItemOutcomes, CommandError> {
     let mut outcomes = ItemOutcomes::with_capacity(adds.count())?;
-    filter.add_items(&mut adds.items(), rules.only_absent, host, prefetch, &mut |run| {
+    filter.add_items(&mut adds.items(), rules.only_absent, host, prefetch, log, &mut |run| {
         outcomes.extend(run);
         !(rules.ends_when_full && run.error == Some(AddError::Full))
     });

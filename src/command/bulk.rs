@@ -44,7 +44,7 @@ pub(super) fn add<'a>(
     let BatchRequest { key, batch, .. } = request;
     let spare = request.spare(keyspace)?;
     let mut open = keyspace.open_to_write(key);
-    let slot = open.slot();
+    let slot = open.slot_to_add();
     if matches!(slot, KeyValue::Vacant) {
         if options.no_create {
             return Err(CommandError::NotFound);

@@ -386,7 +386,10 @@ fn add_occurrences<'a>(
             return Ok((outcomes, KeyChange { publish: Some(Value::Cuckoo(filter)), ..change }));
         }
         // An existing filter ignores the options.
-        Some(Found::Filter(filter)) => (CreationOptions::default(), KeyValue::Present(filter)),
+        Some(Found::Filter(filter)) => {
+            // Copies do not follow a counting filter.
+            (CreationOptions::default(), KeyValue::Present((filter, None)))
+        }
         None => (counting_options(given), KeyValue::Vacant),
     };
     add_items(key.bytes, &items, &options, rules, slot, host, host.prefetch())
@@ -539,7 +542,7 @@ pub(super) fn del<'a>(
     if !is_deleted {
         return Ok(Effects::default());
     }
-    open.changed(0);
+    open.changed(0, None);
     Ok(Effects { replication: Replication::Verbatim, items_deleted: 1, ..Effects::default() })
 }
 
@@ -604,7 +607,7 @@ pub(super) fn compact<'a>(
     if !has_changed {
         return Ok(Effects::default());
     }
-    key.changed(0);
+    key.changed(0, None);
     Ok(Effects { replication: Replication::Verbatim, ..Effects::default() })
 }
 

@@ -121,7 +121,7 @@ pub(super) fn publish<'a>(
             }
         }
         None if effects.replication == Replication::None => {}
-        None => effects.layers_added = key.changed(effects.items_added).max(effects.layers_added),
+        None => effects.layers_added = key.changed(effects.items_added, None).max(effects.layers_added),
     }
     Ok(effects)
 }

@@ -248,6 +248,15 @@ pub enum CommandError {
     /// BF.SCANDUMP: the iterator is not one of the last dump.
     #[error("ERR the dump of this iterator has ended: delete the copy and start again with iterator 0")]
     DumpEnded,
+    /// BF.FOLLOW: a bad position.
+    #[error("ERR bad position: give the id and the offset of a reply of BF.FOLLOW, or none")]
+    FollowPosition,
+    /// BF.FOLLOW: a bad COUNT.
+    #[error("ERR COUNT must be an integer of at least 1")]
+    FollowCount,
+    /// BF.FOLLOW: it is switched off.
+    #[error("ERR BF.FOLLOW is switched off: bf.follow-total-bytes is 0")]
+    FollowOff,
     /// BF.LOADCHUNK: iterator is not an integer.
     #[error("ERR Second argument must be numeric")]
     LoadChunkIterator,

@@ -6,7 +6,7 @@ use super::error::{CommandError, CuckooError, INTERNAL_ERROR};
 use super::keyspace::{Keyspace, Reply};
 use super::outcomes::loses_item;
 use super::table::Command;
-use super::{bulk, chunks, cuckoo, debug, import, info, items, merge, reserve};
+use super::{bulk, chunks, cuckoo, debug, follow, import, info, items, merge, reserve};
 
 /// Runs a command, whose arguments after the name are `argv`, and replies. Returns what the host must do afterwards,
 /// which is nothing after a refusal. O(arguments), plus the command's own complexity.
@@ -51,6 +51,7 @@ fn run<'a>(
         Command::Debug => debug::debug(arguments, keyspace, reply),
         Command::Clear => reserve::clear(arguments, keyspace, reply),
         Command::ScanDump => chunks::scan_dump(arguments, keyspace, reply),
+        Command::Follow => follow::follow(arguments, keyspace, reply),
         Command::LoadChunk => chunks::load_chunk(arguments, keyspace, reply),
         Command::Load => chunks::load(arguments, keyspace, reply),
         Command::Import => import::import(arguments, keyspace, reply),

@@ -12,7 +12,7 @@ use super::outcomes::{ItemOutcomes, check_loss};
 use super::replicated::ReplicatedCommand;
 use super::table::Command;
 use super::timing::{ReplicatedTimes, Timing, lookup_generation};
-use everbloom_filter::{Added, Filter, Format, Kind, Prefetch};
+use everbloom_filter::{Added, Filter, Format, Kind, Log, Prefetch};
 
 /// The rules of BF.ADD, BF.MADD and BF.INSERT.
 const RULES: AddRules = AddRules { ends_when_full: true, only_absent: false };
@@ -41,7 +41,8 @@ pub(super) fn add<'a>(
             let outcome = filter.add(item, keyspace, keyspace.prefetch());
             (outcome, timing.replicated(filter))
         }
-        slot => {
+        _ => {
+            let slot = open.slot_to_add();
             let (outcomes, change) =
                 add_or_create(key.bytes, &[item], &options.creation, slot, keyspace, keyspace.prefetch())?;
             let effects = publish(&mut open, key, change)?;
@@ -55,7 +56,7 @@ pub(super) fn add<'a>(
             Ok(Effects { items_known: 1, ..Effects::default() })
         }
         Ok(added) => {
-            let layers_added = open.changed(1);
+            let layers_added = open.changed(1, Some(item));
             reply.boolean(added == Added::New);
             Ok(Effects {
                 replication: replication(key, item, times),
@@ -92,7 +93,7 @@ fn add_or_create<'a>(
     key: &'a [u8],
     items: &[&'a [u8]],
     options: &CreationOptions,
-    slot: KeyValue<&mut Filter>,
+    slot: KeyValue<(&mut Filter, Log<'_>)>,
     host: &dyn Host,
     prefetch: impl Prefetch,
 ) -> Result<(ItemOutcomes, KeyChange<'a>), CommandError> {
@@ -113,7 +114,7 @@ pub(super) fn madd<'a>(
     let mut open = keyspace.open_to_write(key);
     let options = CreationOptions::default();
     let (outcomes, change) =
-        add_or_create(key.bytes, items, &options, open.slot(), keyspace, keyspace.prefetch())?;
+        add_or_create(key.bytes, items, &options, open.slot_to_add(), keyspace, keyspace.prefetch())?;
     let effects = publish(&mut open, key, change)?;
     outcomes.write(reply);
     Ok(effects)
@@ -137,9 +138,9 @@ pub(super) fn insert<'a>(
     let key = arguments.key()?;
     let (items, options) = parse_insert(arguments, keyspace)?;
     let mut open = keyspace.open_to_write(key);
-    let slot = open.slot();
+    let slot = open.slot_to_add();
     match &slot {
-        KeyValue::Present(filter) => options.creation.check_existing(filter, keyspace)?,
+        KeyValue::Present((filter, _)) => options.creation.check_existing(filter, keyspace)?,
         _ => options.creation.validate(keyspace)?,
     }
     if options.no_create && matches!(slot, KeyValue::Vacant) {
@@ -295,7 +296,7 @@ pub(super) fn del<'a>(
     if items_deleted == 0 {
         return Ok(Effects::default());
     }
-    open.changed(0);
+    open.changed(0, None);
     let replication = if items_deleted == items.len() as u64 {
         Replication::Verbatim
     } else {

@@ -2,6 +2,7 @@
 //! The server implements [`Host`], [`Keyspace`], [`ReadKey`], [`WriteKey`] and [`Reply`]; the tests have another implementation.
 
 use super::error::CommandError;
+use super::rings::{FollowChanges, FollowPosition};
 use super::table::Command;
 use everbloom_filter::cuckoo::filter::CuckooFilter;
 use everbloom_filter::filter::dumps::Remembered;
@@ -9,8 +10,9 @@ use everbloom_filter::filter::loading::{FilterValue, LoadingFilter};
 use everbloom_filter::hash::siphash::SEED_BYTES;
 use everbloom_filter::limits::{
     CAPACITY_DEFAULT_ITEMS, ERROR_RATE_DEFAULT, EXPANSION_DEFAULT, FILTER_DEFAULT_MAX_BYTES,
+    FOLLOW_LOG_DEFAULT_BYTES, FOLLOW_TOTAL_DEFAULT_BYTES,
 };
-use everbloom_filter::{ByteLimit, Filter, Format, Memory, Prefetch};
+use everbloom_filter::{ByteLimit, Filter, Format, Log, Memory, Prefetch};
 
 /// The configuration of the module.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -35,6 +37,10 @@ pub struct Settings {
     pub keyed: bool,
     /// `bf.assume-redisbloom-1-1`: whether loaded filters that RedisBloom 1.1 may have written are read as such.
     pub assume_redisbloom_1_1: bool,
+    /// `bf.follow-log-bytes`: most bytes of the records of a filter that somebody follows.
+    pub follow_log_bytes: u64,
+    /// `bf.follow-total-bytes`: most bytes of these records of all filters; 0 switches BF.FOLLOW off.
+    pub follow_total_bytes: u64,
     /// The settings of cuckoo filters of RedisBloom.
     pub cuckoo: CuckooSettings,
 }
@@ -78,6 +84,8 @@ impl Settings {
         fixed_filters_saturate: false,
         keyed: false,
         assume_redisbloom_1_1: false,
+        follow_log_bytes: FOLLOW_LOG_DEFAULT_BYTES,
+        follow_total_bytes: FOLLOW_TOTAL_DEFAULT_BYTES,
         cuckoo: CuckooSettings::DEFAULT,
     };
 }
@@ -290,6 +298,23 @@ pub trait ReadKey {
     /// Calls `update` with the filter under the key, and what reading commands remember about it. Returns its result; `None`
     /// if there is no filter.
     fn remember<T>(&mut self, update: impl FnOnce(&Filter, &mut Remembered) -> T) -> Option<T>;
+
+    /// Returns the position after the last change of the filter that [`slot`](Self::slot) returned. From now on its
+    /// changes are kept for followers.
+    ///
+    /// # Errors
+    /// [`CommandError::FollowOff`].
+    fn position(&mut self) -> Result<FollowPosition, CommandError>;
+
+    /// Returns the changes of the filter that [`slot`](Self::slot) returned since a position, at most `most_records`.
+    ///
+    /// # Errors
+    /// [`CommandError::OutOfMemory`].
+    fn changes(
+        &mut self,
+        position: FollowPosition,
+        most_records: usize,
+    ) -> Result<FollowChanges, CommandError>;
 }
 
 /// A key that is open for writing.
@@ -307,9 +332,13 @@ pub trait WriteKey {
         self.value().filter()
     }
 
+    /// Returns the filter under the key to add items, as [`slot`](Self::slot) does, with the log of what they store.
+    fn slot_to_add(&mut self) -> KeyValue<(&mut Filter, Log<'_>)>;
+
     /// Updates the statistics after a change of the filter that added `items_added` items, which may be 0. After a
-    /// merge, [`altered`](Self::altered) does this. Returns the number of layers and tables that the filter has gained.
-    fn changed(&mut self, items_added: u64) -> u32;
+    /// merge, [`altered`](Self::altered) does this. `item` is the item of an [`add`](Filter::add), which no log has yet.
+    /// Returns the number of layers and tables that the filter has gained.
+    fn changed(&mut self, items_added: u64, item: Option<&[u8]>) -> u32;
 
     /// Updates the statistics after a merge into the filter. `before` is what the filter was before the merge.
     fn altered(&mut self, before: MergedInto);

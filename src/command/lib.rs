@@ -2,7 +2,7 @@
 //!
 //! 1. The server or a test calls [`execute()`] with a [`Command`]. Its row in `table` lists the arguments and the key.
 //! 2. `execute` checks the number of arguments and calls the function of the command in `items`, `bulk`, `reserve`,
-//!    `info`, `debug`, `chunks`, `import`, `merge` or `cuckoo`.
+//!    `info`, `debug`, `chunks`, `follow`, `import`, `merge` or `cuckoo`.
 //! 3. That function reads all arguments: `arguments`, `options`, `number` and `words`. `creation` says which filter the
 //!    options describe.
 //! 4. It opens its keys through a [`Keyspace`], where a key is vacant, a filter, or of another type.
@@ -23,6 +23,7 @@ pub mod effects;
 pub mod error;
 mod execute;
 mod fields;
+mod follow;
 mod import;
 mod info;
 mod items;
@@ -34,6 +35,7 @@ pub mod options;
 mod outcomes;
 mod replicated;
 mod reserve;
+pub mod rings;
 mod spare;
 mod suggestion;
 pub mod table;

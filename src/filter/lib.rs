@@ -30,6 +30,7 @@ pub use filter::dumps::DumpId;
 pub use filter::kind::{Format, Kind};
 pub use filter::lookup::ItemSource;
 pub use filter::policy::{Growth, PartSpec, Policy, Promise, Rules, Window};
+pub use filter::repeat::{AddLog, AddPlace, Log, RepeatError};
 pub use filter::size::{Footprint, ScaleError};
 pub use filter::stats::FilterStats;
 pub use filter::{Filter, FilterCounts, FilterSpec, Validation};

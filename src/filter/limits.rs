@@ -69,6 +69,15 @@ pub const FILTER_MIN_MAX_BYTES: u64 = 1 << 10;
 /// Largest value of `bf.max-filter-bytes`: 64 TiB.
 pub const FILTER_MAX_MAX_BYTES: u64 = 1 << 46;
 
+/// Default of `bf.follow-log-bytes`, the most bytes of the records of a filter that somebody follows: 1 MiB.
+pub const FOLLOW_LOG_DEFAULT_BYTES: u64 = 1 << 20;
+/// Smallest value of `bf.follow-log-bytes`: 1 KiB, the first records of a filter.
+pub const FOLLOW_LOG_MIN_BYTES: u64 = 1 << 10;
+/// Default of `bf.follow-total-bytes`, the most bytes of the records of all filters: 64 MiB.
+pub const FOLLOW_TOTAL_DEFAULT_BYTES: u64 = 64 << 20;
+/// Largest value of both: 64 GiB.
+pub const FOLLOW_MAX_BYTES: u64 = 64 << 30;
+
 /// Smallest bit array of a layer, in bytes, that is paged. A smaller one mostly fits a cache, and rounding it up to
 /// whole pages would take too many bits per item (tests/pure/sizing.rs).
 pub const PAGED_MIN_BYTES: u64 = 2 << 20;

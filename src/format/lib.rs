@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod carried;
+pub mod changes;
 pub mod chunks;
 pub mod client;
 pub mod contents;

@@ -48,7 +48,7 @@ pub struct LayerStats {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
-pub struct BloomFilter(Filter);
+pub struct BloomFilter(pub(crate) Filter);
 
 impl BloomFilter {
     /// Returns an empty filter of everbloom's own format. O(1): memory is taken when items are added.
@@ -103,6 +103,18 @@ impl BloomFilter {
     pub fn contains_many(&self, items: &[&[u8]]) -> Vec<bool> {
         let mut results = Vec::with_capacity(items.len());
         self.0.contains_many(items, self.0.now(), Processor, |found| results.push(found));
+        results
+    }
+
+    /// Returns whether each item may have been added, at a time as in [`contains_at`](Self::contains_at).
+    /// O(items * layers * probes).
+    #[must_use]
+    pub fn contains_many_at(&self, mut items: &[&[u8]], now_ms: u64) -> Vec<bool> {
+        let mut results = Vec::with_capacity(items.len());
+        let now = self.0.window_at(now_ms).map_or(0, |window| window.moment().now);
+        self.0.contains_items(&mut items, now, Processor, &mut |found, items| {
+            results.extend((0..items).map(|index| found >> index & 1 == 1));
+        });
         results
     }
 
@@ -326,7 +338,7 @@ impl Iterator for Chunks<'_> {
 
 /// Creates a filter, of any format, from the chunks of BF.SCANDUMP.
 #[derive(Debug)]
-pub struct Loader(FilterValue);
+pub struct Loader(pub(crate) FilterValue);
 
 impl Loader {
     /// Returns a loader for a dump, whose first chunk is `header`. O(layers).

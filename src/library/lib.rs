@@ -20,17 +20,26 @@
 #![forbid(unsafe_code)]
 
 mod bloom_filter;
+mod follower;
 mod item_time;
+#[cfg(feature = "near")]
+mod near;
 mod options;
 mod sizes;
 
 pub use bloom_filter::{BloomFilter, Chunks, LayerStats, Loader};
+pub use follower::{CommandReply, FilterCopy, FollowError, FollowProgress, Follower};
 pub use item_time::{ItemLife, ItemTime, WithinError};
+#[cfg(feature = "near")]
+pub use near::{NearError, NearFilter, NearOptions, NearStats, WhenStale};
 pub use options::{CreateError, Options};
 pub use sizes::{FilterSize, LayerSize, counting_size, filter_size, window_size, window_size_with_steps};
 
 pub use everbloom_filter::generation::Steps;
-pub use everbloom_filter::{AddError, Format, Growth, Limit, LimitSource, OutOfMemory, ReserveError};
+pub use everbloom_filter::{
+    AddError, Format, Growth, Limit, LimitSource, OutOfMemory, RepeatError, ReserveError,
+};
+pub use everbloom_format::changes::BadRecord;
 pub use everbloom_format::chunks::{ChunkError, DumpError};
 pub use everbloom_format::payload::{DumpField, DumpFields};
 pub use everbloom_format::{DecodeError, Sink, Source, UnsignedOrBytes};

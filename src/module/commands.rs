@@ -94,7 +94,7 @@ unsafe fn set_categories(
     let Some(set_categories) = api!(RedisModule_SetCommandACLCategories) else { return true };
     let mut categories = vec![spec.categories];
     let category = if spec.is_of_cuckoo() { CUCKOO_CATEGORY } else { CATEGORY };
-    categories.extend(has_category.then_some(category));
+    categories.extend((has_category && spec.has_own_category).then_some(category));
     let categories = log::c_text(&categories.join(" "));
     // SAFETY: the command is valid by the caller's contract. The server reads the text before it returns.
     succeeded(unsafe { set_categories(command, categories.as_ptr()) })

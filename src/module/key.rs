@@ -8,16 +8,18 @@ use std::slice;
 use redis_module::raw;
 
 use super::api::Context;
+use super::datatype::value::FilterState;
 use super::datatype::{self, ValueFamily};
 use super::log;
 use super::server;
 use super::stored::{self, Stored, StoredFilter};
+use everbloom_command::rings::{FollowChanges, FollowPosition};
 use everbloom_command::table::KeyAccess;
 use everbloom_command::{self, CommandError, Found, KeyValue, MergedInto, Value, ValueMut, ValueRef};
 use everbloom_filter::cuckoo::filter::CuckooFilter;
 use everbloom_filter::filter::dumps::Remembered;
 use everbloom_filter::filter::loading::FilterValue;
-use everbloom_filter::{Filter, FilterCounts};
+use everbloom_filter::{Filter, FilterCounts, Log};
 
 /// Strings of up to this many bytes are copied. A short string may be stored as a number or together with its key, and
 /// borrowing it through the module API would convert it. Servers embed strings of up to 128 bytes in their keys. All
@@ -110,7 +112,7 @@ impl Drop for Handle {
 // are closed (`effects`).
 
 /// A key that is open for reading.
-pub(super) struct KeyToRead(Handle);
+pub(super) struct KeyToRead(Handle, Context);
 
 impl KeyToRead {
     /// Opens a key.
@@ -121,12 +123,12 @@ impl KeyToRead {
     #[inline(always)]
     pub(super) unsafe fn open(context: Context, name: *mut raw::RedisModuleString) -> Self {
         // SAFETY: the caller's contract.
-        Self(unsafe { Handle::open(context, name, KeyAccess::ReadOnly) })
+        Self(unsafe { Handle::open(context, name, KeyAccess::ReadOnly) }, context)
     }
 
     /// Returns a key that could not be opened. It behaves like a key of another type.
     pub(super) const fn none() -> Self {
-        Self(Handle::none())
+        Self(Handle::none(), ptr::null_mut())
     }
 
     /// Returns whether the value is a string that must be copied: see [`COPIED_MAX_BYTES`].
@@ -166,6 +168,14 @@ impl KeyToRead {
     fn filter_place(&self) -> Option<NonNull<StoredFilter>> {
         if let KeyValue::Present(Found::Filter(place)) = self.0.place() { Some(place) } else { None }
     }
+
+    /// Returns what is kept beside the filter under the key.
+    fn state(&mut self) -> Option<&mut FilterState> {
+        let place = self.filter_place()?;
+        // SAFETY: see above. Nothing else uses this field during this call: saving reads the value only, and this key is
+        // borrowed exclusively.
+        Some(unsafe { &mut (*place.as_ptr()).state })
+    }
 }
 
 impl everbloom_command::ReadKey for KeyToRead {
@@ -195,6 +205,24 @@ impl everbloom_command::ReadKey for KeyToRead {
         // borrowed exclusively.
         let state = unsafe { &mut (*place.as_ptr()).state };
         Some(update(filter, state.remembered_mut()))
+    }
+
+    fn position(&mut self) -> Result<FollowPosition, CommandError> {
+        let context = self.1;
+        let state = self.state().ok_or(CommandError::WrongType)?;
+        // SAFETY: the context is that of the running command.
+        unsafe { state.rare.get_or_insert_default().followers.position(context) }
+    }
+
+    fn changes(
+        &mut self,
+        position: FollowPosition,
+        most_records: usize,
+    ) -> Result<FollowChanges, CommandError> {
+        let rare = self.state().ok_or(CommandError::WrongType)?.rare.as_ref();
+        let changes =
+            rare.map_or(Ok(FollowChanges::Lost), |rare| rare.followers.changes(position, most_records));
+        changes.map_err(|_| CommandError::OutOfMemory)
     }
 }
 
@@ -284,11 +312,29 @@ impl everbloom_command::WriteKey for KeyToWrite<'_> {
     }
 
     #[inline(always)]
-    fn changed(&mut self, items_added: u64) -> u32 {
+    fn slot_to_add(&mut self) -> KeyValue<(&mut Filter, Log<'_>)> {
+        match self.slot() {
+            KeyValue::Vacant => return KeyValue::Vacant,
+            KeyValue::WrongType => return KeyValue::WrongType,
+            KeyValue::Loading => return KeyValue::Loading,
+            KeyValue::InUse => return KeyValue::InUse,
+            KeyValue::Present(_) => {}
+        }
+        match self.stored_filter().map(StoredFilter::to_add) {
+            Some((FilterValue::Complete(filter), log)) => KeyValue::Present((filter, log)),
+            Some((FilterValue::Loading(_), _)) => KeyValue::Loading,
+            None => KeyValue::WrongType,
+        }
+    }
+
+    #[inline(always)]
+    fn changed(&mut self, items_added: u64, item: Option<&[u8]>) -> u32 {
         let before = self.counts;
         match self.place {
             // SAFETY: see above. This key is borrowed exclusively.
-            Some(Found::Filter(mut place)) => unsafe { place.as_mut() }.changed(before.as_ref(), items_added),
+            Some(Found::Filter(mut place)) => {
+                unsafe { place.as_mut() }.changed(before.as_ref(), items_added, item)
+            }
             Some(Found::Cuckoo(mut place)) => {
                 // SAFETY: see above. This key is borrowed exclusively.
                 unsafe { place.as_mut() }.changed();

@@ -10,7 +10,7 @@
 //! 6. `effects` replicates the command, signals the key, and notifies events. `log` writes lines about the filter.
 //!
 //! Apart from the filters, the state of the module is in statics of `config`, `memory`, `stats`, `log`, `huge_pages`,
-//! `effects`, `headroom` and `datatype`. `allocator` allocates all memory of the module, if `headroom` has it.
+//! `followers`, `effects`, `headroom` and `datatype`. `allocator` allocates all memory of the module, if `headroom` has it.
 
 #[macro_use]
 mod api;
@@ -23,6 +23,7 @@ mod config;
 mod datatype;
 mod dispatch;
 mod effects;
+mod followers;
 mod headroom;
 mod huge_pages;
 mod key;

@@ -45,8 +45,17 @@ fn machine_limit() -> Limit {
 
 /// Returns whether the server has reached `maxmemory`.
 pub(super) fn is_short() -> bool {
+    is_above(1.0)
+}
+
+/// Returns whether the server is above `maxmemory` by more than what its commands take after it has made room for them.
+pub(super) fn is_very_short() -> bool {
+    is_above(1.01)
+}
+
+fn is_above(share: f32) -> bool {
     // SAFETY: no precondition. The result is 0 if there is no limit.
-    api!(RedisModule_GetUsedMemoryRatio).is_some_and(|ratio| unsafe { ratio() } >= 1.0)
+    api!(RedisModule_GetUsedMemoryRatio).is_some_and(|ratio| unsafe { ratio() } >= share)
 }
 
 /// Reads the limits, and subscribes to changes of the server's configuration. Without that event, which is newer than

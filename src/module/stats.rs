@@ -6,6 +6,7 @@ use std::ffi::{CStr, c_int};
 use redis_module::raw;
 
 use super::api::{Context, succeeded};
+use super::followers;
 use super::log;
 use everbloom_command::table::KeyAccess;
 use everbloom_command::totals::{Count, FilterTotals, KindTotals, TOTAL_NAMES};
@@ -156,6 +157,9 @@ unsafe extern "C" fn write_info(info: *mut raw::RedisModuleInfoCtx, _for_crash_r
         write(c"checks_missed", missed);
         write(c"growths", GROWTHS.get());
         write(c"load_errors", LOAD_ERRORS.get());
+        let [followed, followed_bytes] = followers::counts();
+        write(c"followed_filters", followed);
+        write(c"followed_bytes", followed_bytes);
     }
     for (row, totals) in KINDS.iter().zip(totals) {
         if begin(InfoName::of([row.info_name, ""]).text()) {

@@ -5,13 +5,14 @@ use std::ffi::c_void;
 
 use super::allocator::block_bytes;
 use super::datatype::value::StoredValue;
+use super::followers::Followers;
 use super::huge_pages::spawn;
 use super::memory::is_short;
 use super::stats::TOTALS;
 use everbloom_command::MergedInto;
 use everbloom_filter::cuckoo::filter::CuckooFilter;
 use everbloom_filter::filter::loading::FilterValue;
-use everbloom_filter::{BlockVisitor, FilterCounts};
+use everbloom_filter::{BlockVisitor, FilterCounts, Kind, Log};
 use everbloom_format::carried::Carried;
 
 /// A value with its state. The server holds it as the bare pointer of a box.
@@ -73,36 +74,46 @@ impl BlockVisitor for AllocatedBytes {
 }
 
 impl StoredFilter {
-    /// Updates the totals, the huge pages and what reading commands remember after a command has changed the filter, except by
-    /// a merge. Returns the number
+    /// Updates the totals and what few filters have after a command has changed the filter, except by a merge. Returns the number
     /// of parts that the filter has gained. `before` is from [`Filter::counts_since`](everbloom_filter::Filter::counts_since) before the command; `None` if the
-    /// filter was being loaded. `items_added` is 0 for any other change than an add. O(1); O(layers) for a filter whose
+    /// filter was being loaded. `items_added` is 0 for any other change than an add, and `item` is
+    /// the item of an add that no log has yet. O(1); O(layers) for a filter whose
     /// memory has changed.
     #[inline(always)]
-    pub(super) fn changed(&mut self, before: Option<&FilterCounts>, items_added: u64) -> u32 {
+    pub(super) fn changed(
+        &mut self,
+        before: Option<&FilterCounts>,
+        items_added: u64,
+        item: Option<&[u8]>,
+    ) -> u32 {
         let Some(before) = before else {
             self.state.counted.loaded(&TOTALS, &self.value);
-            self.after_change(0, 0);
+            self.after_change(0, 0, None);
             return 0;
         };
         let parts_added = self.state.counted.changed(&TOTALS, &self.value, before);
-        self.after_change(parts_added, items_added);
+        self.after_change(parts_added, items_added, item);
         parts_added
     }
 
-    /// Updates what few filters have, after a change that added parts and items.
+    /// Updates what few filters have, after a change that added parts and items. `item` is the item of an add that no
+    /// log has yet.
     #[inline(always)]
-    fn after_change(&mut self, parts_added: u32, items_added: u64) {
+    fn after_change(&mut self, parts_added: u32, items_added: u64, item: Option<&[u8]>) {
         let filter = self.value.filter();
         if parts_added > 0 {
             self.state.after_growth(filter);
         }
         if let Some(rare) = &mut self.state.rare {
             rare.remembered.note_change();
-            if items_added == 0 {
-                rare.pages.after_bytes(filter);
-            }
             rare.pages.after_items(filter, items_added);
+            if items_added == 0 || filter.kind() == Kind::Counting {
+                rare.pages.after_bytes(filter);
+                // Copies cannot repeat the change.
+                rare.followers = Followers::default();
+            } else if let (Some(item), Some(log)) = (item, rare.followers.log()) {
+                filter.log_added(item, log);
+            }
         }
     }
 
@@ -116,7 +127,14 @@ impl StoredFilter {
         if let Some(rare) = &mut self.state.rare {
             rare.remembered.note_merge(filter, before.dump_end);
         }
-        self.after_change(u32::from(parts_added > 0), 0);
+        self.after_change(u32::from(parts_added > 0), 0, None);
+    }
+
+    /// Returns the filter, unless it is being loaded, and the log of its changes, if somebody follows it.
+    #[inline(always)]
+    pub(super) fn to_add(&mut self) -> (&mut FilterValue, Log<'_>) {
+        let log = self.state.rare.as_mut().and_then(|rare| rare.followers.log());
+        (&mut self.value, log)
     }
 }
 

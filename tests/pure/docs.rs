@@ -32,8 +32,9 @@ fn every_command_has_its_section_written_from_the_table() {
         let (section, head) = (unwrapped(&section), unwrapped(&section_head(spec)));
         assert!(section.starts_with(&head), "the reference lacks, white space aside:\n{head}");
         let own = if spec.is_of_cuckoo() { "cuckoo" } else { "bloom" };
+        let own = if spec.has_own_category { format!(" {own}") } else { String::new() };
         let facts = format!(
-            "Complexity: {}. Since {}. ACL categories: `{} {own}`.",
+            "Complexity: {}. Since {}. ACL categories: `{}{own}`.",
             spec.complexity, spec.since, spec.categories
         );
         assert!(section.contains(&facts), "{}: {facts}", spec.name);
@@ -304,7 +305,7 @@ fn pages_list_the_examples_that_are_tested() {
         ("bulk-loading.md", "node/bulk.js"),
         ("clusters.md", "python/partitions.py"),
         ("clusters.md", "node/partitions.js"),
-        ("local-copies.md", "rust/local_filter.rs"),
+        ("near-copies.md", "rust/near.rs"),
     ] {
         let (text, listing) = (read(&format!("docs/{page}")), read(&format!("examples/{script}")));
         assert!(text.contains(&listing), "docs/{page} lists another examples/{script}");

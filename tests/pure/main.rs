@@ -27,6 +27,7 @@ mod cgroup;
 mod chunks;
 mod commands;
 mod docs;
+mod following;
 mod fuzzed;
 mod growth;
 mod hashing;

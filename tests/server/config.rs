@@ -16,7 +16,7 @@ pub(crate) const TESTS: &[Test] = tests![
 /// A setting: its name, its default, valid values and invalid ones.
 type Setting = (&'static str, &'static str, &'static [&'static str], &'static [&'static str]);
 
-const SETTINGS: [Setting; 16] = [
+const SETTINGS: [Setting; 18] = [
     (
         "bf.error-rate",
         "0.01",
@@ -43,6 +43,8 @@ const SETTINGS: [Setting; 16] = [
     ("bf.keyed", "no", &["yes"], &["1", "true", "\"\""]),
     ("bf.assume-redisbloom-1-1", "no", &["yes"], &["1", "true", "on", "\"\""]),
     ("bf.huge-pages", "yes", &["no"], &["1", "\"\""]),
+    ("bf.follow-log-bytes", "1048576", &["1024", "68719476736"], &["0", "1023", "68719476737", "x"]),
+    ("bf.follow-total-bytes", "67108864", &["0", "68719476736"], &["-1", "68719476737", "x"]),
     ("bf.cuckoo-bucket-size", "2", &["1", "255"], &["0", "256", "-1", "abc"]),
     ("bf.cuckoo-initial-size", "1024", &["4", "1073741824"], &["3", "1073741825", "abc"]),
     ("bf.cuckoo-max-iterations", "20", &["1", "65535"], &["0", "65536", "1.5"]),

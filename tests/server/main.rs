@@ -41,9 +41,9 @@ mod keys;
 mod kinds;
 mod limits;
 mod load_arguments;
-mod local;
 mod memory;
 mod monitoring;
+mod near;
 #[cfg(target_os = "linux")]
 mod pages;
 mod partitions;
@@ -94,7 +94,7 @@ const SUBJECTS: &[(&str, &[Test])] = &[
     ("limits", limits::TESTS),
     #[cfg(target_os = "linux")]
     ("cgroup", cgroup::TESTS),
-    ("local", local::TESTS),
+    ("near", near::TESTS),
     ("memory", memory::TESTS),
     ("config", config::TESTS),
     ("carried", carried::TESTS),

@@ -17,7 +17,7 @@ pub(crate) const TESTS: &[Test] = tests![
 ];
 
 /// Name, arity, required flags, categories besides `bloom` or `cuckoo`.
-const COMMANDS: [(&str, i64, &[&str], &[&str]); 36] = [
+const COMMANDS: [(&str, i64, &[&str], &[&str]); 37] = [
     ("bf.reserve", -4, &["write", "denyoom"], &["write", "fast"]),
     ("bf.add", -3, &["write", "denyoom"], &["write"]),
     ("bf.madd", -3, &["write", "denyoom"], &["write"]),
@@ -35,6 +35,7 @@ const COMMANDS: [(&str, i64, &[&str], &[&str]); 36] = [
     ("bf.debug", 2, &["readonly", "fast"], &["read"]),
     ("bf.clear", 2, &["write", "fast"], &["write", "fast"]),
     ("bf.scandump", 3, &["readonly", "fast"], &["read"]),
+    ("bf.follow", -2, &["readonly", "fast"], &["read", "dangerous"]),
     ("bf.loadchunk", 4, &["write", "denyoom"], &["write"]),
     ("bf.load", 3, &["write", "denyoom"], &["write"]),
     ("bf.import", -4, &["write", "denyoom"], &["write"]),
@@ -114,12 +115,15 @@ fn commands_have_flags_arity_keys_and_categories(site: &Site) {
         let shown = word_list(&info[6]);
         if has_categories(site) {
             let own = if name.starts_with("cf.") { "cuckoo" } else { "bloom" };
-            assert_eq!(shown, sorted(categories, own), "{name}");
+            let mut expected = sorted(categories, own);
+            // Followers learn more than by lookups.
+            expected.retain(|category| name != "bf.follow" || category != own);
+            assert_eq!(shown, expected, "{name}");
         } else {
             assert!(!shown.contains(&"bloom".to_owned()), "{name}: {shown:?}");
         }
         let (tips, specs) = (show(&info[7]), show(&info[8]));
-        let volatile = ["info", "stats", "debug", "scandump", "ttl", "pttl"].contains(&&name[3..]);
+        let volatile = ["info", "stats", "debug", "scandump", "follow", "ttl", "pttl"].contains(&&name[3..]);
         assert_eq!(tips.contains("dont_cache"), volatile, "{name}: {tips}");
         let access = if flags.contains(&"write") { "RW" } else { "RO" };
         assert!(specs.contains(access) && elements(&info[8]).len() == 1, "{name}: {specs}");
@@ -130,7 +134,11 @@ fn commands_have_flags_arity_keys_and_categories(site: &Site) {
     let filters = [("MODULE", "bf", ""), ("ACLCAT", "bloom", "bf."), ("ACLCAT", "cuckoo", "cf.")];
     for (word, value, prefix) in filters.into_iter().take(if has_categories(site) { 3 } else { 1 }) {
         let listed = word_list(&client.call(&["COMMAND", "LIST", "FILTERBY", word, value]));
-        let expected: Vec<&str> = expected.iter().copied().filter(|name| name.starts_with(prefix)).collect();
+        let expected: Vec<&str> = expected
+            .iter()
+            .copied()
+            .filter(|name| name.starts_with(prefix) && (value != "bloom" || *name != "bf.follow"))
+            .collect();
         assert_eq!(listed, expected, "{value}");
     }
 }

@@ -3,7 +3,9 @@
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use std::rc::Rc;
 
+use everbloom_command::rings::{FollowChanges, FollowPosition, RingId, RingLimits, Rings};
 use everbloom_command::totals::{CountedFilter, FilterTotals};
 use everbloom_command::{
     Command, CommandError, Found, Host, KeyName, KeyValue, Keyspace, MergedInto, Protocol, ReadKey, Reply,
@@ -12,7 +14,10 @@ use everbloom_command::{
 use everbloom_filter::cuckoo::filter::CuckooFilter;
 use everbloom_filter::filter::dumps::Remembered;
 use everbloom_filter::filter::loading::FilterValue;
-use everbloom_filter::{ByteLimit, Filter, FilterCounts, Limit, Memory, Prefetch, UnknownMemory};
+use everbloom_filter::{
+    AddLog, AddPlace, ByteLimit, Filter, FilterCounts, ItemHash, Kind, Limit, Log, Memory, Prefetch,
+    UnknownMemory,
+};
 
 use super::Random;
 use super::processors::BothProcessors;
@@ -117,6 +122,41 @@ impl Reply for Collected {
     }
 }
 
+/// The ring of a filter, which ends with this value.
+pub(crate) struct TestRing {
+    id: RingId,
+    rings: Rc<RefCell<Rings>>,
+    settings: Settings,
+}
+
+/// Returns the limits of the settings.
+fn limits(settings: &Settings) -> RingLimits<'static> {
+    RingLimits {
+        ring_bytes: settings.follow_log_bytes,
+        total_bytes: settings.follow_total_bytes,
+        may_grow: &|| true,
+    }
+}
+
+impl AddLog for TestRing {
+    fn stored(&mut self, place: AddPlace, hashes: &mut dyn Iterator<Item = ItemHash>) {
+        if !self.rings.borrow_mut().append(self.id, &place, hashes, limits(&self.settings)) {
+            self.id = 0;
+        }
+    }
+
+    fn changed(&mut self) {
+        self.rings.borrow_mut().end(self.id);
+        self.id = 0;
+    }
+}
+
+impl Drop for TestRing {
+    fn drop(&mut self) {
+        self.rings.borrow_mut().end(self.id);
+    }
+}
+
 /// The database during one command.
 pub(super) struct Database<'s> {
     pub(super) expiries: RefCell<Vec<(String, u64)>>,
@@ -136,6 +176,8 @@ pub(super) struct Database<'s> {
     pub(super) remembered: RefCell<BTreeMap<Vec<u8>, Remembered>>,
     /// The keys whose values are being saved.
     pub(super) in_use: &'s BTreeSet<Vec<u8>>,
+    pub(super) rings: Rc<RefCell<Rings>>,
+    pub(super) followed: RefCell<BTreeMap<Vec<u8>, TestRing>>,
     /// Whether a filter was open for writing, or was published.
     pub(super) may_have_changed: Cell<bool>,
     pub(super) has_ended: Cell<bool>,
@@ -187,6 +229,7 @@ pub(super) struct TestKey<'k> {
     before: Option<FilterCounts>,
     counted: Option<CountedFilter>,
     remembered: Remembered,
+    ring: Option<TestRing>,
 }
 
 impl<'k> TestKey<'k> {
@@ -202,12 +245,23 @@ impl<'k> TestKey<'k> {
         let cuckoo = database.cuckoos.borrow_mut().remove(name.bytes);
         let counted = database.counted.borrow_mut().remove(name.bytes);
         let remembered = database.remembered.borrow_mut().remove(name.bytes).unwrap_or_default();
-        TestKey { database, name: name.bytes.to_vec(), filter, cuckoo, before: None, counted, remembered }
+        let ring = database.followed.borrow_mut().remove(name.bytes);
+        TestKey {
+            database,
+            name: name.bytes.to_vec(),
+            filter,
+            cuckoo,
+            before: None,
+            counted,
+            remembered,
+            ring,
+        }
     }
 
     /// Sets a new filter, as the module does: the former one is freed.
     fn set(&mut self, filter: FilterValue) {
         let totals = self.database.totals;
+        self.ring = None;
         let counted = CountedFilter::count(totals, &filter);
         let former = (self.filter.replace(filter), self.counted.replace(counted));
         self.remembered = Remembered::default();
@@ -253,6 +307,33 @@ impl ReadKey for TestReadKey<'_> {
         let Some(FilterValue::Complete(filter)) = &self.0.filter else { return None };
         Some(update(filter, &mut self.0.remembered))
     }
+
+    fn position(&mut self) -> Result<FollowPosition, CommandError> {
+        step();
+        let database = self.0.database;
+        if database.settings.follow_total_bytes == 0 {
+            return Err(CommandError::FollowOff);
+        }
+        let (rings, settings) = (database.rings.clone(), database.settings);
+        let ring = self.0.ring.get_or_insert_with(|| TestRing { id: 0, rings, settings });
+        let mut rings = database.rings.borrow_mut();
+        let position = rings.position(ring.id, database.random_number(), database.now_ms, limits(&settings));
+        ring.id = position.id;
+        Ok(position)
+    }
+
+    fn changes(
+        &mut self,
+        position: FollowPosition,
+        most_records: usize,
+    ) -> Result<FollowChanges, CommandError> {
+        step();
+        if self.0.ring.as_ref().is_none_or(|ring| ring.id != position.id) {
+            return Ok(FollowChanges::Lost);
+        }
+        let mut rings = self.0.database.rings.borrow_mut();
+        rings.changes(position, most_records, self.0.database.now_ms).map_err(|_| CommandError::OutOfMemory)
+    }
 }
 
 impl WriteKey for TestKey<'_> {
@@ -284,9 +365,35 @@ impl WriteKey for TestKey<'_> {
         self.filter.as_mut()
     }
 
-    fn changed(&mut self, _items_added: u64) -> u32 {
+    fn slot_to_add(&mut self) -> KeyValue<(&mut Filter, Log<'_>)> {
+        match self.slot() {
+            KeyValue::Present(_) => {}
+            KeyValue::Vacant => return KeyValue::Vacant,
+            KeyValue::WrongType => return KeyValue::WrongType,
+            KeyValue::Loading => return KeyValue::Loading,
+            KeyValue::InUse => return KeyValue::InUse,
+        }
+        let Some(FilterValue::Complete(filter)) = &mut self.filter else { return KeyValue::Vacant };
+        let log = self.ring.as_mut().filter(|ring| ring.id != 0).map(|ring| {
+            ring.settings = self.database.settings;
+            ring as &mut dyn AddLog
+        });
+        KeyValue::Present((filter, log))
+    }
+
+    fn changed(&mut self, items_added: u64, item: Option<&[u8]>) -> u32 {
         self.assert_changeable();
         self.remembered.note_change();
+        let is_counting = self.filter.as_ref().is_some_and(|value| value.filter().kind() == Kind::Counting);
+        if items_added == 0 || is_counting {
+            self.ring = None;
+        }
+        if let (Some(item), Some(ring), Some(value)) = (item, &mut self.ring, &self.filter)
+            && ring.id != 0
+        {
+            ring.settings = self.database.settings;
+            value.filter().log_added(item, ring);
+        }
         let (Some(filter), Some(counted)) = (&self.filter, &mut self.counted) else { return 0 };
         let Some(before) = &self.before else {
             counted.loaded(self.database.totals, filter);
@@ -297,6 +404,7 @@ impl WriteKey for TestKey<'_> {
 
     fn altered(&mut self, before: MergedInto) {
         self.assert_changeable();
+        self.ring = None;
         let (Some(filter), Some(counted)) = (&self.filter, &mut self.counted) else { return };
         counted.altered(self.database.totals, filter, before.items, before.capacity_items);
         self.remembered.note_merge(filter.filter(), before.dump_end);
@@ -329,6 +437,8 @@ impl Drop for TestKey<'_> {
     fn drop(&mut self) {
         if let Some(filter) = self.filter.take() {
             self.database.filters.borrow_mut().insert(self.name.clone(), filter);
+            let ring = self.ring.take().map(|ring| (self.name.clone(), ring));
+            self.database.followed.borrow_mut().extend(ring);
             let counted = self.counted.take().map(|counted| (self.name.clone(), counted));
             self.database.counted.borrow_mut().extend(counted);
             let remembered = std::mem::take(&mut self.remembered);

@@ -4,7 +4,9 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::rc::Rc;
 
+use everbloom_command::rings::Rings;
 use everbloom_command::totals::{CountedFilter, FilterTotals};
 use everbloom_command::{
     COMMANDS, Command, Effects, Protocol, Refusals, ReplicatedCommand, Replication, Settings,
@@ -17,7 +19,7 @@ use everbloom_filter::filter::loading::FilterValue;
 use everbloom_filter::work::{self, Work};
 use everbloom_filter::{Filter, ItemHash, UnknownMemory, Validation};
 
-use super::keyspace::{CALLS_LEFT, Collected, Database};
+use super::keyspace::{CALLS_LEFT, Collected, Database, TestRing};
 use super::saved::{complete, cuckoo_fingerprint, digested_value, fingerprint};
 use super::slices;
 use super::work::{SLOTS_PER_BYTE, assert_work};
@@ -49,6 +51,10 @@ pub(crate) struct Server {
     remembered: BTreeMap<Vec<u8>, Remembered>,
     /// The keys whose values this server is saving, as one that saves without a fork.
     pub(crate) in_use: BTreeSet<Vec<u8>>,
+    /// The changes of the filters that somebody follows.
+    pub(crate) rings: Rc<RefCell<Rings>>,
+    /// The rings of these filters, by their keys.
+    followed: BTreeMap<Vec<u8>, TestRing>,
     /// The string values that BF.IMPORT can read, by key.
     pub(crate) strings: BTreeMap<Vec<u8>, Vec<u8>>,
     /// The replicated commands, one line each.
@@ -99,6 +105,8 @@ impl Server {
             cuckoos: BTreeMap::new(),
             remembered: BTreeMap::new(),
             in_use: BTreeSet::new(),
+            rings: Rc::default(),
+            followed: BTreeMap::new(),
             strings: BTreeMap::new(),
             replicated: Vec::new(),
             replicated_calls: Vec::new(),
@@ -132,14 +140,25 @@ impl Server {
         self.keys.get_mut(key.as_bytes()).unwrap().filter_mut()
     }
 
+    /// Gives a filter another key, in place of the filter there.
+    pub(crate) fn rename(&mut self, from: &str, to: &str) {
+        let value = self.keys.remove(from.as_bytes()).unwrap();
+        self.keys.insert(to.as_bytes().to_vec(), value);
+        self.followed.remove(to.as_bytes());
+        let ring = self.followed.remove(from.as_bytes()).map(|ring| (to.as_bytes().to_vec(), ring));
+        self.followed.extend(ring);
+    }
+
     /// Stores a filter under a key.
     pub(crate) fn set(&mut self, key: &str, filter: Filter) {
         self.remembered.remove(key.as_bytes());
+        self.followed.remove(key.as_bytes());
         self.keys.insert(key.as_bytes().to_vec(), FilterValue::Complete(filter));
     }
 
     /// Removes the filter under a key, which must be there.
     pub(crate) fn take(&mut self, key: &str) -> Filter {
+        self.followed.remove(key.as_bytes());
         complete(self.keys.remove(key.as_bytes()).unwrap())
     }
 
@@ -155,6 +174,7 @@ impl Server {
     pub(crate) fn copy(&mut self, from: &str, to: &str) {
         let copy = self.keys[from.as_bytes()].try_clone(UnknownMemory).unwrap();
         self.remembered.remove(to.as_bytes());
+        self.followed.remove(to.as_bytes());
         self.keys.insert(to.as_bytes().to_vec(), copy);
     }
 
@@ -244,6 +264,8 @@ impl Server {
             limit_asked: Cell::new(0),
             filters: RefCell::new(std::mem::take(&mut self.keys)),
             cuckoos: RefCell::new(std::mem::take(&mut self.cuckoos)),
+            rings: Rc::clone(&self.rings),
+            followed: RefCell::new(std::mem::take(&mut self.followed)),
             strings: &self.strings,
             may_have_changed: Cell::new(false),
             has_ended: Cell::new(false),
@@ -280,6 +302,7 @@ impl Server {
         self.keys = keyspace.filters.into_inner();
         self.cuckoos = keyspace.cuckoos.into_inner();
         self.remembered = keyspace.remembered.into_inner();
+        self.followed = keyspace.followed.into_inner();
         if !self.has_ended {
             let line = line.get(..200).unwrap_or(&line);
             assert_eq!(totals.numbers(), counted(&self.keys).0.numbers(), "totals after {line}");

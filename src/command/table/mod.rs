@@ -29,6 +29,7 @@ macro_rules! for_each_command {
             Debug => DEBUG,
             Clear => CLEAR,
             ScanDump => SCANDUMP,
+            Follow => FOLLOW,
             LoadChunk => LOADCHUNK,
             Load => LOAD,
             Import => IMPORT,
@@ -98,8 +99,10 @@ pub struct CommandSpec {
     pub arguments: RangeInclusive<usize>,
     /// Flags of the command, as the module API names them.
     pub flags: &'static str,
-    /// ACL categories of the server, besides `bloom`, or `cuckoo` for CF.*.
+    /// ACL categories of the server.
     pub categories: &'static str,
+    /// Whether the command is in the module's category too: `bloom`, or `cuckoo` for CF.*.
+    pub has_own_category: bool,
     /// The access to the key.
     pub key_access: KeyAccess,
     /// Tips for clients, as COMMAND DOCS defines them.
@@ -199,6 +202,7 @@ mod tests {
             ("bf.debug", 2),
             ("bf.clear", 2),
             ("bf.scandump", 3),
+            ("bf.follow", -2),
             ("bf.loadchunk", 4),
             ("bf.load", 3),
             ("bf.import", -4),

@@ -9,6 +9,7 @@ const CHANGES: CommandSpec = CommandSpec {
     arguments: 0..=0,
     flags: "write deny-oom",
     categories: "write",
+    has_own_category: true,
     key_access: KeyAccess::ReadWrite,
     tips: None,
     since: "1.0.0",
@@ -344,6 +345,24 @@ pub(super) const SCANDUMP: CommandSpec = CommandSpec {
     summary: "Returns one chunk of a filter for BF.LOADCHUNK",
     syntax: &[KEY, ITERATOR],
     // RedisBloom flags the key as written, but the command does not write it.
+    ..READS
+};
+
+pub(super) const FOLLOW: CommandSpec = CommandSpec {
+    name: "bf.follow",
+    arguments: 1..=5,
+    // Whoever follows a filter learns more than by lookups: SECURITY.md.
+    categories: "read dangerous",
+    has_own_category: false,
+    tips: DONT_CACHE,
+    complexity: "O(n) for n records",
+    summary: "Returns what was added to a filter since a position",
+    syntax: &[
+        KEY,
+        ArgumentSpec { presence: Presence::Optional, ..argument("id", Integer) },
+        ArgumentSpec { presence: Presence::Optional, ..argument("offset", Integer) },
+        ArgumentSpec { presence: Presence::Optional, ..word("count", "COUNT", Integer) },
+    ],
     ..READS
 };
 

@@ -6,6 +6,7 @@ use super::hashed::{GroupHashes, HashedGroup, HashedItems, RANGES_IN_CHAIN, is_c
 use super::lookup::ItemSource;
 use super::parts::Parts;
 use super::policy::Growth;
+use super::repeat::Log;
 use crate::bits::Layer;
 use crate::bits::engine::AddRequest;
 use crate::generation::AddTime;
@@ -83,7 +84,7 @@ impl Filter {
         prefetch: impl Prefetch,
     ) -> Result<Added, AddError> {
         let mut added = Ok(Added::Present);
-        self.add_hashed(item, false, room, prefetch, &mut |outcomes: AddOutcomes| {
+        self.add_hashed(item, false, room, prefetch, &mut None, &mut |outcomes: AddOutcomes| {
             added = outcomes.first();
             true
         });
@@ -92,7 +93,8 @@ impl Filter {
 
     /// Adds the items in order, with the same outcome as one [`add`](Self::add) after another, except that the filter
     /// does not grow any more after its growth was refused once. If `only_absent`, an item that is, or seems to be, present
-    /// is not counted again. Passes the outcomes to `reply`; `reply` returns whether to continue.
+    /// is not counted again. Passes the outcomes to `reply`; `reply` returns whether to continue. Passes what is stored to
+    /// `log`.
     /// O(items * layers * probes).
     pub fn add_items(
         &mut self,
@@ -100,13 +102,15 @@ impl Filter {
         only_absent: bool,
         limit: &dyn ByteLimit,
         prefetch: impl Prefetch,
+        mut log: Log<'_>,
         reply: &mut dyn FnMut(AddOutcomes) -> bool,
     ) {
         let (mut digests, room) = (GroupHashes::default(), GrowthBudget::new(limit));
         let has_one_hash = !self.policy.has_several_hashes();
         loop {
             let mut group = HashedGroup::new(items.next_few(), &mut digests, has_one_hash, RANGES_IN_CHAIN);
-            if group.len() == 0 || !self.add_hashed(&mut group, only_absent, &room, prefetch, reply) {
+            if group.len() == 0 || !self.add_hashed(&mut group, only_absent, &room, prefetch, &mut log, reply)
+            {
                 return;
             }
         }
@@ -122,7 +126,9 @@ impl Filter {
         prefetch: impl Prefetch,
         mut reply: impl FnMut(Result<Added, AddError>) -> bool,
     ) {
-        self.add_items(&mut items, false, limit, prefetch, &mut |outcomes| outcomes.each().all(&mut reply));
+        self.add_items(&mut items, false, limit, prefetch, None, &mut |outcomes| {
+            outcomes.each().all(&mut reply)
+        });
     }
 
     /// Adds items in order. Refuses an item that the encoding of an imported filter cannot express. Does not add an
@@ -139,6 +145,7 @@ impl Filter {
         only_absent: bool,
         room: &GrowthBudget<'_>,
         prefetch: impl Prefetch,
+        log: &mut Log<'_>,
         reply: &mut (impl FnMut(AddOutcomes) -> bool + ?Sized),
     ) -> bool {
         let (had_table, possible) = (self.table().is_some(), self.possible(items));
@@ -151,9 +158,9 @@ impl Filter {
             let mut outcomes = if wanted == 0 {
                 AddOutcomes { end: GROUP_ITEMS, ..AddOutcomes::default() }
             } else if self.table().is_some() {
-                self.add_to_table(items, wanted, only_absent, room, prefetch)
+                self.add_to_table(items, wanted, only_absent, room, prefetch, log)
             } else {
-                self.add_to_last_layer(items, wanted, prefetch)
+                self.add_to_last_layer(items, wanted, prefetch, log)
             };
             outcomes.start = start;
             if outcomes.error.is_some() {
@@ -231,12 +238,18 @@ impl Filter {
         items: &mut impl HashedItems,
         wanted: ItemSet,
         prefetch: impl Prefetch,
+        log: &mut Log<'_>,
     ) -> AddOutcomes {
         let saturates = self.growth() == Growth::Saturating;
         let last = self.parts.layers_mut().last_mut().expect("a layer");
         let room_items = if saturates { u64::MAX } else { last.room_items() };
         let added = items.add_to_layer(last, AddRequest { wanted, room_items }, prefetch);
         last.count_items(added.new.count_ones().into());
+        if added.new != 0 {
+            if let Some(log) = log {
+                items.log(self.add_place(), added.new, *log);
+            }
+        }
         let end = added.first_refused.map_or(GROUP_ITEMS, |index| index as usize);
         AddOutcomes { end, new: added.new, ..AddOutcomes::default() }
     }
@@ -251,6 +264,7 @@ impl Filter {
         only_absent: bool,
         room: &GrowthBudget<'_>,
         prefetch: impl Prefetch,
+        log: &mut Log<'_>,
     ) -> AddOutcomes {
         let end = GROUP_ITEMS;
         let Some(addition) = self.addition(room, only_absent) else {
@@ -258,6 +272,11 @@ impl Filter {
         };
         let table = self.parts.table_mut().expect("a table");
         let TableAdds { new, again, refused } = items.add_to_table(table, wanted, addition, room, prefetch);
+        if new | again != 0 {
+            if let Some(log) = log {
+                items.log(self.add_place(), new | again, *log);
+            }
+        }
         match refused {
             None => AddOutcomes { end, new, again, ..AddOutcomes::default() },
             Some((index, error)) => AddOutcomes {
@@ -295,7 +314,7 @@ impl Filter {
     /// [`AddError`] if the filter cannot grow. It is then the same one for the rest of the command.
     #[cold]
     #[inline(never)]
-    fn grow(&mut self, room: &GrowthBudget<'_>) -> Result<(), AddError> {
+    pub(super) fn grow(&mut self, room: &GrowthBudget<'_>) -> Result<(), AddError> {
         if self.growth().is_fixed_size() {
             return Err(AddError::Full);
         }

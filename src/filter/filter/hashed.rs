@@ -2,10 +2,11 @@
 
 use smallvec::SmallVec;
 
+use super::repeat::{AddLog, AddPlace};
 use crate::bits::Layer;
 use crate::bits::engine::{AddRequest, LayerAdds};
 use crate::generation::Generation;
-use crate::group::{self, GROUP_ITEMS, ItemSet, in_steps};
+use crate::group::{self, GROUP_ITEMS, ItemSet, in_steps, members};
 use crate::growth_budget::GrowthBudget;
 use crate::hash::scheme_hash::SchemeHash;
 use crate::hash::{Digest, Digests, Hash, ItemHash};
@@ -62,6 +63,8 @@ pub(super) trait HashedItems {
         room: &GrowthBudget<'_>,
         prefetch: impl Prefetch,
     ) -> TableAdds;
+    /// Passes the `stored` items to the log, after the part at `place` has taken them.
+    fn log(&self, place: AddPlace, stored: ItemSet, log: &mut dyn AddLog);
 }
 
 /// One item of a filter whose parts all have the same hash.
@@ -125,6 +128,11 @@ impl HashedItems for ItemHash {
             again: (added == Ok(Added::Again)).into(),
             refused: added.err().map(|error| (0, error)),
         }
+    }
+
+    #[cold]
+    fn log(&self, place: AddPlace, _: ItemSet, log: &mut dyn AddLog) {
+        log.stored(place, &mut std::iter::once(*self));
     }
 }
 
@@ -324,6 +332,15 @@ impl HashedItems for HashedGroup<'_, '_> {
         prefetch: impl Prefetch,
     ) -> TableAdds {
         table.add_each(self.pairs(hash), wanted, addition, room, prefetch)
+    }
+
+    #[cold]
+    fn log(&self, place: AddPlace, stored: ItemSet, log: &mut dyn AddLog) {
+        // The digests are still those of the part that has taken the items.
+        match self.hash {
+            Some(Hash::Client(..)) | None => log.changed(),
+            Some(_) => log.stored(place, &mut members(&self.digests.pairs, stored).map(|(_, hash)| hash)),
+        }
     }
 }
 

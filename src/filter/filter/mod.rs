@@ -6,6 +6,7 @@
 //!   all of them; [`size`] checks limits. The [`policy`] says which parts a filter gets and when it refuses items, and
 //!   knows no filter.
 //! * An add: [`add`] has the rules, for one item and for groups. In a sliding window, [`clock`] sets the time first.
+//! * A copy that follows a filter: [`repeat`] repeats its adds.
 //! * A lookup: [`lookup`]. A deletion: [`add`] too.
 //! * BF.MERGE: [`merge`] plans for all sources, then changes the filter.
 //! * A save or a dump: `format` reads the parts; [`dumps`] says which chunks belong together.
@@ -25,6 +26,7 @@ pub mod lookup;
 pub mod merge;
 mod parts;
 pub mod policy;
+pub mod repeat;
 pub mod size;
 mod state;
 pub mod stats;

@@ -15,7 +15,7 @@ use everbloom_filter::Format;
 use everbloom_filter::limits::{
     CAPACITY_MAX_ITEMS, CAPACITY_MIN_ITEMS, CUCKOO_BUCKET_MAX_SLOTS, CUCKOO_CAPACITY_MAX_ITEMS,
     CUCKOO_CAPACITY_MIN_ITEMS, CUCKOO_ITERATIONS_MAX, CUCKOO_MAX_EXPANSIONS_MAX, EXPANSION_MAX,
-    FILTER_MAX_MAX_BYTES, FILTER_MIN_MAX_BYTES,
+    FILTER_MAX_MAX_BYTES, FILTER_MIN_MAX_BYTES, FOLLOW_LOG_MIN_BYTES, FOLLOW_MAX_BYTES,
 };
 
 /// The words of a setting that is on or off.
@@ -58,6 +58,16 @@ static ON_FULL: Setting = Setting::new(
 static KEYED: Setting = Setting::new("keyed", SWITCH, switch(DEFAULT.keyed));
 static ASSUME_REDISBLOOM_1_1: Setting =
     Setting::new("assume-redisbloom-1-1", SWITCH, switch(DEFAULT.assume_redisbloom_1_1));
+static FOLLOW_LOG_BYTES: Setting = Setting::new(
+    "follow-log-bytes",
+    SettingType::Bytes { min: FOLLOW_LOG_MIN_BYTES, max: FOLLOW_MAX_BYTES },
+    DEFAULT.follow_log_bytes,
+);
+static FOLLOW_TOTAL_BYTES: Setting = Setting::new(
+    "follow-total-bytes",
+    SettingType::Bytes { min: 0, max: FOLLOW_MAX_BYTES },
+    DEFAULT.follow_total_bytes,
+);
 static CUCKOO_BUCKET_SIZE: Setting = Setting::new(
     "cuckoo-bucket-size",
     SettingType::Count { min: 1, max: CUCKOO_BUCKET_MAX_SLOTS as u64 },
@@ -88,7 +98,7 @@ static CUCKOO_MAX_EXPANSIONS: Setting = Setting::new(
 static HUGE_PAGES: Setting = Setting::new("huge-pages", SWITCH, switch(true));
 
 /// All settings.
-pub(super) static SETTINGS: [&Setting; 16] = [
+pub(super) static SETTINGS: [&Setting; 18] = [
     &ERROR_RATE,
     &INITIAL_SIZE,
     &EXPANSION_FACTOR,
@@ -100,6 +110,8 @@ pub(super) static SETTINGS: [&Setting; 16] = [
     &KEYED,
     &ASSUME_REDISBLOOM_1_1,
     &HUGE_PAGES,
+    &FOLLOW_LOG_BYTES,
+    &FOLLOW_TOTAL_BYTES,
     &CUCKOO_BUCKET_SIZE,
     &CUCKOO_INITIAL_SIZE,
     &CUCKOO_MAX_ITERATIONS,
@@ -127,6 +139,8 @@ pub(crate) fn settings() -> Settings {
         fixed_filters_saturate: ON_FULL.value() == 1,
         keyed: KEYED.is_on(),
         assume_redisbloom_1_1: ASSUME_REDISBLOOM_1_1.is_on(),
+        follow_log_bytes: FOLLOW_LOG_BYTES.value(),
+        follow_total_bytes: FOLLOW_TOTAL_BYTES.value(),
         cuckoo: CuckooSettings {
             bucket_size_slots: u8::try_from(CUCKOO_BUCKET_SIZE.value()).unwrap_or(u8::MAX),
             initial_size_items: CUCKOO_INITIAL_SIZE.value(),

@@ -4,6 +4,7 @@ use std::os::raw::c_int;
 use std::ptr;
 
 use crate::config::settings;
+use crate::followers::Followers;
 use crate::huge_pages::{LargePages, has_large_arrays};
 use crate::log;
 use crate::memory::LoadLimit;
@@ -110,6 +111,8 @@ pub(crate) struct RareState {
     pub(crate) pages: LargePages,
     /// What reading commands remember.
     pub(crate) remembered: Remembered,
+    /// The changes of the filter, if somebody follows it.
+    pub(crate) followers: Followers,
 }
 
 impl FilterState {

@@ -14,6 +14,8 @@ pub struct Window {
     pub no_refresh: bool,
     /// How many adds have given an item a life of its own.
     pub life_adds: u64,
+    /// Whether the items that are added next have a life of their own. It is not saved.
+    pub(in crate::filter) has_life: bool,
     /// The current time in generations. It is not saved.
     moment: AddTime,
     /// The current time, or the time of the items that are added next, in milliseconds of UNIX time.
@@ -33,7 +35,7 @@ impl Window {
     /// Returns a policy with these parameters, which must be valid.
     #[must_use]
     pub fn new(span: WindowLength, no_refresh: bool) -> Self {
-        Self { span, no_refresh, life_adds: 0, moment: AddTime::default(), now_ms: 0 }
+        Self { span, no_refresh, life_adds: 0, has_life: false, moment: AddTime::default(), now_ms: 0 }
     }
 
     /// Checks the parameters, and the growth of the promise.
@@ -69,7 +71,7 @@ impl Window {
     pub(in crate::filter) fn set_now(&mut self, now_ms: u64, newest: Generation) {
         let by_clock = self.span.generation_at(now_ms);
         let now = by_clock.max(newest);
-        self.moment = AddTime { added: now, now };
+        (self.moment, self.has_life) = (AddTime { added: now, now }, false);
         // The start of a generation takes a long division, which most calls do not need.
         self.now_ms = if now == by_clock { now_ms } else { self.span.start_of(now) };
     }
@@ -77,7 +79,7 @@ impl Window {
     /// Sets the time of the items that are added next, which may be before that of other items. O(1).
     pub(in crate::filter) fn set_moment(&mut self, moment_ms: u64, newest: Generation) {
         let added = self.span.generation_at(moment_ms);
-        self.moment = AddTime { added, now: added.max(newest) };
+        (self.moment, self.has_life) = (AddTime { added, now: added.max(newest) }, false);
         self.now_ms = moment_ms;
     }
 
@@ -85,6 +87,7 @@ impl Window {
     /// No item lives longer than one that is added now. O(1).
     pub(in crate::filter) fn set_end(&mut self, end_ms: u64) {
         self.moment.added = self.span.generation_until(end_ms).min(self.moment.now);
+        self.has_life = true;
     }
 
     /// Returns the generation as of which a lookup finds the items that were added at most `within_ms` milliseconds before

@@ -1,0 +1,566 @@
+//! A copy of a server's filter in this program that follows it: [`Follower`] over the crate `redis`.
+
+use std::fmt;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use redis::{Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, Value};
+use thiserror::Error;
+
+use crate::BloomFilter;
+use crate::follower::{CommandReply, FilterCopy, FollowError, FollowProgress, Follower};
+use everbloom_processor::Processor;
+
+/// How a [`NearFilter`] follows, and what it does without a recent copy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NearOptions {
+    /// How often the copy asks for changes: 250 ms.
+    pub interval: Duration,
+    /// The age from which on the copy is not used: 10 s.
+    pub max_age: Duration,
+    /// How often a copy is loaded again of a filter whose changes the server does not keep: 10 s.
+    pub reload_interval: Duration,
+    /// How long a connection, or a part of a reply, may take: 5 s.
+    pub timeout: Duration,
+    /// What a lookup does without a copy that is recent enough.
+    pub when_stale: WhenStale,
+    /// Whether a lookup is an error if there is no filter under the key. Otherwise it returns false, as BF.EXISTS does.
+    pub missing_is_error: bool,
+}
+
+impl Default for NearOptions {
+    fn default() -> Self {
+        Self {
+            interval: Duration::from_millis(250),
+            max_age: Duration::from_secs(10),
+            reload_interval: Duration::from_secs(10),
+            timeout: Duration::from_secs(5),
+            when_stale: WhenStale::Ask,
+            missing_is_error: false,
+        }
+    }
+}
+
+/// What a lookup does without a copy that is recent enough.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WhenStale {
+    /// It asks the server.
+    Ask,
+    /// It returns [`NearError::Stale`].
+    Fail,
+}
+
+/// Why a lookup or an add has no result.
+#[derive(Clone, Debug, PartialEq, Error)]
+pub enum NearError {
+    /// There is no copy that is recent enough. Holds the last error of the copy, if there was one.
+    #[error("there is no recent copy of the filter{}", reason(.0))]
+    Stale(String),
+    /// There is no filter under the key.
+    #[error("there is no filter under the key")]
+    Missing,
+    /// The server has refused the command, or its reply cannot be read.
+    #[error(transparent)]
+    Refused(#[from] FollowError),
+    /// The server cannot be reached.
+    #[error("connection: {0}")]
+    Connection(String),
+}
+
+fn reason(last_error: &str) -> String {
+    if last_error.is_empty() { String::new() } else { format!(": {last_error}") }
+}
+
+impl From<redis::RedisError> for NearError {
+    fn from(error: redis::RedisError) -> Self {
+        Self::Connection(error.to_string())
+    }
+}
+
+/// What a copy has done so far.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NearStats {
+    /// Copies that were loaded.
+    pub loads: u64,
+    /// How often the server did not know what had changed.
+    pub losses: u64,
+    /// Bytes of the records that came after the loads.
+    pub record_bytes: u64,
+    /// Errors of the connection and of the server.
+    pub errors: u64,
+    /// The last of them; empty if there was none.
+    pub last_error: String,
+}
+
+/// A copy of a filter of a server. A thread of its own follows the filter over a connection of its own, until the value
+/// is dropped. All methods may be called from several threads.
+///
+/// ```no_run
+/// use everbloom::{NearFilter, NearOptions};
+///
+/// let seen = NearFilter::open("redis://127.0.0.1:6379", "seen", NearOptions::default())?;
+/// if !seen.contains(b"alice")? {
+///     seen.add(b"alice")?;
+/// }
+/// # Ok::<(), everbloom::NearError>(())
+/// ```
+pub struct NearFilter(Arc<Shared>);
+
+impl fmt::Debug for NearFilter {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("NearFilter").field("lag", &self.lag()).finish_non_exhaustive()
+    }
+}
+
+impl NearFilter {
+    /// Begins to follow the filter under `key` of the server at `url`: `redis://`, `rediss://` or `unix://`. Does not
+    /// wait for the server: see [`wait`](Self::wait).
+    ///
+    /// # Errors
+    /// [`NearError::Connection`] if the address is not one, or no thread can be started.
+    pub fn open(url: &str, key: impl Into<Vec<u8>>, options: NearOptions) -> Result<Self, NearError> {
+        let info = url.into_connection_info()?;
+        // An error only means that the program has chosen another provider.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let (own, server) = (Link::new(info.clone(), options.timeout), Link::new(info, options.timeout));
+        let shared = Arc::new(Shared {
+            key: key.into(),
+            options,
+            start: Instant::now(),
+            state: RwLock::new(CopyState::Unknown),
+            as_of_ms: AtomicU64::new(NEVER),
+            ahead_ms: AtomicI64::new(0),
+            stats: Mutex::default(),
+            has_ended: Mutex::new(false),
+            wake: Condvar::new(),
+            server: Mutex::new(server),
+        });
+        let follower = Arc::clone(&shared);
+        let thread =
+            thread::Builder::new().name("near-filter".to_owned()).spawn(move || follower.follow(own));
+        thread.map_err(|error| NearError::Connection(error.to_string()))?;
+        Ok(Self(shared))
+    }
+
+    /// Returns whether the item may have been added, as the server would have at some time within the last `max_age`.
+    ///
+    /// # Errors
+    /// [`NearError`].
+    pub fn contains(&self, item: &[u8]) -> Result<bool, NearError> {
+        let in_copy = |filter: &BloomFilter, now_ms| filter.0.contains_at(item, now_ms, Processor);
+        match self.0.look_up(in_copy)? {
+            NearLookup::Copy(found) => Ok(found),
+            NearLookup::Missing => Ok(false),
+            NearLookup::Stale => Ok(self.0.ask("BF.EXISTS", &[item])?.first().copied().unwrap_or(false)),
+        }
+    }
+
+    /// Returns whether each item may have been added: [`contains`](Self::contains) in less time.
+    ///
+    /// # Errors
+    /// [`NearError`].
+    pub fn contains_many(&self, items: &[&[u8]]) -> Result<Vec<bool>, NearError> {
+        match self.0.look_up(|filter, now_ms| filter.contains_many_at(items, now_ms))? {
+            NearLookup::Copy(found) => Ok(found),
+            NearLookup::Missing => Ok(vec![false; items.len()]),
+            NearLookup::Stale if items.is_empty() => Ok(Vec::new()),
+            NearLookup::Stale => self.0.ask("BF.MEXISTS", items),
+        }
+    }
+
+    /// Adds an item on the server with BF.ADD, and to the copy, so that this program finds it at once. Returns whether
+    /// it was new to the server.
+    ///
+    /// # Errors
+    /// [`NearError`]. If the connection breaks, the item may have been added.
+    pub fn add(&self, item: &[u8]) -> Result<bool, NearError> {
+        let is_new = self.0.ask("BF.ADD", &[item])?.first().copied().unwrap_or(false);
+        if let CopyState::Copy(copy) = &mut *self.0.state.write().unwrap_or_else(PoisonError::into_inner) {
+            copy.add(item, self.0.server_ms());
+        }
+        Ok(is_new)
+    }
+
+    /// Returns the age of the copy: every item that was added earlier is found. `None` without a copy, if it is known
+    /// that there is no filter, it is the age of this knowledge.
+    #[must_use]
+    pub fn lag(&self) -> Option<Duration> {
+        self.0.age_ms().map(Duration::from_millis)
+    }
+
+    /// Returns what the copy has done so far.
+    #[must_use]
+    pub fn stats(&self) -> NearStats {
+        lock(&self.0.stats).clone()
+    }
+
+    /// Waits until there is a copy, or it is known that there is no filter. Returns whether this was so in time.
+    #[must_use]
+    pub fn wait(&self, timeout: Duration) -> bool {
+        let end = Instant::now() + timeout;
+        while self.lag().is_none() && Instant::now() < end {
+            thread::sleep(Duration::from_millis(1));
+        }
+        self.lag().is_some()
+    }
+
+    /// Calls `read` with the filter of the copy, of whatever age; returns `None` without a copy. Changes wait meanwhile.
+    pub fn with_copy<T>(&self, read: impl FnOnce(&BloomFilter) -> T) -> Option<T> {
+        match &*self.0.state.read().unwrap_or_else(PoisonError::into_inner) {
+            CopyState::Copy(copy) => Some(read(copy.filter())),
+            CopyState::Unknown | CopyState::Missing => None,
+        }
+    }
+}
+
+impl Drop for NearFilter {
+    fn drop(&mut self) {
+        *lock(&self.0.has_ended) = true;
+        self.0.wake.notify_all();
+    }
+}
+
+/// The time of a copy that never was up to date.
+const NEVER: u64 = u64::MAX;
+/// The most bytes of records that are applied while lookups wait: 1024 records, some 0.1 ms.
+const STEP_BYTES: usize = 17 << 10;
+/// The longest wait before a load.
+const WAIT_MAX: Duration = Duration::from_secs(60);
+/// The wait after an error, and the shortest wait before another load.
+const WAIT_MIN: Duration = Duration::from_secs(1);
+
+enum CopyState {
+    /// Nothing is known yet.
+    Unknown,
+    /// There is no filter.
+    Missing,
+    Copy(FilterCopy),
+}
+
+/// The result of a lookup.
+enum NearLookup<T> {
+    Copy(T),
+    Missing,
+    Stale,
+}
+
+struct Shared {
+    key: Vec<u8>,
+    options: NearOptions,
+    start: Instant,
+    state: RwLock<CopyState>,
+    /// When the state was that of the server, in milliseconds since `start`; [`NEVER`] if it never was.
+    as_of_ms: AtomicU64,
+    /// By how much the server's clock is ahead of this one's.
+    ahead_ms: AtomicI64,
+    stats: Mutex<NearStats>,
+    has_ended: Mutex<bool>,
+    /// Notified when `has_ended` is set.
+    wake: Condvar,
+    /// The connection for commands of the program.
+    server: Mutex<Link>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Returns the time of this machine's clock in milliseconds of UNIX time.
+fn clock_ms() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map(|now| now.as_millis());
+    now.ok().and_then(|now_ms| u64::try_from(now_ms).ok()).unwrap_or(0)
+}
+
+impl Shared {
+    fn elapsed_ms(&self) -> u64 {
+        u64::try_from(self.start.elapsed().as_millis()).unwrap_or(NEVER - 1)
+    }
+
+    fn age_ms(&self) -> Option<u64> {
+        let as_of_ms = self.as_of_ms.load(Relaxed);
+        (as_of_ms != NEVER).then(|| self.elapsed_ms().saturating_sub(as_of_ms))
+    }
+
+    /// Returns the time of the server's clock in milliseconds of UNIX time.
+    fn server_ms(&self) -> u64 {
+        clock_ms().saturating_add_signed(self.ahead_ms.load(Relaxed))
+    }
+
+    /// Calls `in_copy` with the filter and, for a sliding window, the time of the server.
+    fn look_up<T>(&self, in_copy: impl FnOnce(&BloomFilter, u64) -> T) -> Result<NearLookup<T>, NearError> {
+        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        let is_recent =
+            self.age_ms().is_some_and(|age_ms| u128::from(age_ms) <= self.options.max_age.as_millis());
+        match &*state {
+            CopyState::Copy(copy) if is_recent => {
+                let filter = copy.filter();
+                let now_ms = filter.window_ms().map_or(0, |_| self.server_ms());
+                Ok(NearLookup::Copy(in_copy(filter, now_ms)))
+            }
+            CopyState::Missing if is_recent && self.options.missing_is_error => Err(NearError::Missing),
+            CopyState::Missing if is_recent => Ok(NearLookup::Missing),
+            _ if self.options.when_stale == WhenStale::Fail => {
+                Err(NearError::Stale(lock(&self.stats).last_error.clone()))
+            }
+            _ => Ok(NearLookup::Stale),
+        }
+    }
+
+    /// Sends a command of the program with the key and items. Returns the result of each item.
+    fn ask(&self, name: &'static str, items: &[&[u8]]) -> Result<Vec<bool>, NearError> {
+        let words = [name.as_bytes(), &self.key];
+        let command: Vec<Vec<u8>> = words.iter().chain(items).map(|word| word.to_vec()).collect();
+        let flag = |reply: &CommandReply| match reply {
+            CommandReply::Integer(number) => Ok(*number != 0),
+            _ => Err(FollowError::Reply(name).into()),
+        };
+        match lock(&self.server).call(&command)? {
+            CommandReply::Error(text) => Err(FollowError::Refused(text).into()),
+            CommandReply::Array(replies) if replies.len() == items.len() => {
+                replies.iter().map(flag).collect()
+            }
+            reply => Ok(vec![flag(&reply)?]),
+        }
+    }
+
+    /// Follows the filter until the copy is dropped.
+    fn follow(&self, mut link: Link) {
+        let (mut follower, mut backoff) = (Follower::new(self.key.clone()), Backoff::new());
+        let mut load_began_ms = 0;
+        loop {
+            let step = self.step(&mut follower, &mut link, &mut backoff, &mut load_began_ms);
+            let wait = step.unwrap_or_else(|error| {
+                let mut stats = lock(&self.stats);
+                stats.errors = stats.errors.saturating_add(1);
+                stats.last_error = error.to_string();
+                if follower.is_loading() { backoff.wait() } else { jittered(WAIT_MIN) }
+            });
+            let has_ended = lock(&self.has_ended);
+            if *has_ended {
+                return;
+            }
+            let (has_ended, _) = self
+                .wake
+                .wait_timeout_while(has_ended, wait, |has_ended| !*has_ended)
+                .unwrap_or_else(PoisonError::into_inner);
+            if *has_ended {
+                return;
+            }
+        }
+    }
+
+    /// Sends one command and takes its reply. Returns how long to wait before the next.
+    fn step(
+        &self,
+        follower: &mut Follower,
+        link: &mut Link,
+        backoff: &mut Backoff,
+        load_began_ms: &mut u64,
+    ) -> Result<Duration, NearError> {
+        let (command, asked_ms) = (follower.command(), self.elapsed_ms());
+        if command.len() == 2 {
+            *load_began_ms = asked_ms;
+        }
+        match follower.take(link.call(&command)?)? {
+            FollowProgress::Part => return Ok(Duration::ZERO),
+            FollowProgress::Loaded(copy) => {
+                if copy.filter().window_ms().is_some() {
+                    self.measure_clock(link)?;
+                }
+                self.publish(CopyState::Copy(copy), *load_began_ms);
+                let mut stats = lock(&self.stats);
+                stats.loads = stats.loads.saturating_add(1);
+                backoff.loaded();
+                return Ok(Duration::ZERO);
+            }
+            FollowProgress::Lost => {
+                let has_log = self.change_copy(|copy| copy.has_log()).unwrap_or(true);
+                let mut stats = lock(&self.stats);
+                stats.losses = stats.losses.saturating_add(1);
+                follower.restart();
+                return Ok(if has_log { backoff.wait() } else { self.options.reload_interval });
+            }
+            FollowProgress::Missing => self.publish(CopyState::Missing, asked_ms),
+            FollowProgress::Changes { records, more } => {
+                let applied = records
+                    .chunks(STEP_BYTES)
+                    .try_for_each(|records| self.change_copy(|copy| copy.apply(records)).unwrap_or(Ok(())));
+                if let Err(error) = applied {
+                    // The copy may lack items.
+                    self.publish(CopyState::Unknown, NEVER);
+                    follower.restart();
+                    return Err(error.into());
+                }
+                let mut stats = lock(&self.stats);
+                stats.record_bytes = stats.record_bytes.saturating_add(records.len() as u64);
+                if more {
+                    return Ok(Duration::ZERO);
+                }
+            }
+            FollowProgress::Current => {}
+        }
+        self.as_of_ms.store(asked_ms, Relaxed);
+        if self.change_copy(|copy| copy.filter().window_ms()).flatten().is_some() {
+            self.measure_clock(link)?;
+        }
+        Ok(self.options.interval)
+    }
+
+    /// Calls `change` with the copy, if there is one. Lookups wait meanwhile.
+    fn change_copy<T>(&self, change: impl FnOnce(&mut FilterCopy) -> T) -> Option<T> {
+        match &mut *self.state.write().unwrap_or_else(PoisonError::into_inner) {
+            CopyState::Copy(copy) => Some(change(copy)),
+            CopyState::Unknown | CopyState::Missing => None,
+        }
+    }
+
+    /// Replaces the state. Frees the old one after the lock, so that lookups do not wait for it.
+    fn publish(&self, state: CopyState, as_of_ms: u64) {
+        let mut place = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        let old = std::mem::replace(&mut *place, state);
+        self.as_of_ms.store(as_of_ms, Relaxed);
+        drop(place);
+        drop(old);
+    }
+
+    /// Measures by how much the server's clock is ahead, for a sliding window.
+    fn measure_clock(&self, link: &mut Link) -> Result<(), NearError> {
+        let before_ms = clock_ms();
+        let reply = link.call(&[b"TIME".to_vec()])?;
+        let here_ms = before_ms.midpoint(clock_ms());
+        let there_ms = match reply {
+            CommandReply::Error(text) => return Err(FollowError::Refused(text).into()),
+            CommandReply::Array(parts) => time_ms(&parts).ok_or(FollowError::Reply("TIME"))?,
+            _ => return Err(FollowError::Reply("TIME").into()),
+        };
+        self.ahead_ms.store(there_ms.cast_signed().saturating_sub_unsigned(here_ms), Relaxed);
+        Ok(())
+    }
+}
+
+/// Returns the time that a reply of TIME states, in milliseconds.
+fn time_ms(parts: &[CommandReply]) -> Option<u64> {
+    let number = |part: &CommandReply| match part {
+        CommandReply::Bytes(text) => std::str::from_utf8(text).ok()?.parse::<u64>().ok(),
+        _ => None,
+    };
+    let [seconds, micros] = parts else { return None };
+    number(seconds)?.checked_mul(1000)?.checked_add(number(micros)? / 1000)
+}
+
+/// The waits before loads: each is up to twice as long as the one before.
+struct Backoff {
+    next: Duration,
+    /// When a copy was loaded after the last reset.
+    loaded_at: Option<Instant>,
+}
+
+impl Backoff {
+    fn new() -> Self {
+        Self { next: WAIT_MIN, loaded_at: None }
+    }
+
+    fn loaded(&mut self) {
+        self.loaded_at = Some(Instant::now());
+    }
+
+    /// Returns the wait before the next load. A copy that has followed for a minute begins anew.
+    fn wait(&mut self) -> Duration {
+        if self.loaded_at.take_if(|at| at.elapsed() > WAIT_MAX).is_some() {
+            self.next = WAIT_MIN;
+        }
+        let wait = jittered(self.next);
+        self.next = self.next.saturating_mul(2).min(WAIT_MAX);
+        wait.clamp(WAIT_MIN, WAIT_MAX)
+    }
+}
+
+/// Returns a random time between half and one and a half of this one.
+fn jittered(time: Duration) -> Duration {
+    let random = RandomState::new().hash_one(0) as f64 / u64::MAX as f64;
+    time.mul_f64(0.5 + random)
+}
+
+/// A connection that is made when it is needed.
+struct Link {
+    info: ConnectionInfo,
+    timeout: Duration,
+    connection: Option<redis::Connection>,
+}
+
+impl Link {
+    const fn new(info: ConnectionInfo, timeout: Duration) -> Self {
+        Self { info, timeout, connection: None }
+    }
+
+    /// Sends a command and returns its reply, of another node of the cluster if this one says so.
+    fn call(&mut self, command: &[Vec<u8>]) -> Result<CommandReply, NearError> {
+        let reply = self.call_here(command)?;
+        let CommandReply::Error(text) = &reply else { return Ok(reply) };
+        let Some((host, port)) =
+            text.strip_prefix("MOVED ").and_then(|text| text.split(' ').nth(1)?.rsplit_once(':'))
+        else {
+            return Ok(reply);
+        };
+        let Ok(port) = port.parse() else { return Ok(reply) };
+        let address = match self.info.addr().clone() {
+            ConnectionAddr::TcpTls { host: here, insecure, tls_params, .. } => {
+                let host = if host.is_empty() { here } else { host.to_owned() };
+                ConnectionAddr::TcpTls { host, port, insecure, tls_params }
+            }
+            // A node that does not know its own address means that of this connection.
+            ConnectionAddr::Tcp(here, _) if host.is_empty() => ConnectionAddr::Tcp(here, port),
+            _ => ConnectionAddr::Tcp(host.to_owned(), port),
+        };
+        (self.info, self.connection) = (self.info.clone().set_addr(address), None);
+        self.call_here(command)
+    }
+
+    fn call_here(&mut self, command: &[Vec<u8>]) -> Result<CommandReply, NearError> {
+        let mut connection = match self.connection.take() {
+            Some(connection) => connection,
+            None => {
+                let connection =
+                    Client::open(self.info.clone())?.get_connection_with_timeout(self.timeout)?;
+                connection.set_read_timeout(Some(self.timeout))?;
+                connection.set_write_timeout(Some(self.timeout))?;
+                connection
+            }
+        };
+        let mut packed = redis::Cmd::new();
+        packed.arg(command);
+        let reply = match packed.query::<Value>(&mut connection) {
+            Ok(value) => reply_of(value)?,
+            Err(error) => match (error.code(), error.detail()) {
+                (Some(code), detail) => CommandReply::Error(format!("{code} {}", detail.unwrap_or_default())),
+                // The connection is not used again.
+                (None, _) => return Err(error.into()),
+            },
+        };
+        self.connection = Some(connection);
+        Ok(reply)
+    }
+}
+
+/// Returns the reply that a value of the crate `redis` is.
+fn reply_of(value: Value) -> Result<CommandReply, NearError> {
+    Ok(match value {
+        Value::Nil => CommandReply::Nil,
+        Value::Int(number) => CommandReply::Integer(u64::try_from(number).map_err(|_| unreadable())?),
+        Value::Boolean(flag) => CommandReply::Integer(flag.into()),
+        Value::BulkString(bytes) => CommandReply::Bytes(bytes),
+        Value::SimpleString(text) => CommandReply::Bytes(text.into_bytes()),
+        Value::Array(values) => {
+            CommandReply::Array(values.into_iter().map(reply_of).collect::<Result<_, _>>()?)
+        }
+        Value::ServerError(error) => CommandReply::Error(redis::RedisError::from(error).to_string()),
+        _ => return Err(unreadable()),
+    })
+}
+
+fn unreadable() -> NearError {
+    NearError::Connection("the reply is not one of these commands".to_owned())
+}
