@@ -30,7 +30,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     cmd("CONFIG").arg("RESETSTAT").exec(&mut server)?;
     let (start, mut worst_lag, mut next) = (Instant::now(), Duration::ZERO, items);
     while start.elapsed() < Duration::from_secs(seconds) {
-        let due = items + start.elapsed().as_millis() as u64 * per_second / 1000;
+        let due = items + u64::try_from(start.elapsed().as_millis())? * per_second / 1000;
         for item in next..due {
             cmd("BF.ADD").arg(key).arg(item.to_string()).exec(&mut server)?;
         }

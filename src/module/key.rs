@@ -320,7 +320,7 @@ impl everbloom_command::WriteKey for KeyToWrite<'_> {
             KeyValue::InUse => return KeyValue::InUse,
             KeyValue::Present(_) => {}
         }
-        match self.stored_filter().map(StoredFilter::to_add) {
+        match self.stored_filter().map(StoredFilter::value_and_log) {
             Some((FilterValue::Complete(filter), log)) => KeyValue::Present((filter, log)),
             Some((FilterValue::Loading(_), _)) => KeyValue::Loading,
             None => KeyValue::WrongType,

@@ -130,9 +130,9 @@ impl StoredFilter {
         self.after_change(u32::from(parts_added > 0), 0, None);
     }
 
-    /// Returns the filter, unless it is being loaded, and the log of its changes, if somebody follows it.
+    /// Returns the value, and the log of its changes if somebody follows it.
     #[inline(always)]
-    pub(super) fn to_add(&mut self) -> (&mut FilterValue, Log<'_>) {
+    pub(super) fn value_and_log(&mut self) -> (&mut FilterValue, Log<'_>) {
         let log = self.state.rare.as_mut().and_then(|rare| rare.followers.log());
         (&mut self.value, log)
     }

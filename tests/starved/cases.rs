@@ -287,6 +287,13 @@ fn load(name: &str, before: &[String], put: &mut impl FnMut(&str, &[String], Vec
         &then(before, &["BF.SCANDUMP k 0"]),
         words(&format!("BF.SCANDUMP k {}", &server.reply[1][1..])),
     );
+    // The changes since a position.
+    let mut followed = Server::new();
+    let followed_before = then(before, &["BF.FOLLOW k"]);
+    followed_before.iter().for_each(|line| drop(followed.run(line)));
+    let [id, offset] = [1, 2].map(|place: usize| followed.reply[place][1..].to_owned());
+    let more = format!("BF.MADD k {}", numbered("more", 3000));
+    put(name, &then(&followed_before, &[&more]), words(&format!("BF.FOLLOW k {id} {offset}")));
     let filter = server.take("k");
     put(name, &[], [words("BF.LOADCHUNK n 1"), vec![chunks(&filter, 4).swap_remove(0).1]].concat());
     rewrite(&filter, UnknownMemory, 1, &mut |command| {

@@ -22,7 +22,7 @@ const MAKERS: [&str; 9] = [
 ];
 
 /// Every command: with the existing filter `k`, with the existing filter `other` and with the vacant key `new`.
-const LINES: [&str; 55] = [
+const LINES: [&str; 57] = [
     "CF.RESERVE new 100 EX 100",
     "CF.ADD k 7",
     "CF.ADD new a",
@@ -69,6 +69,8 @@ const LINES: [&str; 55] = [
     "BF.CLEAR k",
     "BF.CLEAR new",
     "BF.SCANDUMP k 0",
+    "BF.FOLLOW k",
+    "BF.FOLLOW k 1 0",
     "BF.LOADCHUNK new 1 data",
     "BF.LOADCHUNK k 9 data",
     "BF.LOAD new blob",
