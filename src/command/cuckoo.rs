@@ -24,7 +24,7 @@ use super::reserve::creation;
 use super::spare::Spare;
 use super::table::{Command, KeyAccess, OptionWord};
 use everbloom_filter::cuckoo::array::CuckooRelease;
-use everbloom_filter::cuckoo::filter::{CuckooFilter, CuckooParameters};
+use everbloom_filter::cuckoo::filter::{Arrays, CuckooFilter, CuckooParameters};
 use everbloom_filter::limits::{
     CUCKOO_BUCKET_MAX_SLOTS, CUCKOO_CAPACITY_MAX_ITEMS, CUCKOO_ITERATIONS_MAX, EXPANSION_MAX,
 };
@@ -75,7 +75,7 @@ impl ValueRef<'_> {
             Self::Filter(filter) => filter.contains_many(items, prefetch, reply),
             Self::Cuckoo(filter) => {
                 let mut items_found = 0u32;
-                filter.for_each_hash(items, prefetch, |filter, hash| {
+                filter.for_each_hash(items, Arrays::All, prefetch, |filter, hash| {
                     let found = filter.contains_hash(hash);
                     items_found = items_found.saturating_add(found.into());
                     reply(found);
@@ -90,7 +90,7 @@ impl ValueRef<'_> {
         match self {
             Self::Filter(filter) if filter.kind() == Kind::Counting => filter.occurrences(item),
             Self::Filter(filter) => filter.contains(item, prefetch).into(),
-            Self::Cuckoo(filter) => filter.count(item),
+            Self::Cuckoo(filter) => filter.count(item, prefetch),
         }
     }
 
@@ -396,7 +396,8 @@ fn add_to_cuckoo<'a>(
     let buffer = argument_buffer(items.len())?;
     let mut outcomes = ItemOutcomes::with_capacity(items.len())?;
     let arrays = filter.arrays().len();
-    filter.for_each_hash(items, host.prefetch(), |filter, hash| {
+    let read = if rules.only_absent { Arrays::All } else { Arrays::Newest };
+    filter.for_each_hash(items, read, host.prefetch(), |filter, hash| {
         let is_present = rules.only_absent && filter.contains_hash(hash);
         outcomes.push(if is_present { Ok(false) } else { filter.add(hash, host).map(|()| true) });
     });
