@@ -1,7 +1,7 @@
 //! Layer sizes: large enough by an exact calculation and by the fill of real layers, and no larger than promised.
 
 use everbloom::{Format, Growth, Options, filter_size};
-use everbloom_filter::bits::layout::{LINE_BITS, PAGE_BITS, PAGE_LINES};
+use everbloom_filter::bits::layout::{LINE_BITS, PAGE_LINES};
 use everbloom_filter::bits::sizing::LayerShape;
 use everbloom_filter::hash::murmur3::hash128;
 use everbloom_filter::limits::{CAPACITY_MAX_ITEMS, LAYER_ERROR_RATE_MIN, LAYER_MAX_BYTES, PAGED_MIN_BYTES};
@@ -235,10 +235,9 @@ fn full_filter(shape: LayerShape, random: &mut Random) -> Filter {
 /// all positions in the lines.
 fn rate_by_fill(layer: &Layer) -> f64 {
     let LayerShape { lines, probes, .. } = layer.shape().unwrap();
-    let words = layer.bits().words();
     let line_probes = |role: u32| probes / u32::from(lines) + u32::from(role < probes % u32::from(lines));
     let (mut sum, mut count) = (0.0, 0.0);
-    for page in words.chunks_exact((PAGE_BITS / 64) as usize) {
+    for page in layer.bits().pages() {
         let fills: Vec<f64> = page
             .chunks_exact((LINE_BITS / 64) as usize)
             .map(|line| f64::from(line.iter().map(|word| word.count_ones()).sum::<u32>()) / LINE_BITS as f64)

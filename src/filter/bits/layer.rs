@@ -2,6 +2,7 @@
 
 use super::array::BitArray;
 use super::layout::{LayerParameters, Layout, Placement};
+use super::pieces::ArrayForm;
 use super::sizing::LayerShape;
 use super::sizing::estimate::{self, clients_items, fill};
 use crate::hash::Hash;
@@ -63,7 +64,12 @@ impl Layer {
     /// [`OutOfMemory`] if the bits cannot be allocated.
     pub fn try_new(spec: LayerSpec) -> Result<Self, OutOfMemory> {
         let LayerSpec { placement, size_bits, capacity_items, has_head } = spec;
-        let bits = BitArray::try_new(size_bits, has_head)?;
+        let form = match placement.layout() {
+            _ if has_head => ArrayForm::Headed,
+            Layout::Paged(_) => ArrayForm::Pages,
+            _ => ArrayForm::Block,
+        };
+        let bits = BitArray::try_new(size_bits, form)?;
         Ok(Self { bits, capacity_items, items: 0, placement })
     }
 

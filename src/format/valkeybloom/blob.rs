@@ -37,7 +37,7 @@ struct Counts {
 /// # Errors
 /// [`OutOfMemory`].
 pub fn encode(policy: &ValkeyBloom, layers: &[Layer]) -> Result<Vec<u8>, OutOfMemory> {
-    let slice_bytes = |layer: &Layer| SLICE_HEAD_BYTES.saturating_add(layer.bits().bytes().len());
+    let slice_bytes = |layer: &Layer| SLICE_HEAD_BYTES.saturating_add(layer.bits().contents().len());
     let layer_bytes = |layer| slice_bytes(layer).saturating_add(size_of::<u64>() + COUNTS_BYTES);
     let size_bytes = layers.iter().map(layer_bytes).fold(HEAD_BYTES, usize::saturating_add);
     let mut blob = Vec::new();
@@ -55,7 +55,7 @@ pub fn encode(policy: &ValkeyBloom, layers: &[Layer]) -> Result<Vec<u8>, OutOfMe
     for layer in layers {
         append(&mut blob, &(slice_bytes(layer) as u64));
         SliceHead::append(layer, &seed, &mut blob);
-        blob.extend_from_slice(layer.bits().bytes());
+        blob.extend_from_slice(&layer.bits().bytes());
         let signed = |items| i64::try_from(items).unwrap_or(i64::MAX);
         let items = signed(layer.counts().items);
         append(&mut blob, &Counts { items, capacity_items: signed(layer.capacity_items()) });

@@ -15,7 +15,7 @@ pub use modulo::{LayerParameters, Modulo};
 pub(crate) use paged::with_per_line;
 pub use paged::{LINE_BITS, LINE_PROBES_MAX, LINES_MAX, PAGE_BITS, PAGE_LINES, PAGE_WORDS, Paged};
 pub use prime::Prime;
-pub use probing::{Line, Probing};
+pub use probing::{Line, Probing, Words, WordsMut};
 pub use scattered::Scattered;
 pub use scheme::SchemeLayout;
 
