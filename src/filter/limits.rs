@@ -69,9 +69,9 @@ pub const FILTER_MIN_MAX_BYTES: u64 = 1 << 10;
 /// Largest value of `bf.max-filter-bytes`: 64 TiB.
 pub const FILTER_MAX_MAX_BYTES: u64 = 1 << 46;
 
-/// Smallest bit array of a layer, in bytes, that is paged. A smaller one mostly fits a cache, and rounding it up to
-/// whole pages would take too many bits per item (tests/pure/sizing.rs).
-pub const PAGED_MIN_BYTES: u64 = 2 << 20;
+/// Smallest bit array of a new layer, in bytes, that is paged. A smaller one mostly fits a cache, where lookups take longer
+/// in pages, and rounding it up to whole pages would take too many bits per item (tests/pure/sizing.rs).
+pub const PAGED_MIN_BYTES: u64 = 1 << 20;
 
 /// Largest layer, in words, whose memory is not prefetched: 1 MiB, about the size of the inner caches of a processor,
 /// where a prefetch takes as long as a read.

@@ -37,6 +37,23 @@ impl LayerSpec {
         let placement = Placement::new(hash, shape.layout());
         Self { placement, size_bits: positions, capacity_items, has_head: false }
     }
+
+    /// Returns the arrangement of the bits in memory.
+    fn form(&self) -> ArrayForm {
+        match self.placement.layout() {
+            _ if self.has_head => ArrayForm::Headed,
+            Layout::Paged(_) => ArrayForm::Pages,
+            _ => ArrayForm::Block,
+        }
+    }
+
+    /// Returns the bytes of the two blocks of memory that the bits are in, without a head. The second one may be empty.
+    #[must_use]
+    pub fn blocks_bytes(&self) -> [u64; 2] {
+        let size_bytes = self.size_bits.div_ceil(8);
+        let first_bytes = self.form().first_bytes(size_bytes);
+        [first_bytes, size_bytes.saturating_sub(first_bytes)]
+    }
 }
 
 /// The counts of a layer, which adds change.
@@ -63,13 +80,8 @@ impl Layer {
     /// # Errors
     /// [`OutOfMemory`] if the bits cannot be allocated.
     pub fn try_new(spec: LayerSpec) -> Result<Self, OutOfMemory> {
-        let LayerSpec { placement, size_bits, capacity_items, has_head } = spec;
-        let form = match placement.layout() {
-            _ if has_head => ArrayForm::Headed,
-            Layout::Paged(_) => ArrayForm::Pages,
-            _ => ArrayForm::Block,
-        };
-        let bits = BitArray::try_new(size_bits, form)?;
+        let bits = BitArray::try_new(spec.size_bits, spec.form())?;
+        let LayerSpec { placement, capacity_items, .. } = spec;
         Ok(Self { bits, capacity_items, items: 0, placement })
     }
 

@@ -22,23 +22,20 @@ pub enum ArrayForm {
 }
 
 /// The sizes of large blocks: multiples of a quarter of the power of two below.
-const BLOCKS_PER_DOUBLING: usize = 4;
-/// The first block of an array of at least so many bytes has a multiple of them: 1 MiB, the length of the strings of a
-/// snapshot. So each of its strings is saved from one block, without a copy.
-const FIRST_UNIT_BYTES: usize = 1 << 20;
-/// The smallest array that may have two blocks.
-const TWO_MIN_BYTES: usize = 64 << 10;
+const BLOCKS_PER_DOUBLING: u64 = 4;
+/// The first block of two has a multiple of these bytes: 1 MiB, the length of the strings of a snapshot. So each string is
+/// in one block, and is saved without a copy.
+const FIRST_UNIT_BYTES: u64 = 1 << 20;
 
-/// Returns how many of `words` words are in the first block.
-fn first_words(words: usize) -> usize {
-    let size_bytes = words.saturating_mul(8);
-    if size_bytes < TWO_MIN_BYTES {
-        return words;
+impl ArrayForm {
+    /// Returns how many of `size_bytes` bytes are in the first block.
+    pub(super) fn first_bytes(self, size_bytes: u64) -> u64 {
+        if self != Self::Pages || size_bytes < FIRST_UNIT_BYTES {
+            return size_bytes;
+        }
+        let step_bytes = (1 << size_bytes.ilog2()) / BLOCKS_PER_DOUBLING;
+        size_bytes - size_bytes % step_bytes.max(FIRST_UNIT_BYTES)
     }
-    let step_bytes = (1usize << size_bytes.ilog2()) / BLOCKS_PER_DOUBLING;
-    let step_bytes =
-        if size_bytes < FIRST_UNIT_BYTES { step_bytes } else { step_bytes.max(FIRST_UNIT_BYTES) };
-    size_bytes / step_bytes * step_bytes / 8
 }
 
 /// The blocks of an array.
@@ -58,7 +55,8 @@ impl BitBlocks {
     /// # Errors
     /// [`OutOfMemory`] if an allocation fails.
     pub(super) fn try_new(words: usize, form: ArrayForm) -> Result<Self, OutOfMemory> {
-        let first = if form == ArrayForm::Pages { first_words(words) } else { words };
+        let first_bytes = form.first_bytes((words as u64).saturating_mul(8));
+        let first = usize::try_from(first_bytes / 8).map_err(|_| OutOfMemory)?;
         let (first, rest) = (try_zeroed(first)?, try_zeroed(words.saturating_sub(first))?);
         Ok(if rest.is_empty() { Self::One(first) } else { Self::Two(Box::new([first, rest])) })
     }
@@ -220,7 +218,7 @@ mod tests {
 
     /// Returns the size of the block that jemalloc allocates for so many bytes.
     fn class(bytes: usize) -> usize {
-        bytes.next_multiple_of(((1 << bytes.ilog2()) / BLOCKS_PER_DOUBLING).max(4096))
+        bytes.next_multiple_of(((1 << bytes.ilog2()) / 4).max(4096))
     }
 
     /// Returns the bytes of the blocks of so many pages.
@@ -236,7 +234,7 @@ mod tests {
             let (size_bytes, [first, rest]) = (pages * 4096, blocks(pages));
             assert_eq!(first + rest, size_bytes);
             assert!(rest == 0 || first == class(first), "{pages} pages: {first} bytes do not fill a block");
-            assert!(size_bytes < 1 << 20 || first.is_multiple_of(1 << 20), "{pages} pages");
+            assert!(rest == 0 || first.is_multiple_of(1 << 20), "{pages} pages");
             let taken = first + if rest > 0 { class(rest) } else { 0 };
             assert!(taken <= class(size_bytes), "{pages} pages: {taken} bytes");
             if size_bytes >= 4 << 20 {
@@ -249,8 +247,8 @@ mod tests {
 
     #[test]
     fn small_arrays_and_other_forms_have_one_block() {
-        assert_eq!(blocks(15), [15 * 4096, 0]);
-        assert_eq!(blocks(17), [16 * 4096, 4096]);
+        assert_eq!(blocks(255), [255 * 4096, 0]);
+        assert_eq!(blocks(257), [256 * 4096, 4096]);
         assert_eq!(blocks(768), [768 * 4096, 0]);
         for form in [ArrayForm::Block, ArrayForm::Headed] {
             assert!(matches!(BitBlocks::try_new(1 << 20, form), Ok(BitBlocks::One(_))));
@@ -276,7 +274,7 @@ mod tests {
     #[test]
     fn an_array_in_two_blocks_does_what_an_array_in_one_does() {
         // Of the last size, the system is asked which pages were written to.
-        for size_bytes in [(1 << 20) + (5 << 12), 700 << 10, (5 << 20) + (3 << 12)] {
+        for size_bytes in [(1 << 20) + (5 << 12), (3 << 20) + (100 << 12), (5 << 20) + (3 << 12)] {
             let [mut one, mut two] = both(size_bytes);
             let [first, rest] = two.pieces().map(|piece| size_of_val(piece));
             assert!(first > 0 && rest > 0 && one.pieces()[1].is_empty());

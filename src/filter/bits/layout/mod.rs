@@ -24,7 +24,7 @@ use crate::hash::Hash;
 /// The layout of a layer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Layout<M = Modulo, P = Prime, S = SchemeLayout> {
-    /// Positions anywhere: everbloom's own layers below 2 MiB.
+    /// Positions anywhere: everbloom's own small layers.
     Scattered(Scattered),
     /// A few lines of one page: everbloom's own larger layers.
     Paged(Paged),

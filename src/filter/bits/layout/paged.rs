@@ -1,5 +1,4 @@
-//! The layout of everbloom's own layers of 2 MiB and more: the probes of an item are in a few distinct lines of one
-//! page.
+//! The layout of everbloom's own large layers: the probes of an item are in a few distinct lines of one page.
 //!
 //! On a large layer the cost of a probe is a page walk and a cache miss, not arithmetic. So an item's probes are
 //! confined to a few lines of one page. The layout is part of the format; docs/formats.md specifies it.
