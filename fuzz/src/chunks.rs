@@ -120,7 +120,7 @@ fn load(value: &mut FilterValue, iterator: u64, data: &[u8], trust: Trust) {
     assert_eq!(value.internal_validate(Validation::Contents), Ok(()), "after a chunk");
     for (old, new) in before.filter().layers().iter().zip(value.filter().layers()) {
         let (old, new) = (old.bits(), new.bits());
-        assert!(old.words().iter().zip(new.words()).all(|(old, new)| old & new == *old));
+        assert!(old.words().zip(new.words()).all(|(old, new)| old & new == old));
     }
     if let Err(_) | Ok(false) = result {
         assert_eq!(fingerprint(&before), fingerprint(value));

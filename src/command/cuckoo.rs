@@ -27,7 +27,7 @@ use super::reserve::creation;
 use super::spare::Spare;
 use super::table::{Command, OptionWord};
 use everbloom_filter::cuckoo::array::CuckooRelease;
-use everbloom_filter::cuckoo::filter::{CuckooFilter, CuckooParameters};
+use everbloom_filter::cuckoo::filter::{Arrays, CuckooFilter, CuckooParameters};
 use everbloom_filter::limits::{
     CUCKOO_BUCKET_MAX_SLOTS, CUCKOO_CAPACITY_MAX_ITEMS, CUCKOO_ITERATIONS_MAX, EXPANSION_MAX,
 };
@@ -86,7 +86,7 @@ impl ValueRef<'_> {
             }
             Self::Cuckoo(filter) => {
                 let mut items_found = 0u32;
-                CuckooFilter::for_each_hash(filter, items, prefetch, |filter, hash| {
+                CuckooFilter::for_each_hash(filter, items, Arrays::All, prefetch, |filter, hash| {
                     let found = filter.contains_hash(hash);
                     items_found = items_found.saturating_add(found.into());
                     reply(found);
@@ -100,7 +100,7 @@ impl ValueRef<'_> {
     fn occurrences(self, item: &[u8], host: &impl Keyspace) -> u64 {
         match self {
             Self::Filter(filter) if filter.kind() == Kind::Counting => filter.occurrences(item),
-            Self::Cuckoo(filter) => filter.count(item),
+            Self::Cuckoo(filter) => filter.count(item, host.prefetch()),
             Self::Filter(_) => self.contains(item, host).into(),
         }
     }
@@ -417,7 +417,8 @@ fn add_to_cuckoo<'a>(
     let buffer = argument_buffer(items.len())?;
     let mut outcomes = ItemOutcomes::with_capacity(items.len())?;
     let arrays = filter.arrays().len();
-    CuckooFilter::for_each_hash(&mut *filter, items, host.prefetch(), |filter, hash| {
+    let read = if rules.only_absent { Arrays::All } else { Arrays::Newest };
+    CuckooFilter::for_each_hash(&mut *filter, items, read, host.prefetch(), |filter, hash| {
         let is_present = rules.only_absent && filter.contains_hash(hash);
         outcomes.push(if is_present { Ok(false) } else { filter.add(hash, host).map(|()| true) });
     });

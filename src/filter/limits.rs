@@ -78,9 +78,9 @@ pub const FOLLOW_TOTAL_DEFAULT_BYTES: u64 = 64 << 20;
 /// Largest value of both: 64 GiB.
 pub const FOLLOW_MAX_BYTES: u64 = 64 << 30;
 
-/// Smallest bit array of a layer, in bytes, that is paged. A smaller one mostly fits a cache, and rounding it up to
-/// whole pages would take too many bits per item (tests/pure/sizing.rs).
-pub const PAGED_MIN_BYTES: u64 = 2 << 20;
+/// Smallest bit array of a new layer, in bytes, that is paged. A smaller one mostly fits a cache, where lookups take longer
+/// in pages, and rounding it up to whole pages would take too many bits per item (tests/pure/sizing.rs).
+pub const PAGED_MIN_BYTES: u64 = 1 << 20;
 
 /// Largest layer, in words, whose memory is not prefetched: 1 MiB, about the size of the inner caches of a processor,
 /// where a prefetch takes as long as a read.

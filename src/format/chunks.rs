@@ -21,6 +21,7 @@ use thiserror::Error;
 use super::contents::{CHUNK_BYTES, append_segments, bits_at, layer_chunks, locate, read_segments};
 use super::record;
 use super::stream::DecodeError;
+use everbloom_filter::bits::BitBytes;
 use everbloom_filter::filter::dumps::{ChunkChecksum, Dump};
 use everbloom_filter::filter::loading::{ChunkContent, Loaded, LoadingFilter};
 use everbloom_filter::hash::murmur3::hash128;
@@ -131,12 +132,12 @@ impl ChunkWriter {
     }
 
     /// Sets the payload of the next chunk, whose part of the dump starts at the position `start`.
-    pub(super) fn set(&mut self, start: u64, content: &[u8]) -> Result<(), OutOfMemory> {
+    pub(super) fn set(&mut self, start: u64, content: BitBytes<'_>) -> Result<(), OutOfMemory> {
         self.reserve(content.len())?;
         if self.has_start {
             self.data.extend_from_slice(&start.to_le_bytes());
         }
-        self.data.extend_from_slice(content);
+        content.slices().into_iter().for_each(|slice| self.data.extend_from_slice(slice));
         Ok(())
     }
 
@@ -148,7 +149,7 @@ impl ChunkWriter {
         filter: &Filter,
         position: u64,
     ) -> Result<Option<u64>, OutOfMemory> {
-        self.set(start, &[])?;
+        self.set(start, BitBytes::default())?;
         let first = filter.layers_end();
         let Some((table, position)) = filter.table().zip(position.checked_sub(first)) else {
             return Ok(None);

@@ -7,7 +7,7 @@
 use std::ops::Deref;
 
 use super::stream::{DecodeError, append, read};
-use everbloom_filter::bits::is_clear;
+use everbloom_filter::bits::{BitBytes, is_clear};
 use everbloom_filter::table::{DumpedSegment, POSITIONS, Table};
 use everbloom_filter::{Filter, Layer, Memory, OutOfMemory};
 
@@ -26,12 +26,12 @@ pub(super) fn layer_chunks<'f, M: Memory + 'f>(
     layer: &'f Layer,
     most_bytes: usize,
     memory: M,
-) -> impl Iterator<Item = (&'f [u8], bool)> {
+) -> impl Iterator<Item = (BitBytes<'f>, bool)> {
     let occupancy = layer.bits().occupancy(memory);
-    layer.bits().bytes().chunks(most_bytes).scan(0usize, move |start, bytes| {
+    layer.bits().contents().chunks(most_bytes).scan(0usize, move |start, bytes| {
         let range = *start..start.saturating_add(bytes.len());
         *start = range.end;
-        Some((bytes, occupancy.is_clear(range) || is_clear(bytes)))
+        Some((bytes, occupancy.is_clear(range) || bytes.slices().into_iter().all(is_clear)))
     })
 }
 
@@ -50,7 +50,7 @@ pub(super) fn locate(filter: &Filter, position: u64) -> Option<(usize, usize)> {
 
 /// Returns the bits from a position of a dump on, at most [`CHUNK_BYTES`] of one layer; `None` after the last layer.
 /// O(layers).
-pub(super) fn bits_at(filter: &Filter, position: u64) -> Option<&[u8]> {
+pub(super) fn bits_at(filter: &Filter, position: u64) -> Option<BitBytes<'_>> {
     let (number, offset) = locate(filter, position)?;
     filter.layers().get(number)?.bits().bytes_from(offset, CHUNK_BYTES)
 }

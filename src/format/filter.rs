@@ -106,7 +106,7 @@ pub(super) fn digest_layers(filter: &Filter, memory: impl Memory, add: &mut dyn 
             end = end.saturating_add(bits.len() as u64);
             if !is_clear {
                 add(&end.to_le_bytes());
-                add(bits);
+                add(&bits.joined());
             }
         }
     }

@@ -9,6 +9,7 @@ use super::filter::digest_layers;
 use super::record::{self, Record, TableRecord};
 use super::snapshot::{fill, save_layers};
 use super::stream::{DecodeError, Sink, Source};
+use everbloom_filter::bits::BitBytes;
 use everbloom_filter::filter::loading::LoadingFilter;
 use everbloom_filter::generation::Generation;
 use everbloom_filter::table::{DumpedSegment, TableLoad};
@@ -125,8 +126,8 @@ pub(super) fn rewrite(
                 }
                 let bytes =
                     usize::try_from(start - piece.start).ok().zip(usize::try_from(end - piece.start).ok());
-                let bits = bytes.and_then(|(from, to)| bits.get(from..to)).unwrap_or_default();
-                writer.set(start, if is_clear { &[] } else { bits })?;
+                let bits = bytes.map_or_else(BitBytes::default, |(from, to)| bits.range(from..to));
+                writer.set(start, if is_clear { BitBytes::default() } else { bits })?;
                 emit_chunk(&mut writer, end)?;
             }
         }
@@ -135,7 +136,7 @@ pub(super) fn rewrite(
     let mut ranges = loading.ranges().filter(|range| range.end > position).peekable();
     while let Some(range) = ranges.next() {
         loop {
-            writer.set(range.start.max(position), &[])?;
+            writer.set(range.start.max(position), BitBytes::default())?;
             // A segment begins before the end of its chunk. So all segments come with the last part of the dump.
             while ranges.peek().is_none()
                 && writer.payload_mut().len() < CHUNK_BYTES

@@ -8,6 +8,7 @@
 use super::contents::{STRING_BYTES, layer_chunks, read_words};
 use super::record::{self, Record, TableRecord};
 use super::stream::{DecodeError, Sink, Source};
+use everbloom_filter::bits::BitBytes;
 use everbloom_filter::table::Table;
 use everbloom_filter::work::count_slots;
 use everbloom_filter::{ByteLimit, Filter, GrowthBudget, Layer, Memory};
@@ -32,7 +33,8 @@ pub(super) fn save(filter: &Filter, sink: &mut impl Sink, memory: impl Memory) {
 pub(super) fn save_layers(filter: &Filter, sink: &mut impl Sink, memory: impl Memory) {
     for layer in filter.layers() {
         for (bytes, is_clear) in layer_chunks(layer, STRING_BYTES, memory) {
-            sink.bytes(if is_clear { &[] } else { bytes });
+            let bytes = if is_clear { BitBytes::default() } else { bytes };
+            sink.bytes(&bytes.joined());
         }
     }
 }
@@ -76,7 +78,7 @@ pub(super) fn load(
 
 /// Reads the bits of one layer, which must be clear.
 pub(super) fn fill(layer: &mut Layer, source: &mut impl Source) -> Result<(), DecodeError> {
-    let (mut offset, size_bytes) = (0usize, layer.bits().bytes().len());
+    let (mut offset, size_bytes) = (0usize, layer.bits().contents().len());
     while offset < size_bytes {
         let length = size_bytes.saturating_sub(offset).min(STRING_BYTES);
         let bytes = source.bytes()?;

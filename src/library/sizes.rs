@@ -36,6 +36,8 @@ pub struct LayerSize {
     pub capacity_items: u64,
     /// Bits of its array.
     pub size_bits: u64,
+    /// Bytes of the two blocks of memory that the array is in. Most arrays are in one, and the second has 0 bytes.
+    pub blocks_bytes: [u64; 2],
     /// Probes per item.
     pub probes: u32,
     /// The largest number of lines of 64 bytes that the probes of an item touch.
@@ -160,6 +162,7 @@ fn size_of(layer: &LayerSpec) -> LayerSize {
     LayerSize {
         capacity_items: layer.capacity_items,
         size_bits: layer.size_bits,
+        blocks_bytes: layer.blocks_bytes(),
         probes: layout.probes(),
         lines: layout.lines(),
     }

@@ -20,8 +20,8 @@ use super::api::{Context, server_flags, subscribe};
 use super::config;
 use everbloom_filter::{BitArray, Filter, Layer, try_collect};
 
-/// The smallest array that is collapsed. It contains a whole huge page, wherever it begins.
-const ARRAY_MIN_BYTES: usize = 4 << 20;
+/// The smallest array that is collapsed. Its first block contains a whole huge page, wherever it begins.
+const ARRAY_MIN_BYTES: u64 = 4 << 20;
 /// An array is collapsed only if it has a set bit per this number of bytes: 64 set bits per page of 4 KiB. If an item
 /// sets up to 20 bits, 95 % of the pages have been written to then.
 const BYTES_PER_SET_BIT: u64 = 64;
@@ -85,7 +85,7 @@ impl LargeArrays {
         self.request = None;
         let mut used = large_arrays(filter)
             .filter(|bits| bits.set_bits() >= bits.size_bytes() / BYTES_PER_SET_BIT)
-            .map(BitArray::words)
+            .flat_map(BitArray::pieces)
             .peekable();
         if used.peek().is_some() && is_allowed() {
             self.request = request(used);
@@ -107,7 +107,7 @@ pub(super) fn has_large_arrays(filter: &Filter) -> bool {
 
 /// Returns the arrays that are large enough to be collapsed.
 fn large_arrays(filter: &Filter) -> impl Iterator<Item = &BitArray> {
-    filter.layers().iter().map(Layer::bits).filter(|bits| size_of_val(bits.words()) >= ARRAY_MIN_BYTES)
+    filter.layers().iter().map(Layer::bits).filter(|bits| bits.size_bytes() >= ARRAY_MIN_BYTES)
 }
 
 /// Bytes of a huge page.

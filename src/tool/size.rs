@@ -133,7 +133,9 @@ impl FilterChoice {
         let table_bytes = size.table_bytes;
         let bits = sum(|layer| layer.size_bits).saturating_add(table_bytes.saturating_mul(8));
         // The sizes of a table's allocations are not rounded up, because they are size classes of the allocator.
-        let allocated = sum(|layer| allocated_bytes(layer.size_bits.div_ceil(8))).saturating_add(table_bytes);
+        let allocated =
+            sum(|layer| layer.blocks_bytes.map(allocated_bytes).into_iter().fold(0, u64::saturating_add))
+                .saturating_add(table_bytes);
         let [bits, allocated] = [bits, allocated].map(|sum| sum.saturating_mul(*keys));
         let bits_per_item = bits as f64 / items as f64;
         let size_bytes = bits.div_ceil(8);
@@ -283,7 +285,7 @@ fn reserve(key: &str, options: &FilterArguments, capacity_items: u64) -> String 
     format!("BF.RESERVE {key} {}", options.words(capacity_items).join(" "))
 }
 
-/// Returns the bytes that jemalloc 5 allocates for `size` bytes. Its size classes are 8, multiples of 16 up to 128,
+/// Returns the bytes of the block that jemalloc 5 allocates for `size` bytes. Its size classes are 8, multiples of 16 up to 128,
 /// then four classes per doubling.
 fn allocated_bytes(size: u64) -> u64 {
     match size {

@@ -34,7 +34,7 @@ const KINDS: [(&str, Make); 10] = [
 ];
 
 /// Returns cases for every kind of filter: name, what creates the filter, error rate, capacity, and number of items to
-/// add. Layers of up to 1 MiB are not prefetched. Everbloom's own layers are paged from 2 MiB on. At 1e-6 an item has
+/// add. Layers of up to 1 MiB are not prefetched. Everbloom's own layers are paged from 1 MiB on. At 1e-6 an item has
 /// six lines.
 fn filters() -> impl Iterator<Item = (String, Make, f64, u64, u64)> {
     let sizes =

@@ -182,9 +182,10 @@ fn every_item_sets_the_bits_at_its_positions_and_no_other() {
             }
         }
         let bits = filter.layers()[0].bits();
-        let is_set = |position: &u64| bits.bytes()[(position / 8) as usize] >> (position % 8) & 1 == 1;
+        let bytes = bits.bytes();
+        let is_set = |position: &u64| bytes[(position / 8) as usize] >> (position % 8) & 1 == 1;
         assert!(expected.iter().all(is_set), "seed {seed}, {shape:?}");
-        let ones: u32 = bits.words().iter().map(|word| word.count_ones()).sum();
+        let ones: u32 = bits.words().map(|word| word.count_ones()).sum();
         assert_eq!(ones as usize, expected.len(), "seed {seed}, {shape:?}");
         assert_eq!(set_bits(&filter), expected.len() as u64, "seed {seed}, {shape:?}");
     }

@@ -1,5 +1,6 @@
 //! Creates filters of every kind, each with one call.
 
+use std::borrow::Cow;
 use std::cell::Cell;
 
 use everbloom_filter::bits::layout::SchemeLayout;
@@ -154,7 +155,7 @@ pub fn set_time(filter: &mut Filter, now_ms: u64) {
 }
 
 /// Returns the bytes of the bits of each layer.
-pub fn bits_of(filter: &Filter) -> Vec<&[u8]> {
+pub fn bits_of(filter: &Filter) -> Vec<Cow<'_, [u8]>> {
     filter.layers().iter().map(|layer| layer.bits().bytes()).collect()
 }
 

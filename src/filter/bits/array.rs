@@ -1,9 +1,13 @@
 //! The bits of a layer.
 
+use std::borrow::Cow;
+use std::ops::Range;
+
 use super::head::HEAD_BYTES;
 use super::layout::PAGE_WORDS;
 use super::occupancy::{Occupancy, PAGE_BYTES, ones};
-use crate::memory::{Memory, OutOfMemory};
+use super::pieces::{ArrayForm, BitBlocks, BitBytes, in_one_mut};
+use crate::memory::{BlockMover, BlockVisitor, Memory, OutOfMemory};
 use crate::work::count_slots;
 
 /// Words before the bits of a layer with a head, which ends where the bits begin.
@@ -13,10 +17,11 @@ const HEAD_WORDS: usize = HEAD_BYTES.div_ceil(8);
 ///
 /// Some arrays have a head of [`HEAD_BYTES`] before the bits, in the same allocation. Another module's format may need a
 /// string of its own fields followed by the bits; with the head such an array is written without a copy.
+/// Other arrays are in two blocks of the allocator, which takes less memory: see [`ArrayForm`].
 #[derive(Debug)]
 pub struct BitArray {
     /// The head, if any, and the bits.
-    words: Box<[u64]>,
+    blocks: BitBlocks,
     counts: ArrayCounts,
 }
 
@@ -56,34 +61,35 @@ impl ArrayCounts {
 }
 
 impl BitArray {
-    /// Creates an array of `size_bits` clear bits, with or without a head, which is clear too. The memory is zeroed lazily: a large array
-    /// takes no memory until its bits are set.
+    /// Creates an array of `size_bits` clear bits, and of a head that is clear too, if the form has one. The memory is zeroed
+    /// lazily: a large array takes no memory until its bits are set.
     ///
     /// # Errors
-    /// [`OutOfMemory`] if the allocation fails.
-    pub fn try_new(size_bits: u64, has_head: bool) -> Result<Self, OutOfMemory> {
+    /// [`OutOfMemory`] if an allocation fails.
+    pub fn try_new(size_bits: u64, form: ArrayForm) -> Result<Self, OutOfMemory> {
+        let has_head = form == ArrayForm::Headed;
         let head_words = if has_head { HEAD_WORDS } else { 0 };
         let size_bits = usize::try_from(size_bits).map_err(|_| OutOfMemory)?;
         let words = size_bits.div_ceil(64).checked_add(head_words).ok_or(OutOfMemory)?;
-        let words = bytemuck::try_zeroed_slice_box(words).map_err(|()| OutOfMemory)?;
+        let blocks = BitBlocks::try_new(words, form)?;
         let unused_bits = size_bits.wrapping_neg() % 64;
-        Ok(Self { words, counts: ArrayCounts::new(has_head, unused_bits as u64) })
+        Ok(Self { blocks, counts: ArrayCounts::new(has_head, unused_bits as u64) })
     }
 
-    /// Makes a copy with its own memory. Pages that are all zero take no memory in the copy. O(bytes that may be set).
+    /// Makes a copy with its own memory, all of which is allocated first. Pages that are all zero take no memory in the
+    /// copy. O(bytes that may be set).
     ///
     /// # Errors
-    /// [`OutOfMemory`] if the allocation fails.
+    /// [`OutOfMemory`] if an allocation fails.
     pub fn try_clone(&self, memory: impl Memory) -> Result<Self, OutOfMemory> {
-        let mut copy = Self::try_new(self.size_bits(), self.has_head())?;
-        for (start, from) in self.occupancy(memory).pages(self.words()) {
+        let mut copy = Self { blocks: self.blocks.try_cleared()?, counts: self.counts };
+        for (start, from) in self.occupancy(memory).pages(self.pieces()) {
             count_slots(|| from.len());
             let is_clear = from.iter().all(|word| *word == 0);
-            if !is_clear && let Some(to) = copy.words_mut().get_mut(start..start + from.len()) {
+            if !is_clear && let Some(to) = copy.words_in_mut(start..start + from.len()) {
                 to.copy_from_slice(from);
             }
         }
-        copy.counts = self.counts;
         copy.set_head(self.head_and_bytes().and_then(|all| all.get(..HEAD_BYTES)).unwrap_or_default());
         Ok(copy)
     }
@@ -91,7 +97,13 @@ impl BitArray {
     /// Returns the number of bits. O(1).
     #[must_use]
     pub fn size_bits(&self) -> u64 {
-        (self.words().len() as u64).saturating_mul(64).saturating_sub(self.counts.unused_bits())
+        (self.size_words() as u64).saturating_mul(64).saturating_sub(self.counts.unused_bits())
+    }
+
+    /// Returns the number of words. O(1).
+    #[must_use]
+    pub fn size_words(&self) -> usize {
+        self.pieces().into_iter().map(<[u64]>::len).sum()
     }
 
     /// Returns the number of bytes. O(1).
@@ -119,60 +131,106 @@ impl BitArray {
         self.counts.has_head()
     }
 
-    /// Returns the words of the array. The bits of the last word after the end are clear.
+    /// Returns the words of the array in one or two pieces: the second one, which may be empty, continues the first one.
+    /// If it is not empty, each has whole pages. The bits of the last word after the end are clear.
     #[must_use]
     #[inline(always)]
-    pub fn words(&self) -> &[u64] {
+    pub fn pieces(&self) -> [&[u64]; 2] {
+        let [first, rest] = self.blocks.words();
         // A branch that always goes the same way costs less than an offset of zero.
-        if self.has_head() { behind_head(&self.words) } else { &self.words }
+        [if self.has_head() { behind_head(first) } else { first }, rest]
     }
 
     #[inline(always)]
-    pub(crate) fn words_mut(&mut self) -> &mut [u64] {
-        if self.has_head() { behind_head_mut(&mut self.words) } else { &mut self.words }
+    pub(crate) fn pieces_mut(&mut self) -> [&mut [u64]; 2] {
+        let has_head = self.has_head();
+        let [first, rest] = self.blocks.words_mut();
+        [if has_head { behind_head_mut(first) } else { first }, rest]
+    }
+
+    /// Returns the words in order.
+    pub fn words(&self) -> impl DoubleEndedIterator<Item = u64> {
+        let [first, rest] = self.pieces();
+        first.iter().chain(rest).copied()
+    }
+
+    /// Returns the pages of the array in order, and a shorter last one. Each is in one piece.
+    pub fn pages(&self) -> impl Iterator<Item = &[u64]> {
+        self.pieces().into_iter().flat_map(|piece| piece.chunks(PAGE_WORDS))
+    }
+
+    /// Returns a word; `None` past the end. O(1).
+    #[must_use]
+    pub fn word(&self, index: usize) -> Option<u64> {
+        let [first, rest] = self.pieces();
+        first.get(index).or_else(|| rest.get(index.checked_sub(first.len())?)).copied()
+    }
+
+    /// Returns the mutable words of a range; `None` if it is not in one piece.
+    fn words_in_mut(&mut self, range: Range<usize>) -> Option<&mut [u64]> {
+        in_one_mut(self.pieces_mut(), range)
     }
 
     /// Returns the bytes, in the order in which they are saved.
     #[must_use]
-    pub fn bytes(&self) -> &[u8] {
-        let bytes: &[u8] = bytemuck::cast_slice(self.words());
-        usize::try_from(self.size_bytes()).ok().and_then(|size| bytes.get(..size)).unwrap_or(bytes)
+    pub fn contents(&self) -> BitBytes<'_> {
+        let bytes = BitBytes::new(self.pieces().map(bytemuck::cast_slice));
+        bytes.range(0..usize::try_from(self.size_bytes()).unwrap_or(usize::MAX))
+    }
+
+    /// Returns the bytes, in the order in which they are saved. Copies them if they are in two pieces.
+    #[must_use]
+    pub fn bytes(&self) -> Cow<'_, [u8]> {
+        self.contents().joined()
     }
 
     /// Returns the bytes of the head followed by those of the bits; `None` if there is no head.
     #[must_use]
     pub fn head_and_bytes(&self) -> Option<&[u8]> {
         let size_bytes = usize::try_from(self.size_bytes()).ok().filter(|_| self.has_head())?;
-        let bytes: &[u8] = bytemuck::cast_slice(&self.words);
+        let [words, []] = self.blocks.words() else { return None };
+        let bytes: &[u8] = bytemuck::cast_slice(words);
         bytes.get(HEAD_WORDS * 8 - HEAD_BYTES..)?.get(..HEAD_BYTES.checked_add(size_bytes)?)
     }
 
     /// Sets the head. Does nothing if there is none, or if its length is another one.
     pub(super) fn set_head(&mut self, head: &[u8]) {
         let has_head = self.has_head();
-        let words: &mut [u8] = bytemuck::cast_slice_mut(self.words.get_mut(..HEAD_WORDS).unwrap_or_default());
+        let [words, _] = self.blocks.words_mut();
+        let words: &mut [u8] = bytemuck::cast_slice_mut(words.get_mut(..HEAD_WORDS).unwrap_or_default());
         let place = words
             .get_mut(HEAD_WORDS * 8 - HEAD_BYTES..)
             .filter(|place| has_head && place.len() == head.len());
         place.into_iter().for_each(|place| place.copy_from_slice(head));
     }
 
-    /// Returns the block of the allocator, including the head.
+    /// Returns the words of the blocks of the allocator, including the head.
     #[must_use]
     #[inline(always)]
-    pub fn allocation(&self) -> &[u64] {
-        &self.words
+    pub fn allocated_words(&self) -> usize {
+        let [first, rest] = self.blocks.words();
+        first.len().saturating_add(rest.len())
     }
 
-    /// Lets `relocate` move the block, as active defragmentation does. `relocate` must return the same words.
-    pub fn relocate(&mut self, relocate: impl FnOnce(Box<[u64]>) -> Box<[u64]>) {
-        self.words = relocate(std::mem::take(&mut self.words));
+    /// Visits the blocks of the allocator.
+    pub(crate) fn visit_blocks(&self, visitor: &mut impl BlockVisitor) {
+        self.blocks.visit_blocks(visitor);
+    }
+
+    /// Moves the block that the pointers to two pieces are in, if there is one.
+    pub(crate) fn move_struct(&mut self, mover: &impl BlockMover) {
+        self.blocks.move_struct(mover);
+    }
+
+    /// Moves the blocks of words. Of two, only the second one may be small.
+    pub(crate) fn move_words(&mut self, mover: &impl BlockMover) {
+        self.blocks.move_words(mover);
     }
 
     /// Returns which parts may have a set bit.
     #[must_use]
     pub fn occupancy(&self, memory: impl Memory) -> Occupancy {
-        Occupancy::of(self.words(), self.set_bits(), memory)
+        Occupancy::of(self.pieces(), self.set_bits(), memory)
     }
 
     /// Checks that no bit beyond the end is set, and that the number of set bits is correct. O(bytes).
@@ -181,18 +239,19 @@ impl BitArray {
     /// The rule that is broken.
     pub fn validate(&self) -> Result<(), &'static str> {
         let used_bits = self.size_bits() % 64;
-        let last = self.words().last().filter(|_| used_bits != 0);
-        if last.is_some_and(|last| *last >> used_bits != 0) {
+        let last = self.words().next_back().filter(|_| used_bits != 0);
+        if last.is_some_and(|last| last >> used_bits != 0) {
             return Err("bits beyond the end");
         }
-        if ones(self.words()) == self.set_bits() { Ok(()) } else { Err("set bits") }
+        let set_bits = self.pieces().into_iter().map(ones).sum::<u64>();
+        if set_bits == self.set_bits() { Ok(()) } else { Err("set bits") }
     }
 
     /// Returns the bytes from `offset` on, at most `most_bytes`; `None` past the end. O(1).
     #[must_use]
-    pub fn bytes_from(&self, offset: usize, most_bytes: usize) -> Option<&[u8]> {
-        let rest = self.bytes().get(offset..)?;
-        rest.get(..most_bytes.min(rest.len())).filter(|bytes| !bytes.is_empty())
+    pub fn bytes_from(&self, offset: usize, most_bytes: usize) -> Option<BitBytes<'_>> {
+        let bytes = self.contents().range(offset..offset.saturating_add(most_bytes));
+        (!bytes.is_empty()).then_some(bytes)
     }
 
     /// Returns whether the array has place for `bytes` from byte `offset` on, and all set bits are inside. O(1).
@@ -213,16 +272,28 @@ impl BitArray {
         if !self.takes(offset, bytes) {
             return false;
         }
-        let all: &mut [u8] = bytemuck::cast_slice_mut(self.words_mut());
-        let Some(target) = all.get_mut(offset..offset.saturating_add(bytes.len())) else { return false };
         let mut new_bits = 0;
-        for (to, from) in target.chunks_mut(PAGE_BYTES).zip(bytes.chunks(PAGE_BYTES)) {
-            if !is_clear(from) {
-                new_bits += set_page(to, from);
+        for (target, bytes) in self.targets(offset, bytes) {
+            for (to, from) in target.chunks_mut(PAGE_BYTES).zip(bytes.chunks(PAGE_BYTES)) {
+                if !is_clear(from) {
+                    new_bits += set_page(to, from);
+                }
             }
         }
         self.count_set(new_bits);
         true
+    }
+
+    /// Returns the bytes of each piece that `bytes` belong to, from byte `offset` of the array on, each with its part of
+    /// `bytes`.
+    fn targets<'t>(&'t mut self, offset: usize, bytes: &'t [u8]) -> [(&'t mut [u8], &'t [u8]); 2] {
+        let [first, rest] = self.pieces_mut().map(bytemuck::cast_slice_mut::<_, u8>);
+        let border = first.len();
+        let (of_first, of_rest) = bytes.split_at(border.saturating_sub(offset).min(bytes.len()));
+        let target = |piece: &'t mut [u8], start: usize, bytes: &'t [u8]| {
+            (piece.get_mut(start..start.saturating_add(bytes.len())).unwrap_or_default(), bytes)
+        };
+        [target(first, offset, of_first), target(rest, offset.saturating_sub(border), of_rest)]
     }
 
     /// Sets the bits that are set in `other`. An array of another length changes nothing. Does not touch memory for
@@ -232,8 +303,8 @@ impl BitArray {
             return;
         }
         let mut new_bits = 0;
-        for (start, from) in other.occupancy(memory).pages(other.words()) {
-            let Some(to) = self.words_mut().get_mut(start..start + from.len()) else { continue };
+        for (start, from) in other.occupancy(memory).pages(other.pieces()) {
+            let Some(to) = self.words_in_mut(start..start + from.len()) else { continue };
             // First checks whether any bit would be set. Writing to a page copies it while a child saves, and takes
             // memory if the page was never written to.
             let page_bits = beyond(to, from);
@@ -248,19 +319,18 @@ impl BitArray {
     /// Returns how many bits are set in `other` and clear here. `other` must have the same length. O(bytes).
     #[must_use]
     pub(crate) fn count_beyond(&self, other: &Self) -> u64 {
-        let pages = self.words().chunks(PAGE_WORDS).zip(other.words().chunks(PAGE_WORDS));
-        pages.map(|(to, from)| beyond(to, from)).sum()
+        self.pages().zip(other.pages()).map(|(to, from)| beyond(to, from)).sum()
     }
 
     /// Returns whether `other` has the same length and all its set bits are set here. Stops at the first one that is
     /// not. O(bytes).
     #[must_use]
     pub(crate) fn covers(&self, other: &Self) -> bool {
-        let mut words = self.words().iter().zip(other.words());
-        count_slots(|| words.len());
+        count_slots(|| self.size_words().min(other.size_words()));
+        let has_all = |(to, from): (&[u64], &[u64])| to.iter().zip(from).all(|(to, from)| from & !to == 0);
         self.size_bits() == other.size_bits()
             && other.set_bits() <= self.set_bits()
-            && words.all(|(to, from)| from & !to == 0)
+            && self.pages().zip(other.pages()).all(has_all)
     }
 }
 

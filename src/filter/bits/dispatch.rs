@@ -3,7 +3,7 @@
 
 use super::Layer;
 use super::engine::{AddRequest, Engine, LayerAdds};
-use super::layout::{Layout, with_per_line};
+use super::layout::{Layout, Words, WordsMut, with_per_line};
 use crate::group::{ItemSet, in_steps};
 use crate::hash::{Digest, Digests};
 use crate::prefetch::{Prefetch, ProbeRange};
@@ -183,14 +183,16 @@ impl Layer {
     }
 
     #[inline(always)]
-    fn words(&self) -> &[u64] {
+    fn words(&self) -> Words<'_> {
         count_slots(|| 0);
-        self.bits().words()
+        let [first, rest] = self.bits().pieces();
+        Words { first, rest }
     }
 
     #[inline(always)]
-    fn words_mut(&mut self) -> &mut [u64] {
+    fn words_mut(&mut self) -> WordsMut<'_> {
         count_slots(|| 0);
-        self.bits_mut().words_mut()
+        let [first, rest] = self.bits_mut().pieces_mut();
+        WordsMut { first, rest }
     }
 }

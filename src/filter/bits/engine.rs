@@ -1,7 +1,7 @@
 //! The probing engine: looks up and adds items in the bits of one layer. It is compiled for every layout. A *line* of
 //! an item counts as set if all probes of the item in it are set.
 
-use super::layout::{Line, Probing};
+use super::layout::{Line, Probing, Words, WordsMut};
 use crate::group::{ItemSet, dense_subset, members, subset};
 use crate::prefetch::{NoPrefetch, Prefetch, ProbeRange};
 
@@ -30,42 +30,42 @@ pub(super) trait Engine<D: Copy>: Probing<D> {
     /// Returns whether the item is present. Prefetches the memory of all its lines. Then tests them in order and stops
     /// at the first one that is not set, so that it waits for no more memory than necessary.
     #[inline(always)]
-    fn contains(self, words: &[u64], item: D, prefetch: impl Prefetch) -> bool {
+    fn contains(self, words: Words<'_>, item: D, prefetch: impl Prefetch) -> bool {
         let page = self.page(item, words);
-        self.prefetch_item(page, positions(words), item, prefetch);
-        are_set_in_turn(page, self.lines_of(item, positions(words)))
+        self.prefetch_item(page, words.positions(), item, prefetch);
+        are_set_in_turn(page, self.lines_of(item, words.positions()))
     }
 
     /// Returns whether the first [`CHAIN_LINES`](Probing::CHAIN_LINES) of the item's lines are set. Reads them
     /// without a branch.
     #[inline(always)]
-    fn may_contain(self, words: &[u64], item: D) -> bool {
+    fn may_contain(self, words: Words<'_>, item: D) -> bool {
         self.has_few(words, item, 0, Self::CHAIN_LINES)
     }
 
     /// Returns whether an item for which [`may_contain`](Self::may_contain) holds is present. Stops at the first line
     /// that is not set.
     #[inline(always)]
-    fn contains_rest(self, words: &[u64], item: D) -> bool {
+    fn contains_rest(self, words: Words<'_>, item: D) -> bool {
         let page = self.page(item, words);
-        let mut lines = self.lines_of(item, positions(words));
+        let mut lines = self.lines_of(item, words.positions());
         skip(&mut lines, Self::CHAIN_LINES);
         are_set_in_turn(page, lines)
     }
 
     /// Prefetches the memory of the lines that [`may_contain`](Self::may_contain) reads.
     #[inline(always)]
-    fn prefetch_first(self, words: &[u64], item: D, prefetch: impl Prefetch) {
+    fn prefetch_first(self, words: Words<'_>, item: D, prefetch: impl Prefetch) {
         let page = self.page(item, words);
         let count = Self::CHAIN_LINES.min(self.line_count());
-        prefetch_lines(page, self.first_lines(item, positions(words), count), prefetch);
+        prefetch_lines(page, self.first_lines(item, words.positions(), count), prefetch);
     }
 
     /// Returns those of the `wanted` items whose lines in `range` are all set. This is for memory that is cached or
     /// prefetched: it reads more and branches less than [`contains`](Self::contains), unless an item has very many
     /// lines.
     #[inline(always)]
-    fn contains_each(self, words: &[u64], items: &[D], wanted: ItemSet, range: ProbeRange) -> ItemSet {
+    fn contains_each(self, words: Words<'_>, items: &[D], wanted: ItemSet, range: ProbeRange) -> ItemSet {
         match range {
             ProbeRange::First => {
                 dense_subset(items, wanted, |item| self.has_few(words, item, 0, ProbeRange::FIRST))
@@ -88,7 +88,7 @@ pub(super) trait Engine<D: Copy>: Probing<D> {
     /// Does [`has_range`](Self::has_range), with `end` limited to the number of lines of an item. `start` and `end` are
     /// constants, so the compiler needs no loop if an item has that many lines.
     #[inline(always)]
-    fn has_few(self, words: &[u64], item: D, start: u32, end: u32) -> bool {
+    fn has_few(self, words: Words<'_>, item: D, start: u32, end: u32) -> bool {
         let lines = self.line_count();
         if lines >= end {
             self.has_range(words, item, start, end)
@@ -99,19 +99,20 @@ pub(super) trait Engine<D: Copy>: Probing<D> {
 
     /// Returns whether the item's lines from `start` to before `end` are set. Reads all of them.
     #[inline(always)]
-    fn has_range(self, words: &[u64], item: D, start: u32, end: u32) -> bool {
+    fn has_range(self, words: Words<'_>, item: D, start: u32, end: u32) -> bool {
         let page = self.page(item, words);
-        let mut lines = self.first_lines(item, positions(words), end);
+        let mut lines = self.first_lines(item, words.positions(), end);
         skip(&mut lines, start);
         are_set(page, lines)
     }
 
     /// Sets the item's lines. Returns how many bits were clear before.
     #[inline(always)]
-    fn insert(self, words: &mut [u64], item: D, prefetch: impl Prefetch) -> u32 {
-        let positions = positions(words);
-        self.prefetch_item(self.page(item, words), positions, item, prefetch);
-        self.insert_in(self.page_mut(item, words), positions, item)
+    fn insert(self, words: WordsMut<'_>, item: D, prefetch: impl Prefetch) -> u32 {
+        let positions = words.as_words().positions();
+        let page = self.page_mut(item, words);
+        self.prefetch_item(page, positions, item, prefetch);
+        self.insert_in(page, positions, item)
     }
 
     /// Does [`insert`](Self::insert) in `page`, the page of the item, in a layer of `positions` positions.
@@ -138,19 +139,19 @@ pub(super) trait Engine<D: Copy>: Probing<D> {
 
     /// Does [`insert`](Self::insert) for the `wanted` items in order, up to the first one that the full layer refuses.
     #[inline(always)]
-    fn insert_each(self, words: &mut [u64], items: &[D], request: AddRequest) -> LayerAdds {
+    fn insert_each(self, mut words: WordsMut<'_>, items: &[D], request: AddRequest) -> LayerAdds {
         let AddRequest { wanted, room_items } = request;
         let (mut outcome, mut room_items) = (LayerAdds::default(), room_items);
         let all_fit = u64::from(wanted.count_ones()) <= room_items;
         for (index, item) in members(items, wanted) {
             if !all_fit && room_items == 0 {
-                if self.has_range(words, item, 0, self.line_count()) {
+                if self.has_range(words.as_words(), item, 0, self.line_count()) {
                     continue;
                 }
                 outcome.first_refused = Some(index);
                 break;
             }
-            let new_bits = self.insert(words, item, NoPrefetch);
+            let new_bits = self.insert(words.reborrow(), item, NoPrefetch);
             outcome.new |= ItemSet::from(new_bits != 0).wrapping_shl(index);
             outcome.new_bits = outcome.new_bits.wrapping_add(new_bits.into());
             room_items = room_items.wrapping_sub((new_bits != 0).into());
@@ -162,7 +163,7 @@ pub(super) trait Engine<D: Copy>: Probing<D> {
     #[inline(always)]
     fn prefetch_each(
         self,
-        words: &[u64],
+        words: Words<'_>,
         items: &[D],
         wanted: ItemSet,
         range: ProbeRange,
@@ -171,7 +172,7 @@ pub(super) trait Engine<D: Copy>: Probing<D> {
         for (_, item) in members(items, wanted) {
             let page = self.page(item, words);
             let range = range.of(self.line_count());
-            let mut lines = self.first_lines(item, positions(words), range.end);
+            let mut lines = self.first_lines(item, words.positions(), range.end);
             skip(&mut lines, range.start);
             prefetch_lines(page, lines, prefetch);
         }
@@ -194,11 +195,6 @@ impl<D: Copy, L: Probing<D>> Engine<D> for L {}
 /// the first clear line takes a quarter less time for absent items; in a layer of a thousand probes, a small fraction
 /// of the time.
 const BRANCHLESS_LINES_MAX: u32 = 16;
-
-#[inline(always)]
-fn positions(words: &[u64]) -> u64 {
-    (words.len() as u64).wrapping_mul(64)
-}
 
 /// Skips the first `count` lines. This is a manual loop because `Iterator::skip` would test for every line whether it
 /// is still to be skipped.

@@ -3,6 +3,7 @@
 use super::array::BitArray;
 use super::head::head;
 use super::layout::{LayerParameters, Layout, Placement};
+use super::pieces::ArrayForm;
 use super::sizing::LayerShape;
 use super::sizing::estimate::{self, clients_items, fill};
 use crate::hash::Hash;
@@ -37,6 +38,23 @@ impl LayerSpec {
         let placement = Placement::new(hash, shape.layout());
         Self { placement, size_bits: positions, capacity_items, has_head: false }
     }
+
+    /// Returns the arrangement of the bits in memory.
+    fn form(&self) -> ArrayForm {
+        match self.placement.layout() {
+            _ if self.has_head => ArrayForm::Headed,
+            Layout::Paged(_) => ArrayForm::Pages,
+            _ => ArrayForm::Block,
+        }
+    }
+
+    /// Returns the bytes of the two blocks of memory that the bits are in, without a head. The second one may be empty.
+    #[must_use]
+    pub fn blocks_bytes(&self) -> [u64; 2] {
+        let size_bytes = self.size_bits.div_ceil(8);
+        let first_bytes = self.form().first_bytes(size_bytes);
+        [first_bytes, size_bytes.saturating_sub(first_bytes)]
+    }
 }
 
 /// The counts of a layer, which adds change.
@@ -63,8 +81,8 @@ impl Layer {
     /// # Errors
     /// [`OutOfMemory`] if the bits cannot be allocated.
     pub fn try_new(spec: LayerSpec) -> Result<Self, OutOfMemory> {
-        let LayerSpec { placement, size_bits, capacity_items, has_head } = spec;
-        let mut bits = BitArray::try_new(size_bits, has_head)?;
+        let mut bits = BitArray::try_new(spec.size_bits, spec.form())?;
+        let LayerSpec { placement, capacity_items, has_head, .. } = spec;
         if let Some(head) = head(&placement, bits.size_bytes()).filter(|_| has_head) {
             bits.set_head(&head);
         }

@@ -8,6 +8,7 @@ pub mod layer;
 mod layer_stats;
 pub mod layout;
 pub mod occupancy;
+mod pieces;
 pub mod sizing;
 
 pub use array::{BitArray, is_clear};
@@ -16,4 +17,5 @@ pub use layer::{Layer, LayerSpec};
 pub use layer_stats::BitsStats;
 pub use layout::{Layout, PAGE_WORDS, Placement};
 pub use occupancy::PAGE_BYTES;
+pub use pieces::{ArrayForm, BitBytes};
 pub use sizing::estimate;

@@ -11,6 +11,7 @@ use std::ops::Range;
 use bitvec::prelude::{BitSlice, Lsb0};
 
 use super::layout::PAGE_WORDS;
+use super::pieces::in_one;
 use crate::memory::{Memory, OutOfMemory};
 use crate::work::count_slots;
 
@@ -34,11 +35,11 @@ pub struct Occupancy {
 }
 
 impl Occupancy {
-    /// Examines the words of a layer, of which `set_bits` bits are set. O(bytes that were written to), and O(pages) for
-    /// the query to the system.
+    /// Examines the words of a layer in two pieces, the first of which has whole pages or all words, and of which
+    /// `set_bits` bits are set. O(bytes that were written to), and O(pages) for the query to the system.
     #[must_use]
-    pub fn of(words: &[u64], set_bits: u64, memory: impl Memory) -> Self {
-        Self { pages: occupied_pages(words, set_bits, memory).unwrap_or_default() }
+    pub fn of(pieces: [&[u64]; 2], set_bits: u64, memory: impl Memory) -> Self {
+        Self { pages: occupied_pages(pieces, set_bits, memory).unwrap_or_default() }
     }
 
     /// Returns the occupancy of clear words. Their owner notes those that it sets. Of a small array nothing is known.
@@ -77,14 +78,14 @@ impl Occupancy {
         (start < end).then_some(start..end)
     }
 
-    /// Returns the pages of `words` that may have a set bit, in order, each with the index of its first word. Does not touch
-    /// the memory of other pages. O(words that may be set).
-    pub(crate) fn pages<'w>(&'w self, words: &'w [u64]) -> impl Iterator<Item = (usize, &'w [u64])> {
-        let mut start = 0;
+    /// Returns the pages of words in two pieces that may have a set bit, in order, each with the index of its first word.
+    /// Does not touch the memory of other pages. O(words that may be set).
+    pub(crate) fn pages<'w>(&'w self, pieces: [&'w [u64]; 2]) -> impl Iterator<Item = (usize, &'w [u64])> {
+        let (mut start, words) = (0, word_count(pieces));
         std::iter::from_fn(move || {
-            let page = self.next_words(start, words.len())?;
+            let page = self.next_words(start, words)?;
             start = page.end;
-            Some((page.start, words.get(page)?))
+            Some((page.start, in_one(pieces, page)?))
         })
     }
 
@@ -113,35 +114,44 @@ impl Occupancy {
 }
 
 /// Returns one bit per page that has a set bit; `None` if that is not known or not worth a query.
-fn occupied_pages(words: &[u64], set_bits: u64, memory: impl Memory) -> Option<Box<[u64]>> {
-    if words.len() <= SMALL_MAX_WORDS {
+fn occupied_pages(pieces: [&[u64]; 2], set_bits: u64, memory: impl Memory) -> Option<Box<[u64]>> {
+    let words = word_count(pieces);
+    if words <= SMALL_MAX_WORDS {
         return None;
     }
-    let mut pages = clear_pages(words.len()).ok()?;
+    let mut pages = clear_pages(words).ok()?;
     if set_bits == 0 {
         return Some(pages);
     }
+    let pieces = || pieces.into_iter().filter(|piece| !piece.is_empty());
     let mut written_words = 0;
-    memory.written_ranges(words, &mut |part| written_words += part.len());
-    if written_words / 100 > words.len() / 100 * (100 - UNTOUCHED_MIN_PERCENT) / 100 {
+    pieces().for_each(|piece| memory.written_ranges(piece, &mut |part| written_words += part.len()));
+    if written_words / 100 > words / 100 * (100 - UNTOUCHED_MIN_PERCENT) / 100 {
         return None;
     }
-    let mut found_bits = 0;
-    memory.written_ranges(words, &mut |part| {
-        // Goes page by page, because a part may begin and end anywhere.
-        let mut start = part.start;
-        while start < part.end {
-            let page = start / PAGE_WORDS;
-            let end = part.end.min((page + 1).saturating_mul(PAGE_WORDS));
-            let found = ones(words.get(start..end).unwrap_or_default());
-            if found > 0 {
-                note_page(&mut pages, page);
-                found_bits += found;
+    let (mut found_bits, mut first_page) = (0, 0);
+    for piece in pieces() {
+        memory.written_ranges(piece, &mut |part| {
+            // Goes page by page, because a part may begin and end anywhere.
+            let mut start = part.start;
+            while start < part.end {
+                let page = start / PAGE_WORDS;
+                let end = part.end.min((page + 1).saturating_mul(PAGE_WORDS));
+                let found = ones(piece.get(start..end).unwrap_or_default());
+                if found > 0 {
+                    note_page(&mut pages, first_page + page);
+                    found_bits += found;
+                }
+                start = end;
             }
-            start = end;
-        }
-    });
+        });
+        first_page += piece.len() / PAGE_WORDS;
+    }
     (found_bits == set_bits).then_some(pages)
+}
+
+fn word_count(pieces: [&[u64]; 2]) -> usize {
+    pieces.into_iter().map(<[u64]>::len).sum()
 }
 
 /// Returns one clear bit for each page of so many words, and more up to a whole word.
@@ -193,7 +203,7 @@ mod tests {
     fn pages_without_set_bits_are_clear_if_the_system_reports_written_memory() {
         let (words, set_bits) = layer(&[0, 3 * PAGE_WORDS + 7, WORDS - 1]);
         let parts = [0..512, 2 * PAGE_WORDS..4 * PAGE_WORDS, WORDS - 512..WORDS];
-        let occupancy = Occupancy::of(&words, set_bits, WrittenRanges(&parts));
+        let occupancy = Occupancy::of([&words, &[]], set_bits, WrittenRanges(&parts));
         let clear: Vec<usize> =
             (0..1280).filter(|page| occupancy.is_clear(page * PAGE_BYTES..(page + 1) * PAGE_BYTES)).collect();
         let expected: Vec<usize> = (0..1280).filter(|page| ![0, 3, 1279].contains(page)).collect();
@@ -201,7 +211,7 @@ mod tests {
         assert!(occupancy.is_clear(PAGE_BYTES..3 * PAGE_BYTES));
         assert!(!occupancy.is_clear(PAGE_BYTES..3 * PAGE_BYTES + 1));
         assert!(!occupancy.is_clear(SIZE_BYTES - 1..SIZE_BYTES));
-        let pages: Vec<usize> = occupancy.pages(&words).map(|(start, _)| start / PAGE_WORDS).collect();
+        let pages: Vec<usize> = occupancy.pages([&words, &[]]).map(|(start, _)| start / PAGE_WORDS).collect();
         assert_eq!(pages, [0, 3, 1279]);
     }
 
@@ -229,7 +239,7 @@ mod tests {
     #[test]
     fn all_pages_of_a_small_array_may_have_set_bits() {
         let (occupancy, words) = (Occupancy::of_clear(1300).unwrap(), [0; 1300]);
-        let pages: Vec<_> = occupancy.pages(&words).map(|(start, page)| (start, page.len())).collect();
+        let pages: Vec<_> = occupancy.pages([&words, &[]]).map(|(start, page)| (start, page.len())).collect();
         assert_eq!(pages, [(0, 512), (512, 512), (1024, 276)]);
     }
 
@@ -237,16 +247,16 @@ mod tests {
     fn an_incomplete_report_of_the_system_is_ignored() {
         let (words, set_bits) = layer(&[0, 3 * PAGE_WORDS + 7]);
         let first_page = 0..512;
-        let occupancy = Occupancy::of(&words, set_bits, WrittenRanges(&[first_page]));
+        let occupancy = Occupancy::of([&words, &[]], set_bits, WrittenRanges(&[first_page]));
         assert!(!occupancy.is_clear(PAGE_BYTES..2 * PAGE_BYTES));
     }
 
     #[test]
     fn only_an_empty_layer_is_clear_if_written_memory_is_unknown() {
-        assert!(!Occupancy::of(&[0; SMALL_MAX_WORDS], 0, WrittenRanges(&[])).is_clear(0..1));
+        assert!(!Occupancy::of([&[0; SMALL_MAX_WORDS], &[]], 0, WrittenRanges(&[])).is_clear(0..1));
         let (words, set_bits) = layer(&[9]);
-        assert!(!Occupancy::of(&words, set_bits, UnknownMemory).is_clear(1 << 20..2 << 20));
+        assert!(!Occupancy::of([&words, &[]], set_bits, UnknownMemory).is_clear(1 << 20..2 << 20));
         let (words, set_bits) = layer(&[]);
-        assert!(Occupancy::of(&words, set_bits, UnknownMemory).is_clear(0..SIZE_BYTES));
+        assert!(Occupancy::of([&words, &[]], set_bits, UnknownMemory).is_clear(0..SIZE_BYTES));
     }
 }

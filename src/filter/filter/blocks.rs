@@ -16,7 +16,7 @@ impl Blocks for Filter {
             if let Some(block) = layer.placement().block() {
                 visitor.visit(std::slice::from_ref(block));
             }
-            visitor.visit(layer.bits().allocation());
+            layer.bits().visit_blocks(visitor);
         }
         if let Some(table) = self.table() {
             table.visit_blocks(visitor);
@@ -34,6 +34,7 @@ impl Blocks for Filter {
             if let Some(block) = layer.placement_mut().block_mut() {
                 mover.move_box(block);
             }
+            layer.bits_mut().move_struct(mover);
         }
         if let Some(table) = self.table_mut() {
             table.move_structs(mover);
@@ -48,12 +49,7 @@ impl Blocks for Filter {
     fn move_block(&mut self, number: usize, mover: &impl BlockMover) {
         let segment = number.checked_sub(self.layer_count());
         if let Some(layer) = self.layers_mut().get_mut(number) {
-            layer.bits_mut().relocate(|words| {
-                // A boxed slice is a vector without spare capacity: the conversion moves nothing.
-                let mut words = words.into_vec();
-                mover.move_vec(&mut words);
-                words.into_boxed_slice()
-            });
+            layer.bits_mut().move_words(mover);
         } else if let (Some(segment), Some(table)) = (segment, self.table_mut()) {
             table.move_segment(segment, mover);
         }

@@ -373,7 +373,7 @@ fn items_per_step(layer: &Layer, range: ProbeRange) -> usize {
 /// read.
 #[inline(always)]
 pub(super) fn is_cached(layer: &Layer) -> bool {
-    layer.bits().allocation().len() <= CACHED_MAX_WORDS
+    layer.bits().allocated_words() <= CACHED_MAX_WORDS
 }
 
 /// Prefetches the memory of the first probes of an item in each of the newest [`STEP_LAYERS`] layers, except in small
@@ -381,7 +381,7 @@ pub(super) fn is_cached(layer: &Layer) -> bool {
 #[inline(always)]
 fn prefetch_first(layers: &[Layer], item: ItemHash, prefetch: impl Prefetch) {
     for layer in layers.iter().rev().take(STEP_LAYERS) {
-        if layer.bits().allocation().len() > NEAR_MAX_WORDS {
+        if layer.bits().allocated_words() > NEAR_MAX_WORDS {
             layer.prefetch_first(Digest::Pair(item), prefetch);
         }
     }

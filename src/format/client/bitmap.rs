@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use everbloom_filter::bits::{PAGE_BYTES, PAGE_WORDS};
+use everbloom_filter::bits::{ArrayForm, PAGE_BYTES};
 use everbloom_filter::filter::policy::{BitOrder, StringForm};
 use everbloom_filter::limits::STRING_MAX_BYTES;
 use everbloom_filter::{BitArray, OutOfMemory};
@@ -80,9 +80,9 @@ pub fn read(string: &[u8], order: BitOrder, size_bits: u64) -> Result<(StringFor
         return Err(StringError::TooLong { length_bytes: form.length_bytes, size_bits });
     }
     refuse_bits_beyond_end(string, order, size_bits)?;
-    let made = BitArray::try_new(size_bits, false);
+    let made = BitArray::try_new(size_bits, ArrayForm::Block);
     let mut bits = made.map_err(|OutOfMemory| StringError::OutOfMemory)?;
-    let size_bytes = bits.bytes().len();
+    let size_bytes = bits.contents().len();
     let mut page = [0; PAGE_BYTES];
     let filter_bytes = string.get(..size_bytes.next_multiple_of(8)).unwrap_or(string);
     for (number, string) in filter_bytes.chunks(PAGE_BYTES).enumerate() {
@@ -99,13 +99,12 @@ pub fn read(string: &[u8], order: BitOrder, size_bits: u64) -> Result<(StringFor
 /// Returns the length of the string that the client would have now, in bytes. O(words after the last set bit).
 #[must_use]
 pub fn current_length_bytes(form: StringForm, bits: &BitArray) -> u64 {
+    let size_words = bits.size_words() as u64;
     // The words of a clear array are not read.
-    let words = if bits.set_bits() == 0 { &[] } else { bits.words() };
-    let last_word = words.iter().rposition(|word| *word != 0);
-    let needed_bits = last_word.map_or(0, |index| {
-        let top_bits = words.get(index).map_or(0, |word| 64 - word.leading_zeros());
-        index as u64 * 64 + u64::from(top_bits)
-    });
+    let read_words = if bits.set_bits() == 0 { 0 } else { size_words };
+    let last_word = bits.words().rev().zip(0..read_words).find(|(word, _)| *word != 0);
+    let needed_bits = last_word
+        .map_or(0, |(word, words_after)| (size_words - words_after) * 64 - u64::from(word.leading_zeros()));
     needed_bits.div_ceil(8).next_multiple_of(form.order.unit_bytes()).max(form.length_bytes)
 }
 
@@ -122,8 +121,7 @@ pub fn write(form: StringForm, bits: &BitArray) -> Result<Vec<u8>, ExportError> 
 
 /// Writes the bits to a clear string. Does not touch the string where the bits are clear. O(bytes).
 pub(crate) fn fill(form: StringForm, bits: &BitArray, string: &mut [u8]) {
-    let pages = bits.words().chunks(PAGE_WORDS);
-    for (string, words) in string.chunks_mut(PAGE_BYTES).zip(pages) {
+    for (string, words) in string.chunks_mut(PAGE_BYTES).zip(bits.pages()) {
         if words.iter().any(|word| *word != 0) {
             copy(form.order, bytemuck::cast_slice(words), string);
         }
@@ -187,7 +185,8 @@ mod tests {
     fn bits_of(string: &[u8], order: BitOrder, size_bits: u64) -> Vec<u64> {
         let (_, bits) = read(string, order, size_bits).unwrap();
         assert_eq!(bits.size_bits(), size_bits);
-        let is_set = |position: &u64| bits.words()[(position / 64) as usize] >> (position % 64) & 1 == 1;
+        let is_set =
+            |position: &u64| bits.word((position / 64) as usize).unwrap() >> (position % 64) & 1 == 1;
         let set: Vec<u64> = (0..size_bits).filter(is_set).collect();
         assert_eq!(bits.set_bits(), set.len() as u64);
         set

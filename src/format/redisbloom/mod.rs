@@ -30,7 +30,7 @@ pub(super) fn chunk<'f>(policy: &RedisBloom, filter: &'f Filter, iterator: u64) 
     };
     let bits = bits_at(filter, position)?;
     let next_iterator = iterator.saturating_add(bits.len() as u64);
-    Some(Chunk { next_iterator, data: Cow::Borrowed(bits) })
+    Some(Chunk { next_iterator, data: bits.joined() })
 }
 
 /// Sets the bits of a chunk. RedisBloom overwrites bits instead, and loses items that were added meanwhile.

@@ -30,7 +30,7 @@ pub fn save(policy: &RedisBloom, filter: &Filter, sink: &mut impl Sink) {
         sink.double(parameters.bits_per_item);
         sink.unsigned(parameters.size_bits);
         sink.unsigned(parameters.exponent);
-        sink.bytes(layer.bits().bytes());
+        sink.bytes(&layer.bits().bytes());
         sink.unsigned(layer.counts().items);
     }
 }

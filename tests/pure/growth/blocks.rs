@@ -58,9 +58,29 @@ fn the_blocks_of_a_cuckoo_filter_are_its_slots_and_the_list_of_its_arrays() {
 #[test]
 fn an_emptied_filter_takes_as_much_memory_as_before() {
     let filter = plain(promise(0.01, 10, 2));
-    let allocation = |filter: &Filter| filter.layers()[0].bits().allocation().len();
-    assert_eq!(allocation(&filter), filter.layers()[0].bits().words().len());
+    let allocation = |filter: &Filter| filter.layers()[0].bits().allocated_words();
+    assert_eq!(allocation(&filter), filter.layers()[0].bits().size_words());
     assert_eq!(allocation(&filter.try_emptied(&u64::MAX).unwrap()), allocation(&filter));
+}
+
+/// Bits in two blocks, and the block with the two pointers to them.
+#[test]
+fn both_blocks_of_a_layer_are_visited_and_moved() {
+    let mut filter = plain(promise(0.01, 3_000_000, 0));
+    add(&mut filter, b"item").unwrap();
+    let bits = filter.layers()[0].bits();
+    let [first, rest] = bits.pieces().map(size_of_val);
+    assert!(first == 3 << 20 && rest > 0 && (first + rest) as u64 == bits.size_bytes());
+    let mut blocks = CountedBlocks::default();
+    filter.visit_blocks(&mut blocks);
+    assert_eq!(blocks.bytes, first + rest + 4 * size_of::<usize>());
+    let before = digested(&filter);
+    filter.move_structs(&blocks);
+    assert_eq!((blocks.boxes.get(), blocks.vectors.get(), filter.block_count()), (1, 0, 1));
+    filter.move_block(0, &blocks);
+    assert_eq!((blocks.boxes.get(), blocks.vectors.get()), (1, 2));
+    assert_eq!(filter.internal_validate(Validation::Contents), Ok(()));
+    assert!(digested(&filter) == before && contains(&filter, b"item"));
 }
 
 /// Returns a small filter of each kind, with its name and the number of boxes of its policy.

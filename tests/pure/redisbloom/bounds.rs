@@ -284,7 +284,7 @@ fn chunks_are_loaded_at_their_iterator() {
 
 /// Returns the bit arrays one after another.
 fn bytes_of(chain: &Filter) -> Vec<u8> {
-    chain.layers().iter().flat_map(|layer| layer.bits().bytes()).copied().collect()
+    chain.layers().iter().flat_map(|layer| layer.bits().bytes().to_vec()).collect()
 }
 
 #[test]

@@ -4,6 +4,7 @@ use data_encoding::BASE64;
 use everbloom_command::{CuckooSettings, Settings};
 use everbloom_filter::cuckoo::array::{BucketArray, CuckooHash, CuckooRelease};
 use everbloom_filter::cuckoo::filter::{CuckooFilter, CuckooParameters};
+use everbloom_filter::prefetch::NoPrefetch;
 use everbloom_filter::{AddError, Format, ReserveError, work};
 use everbloom_format::DecodeError;
 use everbloom_format::chunks::Rewritten;
@@ -728,7 +729,7 @@ fn filters_with_the_old_hash_count_a_bucket_once() {
                 let fields = vec![number(1), number(buckets as u64), number(2 * buckets as u64), slots];
                 let filter = load(3, &mut Record(fields).reader(), &u64::MAX).unwrap();
                 assert_eq!(filter.parameters().buckets, buckets as u64);
-                found.extend(Some(filter.count(&item.to_le_bytes())).filter(|count| *count > 0));
+                found.extend(Some(filter.count(&item.to_le_bytes(), NoPrefetch)).filter(|count| *count > 0));
             }
         }
         // Each item has one fingerprint. Of two buckets, half of the items have both.
@@ -842,7 +843,7 @@ fn hostile_fields_are_refused_or_answer() {
                     let hash = everbloom_filter::cuckoo::array::CuckooHash::of(&item);
                     let _ = filter.add(hash, &(1 << 16));
                     filter.delete(&item);
-                    let _ = filter.count(&item);
+                    let _ = filter.count(&item, NoPrefetch);
                 }
                 filter.compact(true);
                 saved(&filter);

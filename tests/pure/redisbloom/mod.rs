@@ -6,6 +6,7 @@ mod cuckoo;
 mod encodings;
 mod hostile;
 mod oracle;
+mod prefetch;
 mod releases;
 mod sparse;
 

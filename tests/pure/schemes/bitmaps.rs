@@ -2,6 +2,7 @@
 
 use bitvec::prelude::{BitSlice, Lsb0};
 use everbloom_filter::BitArray;
+use everbloom_filter::bits::ArrayForm;
 use everbloom_filter::bits::estimate::{clients_items, error_rate_now, fill};
 use everbloom_filter::encoding::ItemEncoding;
 use everbloom_filter::filter::policy::{BitOrder, StringForm};
@@ -108,7 +109,8 @@ fn a_filter_that_is_too_small_for_the_string_is_refused() {
     for system in systems() {
         let string = system.string("/bitmap/redis_string_b64");
         let (_, array) = imported(&system, &string, BitOrder::Msb);
-        let highest = BitSlice::<u64, Lsb0>::from_slice(array.bits().words()).last_one().unwrap() as u64;
+        let words: Vec<u64> = array.bits().words().collect();
+        let highest = BitSlice::<u64, Lsb0>::from_slice(&words).last_one().unwrap() as u64;
         for (size_bits, fits) in [(highest + 1, true), (highest, false), (highest / 2, false), (1, false)] {
             assert_eq!(bitmap::read(&string, BitOrder::Msb, size_bits).is_ok(), fits, "{}", system.name);
         }
@@ -129,7 +131,7 @@ fn a_string_above_the_servers_limit_is_refused() {
         assert_eq!(length(form, &bits), too_long(most_bytes));
     }
     // Too long because of the clear bytes after the array.
-    let bits = BitArray::try_new(64, false).unwrap();
+    let bits = BitArray::try_new(64, ArrayForm::Block).unwrap();
     for order in BitOrder::ALL {
         let form = |length_bytes| StringForm { order, length_bytes };
         assert!(form(STRING_MAX_BYTES + 8).is_valid(64));

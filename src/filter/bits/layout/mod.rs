@@ -15,7 +15,7 @@ pub use modulo::{LayerParameters, Modulo};
 pub(crate) use paged::with_per_line;
 pub use paged::{LINE_BITS, LINE_PROBES_MAX, LINES_MAX, PAGE_BITS, PAGE_LINES, PAGE_WORDS, Paged};
 pub use prime::Prime;
-pub use probing::{Line, Probing};
+pub use probing::{Line, Probing, Words, WordsMut};
 pub use scattered::Scattered;
 pub use scheme::SchemeLayout;
 
@@ -24,7 +24,7 @@ use crate::hash::Hash;
 /// The layout of a layer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Layout<M = Modulo, P = Prime, S = SchemeLayout> {
-    /// Positions anywhere: everbloom's own layers below 2 MiB.
+    /// Positions anywhere: everbloom's own small layers.
     Scattered(Scattered),
     /// A few lines of one page: everbloom's own larger layers.
     Paged(Paged),

@@ -1,10 +1,11 @@
-//! The layout of everbloom's own layers of 2 MiB and more: the probes of an item are in a few distinct lines of one
-//! page.
+//! The layout of everbloom's own large layers: the probes of an item are in a few distinct lines of one page.
 //!
 //! On a large layer the cost of a probe is a page walk and a cache miss, not arithmetic. So an item's probes are
 //! confined to a few lines of one page. The layout is part of the format; docs/formats.md specifies it.
 
-use super::probing::{Line, Probing, set_bit};
+use std::hint::select_unpredictable;
+
+use super::probing::{Line, Probing, Words, WordsMut, set_bit};
 use crate::hash::ItemHash;
 use crate::hash::murmur3::{GOLDEN, multiply_high};
 
@@ -116,17 +117,19 @@ impl<const PER_LINE: u32> Probing<ItemHash> for Paged<PER_LINE> {
 
     #[inline(always)]
     #[expect(clippy::expect_used, reason = "a paged layer has pages, and the index is below their number")]
-    fn page(self, item: ItemHash, words: &[u64]) -> &[u64] {
-        let pages = words.as_chunks::<PAGE_WORDS>().0;
-        pages.get(page_index(item, pages.len())).expect("a page")
+    fn page<'w>(self, item: ItemHash, words: Words<'w>) -> &'w [u64] {
+        let (first, rest) = (words.first.as_chunks::<PAGE_WORDS>().0, words.rest.as_chunks::<PAGE_WORDS>().0);
+        let (is_first, index) = page_place(item, first.len(), rest.len());
+        select_unpredictable(is_first, first, rest).get(index).expect("a page")
     }
 
     #[inline(always)]
     #[expect(clippy::expect_used, reason = "a paged layer has pages, and the index is below their number")]
-    fn page_mut(self, item: ItemHash, words: &mut [u64]) -> &mut [u64] {
-        let pages = words.as_chunks_mut::<PAGE_WORDS>().0;
-        let index = page_index(item, pages.len());
-        pages.get_mut(index).expect("a page")
+    fn page_mut<'w>(self, item: ItemHash, words: WordsMut<'w>) -> &'w mut [u64] {
+        let WordsMut { first, rest } = words;
+        let (first, rest) = (first.as_chunks_mut::<PAGE_WORDS>().0, rest.as_chunks_mut::<PAGE_WORDS>().0);
+        let (is_first, index) = page_place(item, first.len(), rest.len());
+        select_unpredictable(is_first, first, rest).get_mut(index).expect("a page")
     }
 
     #[inline(always)]
@@ -195,6 +198,15 @@ impl<const PER_LINE: u32> Iterator for PageLines<PER_LINE> {
 pub(crate) fn page_index(item: ItemHash, pages: usize) -> usize {
     // The product is below the number of pages.
     usize::try_from(multiply_high(item.h1, pages as u64)).unwrap_or(usize::MAX)
+}
+
+/// Returns whether an item's page is one of the `first` pages or of the `rest`, and its index there. The two are chosen
+/// without a branch: it would be mispredicted for one item in four or five.
+#[inline(always)]
+fn page_place(item: ItemHash, first: usize, rest: usize) -> (bool, usize) {
+    let index = page_index(item, first.wrapping_add(rest));
+    let is_first = index < first;
+    (is_first, select_unpredictable(is_first, index, index.wrapping_sub(first)))
 }
 
 /// The probes of an item in one line of its page.

@@ -1,5 +1,45 @@
 //! What the engine asks of a layout: the lines of an item.
 
+/// The words of a layer, in one block of memory or in two of whole pages.
+#[derive(Clone, Copy, Debug)]
+pub struct Words<'w> {
+    /// The words of the first block.
+    pub first: &'w [u64],
+    /// The words of the second block, if there is one. Only paged layers have two.
+    pub rest: &'w [u64],
+}
+
+impl Words<'_> {
+    /// Returns the number of bits of a layer in one block.
+    #[inline(always)]
+    pub(crate) const fn positions(self) -> u64 {
+        (self.first.len() as u64).wrapping_mul(64)
+    }
+}
+
+/// The mutable words of a layer.
+#[derive(Debug)]
+pub struct WordsMut<'w> {
+    /// The words of the first block.
+    pub first: &'w mut [u64],
+    /// The words of the second block, if there is one.
+    pub rest: &'w mut [u64],
+}
+
+impl WordsMut<'_> {
+    /// Returns the words to be read.
+    #[inline(always)]
+    pub(crate) const fn as_words(&self) -> Words<'_> {
+        Words { first: self.first, rest: self.rest }
+    }
+
+    /// Returns the words for a shorter time.
+    #[inline(always)]
+    pub(crate) const fn reborrow(&mut self) -> WordsMut<'_> {
+        WordsMut { first: self.first, rest: self.rest }
+    }
+}
+
 /// A layout as the engine uses it: computes the lines of an item from the digest of its hash.
 pub trait Probing<D>: Copy {
     /// The probes of an item in one line.
@@ -15,18 +55,18 @@ pub trait Probing<D>: Copy {
 
     /// Returns the words with all probes of the item: its page, or all words of the layer.
     #[inline(always)]
-    fn page(self, _digest: D, words: &[u64]) -> &[u64] {
-        words
+    fn page<'w>(self, _digest: D, words: Words<'w>) -> &'w [u64] {
+        words.first
     }
 
     /// Returns the mutable words with all probes of the item.
     #[inline(always)]
-    fn page_mut(self, _digest: D, words: &mut [u64]) -> &mut [u64] {
-        words
+    fn page_mut<'w>(self, _digest: D, words: WordsMut<'w>) -> &'w mut [u64] {
+        words.first
     }
 
     /// Returns the first `count` lines of the item in a layer of `positions` positions, in order. `count` is at most
-    /// [`line_count`](Self::line_count).
+    /// [`line_count`](Self::line_count). A layout with pages ignores `positions`.
     fn first_lines(self, digest: D, positions: u64, count: u32) -> impl Iterator<Item = Self::Line> + Clone;
 
     /// Returns the number of lines of an item.

@@ -4,7 +4,7 @@ use super::probing::{Position, Positions, Probing};
 use crate::hash::ItemHash;
 use crate::hash::murmur3::{GOLDEN, multiply_high};
 
-/// The layout of everbloom's own layers below 2 MiB; docs/formats.md specifies it. Position i of an item is the high
+/// The layout of everbloom's own small layers; docs/formats.md specifies it. Position i of an item is the high
 /// half of `x * G^i * positions`, with `x = h1 ^ rotl(h2, 29) ^ G`.
 ///
 /// The positions are a chain of multiplications. Double hashing has only about positions^2 different probe sets, and so

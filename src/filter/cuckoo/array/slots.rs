@@ -49,7 +49,7 @@ impl BucketArray {
     /// Returns the pages that may have a fingerprint, each with the index of its first word. Does not touch other memory.
     fn pages(&self) -> impl Iterator<Item = (usize, &[u64])> {
         let words = if self.fingerprints == 0 { &[][..] } else { &self.words };
-        self.occupancy.pages(words).inspect(|(_, page)| count_slots(|| page.len()))
+        self.occupancy.pages([words, &[]]).inspect(|(_, page)| count_slots(|| page.len()))
     }
 
     /// Returns the slots in strings of whole pages, without those that are free, at most `most_bytes` of adjacent pages in

@@ -178,7 +178,7 @@ impl CuckooFilter {
     #[must_use]
     pub fn contains(&self, item: &[u8], prefetch: impl Prefetch) -> bool {
         let hash = self.release.hash(item);
-        self.prefetch(hash, prefetch);
+        self.prefetch(Arrays::All, hash, prefetch);
         self.has(hash)
     }
 
@@ -186,28 +186,32 @@ impl CuckooFilter {
         self.arrays.iter().any(|array| array.contains(hash))
     }
 
-    /// Prefetches the buckets of an item in the newest array, where most items are.
-    fn prefetch(&self, hash: CuckooHash, prefetch: impl Prefetch) {
-        if prefetch.is_needed()
-            && let Some(array) = self.arrays.last()
-        {
-            array.words(hash).into_iter().flatten().for_each(|word| prefetch.prefetch(word));
+    /// Prefetches the buckets of an item in `arrays`.
+    #[inline]
+    fn prefetch(&self, arrays: Arrays, hash: CuckooHash, prefetch: impl Prefetch) {
+        if prefetch.is_needed() {
+            let prefetched = arrays.prefetched().min(self.arrays.len());
+            for array in self.arrays.iter().rev().take(prefetched) {
+                array.words(hash).into_iter().flatten().for_each(|word| prefetch.prefetch(word));
+            }
         }
     }
 
-    /// Calls `visit` with each item's hash, while the buckets of the items after it are prefetched.
+    /// Calls `visit` with each item's hash, while its buckets in `arrays` and those of the items after it are prefetched.
     pub fn for_each_hash<B: Deref<Target = Self>>(
         mut filter: B,
         items: &[&[u8]],
+        arrays: Arrays,
         prefetch: impl Prefetch,
         mut visit: impl FnMut(&mut B, CuckooHash),
     ) {
-        for group in items.chunks(GROUP_ITEMS) {
+        let group_items = GROUP_ARRAYS / arrays.prefetched().min(filter.arrays.len()).max(1);
+        for group in items.chunks(group_items.clamp(1, GROUP_ITEMS)) {
             let hashes = group
                 .iter()
                 .map(|item| filter.release.hash(item))
                 .collect::<smallvec::SmallVec<[_; GROUP_ITEMS]>>();
-            hashes.iter().for_each(|hash| filter.prefetch(*hash, prefetch));
+            hashes.iter().for_each(|hash| filter.prefetch(arrays, *hash, prefetch));
             hashes.into_iter().for_each(|hash| visit(&mut filter, hash));
         }
     }
@@ -220,8 +224,9 @@ impl CuckooFilter {
 
     /// Returns how many slots have the fingerprint of the item in one of its buckets. O(arrays).
     #[must_use]
-    pub fn count(&self, item: &[u8]) -> u64 {
+    pub fn count(&self, item: &[u8], prefetch: impl Prefetch) -> u64 {
         let hash = self.release.hash(item);
+        self.prefetch(Arrays::All, hash, prefetch);
         self.arrays.iter().fold(0, |sum, array| sum.saturating_add(array.count(hash, self.release)))
     }
 
@@ -288,8 +293,29 @@ impl Blocks for CuckooFilter {
     }
 }
 
-/// Items whose buckets are prefetched together.
+/// The arrays that are read for an item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrays {
+    /// All, for a lookup.
+    All,
+    /// The newest one, in which most adds find a free slot.
+    Newest,
+}
+
+impl Arrays {
+    /// Returns in how many arrays, from the newest one on, the buckets of an item are prefetched.
+    const fn prefetched(self) -> usize {
+        match self {
+            Self::All => GROUP_ARRAYS,
+            Self::Newest => 1,
+        }
+    }
+}
+
+/// Most items whose buckets are prefetched together.
 const GROUP_ITEMS: usize = 16;
+/// Most arrays in which buckets are prefetched together, over all items: two lines each, half of a cache of 32 KiB.
+const GROUP_ARRAYS: usize = 128;
 
 /// Checks the bytes of all arrays.
 fn check(needed_bytes: u64, limit: &dyn ByteLimit) -> Result<(), ReserveError> {

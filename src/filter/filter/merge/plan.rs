@@ -183,7 +183,7 @@ impl<'f, 's: 'f> Planner<'f, 's> {
         alike: &[(u64, usize)],
     ) -> Result<Option<(usize, u64)>, MergeError> {
         let same_number = self.filter.layers().get(number).filter(|layer| layer.has_shape_of(from.shape));
-        let searched = (SEARCHED_WORDS / from.shape.bits().words().len().max(1)).max(2);
+        let searched = (SEARCHED_WORDS / from.shape.bits().size_words().max(1)).max(2);
         let emptiest = || alike.iter().take(searched).map(|(_, number)| *number);
         let numbers = || same_number.map(|_| number).into_iter().chain(emptiest());
         let layers = || numbers().filter_map(|number| Some((number, self.layers.get(number)?)));
@@ -218,9 +218,9 @@ impl<'f, 's: 'f> Planner<'f, 's> {
     /// layers.
     fn is_covered(&self, from: &Contents<'f>, alike: &[(u64, usize)]) -> bool {
         let bits = from.shape.bits();
-        let place = bits.words().iter().position(|word| *word != 0).unwrap_or(0);
+        let place = bits.words().position(|word| word != 0).unwrap_or(0);
         let has_words = |layer: &BitArray| {
-            let words = |place: usize| bits.words().get(place).zip(layer.words().get(place));
+            let words = |place: usize| bits.word(place).zip(layer.word(place));
             [0, place].into_iter().filter_map(words).all(|(word, of_layer)| word & !of_layer == 0)
         };
         // A plan only adds set bits.
