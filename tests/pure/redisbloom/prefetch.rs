@@ -24,7 +24,7 @@ fn filled(items: u64) -> CuckooFilter {
     let parameters = CuckooParameters { buckets: 128, bucket_size: 2, max_iterations: 20, expansion: 1 };
     let mut filter = CuckooFilter::reserve(parameters, &u64::MAX).unwrap();
     let items: Vec<_> = (0..items).map(u64::to_le_bytes).collect();
-    filter.for_each_hash(&slices(&items), Arrays::Newest, NoPrefetch, |filter, hash| {
+    CuckooFilter::for_each_hash(&mut filter, &slices(&items), Arrays::Newest, NoPrefetch, |filter, hash| {
         filter.add(hash, &u64::MAX).unwrap();
     });
     filter
@@ -54,7 +54,9 @@ fn the_buckets_that_a_lookup_reads_are_prefetched_in_every_array() {
         let absent: Vec<_> = (1 << 40..(1 << 40) + 50u64).map(u64::to_le_bytes).collect();
         for (read, expected) in [(Arrays::All, count), (Arrays::Newest, 1)] {
             let mut visited = 0;
-            filter.for_each_hash(&slices(&absent), read, Collected(&calls), |_, _| visited += 1);
+            CuckooFilter::for_each_hash(&mut filter, &slices(&absent), read, Collected(&calls), |_, _| {
+                visited += 1
+            });
             assert_eq!(visited, absent.len());
             assert_eq!(prefetched(&filter, &calls), (2 * expected * absent.len(), expected));
         }
@@ -67,13 +69,19 @@ fn prefetching_in_many_arrays_is_bounded() {
     let parameters = CuckooParameters { buckets: 1, bucket_size: 1, max_iterations: 1, expansion: 1 };
     let mut filter = CuckooFilter::reserve(parameters, &u64::MAX).unwrap();
     let items: Vec<_> = (0..300u64).map(u64::to_le_bytes).collect();
-    filter.for_each_hash(&slices(&items), Arrays::All, NoPrefetch, |filter, hash| {
+    CuckooFilter::for_each_hash(&mut filter, &slices(&items), Arrays::All, NoPrefetch, |filter, hash| {
         filter.add(hash, &u64::MAX).unwrap();
     });
     assert_eq!(filter.arrays().len(), 300);
     let (calls, mut found) = (RefCell::default(), 0);
-    filter.for_each_hash(&slices(&items), Arrays::All, Collected(&calls), |filter, hash| {
-        found += u32::from(filter.contains_hash(hash));
-    });
+    CuckooFilter::for_each_hash(
+        &mut filter,
+        &slices(&items),
+        Arrays::All,
+        Collected(&calls),
+        |filter, hash| {
+            found += u32::from(filter.contains_hash(hash));
+        },
+    );
     assert_eq!((found, calls.take().len()), (300, 300 * 2 * 128));
 }
