@@ -1,0 +1,113 @@
+"""What redis-py and valkey-py have in common: their exceptions, encoders and connections."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any, Union
+
+from ._errors import ConnectionLostError, EverbloomError, refusal
+
+#: How long a connection, or a part of a reply, may take, in seconds, if the client has no limit.
+TIMEOUT = 5.0
+Item = Union[bytes, str, int, float]
+Key = Union[bytes, str]
+
+
+class Client:
+    """A client of the program: ``Redis`` or ``RedisCluster`` of redis-py, ``Valkey`` or ``ValkeyCluster`` of valkey-py."""
+
+    def __init__(self, client: Any) -> None:
+        modules = [kind.__module__.split(".") for kind in type(client).__mro__]
+        roots = [names[0] for names in modules if names[0] in ("redis", "valkey")]
+        if not roots or not hasattr(client, "get_encoder"):
+            raise TypeError(f"the client must be one of redis-py or valkey-py, not {type(client).__name__}")
+        if any("asyncio" in names for names in modules):
+            raise TypeError("the client must be a blocking one: call add and wait by asyncio.to_thread")
+        self.raw = client
+        self.encoder = client.get_encoder()
+        errors = import_module(f"{roots[0]}.exceptions")
+        #: The exceptions for an error of the server, for a key of another node, and of a connection.
+        self.response_error: Any = errors.ResponseError
+        self.moved_error: Any = errors.MovedError
+        self.all_errors: Any = (errors.RedisError if roots[0] == "redis" else errors.ValkeyError, OSError)
+
+    def error(self, error: Exception) -> EverbloomError:
+        """Return the exception of this package for one of the client."""
+        if isinstance(error, self.response_error):
+            return refusal(error)
+        return ConnectionLostError(str(error))
+
+    def call(self, *words: Any) -> Any:
+        """Send a command over the client and return its reply."""
+        try:
+            return self.raw.execute_command(*words)
+        except self.all_errors as error:
+            raise self.error(error) from error
+
+
+class Link:
+    """A connection of its own with the parameters of a client, which is made when it is needed."""
+
+    def __init__(self, client: Client, key: bytes) -> None:
+        self._client = client
+        self._key = key
+        self._connection: Any = None
+        self._moved: dict[str, Any] = {}
+
+    def _connect(self) -> Any:
+        raw = self._client.raw
+        if hasattr(raw, "get_node_from_key"):
+            node = raw.get_node_from_key(self._key)
+            get = getattr(raw, "get_redis_connection", None) or raw.get_valkey_connection
+            raw = get(node)
+        pool = raw.connection_pool
+        options = {name: value for name, value in pool.connection_kwargs.items() if "maint_notif" not in name}
+        options.update(self._moved, decode_responses=False, retry=None, retry_on_error=[], health_check_interval=0)
+        for name in ("socket_timeout", "socket_connect_timeout"):
+            if name == "socket_timeout" or "path" not in options:
+                options[name] = options.get(name) or TIMEOUT
+        connection = pool.connection_class(**options)
+        connection.connect()
+        return connection
+
+    def _send(self, words: tuple[bytes, ...]) -> Any:
+        if self._connection is None:
+            self._connection = self._connect()
+        self._connection.send_command(*words)
+        return self._connection.read_response()
+
+    def call(self, *words: bytes) -> Any:
+        """Return the reply: a list, or the text of an error of the server. After another error it connects anew."""
+        try:
+            try:
+                return self._send(words)
+            except self._client.moved_error as error:
+                self.close()
+                # A node that does not know its own address means that of this connection.
+                self._moved = {"host": error.host, "port": error.port} if error.host else {"port": error.port}
+                return self._send(words)
+        except self._client.response_error as error:
+            text = str(error)
+            if type(error).__name__ == "NoPermissionError":
+                return f"NOPERM {text.removeprefix('NOPERM ')}"
+            return "ERR not found" if text == "not found" else text
+        except BaseException:
+            # Of any kind: the reply may be read in part.
+            self.close()
+            self._moved = {}
+            raise
+
+    def interrupt(self) -> None:
+        """Make a call of another thread end."""
+        sock = getattr(self._connection, "_sock", None)
+        if sock is not None:
+            try:
+                sock.shutdown(2)
+            except OSError:
+                pass
+
+    def close(self) -> None:
+        """Close the connection. The next call connects anew."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.disconnect()

@@ -1,0 +1,248 @@
+"""The commands for which redis-py and valkey-py have no methods."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
+from itertools import islice
+from typing import Any, Callable, Optional, Union
+
+from ._clients import Client, Item, Key
+from ._errors import RefusedError, refusal
+
+#: A time span: seconds, of which a thousandth is the smallest part, or a timedelta.
+Span = Union[float, timedelta]
+#: A moment: seconds of UNIX time, or a datetime with a time zone.
+Moment = Union[float, datetime]
+#: The most items and bytes of one command of bulk_add.
+BATCH_ITEMS, BATCH_BYTES = 10_000, 1 << 20
+
+
+def _ms(span: Span) -> int:
+    """Return a time span in milliseconds."""
+    return round((span.total_seconds() if isinstance(span, timedelta) else span) * 1000)
+
+
+def _unix_ms(moment: Moment) -> int:
+    """Return a moment in milliseconds of UNIX time."""
+    if not isinstance(moment, datetime):
+        return round(moment * 1000)
+    if moment.tzinfo is None:
+        raise ValueError("a datetime needs a time zone")
+    return round(moment.timestamp() * 1000)
+
+
+def _shape(
+    window: Optional[Span],
+    steps: Optional[int],
+    refresh: bool,
+    keyed: bool,
+    counting: bool,
+    fixed: bool,
+    expire: Optional[Span],
+) -> list[Any]:
+    """Return the options of a new filter."""
+    words: list[Any] = []
+    words += ["NONSCALING"] if fixed else []
+    words += ["KEYED"] if keyed else []
+    words += ["COUNTING"] if counting else []
+    words += ["PWINDOW", _ms(window)] if window is not None else []
+    words += [] if refresh else ["NOREFRESH"]
+    words += ["STEPS", steps] if steps is not None else []
+    words += ["PX", _ms(expire)] if expire is not None else []
+    return words
+
+
+def _life(if_absent: bool, life: Optional[Span], until: Optional[Moment]) -> list[Any]:
+    """Return the options of items."""
+    if life is not None and until is not None:
+        raise ValueError("give a life or its end, not both")
+    words: list[Any] = ["IFABSENT"] if if_absent else []
+    words += ["PLIFE", _ms(life)] if life is not None else []
+    words += ["PLIFEAT", _unix_ms(until)] if until is not None else []
+    return words
+
+
+class Everbloom:
+    """The commands of everbloom over a client of redis-py 5 to 8 or valkey-py 6, with the same results in RESP2 and RESP3.
+
+    Time spans are seconds or a timedelta; the server counts milliseconds. Moments are seconds of UNIX time or a datetime with a
+    time zone. Every method raises RefusedError, or a subclass of it, with the text of the server, and ConnectionLostError.
+    """
+
+    def __init__(self, client: Any) -> None:
+        """Use this client. Raises TypeError for another one."""
+        self._client = Client(client)
+
+    def reserve(
+        self,
+        key: Key,
+        error_rate: float,
+        capacity: int,
+        *,
+        window: Optional[Span] = None,
+        steps: Optional[int] = None,
+        refresh: bool = True,
+        keyed: bool = False,
+        counting: bool = False,
+        fixed: bool = False,
+        expire: Optional[Span] = None,
+        if_not_exists: bool = False,
+    ) -> bool:
+        """Create an empty filter with BF.RESERVE. Return whether it was created: False only with ``if_not_exists``.
+
+        ``error_rate`` is above 0 and below 1. ``capacity`` is a number of items: with ``window`` those of a window. Items
+        expire ``window`` after their last add, or their first if not ``refresh``, in 14 or 120 ``steps``. The hash of a
+        ``keyed`` filter is secret. Items of a ``counting`` filter can be deleted. A ``fixed`` filter does not grow. The key
+        ends after ``expire``.
+
+        Raises ExistsError if the filter exists, without ``if_not_exists``.
+        """
+        words: list[Any] = ["BF.RESERVE", key, repr(float(error_rate)), capacity]
+        words += _shape(window, steps, refresh, keyed, counting, fixed, expire)
+        reply = self._client.call(*words, *(["IFNOTEXISTS"] if if_not_exists else []))
+        return reply not in (0, False)
+
+    def add(
+        self,
+        key: Key,
+        item: Item,
+        *,
+        if_absent: bool = False,
+        life: Optional[Span] = None,
+        life_until: Optional[Moment] = None,
+    ) -> bool:
+        """Add an item with BF.ADD. Return whether it was new.
+
+        In a filter with a window the item is found for ``life``, or until ``life_until``, and at most one step longer. With
+        ``if_absent`` an item that is there keeps its time.
+
+        Raises FullError if the filter is fixed and full.
+        """
+        return bool(self._client.call("BF.ADD", key, item, *_life(if_absent, life, life_until)))
+
+    def insert(
+        self,
+        key: Key,
+        items: Iterable[Item],
+        *,
+        error_rate: Optional[float] = None,
+        capacity: Optional[int] = None,
+        window: Optional[Span] = None,
+        steps: Optional[int] = None,
+        refresh: bool = True,
+        keyed: bool = False,
+        counting: bool = False,
+        fixed: bool = False,
+        expire: Optional[Span] = None,
+        create: bool = True,
+        at: Optional[Moment] = None,
+        if_absent: bool = False,
+        life: Optional[Span] = None,
+        life_until: Optional[Moment] = None,
+    ) -> list[Union[bool, RefusedError]]:
+        """Add items with BF.INSERT. Return for each whether it was new, or why it was refused.
+
+        The list ends at the first item that a full filter refuses. Without ``create`` the filter must exist. The items count
+        from the moment ``at``. The other options are those of ``reserve``, for a new filter, and of ``add``.
+
+        Raises NotFoundError without ``create`` if there is no filter.
+        """
+        words: list[Any] = ["BF.INSERT", key]
+        words += ["CAPACITY", capacity] if capacity is not None else []
+        words += ["ERROR", repr(float(error_rate))] if error_rate is not None else []
+        words += [] if create else ["NOCREATE"]
+        words += _shape(window, steps, refresh, keyed, counting, fixed, expire)
+        words += ["AT", _unix_ms(at)] if at is not None else []
+        words += _life(if_absent, life, life_until)
+        replies = self._client.call(*words, "ITEMS", *items)
+        return [refusal(reply) if isinstance(reply, Exception) else bool(reply) for reply in replies]
+
+    def exists(self, key: Key, item: Item, *, within: Optional[Span] = None) -> bool:
+        """Return whether an item may be in a filter, with BF.EXISTS; ``within``: was added at most this time ago.
+
+        Raises RefusedError if ``within`` is given for a filter without a window, or is longer than it.
+        """
+        return bool(
+            self._client.call("BF.EXISTS", key, item, *(["PWITHIN", _ms(within)] if within is not None else []))
+        )
+
+    def ttl(self, key: Key, item: Item) -> Optional[float]:
+        """Return the remaining life of an item in seconds, with BF.PTTL: at most one step too long.
+
+        None if the item is not in the filter; infinity if the filter has no window.
+        """
+        left_ms = int(self._client.call("BF.PTTL", key, item))
+        return {-1: float("inf"), -2: None}.get(left_ms, left_ms / 1000)
+
+    def stats(self, key: Key) -> dict[str, Any]:
+        """Return the fields of BF.STATS: numbers, texts, bools, None, and a list of dicts under ``per-layer``.
+
+        Raises NotFoundError if there is no filter.
+        """
+        return _fields(self._client.call("BF.STATS", key))
+
+    def merge(self, dest: Key, *sources: Key, force: bool = False) -> None:
+        """Add all items of the sources to ``dest`` with BF.MERGE, and create it if it does not exist.
+
+        With ``force`` also if this breaks the error rate of ``dest``. Raises NotFoundError if a source does not exist.
+        """
+        if not sources:
+            raise ValueError("there is no source")
+        self._client.call("BF.MERGE", dest, *sources, *(["FORCE"] if force else []))
+
+    def bulk_add(
+        self,
+        key: Key,
+        items: Iterable[Item],
+        progress: Optional[Callable[[int, int], None]] = None,
+    ) -> int:
+        """Add any number of items with BF.BULKADD. Return how many were new.
+
+        Sends batches of 10,000 items, or 1 MB, and calls ``progress`` after each with the numbers of items that were sent and
+        that were new. Raises RefusedError if items were refused; those of the batches before it, and the others of its batch,
+        were added.
+        """
+        sent = added = 0
+        for count, data in _batches(map(self._client.encoder.encode, items)):
+            reply = self._client.call("BF.BULKADD", key, "PREFIXED", data)
+            marks = reply.encode() if isinstance(reply, str) else bytes(reply)
+            if b"!" in marks:
+                raise RefusedError(f"{marks.count(b'!')} of the items from {sent} to {sent + count} were refused")
+            sent, added = sent + count, added + marks.count(b"1")
+            if progress is not None:
+                progress(sent, added)
+        return added
+
+
+def _batches(items: Iterator[bytes]) -> Iterator[tuple[int, bytes]]:
+    """Yield packed batches and their numbers of items."""
+    data, count = bytearray(), 0
+    for item in items:
+        data += struct.pack("<I", len(item)) + item
+        count += 1
+        if count == BATCH_ITEMS or len(data) >= BATCH_BYTES:
+            yield count, bytes(data)
+            data, count = bytearray(), 0
+    if count:
+        yield count, bytes(data)
+
+
+def _fields(reply: Any) -> dict[str, Any]:
+    """Return a map, which RESP2 has as a list of names and values."""
+    if not isinstance(reply, dict):
+        reply = dict(zip(islice(reply, 0, None, 2), islice(reply, 1, None, 2)))
+    fields = {_text(name): _text(value) for name, value in reply.items()}
+    for name, value in fields.items():
+        if name == "per-layer":
+            fields[name] = [_fields(layer) for layer in value]
+        elif name == "keyed":
+            fields[name] = bool(value)
+        elif name in ("fill", "error-rate", "error-rate-max", "error-rate-now", "bits-per-item"):
+            fields[name] = None if value is None else float(value)
+    return fields
+
+
+def _text(value: Any) -> Any:
+    return value.decode() if isinstance(value, bytes) else value
