@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+# Python imports it for the first address that a process looks up. A process that is forked amid this import by the thread
+# below could not look up addresses at all.
+import encodings.idna  # noqa: F401
 import os
 import queue
 import random
