@@ -1,7 +1,7 @@
-"""Filters of the module everbloom for Redis and Valkey: typed commands, and copies of filters in this process.
+"""Filters of the module everbloom for Redis and Valkey: typed commands, and copies in this process.
 
-``Everbloom(client)`` has the commands for which redis-py and valkey-py have no methods. ``NearFilter(client, key)`` is a
-copy of a filter that follows the server.
+``Everbloom(client)`` has the commands for which redis-py and valkey-py have no methods. ``NearFilter(client,
+key)`` is a copy of a filter that follows the server.
 """
 
 from ._commands import Everbloom

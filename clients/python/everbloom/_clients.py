@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from importlib import import_module
 from typing import Any, Union
 
@@ -14,7 +15,7 @@ Key = Union[bytes, str]
 
 
 class Client:
-    """A client of the program: ``Redis`` or ``RedisCluster`` of redis-py, ``Valkey`` or ``ValkeyCluster`` of valkey-py."""
+    """A client of the program: ``Redis``, ``RedisCluster``, ``Valkey`` or ``ValkeyCluster``."""
 
     def __init__(self, client: Any) -> None:
         modules = [kind.__module__.split(".") for kind in type(client).__mro__]
@@ -62,10 +63,14 @@ class Link:
             raw = get(node)
         pool = raw.connection_pool
         options = {name: value for name, value in pool.connection_kwargs.items() if "maint_notif" not in name}
-        options.update(self._moved, decode_responses=False, retry=None, retry_on_error=[], health_check_interval=0)
-        for name in ("socket_timeout", "socket_connect_timeout"):
-            if name == "socket_timeout" or "path" not in options:
-                options[name] = options.get(name) or TIMEOUT
+        options.update(
+            self._moved, decode_responses=False, retry=None, retry_on_error=[], health_check_interval=0
+        )
+        # Unix sockets have no timeout of their own for connecting.
+        for name in (
+            ("socket_timeout",) if "path" in options else ("socket_timeout", "socket_connect_timeout")
+        ):
+            options[name] = options.get(name) or TIMEOUT
         connection = pool.connection_class(**options)
         connection.connect()
         return connection
@@ -77,17 +82,16 @@ class Link:
         return self._connection.read_response()
 
     def call(self, *words: bytes) -> Any:
-        """Return the reply: a list, or the text of an error of the server. After another error it connects anew."""
+        """Return the reply: a list, or the text of an error of the server.
+
+        After another error it connects anew.
+        """
         try:
-            try:
-                return self._send(words)
-            except self._client.moved_error as error:
-                self.close()
-                # A node that does not know its own address means that of this connection.
-                self._moved = {"host": error.host, "port": error.port} if error.host else {"port": error.port}
-                return self._send(words)
+            return self._send(words)
         except self._client.response_error as error:
             text = str(error)
+            if isinstance(error, self._client.moved_error) or text.startswith("MOVED "):
+                return self._follow(text, words)
             if type(error).__name__ == "NoPermissionError":
                 return f"NOPERM {text.removeprefix('NOPERM ')}"
             return "ERR not found" if text == "not found" else text
@@ -97,14 +101,20 @@ class Link:
             self._moved = {}
             raise
 
+    def _follow(self, moved: str, words: tuple[bytes, ...]) -> Any:
+        """Send the command to the node that has the key: the last word of `moved`."""
+        self.close()
+        host, _, port = moved.rsplit(" ", 1)[-1].rpartition(":")
+        # A node that does not know its own address means that of this connection.
+        self._moved = {"port": int(port), **({"host": host} if host else {})}
+        return self._send(words)
+
     def interrupt(self) -> None:
         """Make a call of another thread end."""
         sock = getattr(self._connection, "_sock", None)
         if sock is not None:
-            try:
+            with suppress(OSError):
                 sock.shutdown(2)
-            except OSError:
-                pass
 
     def close(self) -> None:
         """Close the connection. The next call connects anew."""

@@ -6,10 +6,13 @@ import struct
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from itertools import islice
-from typing import Any, Callable, Optional, Union
+from typing import TYPE_CHECKING, Any, Callable, Optional, TypedDict, Union
 
 from ._clients import Client, Item, Key
 from ._errors import RefusedError, refusal
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 #: A time span: seconds, of which a thousandth is the smallest part, or a timedelta.
 Span = Union[float, timedelta]
@@ -33,20 +36,37 @@ def _unix_ms(moment: Moment) -> int:
     return round(moment.timestamp() * 1000)
 
 
+class Shape(TypedDict, total=False):
+    """The options of a new filter."""
+
+    #: How long items live after their last add: a sliding-window filter.
+    window: Optional[Span]
+    #: In how many steps they expire: 14 or 120.
+    steps: Optional[int]
+    #: False: items live that long after their first add.
+    refresh: bool
+    #: The hash of the filter has a secret key.
+    keyed: bool
+    #: Items can be deleted.
+    counting: bool
+    #: The filter does not grow.
+    fixed: bool
+    #: When the key ends.
+    expire: Optional[Span]
+
+
 def _shape(
-    window: Optional[Span],
-    steps: Optional[int],
-    refresh: bool,
-    keyed: bool,
-    counting: bool,
-    fixed: bool,
-    expire: Optional[Span],
+    window: Optional[Span] = None,
+    steps: Optional[int] = None,
+    refresh: bool = True,
+    expire: Optional[Span] = None,
+    **flags: Any,
 ) -> list[Any]:
     """Return the options of a new filter."""
-    words: list[Any] = []
-    words += ["NONSCALING"] if fixed else []
-    words += ["KEYED"] if keyed else []
-    words += ["COUNTING"] if counting else []
+    names = {"fixed": "NONSCALING", "keyed": "KEYED", "counting": "COUNTING"}
+    if unknown := flags.keys() - names:
+        raise TypeError(f"unknown options of a filter: {', '.join(sorted(unknown))}")
+    words: list[Any] = [names[flag] for flag, is_set in flags.items() if is_set]
     words += ["PWINDOW", _ms(window)] if window is not None else []
     words += [] if refresh else ["NOREFRESH"]
     words += ["STEPS", steps] if steps is not None else []
@@ -65,10 +85,11 @@ def _life(if_absent: bool, life: Optional[Span], until: Optional[Moment]) -> lis
 
 
 class Everbloom:
-    """The commands of everbloom over a client of redis-py 5 to 8 or valkey-py 6, with the same results in RESP2 and RESP3.
+    """The commands of everbloom over a client, with the same results in RESP2 and RESP3.
 
-    Time spans are seconds or a timedelta; the server counts milliseconds. Moments are seconds of UNIX time or a datetime with a
-    time zone. Every method raises RefusedError, or a subclass of it, with the text of the server, and ConnectionLostError.
+    Time spans are seconds or a timedelta; the server counts milliseconds. Moments are seconds of UNIX time or
+    a datetime with a time zone. Every method raises RefusedError, or a subclass of it, with the text of the
+    server, and ConnectionLostError.
     """
 
     def __init__(self, client: Any) -> None:
@@ -81,26 +102,21 @@ class Everbloom:
         error_rate: float,
         capacity: int,
         *,
-        window: Optional[Span] = None,
-        steps: Optional[int] = None,
-        refresh: bool = True,
-        keyed: bool = False,
-        counting: bool = False,
-        fixed: bool = False,
-        expire: Optional[Span] = None,
         if_not_exists: bool = False,
+        **shape: Unpack[Shape],
     ) -> bool:
-        """Create an empty filter with BF.RESERVE. Return whether it was created: False only with ``if_not_exists``.
+        """Create an empty filter with BF.RESERVE. Return False if it exists, with ``if_not_exists``.
 
-        ``error_rate`` is above 0 and below 1. ``capacity`` is a number of items: with ``window`` those of a window. Items
-        expire ``window`` after their last add, or their first if not ``refresh``, in 14 or 120 ``steps``. The hash of a
-        ``keyed`` filter is secret. Items of a ``counting`` filter can be deleted. A ``fixed`` filter does not grow. The key
-        ends after ``expire``.
+        ``error_rate`` is above 0 and below 1. ``capacity`` is a number of items: with ``window`` those of a
+        window. The other options are those of ``Shape``: items expire ``window`` after their last add, or
+        their first if not ``refresh``, in 14 or 120 ``steps``. The hash of a ``keyed`` filter is secret.
+        Items of a ``counting`` filter can be deleted. A ``fixed`` filter does not grow. The key ends after
+        ``expire``.
 
         Raises ExistsError if the filter exists, without ``if_not_exists``.
         """
         words: list[Any] = ["BF.RESERVE", key, repr(float(error_rate)), capacity]
-        words += _shape(window, steps, refresh, keyed, counting, fixed, expire)
+        words += _shape(**shape)
         reply = self._client.call(*words, *(["IFNOTEXISTS"] if if_not_exists else []))
         return reply not in (0, False)
 
@@ -115,8 +131,8 @@ class Everbloom:
     ) -> bool:
         """Add an item with BF.ADD. Return whether it was new.
 
-        In a filter with a window the item is found for ``life``, or until ``life_until``, and at most one step longer. With
-        ``if_absent`` an item that is there keeps its time.
+        In a filter with a window the item is found for ``life``, or until ``life_until``, and at most one
+        step longer. With ``if_absent`` an item that is there keeps its time.
 
         Raises FullError if the filter is fixed and full.
         """
@@ -129,23 +145,18 @@ class Everbloom:
         *,
         error_rate: Optional[float] = None,
         capacity: Optional[int] = None,
-        window: Optional[Span] = None,
-        steps: Optional[int] = None,
-        refresh: bool = True,
-        keyed: bool = False,
-        counting: bool = False,
-        fixed: bool = False,
-        expire: Optional[Span] = None,
         create: bool = True,
         at: Optional[Moment] = None,
         if_absent: bool = False,
         life: Optional[Span] = None,
         life_until: Optional[Moment] = None,
+        **shape: Unpack[Shape],
     ) -> list[Union[bool, RefusedError]]:
         """Add items with BF.INSERT. Return for each whether it was new, or why it was refused.
 
-        The list ends at the first item that a full filter refuses. Without ``create`` the filter must exist. The items count
-        from the moment ``at``. The other options are those of ``reserve``, for a new filter, and of ``add``.
+        The list ends at the first item that a full filter refuses. Without ``create`` the filter must exist.
+        The items count from the moment ``at``. The other options are those of ``reserve``, for a new filter,
+        and of ``add``.
 
         Raises NotFoundError without ``create`` if there is no filter.
         """
@@ -153,19 +164,21 @@ class Everbloom:
         words += ["CAPACITY", capacity] if capacity is not None else []
         words += ["ERROR", repr(float(error_rate))] if error_rate is not None else []
         words += [] if create else ["NOCREATE"]
-        words += _shape(window, steps, refresh, keyed, counting, fixed, expire)
+        words += _shape(**shape)
         words += ["AT", _unix_ms(at)] if at is not None else []
         words += _life(if_absent, life, life_until)
         replies = self._client.call(*words, "ITEMS", *items)
         return [refusal(reply) if isinstance(reply, Exception) else bool(reply) for reply in replies]
 
     def exists(self, key: Key, item: Item, *, within: Optional[Span] = None) -> bool:
-        """Return whether an item may be in a filter, with BF.EXISTS; ``within``: was added at most this time ago.
+        """Return whether an item may be in a filter, or was added ``within`` this time, with BF.EXISTS.
 
         Raises RefusedError if ``within`` is given for a filter without a window, or is longer than it.
         """
         return bool(
-            self._client.call("BF.EXISTS", key, item, *(["PWITHIN", _ms(within)] if within is not None else []))
+            self._client.call(
+                "BF.EXISTS", key, item, *(["PWITHIN", _ms(within)] if within is not None else [])
+            )
         )
 
     def ttl(self, key: Key, item: Item) -> Optional[float]:
@@ -177,7 +190,7 @@ class Everbloom:
         return {-1: float("inf"), -2: None}.get(left_ms, left_ms / 1000)
 
     def stats(self, key: Key) -> dict[str, Any]:
-        """Return the fields of BF.STATS: numbers, texts, bools, None, and a list of dicts under ``per-layer``.
+        """Return the fields of BF.STATS: numbers, texts, bools, None, and dicts in the list ``per-layer``.
 
         Raises NotFoundError if there is no filter.
         """
@@ -186,7 +199,8 @@ class Everbloom:
     def merge(self, dest: Key, *sources: Key, force: bool = False) -> None:
         """Add all items of the sources to ``dest`` with BF.MERGE, and create it if it does not exist.
 
-        With ``force`` also if this breaks the error rate of ``dest``. Raises NotFoundError if a source does not exist.
+        With ``force`` also if this breaks the error rate of ``dest``. Raises NotFoundError if a source does
+        not exist.
         """
         if not sources:
             raise ValueError("there is no source")
@@ -200,16 +214,18 @@ class Everbloom:
     ) -> int:
         """Add any number of items with BF.BULKADD. Return how many were new.
 
-        Sends batches of 10,000 items, or 1 MB, and calls ``progress`` after each with the numbers of items that were sent and
-        that were new. Raises RefusedError if items were refused; those of the batches before it, and the others of its batch,
-        were added.
+        Sends batches of 10,000 items, or 1 MB, and calls ``progress`` after each with the numbers of items
+        that were sent and that were new. Raises RefusedError if items were refused; those of the batches
+        before it, and the others of its batch, were added.
         """
         sent = added = 0
         for count, data in _batches(map(self._client.encoder.encode, items)):
             reply = self._client.call("BF.BULKADD", key, "PREFIXED", data)
             marks = reply.encode() if isinstance(reply, str) else bytes(reply)
             if b"!" in marks:
-                raise RefusedError(f"{marks.count(b'!')} of the items from {sent} to {sent + count} were refused")
+                raise RefusedError(
+                    f"{marks.count(b'!')} of the items from {sent} to {sent + count} were refused"
+                )
             sent, added = sent + count, added + marks.count(b"1")
             if progress is not None:
                 progress(sent, added)

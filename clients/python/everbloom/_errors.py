@@ -14,7 +14,10 @@ class ClosedError(EverbloomError):
 
 
 class ConnectionLostError(EverbloomError):
-    """The server cannot be reached, or did not reply in time. A command that changes a filter may have run."""
+    """The server cannot be reached, or did not reply in time.
+
+    A command that changes a filter may have run.
+    """
 
 
 class RefusedError(EverbloomError):

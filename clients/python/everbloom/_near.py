@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-# Python imports it for the first address that a process looks up. A process that is forked amid this import by the thread
-# below could not look up addresses at all.
+# Python imports it for the first address that a process looks up. A process that is forked amid this
+# import by the thread below could not look up addresses at all.
 import encodings.idna  # noqa: F401
 import os
 import queue
@@ -11,19 +11,22 @@ import random
 import threading
 import time
 import weakref
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from types import TracebackType
-from typing import Any, Optional
+from typing import TYPE_CHECKING, Any, Optional
 
 from ._clients import Client, Item, Key, Link
 from ._errors import ClosedError, StaleError, refusal
 from ._native import Copy, Steps
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
 #: How often a copy is loaded again of a filter whose changes the server does not keep, in seconds.
 RELOAD_INTERVAL = 10.0
 #: The shortest and the longest wait before a load, in seconds.
 WAIT_MIN, WAIT_MAX = 1.0, 60.0
-#: How long the end waits for the thread, in seconds. Its connection is cut, so it only ends a step of some milliseconds.
+#: How long the end waits for the thread, in seconds. Its connection is cut: some milliseconds are left.
 END_WAIT = 2.0
 
 
@@ -49,7 +52,7 @@ class _Thread(threading.Thread):
     def __init__(self, steps: Steps, link: Link, interval: float) -> None:
         super().__init__(name="near-filter", daemon=True)
         self._steps, self._link, self._interval = steps, link, interval
-        # Not an Event: the garbage collector may call `end` on this thread at any time, also within its own wait.
+        # Not an Event: the garbage collector may call `end` on this thread at any time, also within a wait.
         self._has_ended, self._wake = False, queue.SimpleQueue[None]()
         self._wait, self._loaded_at = WAIT_MIN, float("inf")
         self._pid = os.getpid()
@@ -65,10 +68,8 @@ class _Thread(threading.Thread):
                 self.stats = replace(self.stats, errors=self.stats.errors + 1, last_error=str(error))
                 wait = self._backoff() if self._steps.is_loading() else _jittered(WAIT_MIN)
             if wait:
-                try:
+                with suppress(queue.Empty):
                     self._wake.get(timeout=wait)
-                except queue.Empty:
-                    pass
         self._link.close()
 
     def _step(self) -> float:
@@ -122,9 +123,9 @@ def _jittered(seconds: float) -> float:
 class NearFilter(Copy):
     """A copy of a filter in this process, which follows the server over a connection of its own.
 
-    ``item in near`` returns what the server would have returned at some time within the last ``max_age`` seconds. All
-    methods may be called from several threads. In the child of a fork, the first use begins a new copy. A filter that does
-    not exist contains nothing.
+    ``item in near`` returns what the server would have returned at some time within the last ``max_age``
+    seconds. All methods may be called from several threads. In the child of a fork, the first use begins a
+    new copy. A filter that does not exist contains nothing.
 
     >>> with NearFilter(client, "seen") as near:
     ...     if "alice" not in near:
@@ -132,6 +133,10 @@ class NearFilter(Copy):
     """
 
     _client: Client
+    _key: bytes
+    _interval: float
+    _asks: bool
+    _closed: bool
 
     def __new__(
         cls,
@@ -141,12 +146,13 @@ class NearFilter(Copy):
         interval: float = 0.25,
         max_age: float = 10,
         on_stale: str = "server",
-    ) -> NearFilter:
+    ) -> Self:
         """Begin to follow the filter under ``key``. Does not wait for the server: see ``wait``.
 
-        ``client`` is a ``Redis`` or ``RedisCluster`` of redis-py 5 to 8, or that of valkey-py 6, also of a sentinel. The copy
-        asks for changes each ``interval`` seconds. From an age of ``max_age`` seconds on, lookups ask the server by the client,
-        or raise StaleError if ``on_stale`` is ``"error"``: then they never use the network.
+        ``client`` is a ``Redis`` or ``RedisCluster`` of redis-py 5 to 8, or that of valkey-py 6, also of a
+        sentinel. The copy asks for changes each ``interval`` seconds. From an age of ``max_age`` seconds on,
+        lookups ask the server by the client, or raise StaleError if ``on_stale`` is ``"error"``: then they
+        never use the network.
 
         Raises TypeError for another client, and ValueError for another option.
         """
@@ -190,7 +196,8 @@ class NearFilter(Copy):
     def add(self, item: Item) -> bool:
         """Add an item on the server with BF.ADD, and to the copy. Return whether it was new to the server.
 
-        Raises RefusedError with the server's text, and ConnectionLostError: then the item may have been added.
+        Raises RefusedError with the server's text, and ConnectionLostError: then the item may have been
+        added.
         """
         if self._closed:
             raise ClosedError("the near filter was closed")
@@ -210,7 +217,10 @@ class NearFilter(Copy):
         return self._thread.stats
 
     def wait(self, timeout: float = 60) -> bool:
-        """Wait up to ``timeout`` seconds for a copy, or until there is no filter. Return whether this was so in time."""
+        """Wait up to ``timeout`` seconds for a copy, or until there is no filter.
+
+        Return whether this was so in time.
+        """
         end = time.monotonic() + timeout
         while self._age() is None and not self._closed and time.monotonic() < end:
             time.sleep(0.002)
@@ -222,13 +232,8 @@ class NearFilter(Copy):
         self._end()
         self._renew(False)
 
-    def __enter__(self) -> NearFilter:
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: Optional[type[BaseException]],
-        value: Optional[BaseException],
-        traceback: Optional[TracebackType],
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()

@@ -12,7 +12,8 @@ pub(crate) struct Encoder {
 
 impl Encoder {
     pub(crate) fn new(encoding: &str, errors: &str) -> Self {
-        let is_default = matches!(encoding.to_ascii_lowercase().as_str(), "utf-8" | "utf8") && errors == "strict";
+        let is_default =
+            matches!(encoding.to_ascii_lowercase().as_str(), "utf-8" | "utf8") && errors == "strict";
         Self { text: (!is_default).then(|| (encoding.to_owned(), errors.to_owned())) }
     }
 

@@ -7,7 +7,9 @@ mod near;
 use pyo3::prelude::*;
 
 #[cfg(Py_GIL_DISABLED)]
-compile_error!("everbloom needs a Python with the global interpreter lock: a free-threaded one is not supported");
+compile_error!(
+    "everbloom needs a Python with the global interpreter lock: a free-threaded one is not supported"
+);
 
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {

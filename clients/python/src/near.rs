@@ -89,11 +89,7 @@ impl Shared {
             state: RwLock::new(CopyState::Unknown),
             as_of_ms: AtomicU64::new(NEVER),
             ahead_ms: AtomicI64::new(UNKNOWN),
-            following: Mutex::new(Following {
-                follower: Follower::new(key),
-                asked_ms: 0,
-                load_began_ms: 0,
-            }),
+            following: Mutex::new(Following { follower: Follower::new(key), asked_ms: 0, load_began_ms: 0 }),
         }
     }
 
@@ -293,10 +289,7 @@ impl Copy {
     /// Return for each item of an iterable whether it may have been added.
     ///
     /// In less time per item than ``in``. Other threads run during more than 1,000 items.
-    fn contains_many<'py>(
-        slf: &Bound<'py, Self>,
-        items: &Bound<'py, PyAny>,
-    ) -> PyResult<Bound<'py, PyAny>> {
+    fn contains_many<'py>(slf: &Bound<'py, Self>, items: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let items = slf.get().encoder.encode_all(items)?;
         let shared = Self::shared(slf)?;
         let slices: Vec<&[u8]> = items.iter().map(|item| item.as_bytes()).collect();

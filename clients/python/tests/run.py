@@ -38,8 +38,11 @@ def main():
     wrong = results.failures + results.errors
     for test, text in wrong:
         print(f"---- {test}\n{text}")
-    print(f"test result: {'FAILED' if wrong else 'ok'}. {results.passed} passed; {len(wrong)} failed; "
-          f"{len(results.skipped)} ignored; finished in {time.monotonic() - start:.1f}s", flush=True)
+    print(
+        f"test result: {'FAILED' if wrong else 'ok'}. {results.passed} passed; {len(wrong)} failed; "
+        f"{len(results.skipped)} ignored; finished in {time.monotonic() - start:.1f}s",
+        flush=True,
+    )
     return 1 if wrong else 0
 
 

@@ -39,9 +39,24 @@ class Server:
         self.start()
 
     def start(self):
-        command = [SERVER, "--port", str(self.port), "--bind", "127.0.0.1", "--dir", self.dir, "--save", "",
-                   "--unixsocket", f"{self.dir}/socket", "--enable-debug-command", "yes", "--loadmodule", MODULE,
-                   *self.options]
+        command = [
+            SERVER,
+            "--port",
+            str(self.port),
+            "--bind",
+            "127.0.0.1",
+            "--dir",
+            self.dir,
+            "--save",
+            "",
+            "--unixsocket",
+            f"{self.dir}/socket",
+            "--enable-debug-command",
+            "yes",
+            "--loadmodule",
+            MODULE,
+            *self.options,
+        ]
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         wait_for(self.replies, "a server that replies")
 

@@ -12,8 +12,13 @@ from everbloom import Everbloom
 class Commands(ServerTest):
     def each(self):
         """Yield the commands over a client of each kind, on an empty server."""
-        for options in ({}, {"protocol": 2}, {"protocol": 3}, {"protocol": 3, "decode_responses": True},
-                        {"protocol": 2, "decode_responses": True}):
+        for options in (
+            {},
+            {"protocol": 2},
+            {"protocol": 3},
+            {"protocol": 3, "decode_responses": True},
+            {"protocol": 2, "decode_responses": True},
+        ):
             client = self.server.client(**options)
             self.addCleanup(client.close)
             client.flushall()
@@ -27,25 +32,36 @@ class Commands(ServerTest):
             self.assertIs(bloom.reserve("b", 0.01, 1000, if_not_exists=True), True)
             with self.assertRaisesRegex(everbloom.ExistsError, "^item exists$"):
                 bloom.reserve("a", 0.01, 1000)
-            bloom.reserve("w", 1e-5, 1000, window=timedelta(days=1), steps=120, refresh=False, keyed=True, expire=90.5)
+            bloom.reserve(
+                "w", 1e-5, 1000, window=timedelta(days=1), steps=120, refresh=False, keyed=True, expire=90.5
+            )
             stats = bloom.stats("w")
-            self.assertEqual((stats["kind"], stats["keyed"], stats["steps"], stats["error-rate"]), ("window", True, 120, 1e-5))
+            self.assertEqual(
+                (stats["kind"], stats["keyed"], stats["steps"], stats["error-rate"]),
+                ("window", True, 120, 1e-5),
+            )
             self.assertTrue(90_000 <= client.pttl("w") <= 90_500)
             bloom.reserve("c", 0.01, 1000, counting=True, fixed=True)
             self.assertEqual([bloom.stats("c")[field] for field in ("kind", "growth")], ["counting", "fixed"])
+            with self.assertRaisesRegex(TypeError, "unknown options of a filter: windows"):
+                bloom.reserve("d", 0.01, 1000, windows=3)
             with self.assertRaisesRegex(everbloom.RefusedError, "error rate"):
                 bloom.reserve("d", 2, 1000)
 
     def test_add_and_lives(self):
         for bloom, _ in self.each():
-            self.assertEqual([bloom.add("a", item) for item in ("x", b"x", 1, "1", 2.5)], [True, False, True, False, True])
+            self.assertEqual(
+                [bloom.add("a", item) for item in ("x", b"x", 1, "1", 2.5)], [True, False, True, False, True]
+            )
             bloom.reserve("w", 0.001, 1000, window=3600)
             self.assertIs(bloom.add("w", "x", life=60), True)
             self.assertTrue(60 <= bloom.ttl("w", "x") <= 60 + 3600 / 14)
             self.assertIs(bloom.add("w", "x", life=timedelta(minutes=30), if_absent=True), False)
             self.assertTrue(bloom.ttl("w", "x") <= 60 + 3600 / 14)
             self.assertIs(bloom.add("w", "y", life_until=time.time() + 60), True)
-            self.assertIs(bloom.add("w", "z", life_until=datetime.now(timezone.utc) + timedelta(seconds=60)), True)
+            self.assertIs(
+                bloom.add("w", "z", life_until=datetime.now(timezone.utc) + timedelta(seconds=60)), True
+            )
             self.assertIsNone(bloom.ttl("w", "absent"))
             self.assertEqual(bloom.ttl("a", "x"), float("inf"))
             with self.assertRaises(ValueError):
@@ -67,7 +83,12 @@ class Commands(ServerTest):
             with self.assertRaises(everbloom.FullError):
                 bloom.add("a", "z")
             now = time.time()
-            self.assertEqual(bloom.insert("w", ["x"], window=3600, capacity=1000, at=now - 1800, life=2000, if_absent=True), [True])
+            self.assertEqual(
+                bloom.insert(
+                    "w", ["x"], window=3600, capacity=1000, at=now - 1800, life=2000, if_absent=True
+                ),
+                [True],
+            )
             self.assertTrue(150 <= bloom.ttl("w", "x") <= 250 + 3600 / 14)
 
     def test_exists_within(self):
@@ -75,8 +96,13 @@ class Commands(ServerTest):
             bloom.reserve("w", 0.001, 1000, window=3600)
             bloom.insert("w", ["old"], at=time.time() - 1800)
             bloom.add("w", "new")
-            self.assertEqual([bloom.exists("w", item) for item in ("old", "new", "none")], [True, True, False])
-            self.assertEqual([bloom.exists("w", item, within=timedelta(minutes=5)) for item in ("old", "new")], [False, True])
+            self.assertEqual(
+                [bloom.exists("w", item) for item in ("old", "new", "none")], [True, True, False]
+            )
+            self.assertEqual(
+                [bloom.exists("w", item, within=timedelta(minutes=5)) for item in ("old", "new")],
+                [False, True],
+            )
             self.assertIs(bloom.exists("w", "old", within=1900.5), True)
             with self.assertRaises(everbloom.RefusedError):
                 bloom.exists("w", "old", within=10_000)
@@ -86,7 +112,9 @@ class Commands(ServerTest):
             bloom.reserve("a", 0.01, 100, fixed=True)
             bloom.add("a", "x")
             stats = bloom.stats("a")
-            self.assertEqual((stats["items"], stats["keyed"], stats["steps"], stats["layers"]), (1, False, None, 1))
+            self.assertEqual(
+                (stats["items"], stats["keyed"], stats["steps"], stats["layers"]), (1, False, None, 1)
+            )
             self.assertIsInstance(stats["fill"], float)
             self.assertIsInstance(stats["type"], str)
             (layer,) = stats["per-layer"]
@@ -108,10 +136,12 @@ class Commands(ServerTest):
             bloom.merge("{t}all", "{t}a", force=True)
 
     def test_bulk_add(self):
-        for bloom, client in self.each():
+        for bloom, _ in self.each():
             seen = []
             bloom.reserve("a", 1e-6, 30_000)
-            added = bloom.bulk_add("a", (f"item\n{at}" for at in range(25_000)), progress=lambda *counts: seen.append(counts))
+            added = bloom.bulk_add(
+                "a", (f"item\n{at}" for at in range(25_000)), progress=lambda *counts: seen.append(counts)
+            )
             self.assertEqual([sent for sent, _ in seen], [10_000, 20_000, 25_000])
             self.assertEqual(seen[-1][1], added)
             self.assertTrue(24_900 < added <= 25_000)
@@ -124,7 +154,7 @@ class Commands(ServerTest):
                 bloom.bulk_add("full", ["1", "2", "3"])
 
     def test_a_lost_server_is_an_error_of_its_own(self):
-        from support import free_port, lib  # noqa: PLC0415
+        from support import free_port, lib
 
         client = self.server.client()
         client.connection_pool.connection_kwargs["port"] = free_port()

@@ -24,7 +24,7 @@ def follow(port, seed):
 
     Prints a line for each: the lookups, those of items that are older than the lag and were missed, and false positives.
     """
-    from everbloom import NearFilter, StaleError  # noqa: PLC0415
+    from everbloom import NearFilter, StaleError
 
     chance = random.Random(seed)
     copy = NearFilter(Redis(port=port), "seen", interval=0.02, max_age=5, on_stale="error")
@@ -42,7 +42,11 @@ def follow(port, seed):
                     stale += 1
                     continue
                 # Often one of the newest items that must be found.
-                at = chance.randrange(len(times)) if chance.random() < 0.5 else bisect_before(times, now - lag_before)
+                at = (
+                    chance.randrange(len(times))
+                    if chance.random() < 0.5
+                    else bisect_before(times, now - lag_before)
+                )
                 if at is None or times[at] >= now - lag_before - 0.001:
                     continue
                 looked += 1
@@ -59,7 +63,7 @@ follow.times = []
 
 def bisect_before(times, moment):
     """Return the last of the items that were added before a moment."""
-    import bisect  # noqa: PLC0415
+    import bisect
 
     at = bisect.bisect_left(times, moment) - 1
     return at if at >= 0 else None
@@ -72,7 +76,7 @@ class Follower:
         self.told = 0
 
     def ask(self, times):
-        self.process.stdin.write(json.dumps([self.told, times[self.told:]]) + "\n")
+        self.process.stdin.write(json.dumps([self.told, times[self.told :]]) + "\n")
         self.process.stdin.flush()
         self.told = len(times)
         return json.loads(self.process.stdout.readline())
@@ -106,7 +110,11 @@ class Drill(unittest.TestCase):
                     try:
                         client.execute_command("BF.MADD", "seen", *items)
                         break
-                    except (lib.exceptions.ConnectionError, lib.exceptions.TimeoutError, lib.exceptions.ResponseError):
+                    except (
+                        lib.exceptions.ConnectionError,
+                        lib.exceptions.TimeoutError,
+                        lib.exceptions.ResponseError,
+                    ):
                         time.sleep(0.01)
                 times += [time.monotonic()] * count
             for follower in followers:
@@ -129,9 +137,11 @@ class Drill(unittest.TestCase):
         for follower in followers:
             follower.kill()
         looked, _, wrong, stale, *_ = totals
-        print(f"drill with {LIBRARY}, seed {seed}, {SECONDS:.0f} s: {len(times)} items, {looked} lookups of items older than the "
-              f"lag, 0 missed, {wrong} false positives, {stale} lookups or rounds without a recent copy; killed: {killed}",
-              flush=True)
+        print(
+            f"drill with {LIBRARY}, seed {seed}, {SECONDS:.0f} s: {len(times)} items, {looked} lookups of items older than the "
+            f"lag, 0 missed, {wrong} false positives, {stale} lookups or rounds without a recent copy; killed: {killed}",
+            flush=True,
+        )
         self.assertGreater(looked, 1000)
         self.assertLess(wrong, looked / 100)
 

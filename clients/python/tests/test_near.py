@@ -35,14 +35,19 @@ def threads():
 class Lookups(ServerTest):
     def test_a_copy_of_every_kind_finds_what_the_server_finds(self):
         kinds = {
-            "plain": [], "fixed": ["NONSCALING"], "window": ["WINDOW", 3600], "keyed": ["KEYED"], "counting": ["COUNTING"],
-            "redisbloom": ["FORMAT", "redisbloom"], "valkey-bloom": ["FORMAT", "valkey-bloom"],
+            "plain": [],
+            "fixed": ["NONSCALING"],
+            "window": ["WINDOW", 3600],
+            "keyed": ["KEYED"],
+            "counting": ["COUNTING"],
+            "redisbloom": ["FORMAT", "redisbloom"],
+            "valkey-bloom": ["FORMAT", "valkey-bloom"],
         }
         asked = [f"item-{number}" for number in range(3000)]
         for kind, options in kinds.items():
             self.client.execute_command("BF.RESERVE", kind, 0.2, 2000, *options)
             for number in range(0, 2000, 100):
-                self.client.execute_command("BF.MADD", kind, *asked[number:number + 100])
+                self.client.execute_command("BF.MADD", kind, *asked[number : number + 100])
             server = [bool(found) for found in self.client.execute_command("BF.MEXISTS", kind, *asked)]
             with near(self.client, kind) as copy:
                 self.assertEqual(copy.contains_many(asked), server, kind)
@@ -52,7 +57,13 @@ class Lookups(ServerTest):
 
     def test_items_are_encoded_as_the_client_encodes_arguments(self):
         items = [b"\xff\0", "grüße", "", 17, -3, 10**40, 0.1, 1e300, float("inf")]
-        for options in ({}, {"decode_responses": True}, {"encoding": "latin-1"}, {"protocol": 2}, {"protocol": 3}):
+        for options in (
+            {},
+            {"decode_responses": True},
+            {"encoding": "latin-1"},
+            {"protocol": 2},
+            {"protocol": 3},
+        ):
             client = self.server.client(**options)
             self.addCleanup(client.close)
             client.delete("seen")
@@ -151,12 +162,17 @@ class Staleness(ServerTest):
         self.assertIn("carol", asks)
         self.assertEqual(asks.contains_many(["carol", "dave"]), [True, False])
         for copy in (strict, unlimited):
-            wait_for(lambda copy=copy: copy.contains_many(["carol"]) == [True] if copy.lag < 0.5 else False, "the load")
+            wait_for(
+                lambda copy=copy: copy.contains_many(["carol"]) == [True] if copy.lag < 0.5 else False,
+                "the load",
+            )
         for copy in (strict, asks, unlimited):
             copy.close()
 
     def test_errors_have_the_text_of_the_server(self):
-        self.client.execute_command("ACL", "SETUSER", "near", "on", ">secret", "~seen", "+bf.scandump", "+@connection")
+        self.client.execute_command(
+            "ACL", "SETUSER", "near", "on", ">secret", "~seen", "+bf.scandump", "+@connection"
+        )
         client = self.server.client(username="near", password="secret")
         self.addCleanup(client.close)
         copy = NearFilter(client, "seen", on_stale="error")
@@ -194,7 +210,11 @@ class Ends(ServerTest):
         copy.close()
         self.assertIsNone(copy.lag)
         self.assertFalse(copy.wait(5))
-        for use in (lambda: "alice" in copy, lambda: copy.contains_many(["alice"]), lambda: copy.add("alice")):
+        for use in (
+            lambda: "alice" in copy,
+            lambda: copy.contains_many(["alice"]),
+            lambda: copy.add("alice"),
+        ):
             with self.assertRaises(everbloom.ClosedError):
                 use()
         self.assertTrue(self.client.ping())
@@ -209,7 +229,9 @@ class Ends(ServerTest):
         wait_for(lambda: not threads(), "the end of the thread")
 
     def run_python(self, program, *arguments):
-        return subprocess.run([sys.executable, "-c", program, *arguments], timeout=30, capture_output=True, text=True)
+        return subprocess.run(
+            [sys.executable, "-c", program, *arguments], timeout=30, capture_output=True, text=True
+        )
 
     def test_an_interpreter_that_exits_does_not_hang(self):
         program = f"""
@@ -328,7 +350,9 @@ with everbloom.NearFilter(client, "seen", interval=0.001) as near:
     assert near.wait()
     print(sorted(set(sys.modules) - known))
 """
-        done = subprocess.run([sys.executable, "-c", program, str(self.server.port)], timeout=30, capture_output=True, text=True)
+        done = subprocess.run(
+            [sys.executable, "-c", program, str(self.server.port)], timeout=30, capture_output=True, text=True
+        )
         self.assertEqual((done.stdout, done.stderr), ("[]\n", ""))
 
     def test_multiprocessing_uses_a_copy_of_the_parent(self):
@@ -340,15 +364,28 @@ with everbloom.NearFilter(client, "seen", interval=0.001) as near:
 
     def test_a_prefork_server_of_two_workers(self):
         try:
-            import gunicorn  # noqa: F401, PLC0415
+            import gunicorn  # noqa: F401
         except ImportError:
             self.skipTest("gunicorn is not installed")
         self.client.execute_command("BF.ADD", "seen", "alice")
         port = free_port()
         environment = {**os.environ, "SERVER_PORT": str(self.server.port)}
         folder = os.path.dirname(__file__)
-        command = [sys.executable, "-m", "gunicorn", "--preload", "-w", "2", "-b", f"127.0.0.1:{port}", "--chdir", folder,
-                   "--log-level", "error", "prefork:application"]
+        command = [
+            sys.executable,
+            "-m",
+            "gunicorn",
+            "--preload",
+            "-w",
+            "2",
+            "-b",
+            f"127.0.0.1:{port}",
+            "--chdir",
+            folder,
+            "--log-level",
+            "error",
+            "prefork:application",
+        ]
         with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) as master:
             try:
                 replies = {}
@@ -400,7 +437,9 @@ class Connections(ServerTest):
             self.assertNotIn("alice", other)
 
     def test_a_cluster_and_a_key_that_is_elsewhere(self):
-        nodes = [Server("--cluster-enabled", "yes", "--cluster-config-file", f"nodes-{at}") for at in range(2)]
+        nodes = [
+            Server("--cluster-enabled", "yes", "--cluster-config-file", f"nodes-{at}") for at in range(2)
+        ]
         for node in nodes:
             self.addCleanup(node.stop)
         clients = [node.client() for node in nodes]
@@ -433,14 +472,18 @@ class Connections(ServerTest):
         with open(config, "w") as file:
             file.write(f"port {port}\nbind 127.0.0.1\nsentinel monitor main 127.0.0.1 {self.server.port} 1\n")
         server = os.environ.get("SERVER", "redis-server")
-        process = subprocess.Popen([server, config, "--sentinel"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        process = subprocess.Popen(
+            [server, config, "--sentinel"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
         try:
             sentinel = lib.Sentinel([("127.0.0.1", port)], socket_timeout=5)
+
             def knows():
                 try:
                     return sentinel.discover_master("main")
                 except (lib.exceptions.ConnectionError, lib.sentinel.MasterNotFoundError):
                     return False
+
             wait_for(knows, "the sentinel")
             client = sentinel.master_for("main")
             client.execute_command("BF.ADD", "seen", "alice")
