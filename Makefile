@@ -13,7 +13,7 @@ PREFIX ?= /usr/local
 MODULE_DIR ?= /usr/lib/redis/modules
 
 # Before a build, which takes minutes, missing software is installed or listed. Some targets also need a server.
-NEEDS := build $(if $(filter run test test-server test-tool soak sanitize,$(MAKECMDGOALS)),$(if $(SERVER)$(SERVERS),,server))
+NEEDS := build $(if $(filter run test test-server test-tool clients soak sanitize,$(MAKECMDGOALS)),$(if $(SERVER)$(SERVERS),,server))
 
 # The scripts read these from the environment.
 export MODULE PORT SERVER SERVERS
@@ -23,7 +23,7 @@ export BEFORE ITEMS ONLY OUTPUT PEERS QUICK
 export TARGETS FILTER OFFICIAL
 
 .DEFAULT_GOAL := help
-.PHONY: help run check-port build tool findings test test-pure test-server test-tool test-clients check advisories fuzz fuzz-smoke exhaust soak mutants coverage sanitize defrag-server test-defrag bench charts install install-tool clean dist reproducible test-dist test-clone container release-notes
+.PHONY: help run check-port build tool findings test test-pure test-server test-tool clients test-clients check advisories fuzz fuzz-smoke exhaust soak mutants coverage sanitize defrag-server test-defrag bench charts install install-tool clean dist reproducible test-dist test-clone container release-notes
 
 ##@ Use
 help: ## print this list
@@ -51,7 +51,7 @@ tool: ## build the command-line tool, everbloom
 ##@ Develop
 test: ## run all tests
 	@scripts/setup $(NEEDS)
-	@scripts/test test-pure test-server test-tool
+	@scripts/test test-pure test-server test-tool clients
 
 test-pure: ## run the tests that need no server: filters, formats, commands
 	@scripts/setup $(NEEDS)
@@ -62,6 +62,9 @@ test-server: build ## test the module on every server on the PATH and in SERVERS
 
 test-tool: build ## test the command-line tool on the same servers
 	@scripts/test-server tool
+
+clients: build ## build the Python package in clients/python and test it on the same servers
+	@scripts/test-python $(TESTS)
 
 test-clients: build ## run the examples with the newest client libraries of the registries
 	@NEWEST=1 scripts/test-server server clients::
@@ -180,7 +183,8 @@ clean: ## remove everything that was built
 #: QUICK=1          run `make bench` on small filters, only to check that it works
 #: S=n              seconds of `make fuzz` (default: 60) and `make fuzz-smoke` (default: 84)
 #: SERVER=path      server of `make run` and `make bench` (default: redis-server, else valkey-server)
-#: SERVERS=a,b      servers that `make test-server` and `make test-tool` use besides those on the PATH
+#: SERVERS=a,b      servers that `make test-server`, `make test-tool` and `make clients` use besides those on the PATH
 #: T=name           target of `make fuzz`, a program in fuzz/Cargo.toml
 #: TAG=vX.Y.Z       release of `make release-notes`
+#: TESTS="..."      tests of `make clients`, such as test_near.Forks (default: all)
 #: TARGETS="..."    Rust targets of `make dist` (default: four)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Callable, Optional, TypedDict, Union
@@ -55,23 +55,23 @@ class Shape(TypedDict, total=False):
     expire: Optional[Span]
 
 
-def _shape(
-    window: Optional[Span] = None,
-    steps: Optional[int] = None,
-    refresh: bool = True,
-    expire: Optional[Span] = None,
-    **flags: Any,
-) -> list[Any]:
+#: The words of the options of Shape.
+WORDS: dict[str, Callable[[Any], list[Any]]] = {
+    "window": lambda span: ["PWINDOW", _ms(span)],
+    "steps": lambda steps: ["STEPS", steps],
+    "refresh": lambda refresh: [] if refresh else ["NOREFRESH"],
+    "keyed": lambda keyed: ["KEYED"] if keyed else [],
+    "counting": lambda counting: ["COUNTING"] if counting else [],
+    "fixed": lambda fixed: ["NONSCALING"] if fixed else [],
+    "expire": lambda span: ["PX", _ms(span)],
+}
+
+
+def _shape(shape: Mapping[str, Any]) -> list[Any]:
     """Return the options of a new filter."""
-    names = {"fixed": "NONSCALING", "keyed": "KEYED", "counting": "COUNTING"}
-    if unknown := flags.keys() - names:
+    if unknown := shape.keys() - WORDS:
         raise TypeError(f"unknown options of a filter: {', '.join(sorted(unknown))}")
-    words: list[Any] = [names[flag] for flag, is_set in flags.items() if is_set]
-    words += ["PWINDOW", _ms(window)] if window is not None else []
-    words += [] if refresh else ["NOREFRESH"]
-    words += ["STEPS", steps] if steps is not None else []
-    words += ["PX", _ms(expire)] if expire is not None else []
-    return words
+    return [word for name, value in shape.items() if value is not None for word in WORDS[name](value)]
 
 
 def _life(if_absent: bool, life: Optional[Span], until: Optional[Moment]) -> list[Any]:
@@ -116,7 +116,7 @@ class Everbloom:
         Raises ExistsError if the filter exists, without ``if_not_exists``.
         """
         words: list[Any] = ["BF.RESERVE", key, repr(float(error_rate)), capacity]
-        words += _shape(**shape)
+        words += _shape(shape)
         reply = self._client.call(*words, *(["IFNOTEXISTS"] if if_not_exists else []))
         return reply not in (0, False)
 
@@ -164,7 +164,7 @@ class Everbloom:
         words += ["CAPACITY", capacity] if capacity is not None else []
         words += ["ERROR", repr(float(error_rate))] if error_rate is not None else []
         words += [] if create else ["NOCREATE"]
-        words += _shape(**shape)
+        words += _shape(shape)
         words += ["AT", _unix_ms(at)] if at is not None else []
         words += _life(if_absent, life, life_until)
         replies = self._client.call(*words, "ITEMS", *items)

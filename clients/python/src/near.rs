@@ -321,7 +321,7 @@ impl Copy {
         Ok(())
     }
 
-    /// Returns the age of the copy in seconds.
+    /// Returns the age of the copy in seconds, or more by up to 1 ms.
     fn _age(slf: &Bound<'_, Self>) -> PyResult<Option<f64>> {
         let shared = Self::shared(slf)?;
         let is_usable = match &*shared.state.read().unwrap_or_else(PoisonError::into_inner) {
@@ -329,8 +329,8 @@ impl Copy {
             CopyState::Missing => true,
             CopyState::Unknown => false,
         };
-        // 2^53 milliseconds are 285,000 years.
-        Ok(shared.age_ms().filter(|_| is_usable).map(|age_ms| age_ms as f64 / 1000.0))
+        // The age is a difference of whole milliseconds, so it may be a part of one more.
+        Ok(shared.age_ms().filter(|_| is_usable).map(|age_ms| (age_ms as f64 + 1.0) / 1000.0))
     }
 
     /// Returns what the thread that follows works on.

@@ -37,7 +37,8 @@ def follow(port, seed):
         looked, missed, wrong, stale = 0, [], 0, 0
         try:
             for _ in range(SAMPLE):
-                lag_before, now = copy.lag, time.monotonic()
+                # In this order: the copy is that of `now - lag_before` or later.
+                now, lag_before = time.monotonic(), copy.lag
                 if lag_before is None or not times:
                     stale += 1
                     continue
@@ -47,7 +48,7 @@ def follow(port, seed):
                     if chance.random() < 0.5
                     else bisect_before(times, now - lag_before)
                 )
-                if at is None or times[at] >= now - lag_before - 0.001:
+                if at is None or times[at] >= now - lag_before:
                     continue
                 looked += 1
                 if f"item-{at}" not in copy:

@@ -288,7 +288,7 @@ class Forks(ServerTest):
                     elif use == "many":
                         assert copy.contains_many(["alice", "bob"] * 1000) == [True, False] * 1000
                     elif use == "lag":
-                        assert copy.lag is None
+                        assert copy.lag is None or copy.lag < 20
                     elif use == "add":
                         assert copy.add(f"child-{os.getpid()}")
                     assert copy.wait(20)
