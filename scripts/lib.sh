@@ -22,7 +22,7 @@ read -r -a targets <<<"${TARGETS:-${DIST_TARGETS[*]}}"
 
 # The tools, which scripts/setup installs. The packages of PyPI bring compiled programs.
 # shellcheck disable=SC2034
-ZIG_VERSION=0.15.2 ZIGBUILD_VERSION=0.24.0
+ZIG_VERSION=0.15.2 ZIGBUILD_VERSION=0.24.0 MATURIN_VERSION=1.16.0
 # shellcheck disable=SC2034
 KUBERNETES_VALIDATE_VERSION=1.37.0
 # shellcheck disable=SC2034
