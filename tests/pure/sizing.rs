@@ -41,8 +41,8 @@ fn a_full_layer_has_exactly_the_rate_it_was_sized_for() {
         while items < 1 << 34 {
             let rate = LayerShape::sized(items, asked).full_rate();
             assert!(rate <= asked.min(1.0 - 1e-6) * (1.0 + 1e-9), "{rate} for {items} at {asked}");
-            // With few items, rounding to words leaves unused bits.
-            assert!(items < 100_000 || rate > asked * 0.95, "{rate} for {items} at {asked}");
+            // With few items, rounding to words or pages leaves unused bits.
+            assert!(items < 100_000 || rate > asked * 0.9, "{rate} for {items} at {asked}");
             items = items * 3 / 2 + 1;
         }
     }

@@ -135,7 +135,7 @@ fn try_zeroed(words: usize) -> Result<Box<[u64]>, OutOfMemory> {
 
 /// Returns a range of two slices, the second of which continues the first; `None` if they have no such range, or if it is
 /// not in one of them.
-pub(super) fn in_one<'w>([first, rest]: [&'w [u64]; 2], range: Range<usize>) -> Option<&'w [u64]> {
+pub(super) fn in_one([first, rest]: [&[u64]; 2], range: Range<usize>) -> Option<&[u64]> {
     match range.start.checked_sub(first.len()) {
         None => first.get(range),
         Some(start) => rest.get(start..range.end.checked_sub(first.len())?),
@@ -143,10 +143,7 @@ pub(super) fn in_one<'w>([first, rest]: [&'w [u64]; 2], range: Range<usize>) -> 
 }
 
 /// Does [`in_one`] for mutable slices.
-pub(super) fn in_one_mut<'w>(
-    [first, rest]: [&'w mut [u64]; 2],
-    range: Range<usize>,
-) -> Option<&'w mut [u64]> {
+pub(super) fn in_one_mut([first, rest]: [&mut [u64]; 2], range: Range<usize>) -> Option<&mut [u64]> {
     match range.start.checked_sub(first.len()) {
         None => first.get_mut(range),
         Some(start) => rest.get_mut(start..range.end.checked_sub(first.len())?),
