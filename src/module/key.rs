@@ -331,8 +331,8 @@ impl everbloom_command::WriteKey for KeyToWrite<'_> {
     fn changed(&mut self, items_added: u64, item: Option<&[u8]>) -> u32 {
         let before = self.counts;
         match self.place {
-            // SAFETY: see above. This key is borrowed exclusively.
             Some(Found::Filter(mut place)) => {
+                // SAFETY: see above. This key is borrowed exclusively.
                 unsafe { place.as_mut() }.changed(before.as_ref(), items_added, item)
             }
             Some(Found::Cuckoo(mut place)) => {

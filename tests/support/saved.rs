@@ -167,11 +167,10 @@ pub fn fingerprint(value: &FilterValue) -> ItemHash {
 /// Returns the fields of a value in a snapshot.
 pub fn saved_value(value: &FilterValue) -> Record {
     let copy = || value.try_clone(UnknownMemory).unwrap();
-    // Saves a copy, since saving writes a head into the space before the bits of a layer.
-    let mut copied = callback(value.size_bytes(), "copy", copy, FilterValue::size_bytes);
+    let copied = callback(value.size_bytes(), "copy", copy, FilterValue::size_bytes);
     let save = || {
         let mut record = Record::default();
-        value::save(&mut copied, &mut record, UnknownMemory);
+        value::save(&copied, &mut record, UnknownMemory);
         record
     };
     callback(value.size_bytes(), "save", save, Record::size_bytes)

@@ -209,6 +209,8 @@ impl<'b> BitBytes<'b> {
 
 #[cfg(test)]
 mod tests {
+    #![expect(clippy::cast_possible_truncation, reason = "sizes of some MiB")]
+
     use super::*;
     use crate::bits::BitArray;
     use crate::memory::Memory;
@@ -273,7 +275,7 @@ mod tests {
         // Of the last size, the system is asked which pages were written to.
         for size_bytes in [(1 << 20) + (5 << 12), (3 << 20) + (100 << 12), (5 << 20) + (3 << 12)] {
             let [mut one, mut two] = both(size_bytes);
-            let [first, rest] = two.pieces().map(|piece| size_of_val(piece));
+            let [first, rest] = two.pieces().map(size_of_val);
             assert!(first > 0 && rest > 0 && one.pieces()[1].is_empty());
             let [mut others_one, mut others_two] = both(size_bytes);
             let mut expected = vec![0; size_bytes as usize];

@@ -245,10 +245,10 @@ impl Filter {
         let room_items = if saturates { u64::MAX } else { last.room_items() };
         let added = items.add_to_layer(last, AddRequest { wanted, room_items }, prefetch);
         last.count_items(added.new.count_ones().into());
-        if added.new != 0 {
-            if let Some(log) = log {
-                items.log(self.add_place(), added.new, *log);
-            }
+        if added.new != 0
+            && let Some(log) = log
+        {
+            items.log(self.add_place(), added.new, *log);
         }
         let end = added.first_refused.map_or(GROUP_ITEMS, |index| index as usize);
         AddOutcomes { end, new: added.new, ..AddOutcomes::default() }
@@ -272,10 +272,10 @@ impl Filter {
         };
         let table = self.parts.table_mut().expect("a table");
         let TableAdds { new, again, refused } = items.add_to_table(table, wanted, addition, room, prefetch);
-        if new | again != 0 {
-            if let Some(log) = log {
-                items.log(self.add_place(), new | again, *log);
-            }
+        if new | again != 0
+            && let Some(log) = log
+        {
+            items.log(self.add_place(), new | again, *log);
         }
         match refused {
             None => AddOutcomes { end, new, again, ..AddOutcomes::default() },
