@@ -115,7 +115,7 @@ impl Shared {
     /// without a copy that is recent enough.
     fn look_up<T>(&self, absent: T, in_copy: impl FnOnce(&BloomFilter, u64) -> T) -> Option<T> {
         let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
-        if self.age_ms().is_none_or(|age_ms| age_ms > self.max_age_ms) {
+        if self.age_ms().is_none_or(|age_ms| age_ms >= self.max_age_ms) {
             return None;
         }
         match &*state {
