@@ -207,10 +207,7 @@ class Everbloom:
         self._client.call("BF.MERGE", dest, *sources, *(["FORCE"] if force else []))
 
     def bulk_add(
-        self,
-        key: Key,
-        items: Iterable[Item],
-        progress: Optional[Callable[[int, int], None]] = None,
+        self, key: Key, items: Iterable[Item], progress: Optional[Callable[[int, int], None]] = None
     ) -> int:
         """Add any number of items with BF.BULKADD. Return how many were new.
 
