@@ -187,11 +187,13 @@ class NearFilter(Copy):
             raise ClosedError("the near filter was closed")
         if not self._asks:
             raise StaleError(self._thread.stats.last_error or "there is no recent copy of the filter")
-        if not items:
-            return []
         if len(items) == 1:
             return [bool(self._client.call("BF.EXISTS", self._key, items[0]))]
-        return [bool(found) for found in self._client.call("BF.MEXISTS", self._key, *items)]
+        found: list[bool] = []
+        # The server runs other commands between these.
+        for at in range(0, len(items), 1000):
+            found += map(bool, self._client.call("BF.MEXISTS", self._key, *items[at : at + 1000]))
+        return found
 
     def add(self, item: Item) -> bool:
         """Add an item on the server with BF.ADD, and to the copy. Return whether it was new to the server.

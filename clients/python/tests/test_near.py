@@ -191,6 +191,14 @@ class Staleness(ServerTest):
         with self.assertRaisesRegex(everbloom.RefusedError, "WRONGTYPE"):
             wrong.add("alice")
 
+    def test_without_a_copy_the_server_is_asked(self):
+        self.client.execute_command("BF.ADD", "seen", "alice")
+        with NearFilter(self.client, "seen", max_age=0) as copy:
+            self.assertIn("alice", copy)
+            self.assertNotIn("bob", copy)
+            self.assertEqual(copy.contains_many(["alice", "bob"] * 1500), [True, False] * 1500)
+            self.assertEqual(copy.contains_many([]), [])
+
     def test_arguments_are_checked(self):
         for wrong in ({"on_stale": "ask"}, {"interval": 0}, {"max_age": -1}, {"interval": float("nan")}):
             with self.assertRaises(ValueError):
