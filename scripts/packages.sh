@@ -50,7 +50,7 @@ place() {
   install -D -m 644 "$stage/completions/everbloom.bash" "$share/bash-completion/completions/everbloom"
   install -D -m 644 "$stage/completions/everbloom.zsh" "$share/zsh/$4/_everbloom"
   install -D -m 644 "$stage/completions/everbloom.fish" "$share/fish/vendor_completions.d/everbloom.fish"
-  (cd "$stage" && cp -r "${DOCUMENTS[@]}" BUILD everbloom.cdx.json "$share/doc/everbloom")
+  (cd "$stage" && cp -r "${DOCUMENTS[@]}" BUILD everbloom.cdx.json everbloom-tool.cdx.json "$share/doc/everbloom")
   gzip -9 -n "$share/doc/everbloom/everbloom.cdx.json"
 }
 

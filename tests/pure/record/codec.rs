@@ -78,7 +78,7 @@ macro_rules! for_each_record {
 }
 
 fn format_dir() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("src/format")
+    Path::new(ROOT).join("src/format")
 }
 
 /// Returns the types of the fields of a record in the source.
@@ -141,7 +141,8 @@ for_each_record!(check);
 /// Returns all source files in a directory and below.
 fn sources(dir: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
-    entries.flat_map(|path| if path.is_dir() { sources(&path) } else { vec![path] }).collect()
+    let files = entries.flat_map(|path| if path.is_dir() { sources(&path) } else { vec![path] });
+    files.filter(|path| path.extension().is_some_and(|extension| extension == "rs")).collect()
 }
 
 #[test]
