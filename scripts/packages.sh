@@ -51,7 +51,7 @@ place() {
   install -D -m 644 "$stage/completions/everbloom.zsh" "$share/zsh/$4/_everbloom"
   install -D -m 644 "$stage/completions/everbloom.fish" "$share/fish/vendor_completions.d/everbloom.fish"
   (cd "$stage" && cp -r "${DOCUMENTS[@]}" BUILD everbloom.cdx.json everbloom-tool.cdx.json "$share/doc/everbloom")
-  gzip -9 -n "$share/doc/everbloom/everbloom.cdx.json"
+  gzip -9 -n "$share/doc/everbloom/"*.cdx.json
 }
 
 # Prints an install or removal script of a package. Its last line is CALL: script MODULE SUFFIX CALL
