@@ -47,7 +47,7 @@ pub(super) fn first_missing() -> Option<&'static str> {
         RedisModule_GetCurrentUserName RedisModule_GetModuleUserFromUserName RedisModule_FreeModuleUser
         RedisModule_ACLCheckKeyPermissions
         RedisModule_OpenKey RedisModule_CloseKey RedisModule_KeyType RedisModule_SetAbsExpire
-        RedisModule_Milliseconds
+        RedisModule_Milliseconds RedisModule_CreateTimer
         RedisModule_StringDMA RedisModule_ValueLength
         RedisModule_Call RedisModule_FreeCallReply RedisModule_CallReplyType RedisModule_CallReplyStringPtr
         RedisModule_CallReplyInteger

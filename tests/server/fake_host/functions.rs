@@ -118,6 +118,7 @@ fn pretended(name: &str) -> *const c_void {
         "CallReplyStringPtr"
         "CallReplyType"
         "ClusterKeySlot"
+        "CreateTimer"
         "EmitAOF"
         "FreeModuleUser"
         "FreeThreadSafeContext"
