@@ -160,12 +160,7 @@ impl Rings {
         let count = ring.records.len().saturating_sub(start).min(most_records);
         let mut bytes = Vec::new();
         bytes.try_reserve_exact(count.saturating_mul(RECORD_BYTES)).map_err(|_| OutOfMemory)?;
-        let (older, newer) = ring.records.as_slices();
-        for part in [older.get(start..), newer.get(start.saturating_sub(older.len())..)] {
-            let left = count.saturating_sub(bytes.len() / RECORD_BYTES);
-            let part = part.unwrap_or_default();
-            bytes.extend_from_slice(part.get(..left).unwrap_or(part).as_flattened());
-        }
+        ring.records.range(start..start + count).for_each(|record| bytes.extend_from_slice(record));
         Ok(FollowChanges::Since(offset.saturating_add(count as u64), bytes))
     }
 

@@ -86,11 +86,13 @@ impl BitArray {
         for (start, from) in self.occupancy(memory).pages(self.pieces()) {
             count_slots(|| from.len());
             let is_clear = from.iter().all(|word| *word == 0);
-            if !is_clear && let Some(to) = copy.words_in_mut(start..start + from.len()) {
-                to.copy_from_slice(from);
+            if !is_clear {
+                copy.page_mut(start..start + from.len()).copy_from_slice(from);
             }
         }
-        copy.set_head(self.head_and_bytes().and_then(|all| all.get(..HEAD_BYTES)).unwrap_or_default());
+        if let Some(head) = self.head() {
+            copy.set_head(head);
+        }
         Ok(copy)
     }
 
@@ -166,9 +168,10 @@ impl BitArray {
         first.get(index).or_else(|| rest.get(index.checked_sub(first.len())?)).copied()
     }
 
-    /// Returns the mutable words of a range; `None` if it is not in one piece.
-    fn words_in_mut(&mut self, range: Range<usize>) -> Option<&mut [u64]> {
-        in_one_mut(self.pieces_mut(), range)
+    /// Returns the mutable words of a page, or of a part of one.
+    #[expect(clippy::expect_used, reason = "each piece but the last has whole pages: see `ArrayForm`")]
+    fn page_mut(&mut self, range: Range<usize>) -> &mut [u64] {
+        in_one_mut(self.pieces_mut(), range).expect("a page in one piece")
     }
 
     /// Returns the bytes, in the order in which they are saved.
@@ -193,15 +196,21 @@ impl BitArray {
         bytes.get(HEAD_WORDS * 8 - HEAD_BYTES..)?.get(..HEAD_BYTES.checked_add(size_bytes)?)
     }
 
-    /// Sets the head. Does nothing if there is none, or if its length is another one.
-    pub(super) fn set_head(&mut self, head: &[u8]) {
-        let has_head = self.has_head();
+    /// Returns the head; `None` if there is none.
+    #[must_use]
+    pub fn head(&self) -> Option<&[u8; HEAD_BYTES]> {
+        self.head_and_bytes()?.first_chunk()
+    }
+
+    /// Sets the head of an array that has one.
+    pub(super) fn set_head(&mut self, head: &[u8; HEAD_BYTES]) {
+        debug_assert!(self.has_head(), "an array with a head");
         let [words, _] = self.blocks.words_mut();
-        let words: &mut [u8] = bytemuck::cast_slice_mut(words.get_mut(..HEAD_WORDS).unwrap_or_default());
-        let place = words
-            .get_mut(HEAD_WORDS * 8 - HEAD_BYTES..)
-            .filter(|place| has_head && place.len() == head.len());
-        place.into_iter().for_each(|place| place.copy_from_slice(head));
+        let words = words.first_chunk_mut::<HEAD_WORDS>();
+        let place = words.and_then(|words| bytemuck::bytes_of_mut(words).last_chunk_mut());
+        if let Some(place) = place {
+            *place = *head;
+        }
     }
 
     /// Returns the words of the blocks of the allocator, including the head.
@@ -304,7 +313,7 @@ impl BitArray {
         }
         let mut new_bits = 0;
         for (start, from) in other.occupancy(memory).pages(other.pieces()) {
-            let Some(to) = self.words_in_mut(start..start + from.len()) else { continue };
+            let to = self.page_mut(start..start + from.len());
             // First checks whether any bit would be set. Writing to a page copies it while a child saves, and takes
             // memory if the page was never written to.
             let page_bits = beyond(to, from);

@@ -10,8 +10,11 @@ pub const HEAD_VERSION: u8 = 1;
 pub const HEAD_BYTES: usize = 1 + 8 + 4 + SEED_BYTES;
 
 /// Returns the head of a layer with a placement and bits of this size; `None` without a seed.
-pub(super) fn head(placement: &Placement, size_bytes: u64) -> Option<Vec<u8>> {
+pub(super) fn head(placement: &Placement, size_bytes: u64) -> Option<[u8; HEAD_BYTES]> {
     let Hash::ValkeyBloom(seed) = placement.hash() else { return None };
     let probes = placement.layout().probes().to_le_bytes();
-    Some([&[HEAD_VERSION], &size_bytes.to_le_bytes()[..], &probes, seed.bytes()].concat())
+    let fields = [&[HEAD_VERSION][..], &size_bytes.to_le_bytes(), &probes, seed.bytes()];
+    let mut head = [0; HEAD_BYTES];
+    head.iter_mut().zip(fields.into_iter().flatten()).for_each(|(to, from)| *to = *from);
+    Some(head)
 }

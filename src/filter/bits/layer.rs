@@ -256,6 +256,13 @@ impl Layer {
         if size_bits == 0 || self.bits().size_bytes() > LAYER_MAX_BYTES {
             return Err("size in bits");
         }
+        if self
+            .bits()
+            .head()
+            .is_some_and(|saved| head(&self.placement, self.bits().size_bytes()) != Some(*saved))
+        {
+            return Err("head");
+        }
         let counts = self.counts();
         if counts.set_bits > size_bits {
             return Err("set bits");

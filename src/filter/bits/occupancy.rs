@@ -80,12 +80,13 @@ impl Occupancy {
 
     /// Returns the pages of words in two pieces that may have a set bit, in order, each with the index of its first word.
     /// Does not touch the memory of other pages. O(words that may be set).
+    #[expect(clippy::expect_used, reason = "each piece but the last has whole pages")]
     pub(crate) fn pages<'w>(&'w self, pieces: [&'w [u64]; 2]) -> impl Iterator<Item = (usize, &'w [u64])> {
         let (mut start, words) = (0, word_count(pieces));
         std::iter::from_fn(move || {
             let page = self.next_words(start, words)?;
             start = page.end;
-            Some((page.start, in_one(pieces, page)?))
+            Some((page.start, in_one(pieces, page).expect("a page in one piece")))
         })
     }
 

@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use crate::stream::{DecodeError, checked_layers, read};
 use everbloom_filter::bits::layout::Prime;
-use everbloom_filter::bits::{HEAD_BYTES, HEAD_VERSION};
+use everbloom_filter::bits::HEAD_VERSION;
 use everbloom_filter::filter::policy::ValkeyBloom;
 use everbloom_filter::hash::siphash::{SEED_BYTES, Seed};
 use everbloom_filter::limits::LAYER_MAX_BYTES;
@@ -12,7 +12,7 @@ use everbloom_filter::{
     ByteLimit, Filter, Footprint, Growth, Hash, Layer, LayerSpec, Layout, Placement, Policy,
 };
 
-/// The [head](HEAD_BYTES) of a slice: the fields before its bits.
+/// The [head](everbloom_filter::bits::HEAD_BYTES) of a slice: the fields before its bits.
 #[derive(Deserialize)]
 struct SliceHead {
     version: u8,
@@ -22,10 +22,12 @@ struct SliceHead {
 }
 
 /// Returns the slice of a layer: its head and its bits.
+#[expect(
+    clippy::expect_used,
+    reason = "`Policy::validate` checks that each layer of such a filter has a head"
+)]
 pub(super) fn slice_of(layer: &Layer) -> &[u8] {
-    let slice = layer.bits().head_and_bytes();
-    debug_assert!(slice.is_some_and(|slice| slice.len() > HEAD_BYTES), "a layer of this kind without a head");
-    slice.unwrap_or_default()
+    layer.bits().head_and_bytes().expect("a head")
 }
 
 /// A slice. Its bits are not copied yet.
