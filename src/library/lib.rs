@@ -24,6 +24,7 @@ mod follower;
 mod item_time;
 #[cfg(feature = "near")]
 mod near;
+mod near_copy;
 mod options;
 mod sizes;
 
@@ -32,6 +33,7 @@ pub use follower::{CommandReply, FilterCopy, FollowError, FollowProgress, Follow
 pub use item_time::{ItemLife, ItemTime, WithinError};
 #[cfg(feature = "near")]
 pub use near::{NearError, NearFilter, NearOptions, NearStats, WhenStale};
+pub use near_copy::{NearCopy, NearLookup, NearProgress};
 pub use options::{CreateError, Options};
 pub use sizes::{FilterSize, LayerSize, counting_size, filter_size, window_size, window_size_with_steps};
 

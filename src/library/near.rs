@@ -1,18 +1,17 @@
-//! A copy of a server's filter in this program that follows it: [`Follower`] over the crate `redis`.
+//! A copy of a server's filter in this program that follows it: [`NearCopy`] over the crate `redis`.
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use redis::{Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, Value};
 use thiserror::Error;
 
 use crate::BloomFilter;
-use crate::follower::{CommandReply, FilterCopy, FollowError, FollowProgress, Follower};
-use everbloom_processor::Processor;
+use crate::follower::{CommandReply, FollowError};
+use crate::near_copy::{NearCopy, NearLookup, NearProgress, clock_ms};
 
 /// How a [`NearFilter`] follows, and what it does without a recent copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -125,14 +124,12 @@ impl NearFilter {
         let info = url.into_connection_info()?;
         // An error only means that the program has chosen another provider.
         let _ = rustls::crypto::ring::default_provider().install_default();
+        let key = key.into();
         let (own, server) = (Link::new(info.clone(), options.timeout), Link::new(info, options.timeout));
         let shared = Arc::new(Shared {
-            key: key.into(),
+            copy: NearCopy::new(key.clone()),
+            key,
             options,
-            start: Instant::now(),
-            state: RwLock::new(CopyState::Unknown),
-            as_of_ms: AtomicU64::new(NEVER),
-            ahead_ms: AtomicI64::new(0),
             stats: Mutex::default(),
             has_ended: Mutex::new(false),
             wake: Condvar::new(),
@@ -150,11 +147,9 @@ impl NearFilter {
     /// # Errors
     /// [`NearError`].
     pub fn contains(&self, item: &[u8]) -> Result<bool, NearError> {
-        let in_copy = |filter: &BloomFilter, now_ms| filter.0.contains_at(item, now_ms, Processor);
-        match self.0.look_up(in_copy)? {
-            NearLookup::Copy(found) => Ok(found),
-            NearLookup::Missing => Ok(false),
-            NearLookup::Stale => Ok(self.0.ask("BF.EXISTS", &[item])?.first().copied().unwrap_or(false)),
+        match self.0.look_up(|| false, |filter, now_ms| filter.contains_at(item, now_ms))? {
+            Some(found) => Ok(found),
+            None => Ok(self.0.ask("BF.EXISTS", &[item])?.contains(&true)),
         }
     }
 
@@ -163,11 +158,14 @@ impl NearFilter {
     /// # Errors
     /// [`NearError`].
     pub fn contains_many(&self, items: &[&[u8]]) -> Result<Vec<bool>, NearError> {
-        match self.0.look_up(|filter, now_ms| filter.contains_many_at(items, now_ms))? {
-            NearLookup::Copy(found) => Ok(found),
-            NearLookup::Missing => Ok(vec![false; items.len()]),
-            NearLookup::Stale if items.is_empty() => Ok(Vec::new()),
-            NearLookup::Stale => self.0.ask("BF.MEXISTS", items),
+        let absent = || vec![false; items.len()];
+        match self.0.look_up(absent, |filter, now_ms| filter.contains_many_at(items, now_ms))? {
+            Some(found) => Ok(found),
+            None => {
+                // The server runs other commands between these.
+                let results = items.chunks(ASKED_ITEMS).map(|items| self.0.ask("BF.MEXISTS", items));
+                Ok(results.collect::<Result<Vec<_>, _>>()?.concat())
+            }
         }
     }
 
@@ -177,10 +175,8 @@ impl NearFilter {
     /// # Errors
     /// [`NearError`]. If the connection breaks, the item may have been added.
     pub fn add(&self, item: &[u8]) -> Result<bool, NearError> {
-        let is_new = self.0.ask("BF.ADD", &[item])?.first().copied().unwrap_or(false);
-        if let CopyState::Copy(copy) = &mut *self.0.state.write().unwrap_or_else(PoisonError::into_inner) {
-            copy.add(item, self.0.server_ms());
-        }
+        let is_new = self.0.ask("BF.ADD", &[item])?.contains(&true);
+        self.0.copy.added(item);
         Ok(is_new)
     }
 
@@ -188,7 +184,7 @@ impl NearFilter {
     /// that there is no filter, it is the age of this knowledge.
     #[must_use]
     pub fn lag(&self) -> Option<Duration> {
-        self.0.age_ms().map(Duration::from_millis)
+        self.0.copy.age_ms().map(Duration::from_millis)
     }
 
     /// Returns what the copy has done so far.
@@ -209,10 +205,7 @@ impl NearFilter {
 
     /// Calls `read` with the filter of the copy, of whatever age; returns `None` without a copy. Changes wait meanwhile.
     pub fn with_copy<T>(&self, read: impl FnOnce(&BloomFilter) -> T) -> Option<T> {
-        match &*self.0.state.read().unwrap_or_else(PoisonError::into_inner) {
-            CopyState::Copy(copy) => Some(read(copy.filter())),
-            CopyState::Unknown | CopyState::Missing => None,
-        }
+        self.0.copy.with_copy(read)
     }
 }
 
@@ -223,39 +216,17 @@ impl Drop for NearFilter {
     }
 }
 
-/// The time of a copy that never was up to date.
-const NEVER: u64 = u64::MAX;
-/// The most bytes of records that are applied while lookups wait: 1024 records, some 0.1 ms.
-const STEP_BYTES: usize = 17 << 10;
+/// The most items of a lookup on the server.
+const ASKED_ITEMS: usize = 1000;
 /// The longest wait before a load.
 const WAIT_MAX: Duration = Duration::from_secs(60);
 /// The wait after an error, and the shortest wait before another load.
 const WAIT_MIN: Duration = Duration::from_secs(1);
 
-enum CopyState {
-    /// Nothing is known yet.
-    Unknown,
-    /// There is no filter.
-    Missing,
-    Copy(FilterCopy),
-}
-
-/// The result of a lookup.
-enum NearLookup<T> {
-    Copy(T),
-    Missing,
-    Stale,
-}
-
 struct Shared {
     key: Vec<u8>,
     options: NearOptions,
-    start: Instant,
-    state: RwLock<CopyState>,
-    /// When the state was that of the server, in milliseconds since `start`; [`NEVER`] if it never was.
-    as_of_ms: AtomicU64,
-    /// By how much the server's clock is ahead of this one's.
-    ahead_ms: AtomicI64,
+    copy: NearCopy,
     stats: Mutex<NearStats>,
     has_ended: Mutex<bool>,
     /// Notified when `has_ended` is set.
@@ -268,44 +239,23 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns the time of this machine's clock in milliseconds of UNIX time.
-fn clock_ms() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map(|now| now.as_millis());
-    now.ok().and_then(|now_ms| u64::try_from(now_ms).ok()).unwrap_or(0)
-}
-
 impl Shared {
-    fn elapsed_ms(&self) -> u64 {
-        u64::try_from(self.start.elapsed().as_millis()).unwrap_or(NEVER - 1)
-    }
-
-    fn age_ms(&self) -> Option<u64> {
-        let as_of_ms = self.as_of_ms.load(Relaxed);
-        (as_of_ms != NEVER).then(|| self.elapsed_ms().saturating_sub(as_of_ms))
-    }
-
-    /// Returns the time of the server's clock in milliseconds of UNIX time.
-    fn server_ms(&self) -> u64 {
-        clock_ms().saturating_add_signed(self.ahead_ms.load(Relaxed))
-    }
-
-    /// Calls `in_copy` with the filter and, for a sliding window, the time of the server.
-    fn look_up<T>(&self, in_copy: impl FnOnce(&BloomFilter, u64) -> T) -> Result<NearLookup<T>, NearError> {
-        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
-        let is_recent =
-            self.age_ms().is_some_and(|age_ms| u128::from(age_ms) <= self.options.max_age.as_millis());
-        match &*state {
-            CopyState::Copy(copy) if is_recent => {
-                let filter = copy.filter();
-                let now_ms = filter.window_ms().map_or(0, |_| self.server_ms());
-                Ok(NearLookup::Copy(in_copy(filter, now_ms)))
-            }
-            CopyState::Missing if is_recent && self.options.missing_is_error => Err(NearError::Missing),
-            CopyState::Missing if is_recent => Ok(NearLookup::Missing),
-            _ if self.options.when_stale == WhenStale::Fail => {
+    /// Calls `in_copy` with the filter and, for a sliding window, the time of the server. Returns its result, `absent`
+    /// if there is no filter, and `None` if the server is to be asked.
+    fn look_up<T>(
+        &self,
+        absent: impl FnOnce() -> T,
+        in_copy: impl FnOnce(&BloomFilter, u64) -> T,
+    ) -> Result<Option<T>, NearError> {
+        let max_age_ms = u64::try_from(self.options.max_age.as_millis()).unwrap_or(u64::MAX);
+        match self.copy.look_up(max_age_ms, in_copy) {
+            NearLookup::Copy(found) => Ok(Some(found)),
+            NearLookup::Missing if self.options.missing_is_error => Err(NearError::Missing),
+            NearLookup::Missing => Ok(Some(absent())),
+            NearLookup::Stale if self.options.when_stale == WhenStale::Fail => {
                 Err(NearError::Stale(lock(&self.stats).last_error.clone()))
             }
-            _ => Ok(NearLookup::Stale),
+            NearLookup::Stale => Ok(None),
         }
     }
 
@@ -322,21 +272,20 @@ impl Shared {
             CommandReply::Array(replies) if replies.len() == items.len() => {
                 replies.iter().map(flag).collect()
             }
-            reply => Ok(vec![flag(&reply)?]),
+            reply if items.len() == 1 => Ok(vec![flag(&reply)?]),
+            _ => Err(FollowError::Reply(name).into()),
         }
     }
 
     /// Follows the filter until the copy is dropped.
     fn follow(&self, mut link: Link) {
-        let (mut follower, mut backoff) = (Follower::new(self.key.clone()), Backoff::new());
-        let mut load_began_ms = 0;
+        let mut backoff = Backoff::new();
         loop {
-            let step = self.step(&mut follower, &mut link, &mut backoff, &mut load_began_ms);
-            let wait = step.unwrap_or_else(|error| {
+            let wait = self.step(&mut link, &mut backoff).unwrap_or_else(|error| {
                 let mut stats = lock(&self.stats);
                 stats.errors = stats.errors.saturating_add(1);
                 stats.last_error = error.to_string();
-                if follower.is_loading() { backoff.wait() } else { jittered(WAIT_MIN) }
+                if self.copy.is_loading() { backoff.wait() } else { jittered(WAIT_MIN) }
             });
             let has_ended = lock(&self.has_ended);
             if *has_ended {
@@ -353,77 +302,29 @@ impl Shared {
     }
 
     /// Sends one command and takes its reply. Returns how long to wait before the next.
-    fn step(
-        &self,
-        follower: &mut Follower,
-        link: &mut Link,
-        backoff: &mut Backoff,
-        load_began_ms: &mut u64,
-    ) -> Result<Duration, NearError> {
-        let (command, asked_ms) = (follower.command(), self.elapsed_ms());
-        if command.len() == 2 {
-            *load_began_ms = asked_ms;
-        }
-        match follower.take(link.call(&command)?)? {
-            FollowProgress::Part => return Ok(Duration::ZERO),
-            FollowProgress::Loaded(copy) => {
-                if copy.filter().window_ms().is_some() {
-                    self.measure_clock(link)?;
-                }
-                self.publish(CopyState::Copy(copy), *load_began_ms);
-                let mut stats = lock(&self.stats);
+    fn step(&self, link: &mut Link, backoff: &mut Backoff) -> Result<Duration, NearError> {
+        let (progress, record_bytes) = self.copy.take(link.call(&self.copy.command())?)?;
+        let mut stats = lock(&self.stats);
+        stats.record_bytes = stats.record_bytes.saturating_add(record_bytes as u64);
+        let wait = match progress {
+            NearProgress::Part => return Ok(Duration::ZERO),
+            NearProgress::Loaded => {
                 stats.loads = stats.loads.saturating_add(1);
                 backoff.loaded();
-                return Ok(Duration::ZERO);
+                Duration::ZERO
             }
-            FollowProgress::Lost => {
-                let has_log = self.change_copy(|copy| copy.has_log()).unwrap_or(true);
-                let mut stats = lock(&self.stats);
+            NearProgress::Current => self.options.interval,
+            NearProgress::Lost | NearProgress::Changed => {
                 stats.losses = stats.losses.saturating_add(1);
-                follower.restart();
+                let has_log = progress == NearProgress::Lost;
                 return Ok(if has_log { backoff.wait() } else { self.options.reload_interval });
             }
-            FollowProgress::Missing => self.publish(CopyState::Missing, asked_ms),
-            FollowProgress::Changes { records, more } => {
-                let applied = records
-                    .chunks(STEP_BYTES)
-                    .try_for_each(|records| self.change_copy(|copy| copy.apply(records)).unwrap_or(Ok(())));
-                if let Err(error) = applied {
-                    // The copy may lack items.
-                    self.publish(CopyState::Unknown, NEVER);
-                    follower.restart();
-                    return Err(error.into());
-                }
-                let mut stats = lock(&self.stats);
-                stats.record_bytes = stats.record_bytes.saturating_add(records.len() as u64);
-                if more {
-                    return Ok(Duration::ZERO);
-                }
-            }
-            FollowProgress::Current => {}
-        }
-        self.as_of_ms.store(asked_ms, Relaxed);
-        if self.change_copy(|copy| copy.filter().window_ms()).flatten().is_some() {
+        };
+        drop(stats);
+        if self.copy.needs_time() {
             self.measure_clock(link)?;
         }
-        Ok(self.options.interval)
-    }
-
-    /// Calls `change` with the copy, if there is one. Lookups wait meanwhile.
-    fn change_copy<T>(&self, change: impl FnOnce(&mut FilterCopy) -> T) -> Option<T> {
-        match &mut *self.state.write().unwrap_or_else(PoisonError::into_inner) {
-            CopyState::Copy(copy) => Some(change(copy)),
-            CopyState::Unknown | CopyState::Missing => None,
-        }
-    }
-
-    /// Replaces the state. Frees the old one after the lock, so that lookups do not wait for it.
-    fn publish(&self, state: CopyState, as_of_ms: u64) {
-        let mut place = self.state.write().unwrap_or_else(PoisonError::into_inner);
-        let old = std::mem::replace(&mut *place, state);
-        self.as_of_ms.store(as_of_ms, Relaxed);
-        drop(place);
-        drop(old);
+        Ok(wait)
     }
 
     /// Measures by how much the server's clock is ahead, for a sliding window.
@@ -436,7 +337,7 @@ impl Shared {
             CommandReply::Array(parts) => time_ms(&parts).ok_or(FollowError::Reply("TIME"))?,
             _ => return Err(FollowError::Reply("TIME").into()),
         };
-        self.ahead_ms.store(there_ms.cast_signed().saturating_sub_unsigned(here_ms), Relaxed);
+        self.copy.set_ahead_ms(there_ms.cast_signed().saturating_sub_unsigned(here_ms));
         Ok(())
     }
 }

@@ -74,12 +74,12 @@ class Follower:
     def __init__(self, port, seed):
         command = [sys.executable, __file__, "follow", str(port), str(seed)]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.told = 0
+        self.sent = 0
 
     def ask(self, times):
-        self.process.stdin.write(json.dumps([self.told, times[self.told :]]) + "\n")
+        self.process.stdin.write(json.dumps([self.sent, times[self.sent :]]) + "\n")
         self.process.stdin.flush()
-        self.told = len(times)
+        self.sent = len(times)
         return json.loads(self.process.stdout.readline())
 
     def kill(self):

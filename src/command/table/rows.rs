@@ -351,7 +351,7 @@ pub(super) const SCANDUMP: CommandSpec = CommandSpec {
 pub(super) const FOLLOW: CommandSpec = CommandSpec {
     name: "bf.follow",
     arguments: 1..=5,
-    // Whoever follows a filter learns more than by lookups: SECURITY.md.
+    // A client that follows a filter learns more than by lookups: SECURITY.md.
     categories: "read dangerous",
     has_own_category: false,
     tips: DONT_CACHE,

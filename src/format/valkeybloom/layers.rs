@@ -3,8 +3,8 @@
 use serde::Deserialize;
 
 use crate::stream::{DecodeError, checked_layers, read};
-use everbloom_filter::bits::layout::Prime;
 use everbloom_filter::bits::HEAD_VERSION;
+use everbloom_filter::bits::layout::Prime;
 use everbloom_filter::filter::policy::ValkeyBloom;
 use everbloom_filter::hash::siphash::{SEED_BYTES, Seed};
 use everbloom_filter::limits::LAYER_MAX_BYTES;

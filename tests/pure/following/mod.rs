@@ -1,6 +1,7 @@
 //! Copies that follow a filter by BF.FOLLOW.
 
 mod histories;
+mod own_adds;
 mod replies;
 mod rings;
 
