@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use redis::Value;
 
 use super::{Drill, Over};
-use crate::cluster::migrates_slots_at_once;
+use crate::cluster::Migrator;
 use crate::harness::{Client, Cluster, Site, Test, numbered, show, tests, wait_until};
 use crate::support::Random;
 
@@ -133,11 +133,9 @@ fn move_slot(cluster: &Cluster, key: &str, to: usize, may_be_at_once: bool) -> b
     let slot = cluster.client(0).int(&format!("CLUSTER KEYSLOT {key}"));
     let owns = |node: &usize| !cluster.client(*node).say(&format!("BF.CARD {key}")).starts_with('-');
     let Some(from) = (0..3).find(owns).filter(|from| *from != to) else { return false };
-    let mut former = cluster.client(from);
-    if may_be_at_once && migrates_slots_at_once(&mut former) {
-        let line = format!("CLUSTER MIGRATESLOTS SLOTSRANGE {slot} {slot} NODE {}", cluster.id(to));
-        assert_eq!(former.say(&line), "+OK");
-        wait_until("slot moved", || former.say(&format!("BF.CARD {key}")).starts_with("-MOVED"));
+    let migrator = may_be_at_once.then(|| Migrator::of(&mut cluster.client(from))).flatten();
+    if let Some(migrator) = migrator {
+        migrator.move_slot(cluster, key, from, to);
     } else {
         cluster.begin_move(slot, from, to);
         cluster.migrate(key, from, to);
