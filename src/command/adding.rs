@@ -131,7 +131,8 @@ pub(super) fn add_items<'a, A: Adds<'a>>(
             } else {
                 Replication::Rewritten(adds.replicated(key, None, times, &outcomes, buffer))
             };
-            let effects = Effects { replication, ..outcomes.effects(adds.count()) };
+            let items_with_life = timing.items_with_life(&outcomes);
+            let effects = Effects { replication, items_with_life, ..outcomes.effects(adds.count()) };
             Ok((outcomes, KeyChange { publish: None, expires_at_ms: None, effects }))
         }
         None if !options.may_create(host) => Err(CommandError::LostFilter),
@@ -146,6 +147,7 @@ pub(super) fn add_items<'a, A: Adds<'a>>(
             let commands = adds.replicated(key, Some(creation), times, &outcomes, buffer);
             let effects = Effects {
                 replication: Replication::Rewritten(commands),
+                items_with_life: timing.items_with_life(&outcomes),
                 layers_added: count_of(filter.part_count().saturating_sub(1)),
                 ..outcomes.effects(adds.count())
             };
@@ -174,9 +176,7 @@ fn add_to<'a, A: Adds<'a>>(
         !(rules.ends_when_full && run.error == Some(AddError::Full))
     });
     outcomes.check(host)?;
-    if timing.end_ms.is_some() {
-        filter.count_life_adds(outcomes.items_added);
-    }
+    filter.count_life_adds(timing.items_with_life(&outcomes));
     Ok(outcomes)
 }
 

@@ -33,6 +33,8 @@ pub struct Effects<'a> {
     pub merged: bool,
     /// The number of items added. If any, `bloom.add` is notified.
     pub items_added: u64,
+    /// The number of items added that have a life of their own. For the statistics.
+    pub items_with_life: u64,
     /// The number of items deleted. If any, `bloom.del` is notified.
     pub items_deleted: u64,
     /// The number of layers and tables that the filter has gained. If any, `bloom.grow` is notified, and the log may

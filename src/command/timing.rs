@@ -7,6 +7,7 @@
 use super::error::{CommandError, quotable};
 use super::keyspace::{Host, KeyName};
 use super::options::{CreationOptions, Duration};
+use super::outcomes::ItemOutcomes;
 use super::table::OptionWord;
 use everbloom_filter::filter::policy::window::MomentError;
 use everbloom_filter::generation::Generation;
@@ -96,6 +97,12 @@ impl Timing {
             filter.set_now(host.now_ms());
         }
         Self::of(filter, options, host)
+    }
+
+    /// Returns how many added items have a life of their own.
+    #[inline(always)]
+    pub(super) const fn items_with_life(self, outcomes: &ItemOutcomes) -> u64 {
+        if self.end_ms.is_some() { outcomes.items_added } else { 0 }
     }
 
     /// Returns the times of the items if replicas need them to choose the same generations; `None` otherwise.

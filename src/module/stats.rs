@@ -18,6 +18,8 @@ use everbloom_format::carried::CarriedType;
 
 /// Items of adds that were new to their filter.
 static ADDS_NEW: Count = Count::new();
+/// Items of adds that have a life of their own.
+static ADDS_WITH_LIFE: Count = Count::new();
 /// Items of adds that their filter had already, or seemed to have.
 static ADDS_KNOWN: Count = Count::new();
 /// Items of adds that their filter refused.
@@ -86,6 +88,7 @@ pub(super) fn count_items(command: Command, effects: &Effects<'_>) {
         }
         KeyAccess::ReadWrite => {
             ADDS_NEW.add(effects.items_added);
+            ADDS_WITH_LIFE.add(effects.items_with_life);
             ADDS_KNOWN.add(effects.items_known.into());
             ADDS_REFUSED.add(effects.items_refused.into());
         }
@@ -157,6 +160,7 @@ unsafe extern "C" fn write_info(info: *mut raw::RedisModuleInfoCtx, _for_crash_r
         write(c"checks_missed", missed);
         write(c"growths", GROWTHS.get());
         write(c"load_errors", LOAD_ERRORS.get());
+        write(c"adds_with_life", ADDS_WITH_LIFE.get());
         let [followed, followed_bytes] = followers::counts();
         write(c"followed_filters", followed);
         write(c"followed_bytes", followed_bytes);

@@ -20,8 +20,9 @@ const MANY_LAYERS: u64 = 5;
 
 /// Show all filters of a server, with advice
 ///
-/// Shows the kind, layers, items, capacity, fill, current error rate and memory of each filter. A table counts as a
-/// layer, and has no fill. If the server does not have BF.STATS, the fill and the error rate are missing. Also lists
+/// Shows the kind, layers, items, capacity, fill, current error rate and memory of each filter. The kind of a sliding
+/// window has its steps, and "lives" if items were added with a life of their own. A table counts as a layer, and has no
+/// fill. If the server does not have BF.STATS, the fill and the error rate are missing. Also lists
 /// keys of RedisBloom's types that everbloom only keeps: no command works on them.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE)]
@@ -54,6 +55,10 @@ struct CheckedFilter {
     #[serde(rename = "type")]
     data_type: String,
     kind: Option<String>,
+    /// The steps of a window.
+    steps: Option<u64>,
+    /// Adds to a window with a life of their own.
+    life_adds: Option<u64>,
     layers: Option<u64>,
     items: Option<u64>,
     capacity: Option<u64>,
@@ -62,6 +67,16 @@ struct CheckedFilter {
     error_rate_now: Option<f64>,
     bytes: Option<u64>,
     advice: Option<String>,
+}
+
+impl CheckedFilter {
+    /// Returns the kind, with the steps of a window and whether its items have lives of their own.
+    fn shown_kind(&self) -> String {
+        let kind = self.kind.as_ref().unwrap_or(&self.data_type);
+        let steps = self.steps.map_or_else(String::new, |steps| format!(", {steps} steps"));
+        let lives = if self.life_adds.is_some_and(|adds| adds > 0) { ", lives" } else { "" };
+        format!("{kind}{steps}{lives}")
+    }
 }
 
 pub(crate) fn run(arguments: CheckArguments, printer: &Printer) -> Result<(), Failure> {
@@ -175,6 +190,8 @@ fn of_stats(filter: CheckedFilter, stats: &Value) -> CheckedFilter {
     let words = |name: &str| field(stats, name).and_then(text);
     CheckedFilter {
         kind: words("kind"),
+        steps: count("steps"),
+        life_adds: count("life-adds"),
         // As in BF.INFO, a table counts as a layer.
         layers: count("layers").map(|layers| layers + u64::from(count("table-segments").is_some())),
         items: count("items"),
@@ -247,7 +264,7 @@ fn report(checked: &Checked, printer: &Printer) -> Result<(), Failure> {
         let shown = |number: Option<u64>| number.map_or_else(|| "?".to_owned(), |number| number.to_string());
         rows.push(vec![
             filter.key.clone(),
-            filter.kind.clone().unwrap_or_else(|| filter.data_type.clone()),
+            filter.shown_kind(),
             shown(filter.layers),
             shown(filter.items),
             shown(filter.capacity),

@@ -122,9 +122,9 @@ fn a_table_takes_what_memory_usage_shows(site: &Site) {
     }
 }
 
-/// Returns the numbers of new, known and refused adds, of found and missed lookups, and of growths.
-fn counts(client: &mut Client) -> [u64; 6] {
-    ["adds", "adds_known", "adds_refused", "checks_found", "checks_missed", "growths"]
+/// Returns the numbers of new, known and refused adds, of found and missed lookups, of growths, and of adds with a life.
+fn counts(client: &mut Client) -> [u64; 7] {
+    ["adds", "adds_known", "adds_refused", "checks_found", "checks_missed", "growths", "adds_with_life"]
         .map(|field| client.info_number(&format!("bf_{field}")))
 }
 
@@ -132,27 +132,32 @@ fn operations_on_items_are_counted(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     let mut before = counts(&mut client);
-    assert_eq!(before, [0; 6]);
+    assert_eq!(before, [0; 7]);
     for (command, more) in [
-        ("BF.ADD k a", [1, 0, 0, 0, 0, 0]),
-        ("BF.ADD k a", [0, 1, 0, 0, 0, 0]),
-        ("BF.MADD k a b c", [2, 1, 0, 0, 0, 0]),
-        ("BF.EXISTS k a", [0, 0, 0, 1, 0, 0]),
-        ("BF.EXISTS k z", [0, 0, 0, 0, 1, 0]),
-        ("BF.EXISTS none z", [0, 0, 0, 0, 1, 0]),
-        ("BF.MEXISTS none x y z", [0, 0, 0, 0, 3, 0]),
-        ("BF.MEXISTS k a b y z", [0, 0, 0, 2, 2, 0]),
-        ("BF.INSERT fixed CAPACITY 2 NONSCALING ITEMS a b c d", [2, 0, 2, 0, 0, 0]),
-        ("BF.ADD fixed e", [0, 0, 1, 0, 0, 0]),
-        ("BF.MADD fixed a e f", [0, 1, 2, 0, 0, 0]),
-        ("BF.INSERT grows CAPACITY 1 EXPANSION 1 ITEMS a b c d", [4, 0, 0, 0, 0, 1]),
-        ("BF.ADD grows e", [1, 0, 0, 0, 0, 0]),
-        ("BF.INSERT chain CAPACITY 1 EXPANSION 1 FORMAT redisbloom ITEMS a b c d", [4, 0, 0, 0, 0, 3]),
-        ("BF.ADD chain e", [1, 0, 0, 0, 0, 1]),
-        ("BF.BULKADD k FIXED 1 abd", [1, 2, 0, 0, 0, 0]),
-        ("BF.BULKEXISTS k COUNT FIXED 1 abz", [0, 0, 0, 2, 1, 0]),
-        ("BF.RESERVE k 0.01 10", [0; 6]),
-        ("BF.INFO k", [0; 6]),
+        ("BF.ADD k a", [1, 0, 0, 0, 0, 0, 0]),
+        ("BF.ADD k a", [0, 1, 0, 0, 0, 0, 0]),
+        ("BF.MADD k a b c", [2, 1, 0, 0, 0, 0, 0]),
+        ("BF.EXISTS k a", [0, 0, 0, 1, 0, 0, 0]),
+        ("BF.EXISTS k z", [0, 0, 0, 0, 1, 0, 0]),
+        ("BF.EXISTS none z", [0, 0, 0, 0, 1, 0, 0]),
+        ("BF.MEXISTS none x y z", [0, 0, 0, 0, 3, 0, 0]),
+        ("BF.MEXISTS k a b y z", [0, 0, 0, 2, 2, 0, 0]),
+        ("BF.INSERT fixed CAPACITY 2 NONSCALING ITEMS a b c d", [2, 0, 2, 0, 0, 0, 0]),
+        ("BF.ADD fixed e", [0, 0, 1, 0, 0, 0, 0]),
+        ("BF.MADD fixed a e f", [0, 1, 2, 0, 0, 0, 0]),
+        ("BF.INSERT grows CAPACITY 1 EXPANSION 1 ITEMS a b c d", [4, 0, 0, 0, 0, 1, 0]),
+        ("BF.ADD grows e", [1, 0, 0, 0, 0, 0, 0]),
+        ("BF.INSERT chain CAPACITY 1 EXPANSION 1 FORMAT redisbloom ITEMS a b c d", [4, 0, 0, 0, 0, 3, 0]),
+        ("BF.ADD chain e", [1, 0, 0, 0, 0, 1, 0]),
+        ("BF.BULKADD k FIXED 1 abd", [1, 2, 0, 0, 0, 0, 0]),
+        ("BF.BULKEXISTS k COUNT FIXED 1 abz", [0, 0, 0, 2, 1, 0, 0]),
+        ("BF.RESERVE k 0.01 10", [0; 7]),
+        ("BF.RESERVE lives 0.01 10 WINDOW 1000", [0; 7]),
+        ("BF.ADD lives a LIFE 100", [1, 0, 0, 0, 0, 0, 1]),
+        ("BF.ADD lives a IFABSENT LIFE 100", [0, 1, 0, 0, 0, 0, 0]),
+        ("BF.INSERT lives LIFE 100 ITEMS b c", [2, 0, 0, 0, 0, 0, 2]),
+        ("BF.ADD lives d", [1, 0, 0, 0, 0, 0, 0]),
+        ("BF.INFO k", [0; 7]),
     ] {
         client.say(command);
         let now = counts(&mut client);

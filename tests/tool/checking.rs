@@ -32,6 +32,13 @@ fn every_filter_is_shown_with_its_statistics(site: &Site) {
     let ended = pass("1 filter, ", &["check", &url(&server), "--match", "empty"]);
     assert!(!ended.out.contains(" -0"), "{}", ended.out);
     client.say("DEL empty");
+    assert_eq!(client.say("BF.RESERVE lives 0.01 100 WINDOW 86400 STEPS 120"), "+OK");
+    pass(" window, 120 steps  ", &["check", &url(&server), "--match", "lives"]);
+    assert_eq!(client.say("BF.ADD lives a LIFE 3600"), ":1");
+    pass(" window, 120 steps, lives  ", &["check", &url(&server), "--match", "lives"]);
+    let checked = json(&["check", &url(&server), "--match", "lives"]);
+    assert_eq!((&checked["filters"][0]["steps"], &checked["filters"][0]["life_adds"]), (&120.into(), &1.into()));
+    client.say("DEL lives");
     for protocol in [&[][..], &["--resp3"]] {
         let checked = json(&[&["check", &url(&server)], protocol].concat());
         let filters = checked["filters"].as_array().unwrap();
