@@ -37,7 +37,10 @@ fn every_filter_is_shown_with_its_statistics(site: &Site) {
     assert_eq!(client.say("BF.ADD lives a LIFE 3600"), ":1");
     pass(" window, 120 steps, lives  ", &["check", &url(&server), "--match", "lives"]);
     let checked = json(&["check", &url(&server), "--match", "lives"]);
-    assert_eq!((&checked["filters"][0]["steps"], &checked["filters"][0]["life_adds"]), (&120.into(), &1.into()));
+    assert_eq!(
+        (&checked["filters"][0]["steps"], &checked["filters"][0]["life_adds"]),
+        (&120.into(), &1.into())
+    );
     client.say("DEL lives");
     for protocol in [&[][..], &["--resp3"]] {
         let checked = json(&[&["check", &url(&server)], protocol].concat());
