@@ -1,7 +1,7 @@
 // Moves a filter of the FNV design (k times FNV-1a with a salt byte at the end) from a SETBIT string to everbloom,
 // measures the weakness of this design, and replaces the filter by a native one.
 //
-//     npm ci
+//     npm install ioredis
 //     node migrate.js redis://127.0.0.1:6379
 'use strict'
 

@@ -1,6 +1,7 @@
 // Tests partitions.js. Compares the replies with those of one filter. Then looks up items until a line comes in, while
 // slots move and primaries change.
 //
+//     npm install redis    # and partitions.js beside this file
 //     node try_partitions.js redis://127.0.0.1:7000
 'use strict'
 

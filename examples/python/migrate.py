@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Moves a filter of go-zero's core/bloom from a SETBIT string to everbloom without losing an item.
 
-    pip install -r requirements.txt
+    pip install redis
     python3 migrate.py redis://127.0.0.1:6379
 
 The first half imitates go-zero: its hash, its positions and its two Lua scripts. The second half is the migration. It

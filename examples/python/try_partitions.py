@@ -1,6 +1,7 @@
 """Tests partitions.py. Compares the replies with those of one filter. Then looks up items until a line comes in, while
 slots move and primaries change.
 
+    pip install redis    # and partitions.py beside this file
     python3 try_partitions.py redis://127.0.0.1:7000
 """
 import select

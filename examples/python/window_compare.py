@@ -3,6 +3,7 @@
 The bytes are the growth of `used_memory`. The times are the server's own, from INFO commandstats, for an add of an id
 that is absent and for a check of one that is present. The server is emptied: use one without data.
 
+    pip install redis
     python3 window_compare.py redis://127.0.0.1:6379 1000000
 """
 import random

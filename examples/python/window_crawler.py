@@ -1,5 +1,6 @@
 """A crawler's revisit window: pages that were fetched within the last two seconds (days, in real life) are skipped.
 
+    pip install redis
     python3 window_crawler.py redis://127.0.0.1:6379
 """
 import sys

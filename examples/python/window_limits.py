@@ -2,6 +2,7 @@
 
 A message that is held back does not start the hour again, and one that could not be sent does not count.
 
+    pip install redis
     python3 window_limits.py redis://127.0.0.1:6379
 """
 import sys

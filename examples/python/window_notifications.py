@@ -1,5 +1,6 @@
 """Notification suppression: a user is notified of an event, and again only after a week without this event.
 
+    pip install redis
     python3 window_notifications.py redis://127.0.0.1:6379
 """
 import sys

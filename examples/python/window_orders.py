@@ -1,5 +1,6 @@
 """Idempotent order intake: an order is processed once, however often it is delivered within the day.
 
+    pip install redis
     python3 window_orders.py redis://127.0.0.1:6379
 """
 import sys

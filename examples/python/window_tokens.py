@@ -1,5 +1,6 @@
 """Token denylist: a token that was revoked is refused until it would have expired anyway, and takes no memory after that.
 
+    pip install redis
     python3 window_tokens.py redis://127.0.0.1:6379
 """
 import sys

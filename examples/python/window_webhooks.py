@@ -3,6 +3,7 @@
 A worker claims an event for a short time, does the work, and then confirms it. If the worker dies, its claim ends by
 itself and a later delivery is processed.
 
+    pip install redis
     python3 window_webhooks.py redis://127.0.0.1:6379
 """
 import sys
