@@ -115,7 +115,7 @@ pub enum CommandError {
     /// SEED does not have 32 bytes. The text is valkey-bloom's.
     #[error("ERR invalid seed")]
     BadSeed,
-    /// SEED with two equal halves, from a client. The text is everbloom's: valkey-bloom accepts such a seed.
+    /// SEED with two equal halves, from a client. The text is everbloom's.
     #[error("ERR invalid seed: its two halves of 16 bytes must differ")]
     WeakSeed,
     /// TIGHTENING is not a number. The text is valkey-bloom's.
