@@ -176,7 +176,7 @@ clean: ## remove everything that was built
 #: ONLY=a,b         measure only these in `make bench`: commands, growth, window, instructions
 #: OFFICIAL=1       build the images of `make container` from the official images, not from a minimal Debian
 #: OUTPUT=file      results of `make bench` (default: docs/performance.csv for a whole run)
-#: PARTS="..."      parts of `make test-dist`: deb, rpm, aarch64, musl (default: all)
+#: PARTS="..."      parts of `make test-dist`: deb, rpm, aarch64, musl, wheel (default: all)
 #: PEERS=a,b        other modules that `make bench` also measures; load arguments may follow each path
 #: PORT=n           port of `make run` (default: 6379, or the next free port)
 #: PREFIX=path      prefix of `make install-tool` (default: /usr/local)
