@@ -20,6 +20,7 @@
 #![forbid(unsafe_code)]
 
 mod bloom_filter;
+mod clock;
 mod follower;
 mod item_time;
 #[cfg(feature = "near")]

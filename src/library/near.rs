@@ -10,15 +10,16 @@ use redis::{Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, Value};
 use thiserror::Error;
 
 use crate::BloomFilter;
+use crate::clock::clock_ms;
 use crate::follower::{CommandReply, FollowError};
-use crate::near_copy::{NearCopy, NearLookup, NearProgress, clock_ms};
+use crate::near_copy::{NearCopy, NearLookup, NearProgress};
 
 /// How a [`NearFilter`] follows, and what it does without a recent copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NearOptions {
     /// How often the copy asks for changes: 250 ms.
     pub interval: Duration,
-    /// The age from which on the copy is not used: 10 s.
+    /// The age from which on the copy is not used: 10 s. The clock of lookups may count a copy as up to 22 ms older than it is.
     pub max_age: Duration,
     /// How often a copy is loaded again of a filter whose changes the server does not keep: 10 s.
     pub reload_interval: Duration,

@@ -3,9 +3,9 @@
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use crate::BloomFilter;
+use crate::clock::{Stopwatch, TICK_MS, clock_ms};
 use crate::follower::{CommandReply, FilterCopy, FollowError, FollowProgress, Follower};
 
 /// The time of a copy that never was up to date.
@@ -71,7 +71,7 @@ struct Following {
 ///    of the clocks to [`set_ahead_ms`](Self::set_ahead_ms).
 /// 3. It waits as the [`NearProgress`] says, and sends the next command.
 pub struct NearCopy {
-    start: Instant,
+    watch: Stopwatch,
     state: RwLock<CopyState>,
     /// When the state was that of the server, in milliseconds since `start`; [`NEVER`] if it never was.
     as_of_ms: AtomicU64,
@@ -92,7 +92,7 @@ impl NearCopy {
     pub fn new(key: impl Into<Vec<u8>>) -> Self {
         let following = Following { follower: Follower::new(key), asked_ms: 0, load_began_ms: 0 };
         Self {
-            start: Instant::now(),
+            watch: Stopwatch::new(),
             state: RwLock::new(CopyState { known: Known::Nothing, next: None }),
             as_of_ms: AtomicU64::new(NEVER),
             ahead_ms: AtomicI64::new(UNKNOWN),
@@ -105,7 +105,7 @@ impl NearCopy {
     pub fn command(&self) -> Vec<Vec<u8>> {
         let mut following = lock(&self.following);
         let command = following.follower.command();
-        following.asked_ms = self.elapsed_ms();
+        following.asked_ms = self.watch.elapsed_ms();
         // A load begins with a command without a position.
         if command.len() == 2 {
             following.load_began_ms = following.asked_ms;
@@ -202,14 +202,16 @@ impl NearCopy {
             Known::Missing => true,
             Known::Nothing => false,
         };
-        self.age_of_state_ms().filter(|_| is_usable)
+        self.age_at_ms(self.watch.elapsed_ms()).filter(|_| is_usable)
     }
 
     /// Calls `in_copy` with the filter and, for a sliding window, the time of the server, if the copy has at most an age of
     /// `max_age_ms`.
     pub fn look_up<T>(&self, max_age_ms: u64, in_copy: impl FnOnce(&BloomFilter, u64) -> T) -> NearLookup<T> {
         let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
-        if self.age_of_state_ms().is_none_or(|age_ms| age_ms > max_age_ms) {
+        // This time may be a tick early.
+        let age_ms = self.age_at_ms(self.watch.about_ms().saturating_add(TICK_MS));
+        if age_ms.is_none_or(|age_ms| age_ms > max_age_ms) {
             return NearLookup::Stale;
         }
         match &state.known {
@@ -244,14 +246,11 @@ impl NearCopy {
         }
     }
 
-    fn elapsed_ms(&self) -> u64 {
-        u64::try_from(self.start.elapsed().as_millis()).unwrap_or(NEVER - 1)
-    }
-
-    /// Returns the age of what is known. The difference of whole milliseconds may be a part of one too small.
-    fn age_of_state_ms(&self) -> Option<u64> {
+    /// Returns the age of what is known, at a time of the watch. The difference of whole milliseconds may be a part of one too
+    /// small.
+    fn age_at_ms(&self, now_ms: u64) -> Option<u64> {
         let as_of_ms = self.as_of_ms.load(Relaxed);
-        (as_of_ms != NEVER).then(|| self.elapsed_ms().saturating_sub(as_of_ms).saturating_add(1))
+        (as_of_ms != NEVER).then(|| now_ms.saturating_sub(as_of_ms).saturating_add(1))
     }
 
     /// Returns the time for a filter: that of the server, if it has a window. `None` if it is not known.
@@ -294,10 +293,4 @@ impl NearCopy {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Returns the time of this machine's clock in milliseconds of UNIX time.
-pub(crate) fn clock_ms() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map(|now| now.as_millis());
-    now.ok().and_then(|now_ms| u64::try_from(now_ms).ok()).unwrap_or(0)
 }
