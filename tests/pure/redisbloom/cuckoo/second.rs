@@ -1,8 +1,8 @@
 //! A second filter, with which replies and bytes are compared after random commands.
 
+use everbloom_filter::AddError;
 use everbloom_filter::cuckoo::array::{BucketArray, CuckooHash, CuckooRelease};
 use everbloom_filter::cuckoo::filter::{CuckooFilter, CuckooParameters};
-use everbloom_filter::AddError;
 use everbloom_format::redisbloom::cuckoo::load;
 
 use super::{saved, server};
