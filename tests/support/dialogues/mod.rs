@@ -2,7 +2,7 @@
 //! with a simulated server, and the tests of servers with real servers in both protocols.
 //!
 //! A dialogue begins with a head: `== NAME`, `== NAME: SETTING VALUE, SETTING VALUE`, or `== NAME, simulated: ...` if only
-//! the simulated server can run it, because it sets the clock or speaks as a primary. There are no filters then, and the
+//! the simulated server can run it, because it sets the clock, speaks as a primary, or names keys of other users or nodes. There are no filters then, and the
 //! key `string` has another type. Its lines are `COMMAND => REPLY`, where `\n`, `\r`, `\0` and `\x7f` are bytes. The words
 //! of a command are separated by one space. The replies have the notation of `server::Server`: `#t` and `#f` are booleans,
 //! `*2` an array of two, `$` a bulk string, `_` null, `,` a double. `CONFIG SET` changes a setting until the end of the
