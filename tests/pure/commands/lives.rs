@@ -149,7 +149,7 @@ fn assert_seen(mut server: Server, step_ms: u64) {
 /// any mixture of lives.
 #[test]
 fn every_mixture_of_lives_keeps_the_promises() {
-    const ITEMS: u64 = 120_000;
+    const ITEMS: u64 = 60_000;
     type Life = fn(&mut Random) -> u64;
     let mixtures: [(&str, Life); 4] = [
         ("short", |random| 1 + random.next() % 1500),
