@@ -15,6 +15,11 @@ listed() {
   say "${list#, }"
 }
 
+# The packages with tests. Cargo compiles a package again if it is built beside other packages that want other features of it,
+# so the tests name the same packages everywhere.
+# shellcheck disable=SC2034
+TESTED=(--workspace --exclude everbloom-module)
+
 # The targets of a release, and those that `make dist` builds.
 DIST_TARGETS=(x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu x86_64-unknown-linux-musl aarch64-unknown-linux-musl)
 # shellcheck disable=SC2034
