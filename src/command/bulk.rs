@@ -128,9 +128,6 @@ impl<'a> BatchRequest<'a> {
     }
 
     /// Returns memory for the server's copy of the reply.
-    ///
-    /// # Errors
-    /// [`CommandError::OutOfMemory`].
     fn spare(&self, host: &dyn Host) -> Result<Spare, CommandError> {
         if self.wants_count { Ok(Spare::default()) } else { Spare::for_reply(self.batch.items, host) }
     }
@@ -220,9 +217,6 @@ struct Batch<'a> {
 
 impl<'a> Batch<'a> {
     /// Reads `word` and all arguments after it as a batch, and counts its items. O(bytes).
-    ///
-    /// # Errors
-    /// An unknown packing, a bad length, or data that ends in the middle of an item.
     fn parse(word: &[u8], mut arguments: Arguments<'a>) -> Result<Self, CommandError> {
         let packing = if is_named("LINES", word) {
             Packing::Lines

@@ -14,9 +14,6 @@ use everbloom_format::{filter, value as stored_form};
 
 /// BF.SCANDUMP: `key iterator`. Replies the chunk of the filter at the iterator, and the next iterator. O(bytes of the
 /// chunk).
-///
-/// # Errors
-/// The iterator is not an integer, or not one of the last dump. Or there is no memory for the chunk.
 pub(super) fn scan_dump<'a>(
     mut arguments: Arguments<'a>,
     keyspace: &impl Keyspace,
@@ -41,9 +38,6 @@ pub(super) fn scan_dump<'a>(
 
 /// Returns the chunk that `iterator` requests of the filter under a key; `None` at the end of the dump. Iterator 0 begins a
 /// dump. O(bytes of the chunk).
-///
-/// # Errors
-/// The iterator is not one of the last dump, or there is no memory for the chunk and its reply.
 pub(super) fn chunk_at<'k>(
     key: &'k mut impl ReadKey,
     iterator: u64,
@@ -162,9 +156,6 @@ fn chunk_error(error: ChunkError) -> CommandError {
 }
 
 /// BF.LOAD: `key blob`. Creates a filter from the bytes that valkey-bloom writes to an append-only file. O(bytes).
-///
-/// # Errors
-/// The key exists, or the blob is not a filter.
 pub(super) fn load<'a>(
     mut arguments: Arguments<'a>,
     keyspace: &impl Keyspace,

@@ -324,9 +324,6 @@ impl CreationOptions {
 }
 
 /// Returns the spec of the filter that the options describe. A missing option has the value of its setting.
-///
-/// # Errors
-/// Options that cannot be combined, or a filter that cannot grow to VALIDATESCALETO.
 pub(super) fn spec(options: &CreationOptions, host: &dyn Host) -> Result<FilterSpec, CommandError> {
     options.validate(host)?;
     let settings = host.settings();

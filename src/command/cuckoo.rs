@@ -50,9 +50,6 @@ fn own<F: Deref<Target = Filter>, C>(value: KeyValue<Found<F, C>>) -> KeyValue<F
 }
 
 /// Returns the value of a key, if it counts.
-///
-/// # Errors
-/// The filter is of the type everbloom and does not count.
 #[inline(always)]
 fn counted<F: Deref<Target = Filter>, C>(
     value: KeyValue<Found<F, C>>,
@@ -67,9 +64,6 @@ fn counted<F: Deref<Target = Filter>, C>(
 }
 
 /// Returns the value of a key; `None` if it is of another type.
-///
-/// # Errors
-/// [`CommandError::Loading`] and [`CommandError::InUse`].
 #[inline(always)]
 fn found<V>(value: KeyValue<V>) -> Result<Option<V>, CommandError> {
     if let KeyValue::WrongType = value { Ok(None) } else { value.present() }
@@ -208,9 +202,6 @@ impl CuckooSettings {
 }
 
 /// Creates a cuckoo filter. Returns it with the commands that create it on replicas, with every parameter.
-///
-/// # Errors
-/// An option of everbloom's own filters was given, or the filter cannot be created.
 fn new_cuckoo<'a>(
     key: KeyName<'a>,
     options: &CreationOptions,
@@ -466,9 +457,6 @@ pub(super) fn insert<'a>(
 }
 
 /// CF.EXISTS: `key item`. O(1).
-///
-/// # Errors
-/// The number of arguments is wrong.
 pub(super) fn exists<'a>(
     mut arguments: Arguments<'a>,
     keyspace: &impl Keyspace,
@@ -482,9 +470,6 @@ pub(super) fn exists<'a>(
 }
 
 /// CF.MEXISTS: `key item [item ...]`. O(items).
-///
-/// # Errors
-/// The number of arguments is wrong.
 pub(super) fn mexists<'a>(
     mut arguments: Arguments<'a>,
     keyspace: &impl Keyspace,
@@ -505,9 +490,6 @@ pub(super) fn mexists<'a>(
 }
 
 /// CF.COUNT: `key item`. O(1).
-///
-/// # Errors
-/// The number of arguments is wrong.
 pub(super) fn count<'a>(
     mut arguments: Arguments<'a>,
     keyspace: &impl Keyspace,
@@ -548,9 +530,6 @@ pub(super) fn del<'a>(
 }
 
 /// CF.INFO: `key`. O(1).
-///
-/// # Errors
-/// [`CommandError::WrongType`] and [`CommandError::NotFound`].
 pub(super) fn info<'a>(
     mut arguments: Arguments<'a>,
     keyspace: &impl Keyspace,
@@ -568,9 +547,6 @@ pub(super) fn info<'a>(
 }
 
 /// CF.DEBUG: `key`. O(1).
-///
-/// # Errors
-/// [`CommandError::WrongType`] and [`CommandError::NotFound`].
 pub(super) fn debug<'a>(
     mut arguments: Arguments<'a>,
     keyspace: &impl Keyspace,
@@ -590,9 +566,6 @@ pub(super) fn debug<'a>(
 
 /// CF.COMPACT: `key`. Moves the items of a cuckoo filter to fewer arrays. A counting filter frees the memory of deleted
 /// items at once. O(bytes) for a cuckoo filter.
-///
-/// # Errors
-/// There is no filter that counts.
 pub(super) fn compact<'a>(
     mut arguments: Arguments<'a>,
     keyspace: &impl Keyspace,
@@ -614,9 +587,6 @@ pub(super) fn compact<'a>(
 
 /// CF.SCANDUMP: `key iterator`. As BF.SCANDUMP, but the dump ends with a null, and an empty filter has no chunks.
 /// O(bytes of the chunk).
-///
-/// # Errors
-/// The iterator is not one of the last dump. Or there is no memory for the chunk.
 pub(super) fn scan_dump<'a>(
     mut arguments: Arguments<'a>,
     keyspace: &impl Keyspace,

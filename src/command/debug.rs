@@ -14,9 +14,6 @@ use everbloom_filter::hash::scheme::SchemeParameters;
 use everbloom_filter::{Filter, Kind, Layer, Layout, Table};
 
 /// BF.DEBUG: `key`. Replies the number of items, a line per layer, and a line about the table. O(layers).
-///
-/// # Errors
-/// [`CommandError::WrongType`] and [`CommandError::NotFound`].
 pub(super) fn debug<'a>(
     mut arguments: Arguments<'a>,
     keyspace: &impl Keyspace,

@@ -100,9 +100,6 @@ impl<'a> KeyChange<'a> {
 
 /// Publishes a change: puts the new filter under its key, or updates the statistics of the existing one. Returns the
 /// effects. An error leaves the key unchanged.
-///
-/// # Errors
-/// [`CommandError::Internal`].
 #[inline(always)]
 pub(super) fn publish<'a>(
     key: &mut impl WriteKey,

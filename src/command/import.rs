@@ -256,9 +256,6 @@ impl<'a> Import<'a> {
 }
 
 /// BF.EXPORT: `key`. Replies the string of an imported filter, with the items added since the import. O(bytes).
-///
-/// # Errors
-/// [`ImportError`] if the filter is not imported, has grown, or its string is too long.
 pub(super) fn export<'a>(
     mut arguments: Arguments<'a>,
     keyspace: &impl Keyspace,

@@ -16,9 +16,6 @@ use everbloom_format::DataType;
 
 /// BF.INFO: `key [field]`. Replies all of RedisBloom's fields, or the requested field, which may also be one of
 /// BF.STATS. O(layers).
-///
-/// # Errors
-/// [`CommandError::InfoField`] for a field that the filter does not have.
 pub(super) fn info<'a>(
     mut arguments: Arguments<'a>,
     keyspace: &impl Keyspace,
@@ -61,9 +58,6 @@ fn write_one(name: &'static str, value: &FieldValue, reply: &mut impl Reply) {
 }
 
 /// BF.STATS: `key`. Replies a map of all statistics, and under `per-layer` a map for each layer. O(layers).
-///
-/// # Errors
-/// [`CommandError::WrongType`] and [`CommandError::NotFound`].
 pub(super) fn stats<'a>(
     mut arguments: Arguments<'a>,
     keyspace: &impl Keyspace,
@@ -78,9 +72,6 @@ pub(super) fn stats<'a>(
 }
 
 /// BF.CARD: `key`. Replies the number of items added; 0 if the key does not exist. O(layers).
-///
-/// # Errors
-/// [`CommandError::WrongType`].
 pub(super) fn card<'a>(
     mut arguments: Arguments<'a>,
     keyspace: &impl Keyspace,

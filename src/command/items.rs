@@ -102,9 +102,6 @@ fn add_or_create<'a>(
 }
 
 /// BF.MADD: `key item [item ...]`. O(items * layers * probes).
-///
-/// # Errors
-/// As [`add`].
 pub(super) fn madd<'a>(
     mut arguments: Arguments<'a>,
     keyspace: &impl Keyspace,
@@ -255,9 +252,6 @@ pub(super) fn mexists<'a>(
 }
 
 /// Returns the result for an item if the filter does not exist.
-///
-/// # Errors
-/// [`CommandError::NotFound`] with `bf.missing-filter error`.
 #[cold]
 pub(super) fn missing(host: &dyn Host) -> Result<bool, CommandError> {
     if host.settings().missing_filter_is_error { Err(CommandError::NotFound) } else { Ok(false) }
@@ -309,9 +303,6 @@ pub(super) fn del<'a>(
 }
 
 /// Deletes the items in order, until there is no memory. Returns for each processed item whether it was present.
-///
-/// # Errors
-/// The filter does not count, or there is no memory for the results.
 pub(super) fn delete(
     filter: &mut Filter,
     items: &[&[u8]],

@@ -151,9 +151,6 @@ impl<'a> MergeRequest<'a> {
 }
 
 /// Returns the filter of a source, or of a destination that is named as a source.
-///
-/// # Errors
-/// There is no filter. The error names the key.
 fn required<F>(name: KeyName<'_>, value: KeyValue<F>) -> Result<F, CommandError> {
     match value {
         KeyValue::Vacant => Err(CommandError::SourceNotFound(quotable(name.bytes))),

@@ -144,9 +144,6 @@ struct OptionValue<'v, 'a> {
 
 impl CommandOptions {
     /// Reads options up to the word `end`, or to the last argument. Returns whether `end` was found.
-    ///
-    /// # Errors
-    /// The first option that is unknown, or whose value is bad or missing.
     pub(super) fn read(
         &mut self,
         arguments: &mut Arguments<'_>,
@@ -165,9 +162,6 @@ impl CommandOptions {
     }
 
     /// Reads the option that `word` names, and its value from the next arguments. Returns false if there is no such option.
-    ///
-    /// # Errors
-    /// The value is bad or missing.
     pub(super) fn read_option(
         &mut self,
         word: &[u8],

@@ -33,9 +33,6 @@ pub(super) struct ItemOutcomes {
 
 impl ItemOutcomes {
     /// Returns an empty list with memory for the outcomes of `items` items.
-    ///
-    /// # Errors
-    /// [`CommandError::OutOfMemory`].
     pub(super) fn with_capacity(items: usize) -> Result<Self, CommandError> {
         let mut outcomes = Self::default();
         outcomes.codes.try_reserve_exact(items).map_err(|_| CommandError::OutOfMemory)?;
@@ -96,9 +93,6 @@ impl ItemOutcomes {
     }
 
     /// Checks that no item was refused for lack of memory in a command that must succeed.
-    ///
-    /// # Errors
-    /// The refusal.
     pub(super) fn check(&self, host: &dyn Host) -> Result<(), CommandError> {
         self.errors.iter().try_for_each(|error| check_loss(*error, host))
     }
@@ -137,9 +131,6 @@ impl ItemOutcomes {
     }
 
     /// Returns the outcome of a command with one item: whether it was added.
-    ///
-    /// # Errors
-    /// Why it was refused.
     pub(super) fn only(&self) -> Result<bool, AddError> {
         match self.errors.first() {
             Some(error) => Err(*error),
@@ -182,9 +173,6 @@ impl ItemOutcomes {
 }
 
 /// Checks that the refusal of an item with `error` does not lose an item in a command that must succeed.
-///
-/// # Errors
-/// The refusal.
 pub(super) fn check_loss(error: AddError, host: &dyn Host) -> Result<(), CommandError> {
     if loses_item(error) && host.must_succeed() { Err(CommandError::Add(error)) } else { Ok(()) }
 }

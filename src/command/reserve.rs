@@ -44,9 +44,6 @@ pub(super) fn reserve<'a>(
 }
 
 /// Returns the change that creates an empty filter with these options.
-///
-/// # Errors
-/// The filter cannot be created.
 pub(super) fn creation<'a>(
     key: KeyName<'a>,
     options: &CreationOptions,

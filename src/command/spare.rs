@@ -15,9 +15,6 @@ const OVERHEAD_BYTES: usize = 64 << 10;
 const ARGUMENT_BYTES: usize = 64;
 
 /// Returns an empty buffer for `bytes` bytes.
-///
-/// # Errors
-/// [`CommandError::OutOfMemory`].
 pub(super) fn byte_buffer(bytes: usize) -> Result<Vec<u8>, CommandError> {
     let mut buffer = Vec::new();
     buffer.try_reserve_exact(bytes).map_err(|_| CommandError::OutOfMemory)?;
@@ -31,27 +28,18 @@ pub(super) struct Spare(Vec<u8>);
 
 impl Spare {
     /// Returns memory for a copy of `bytes` bytes. Allocates nothing for a small copy.
-    ///
-    /// # Errors
-    /// [`CommandError::OutOfMemory`].
     #[inline(always)]
     pub(super) fn for_copy(bytes: usize) -> Result<Self, CommandError> {
         if bytes <= SMALL_COPY_BYTES { Ok(Self::default()) } else { Self::for_large_copy(bytes) }
     }
 
     /// Returns memory for copies of `items` arguments that have `bytes` bytes together, each with the server's structs.
-    ///
-    /// # Errors
-    /// [`CommandError::OutOfMemory`].
     pub(super) fn for_copies(bytes: usize, items: usize) -> Result<Self, CommandError> {
         Self::for_copy(bytes.saturating_add(items.saturating_mul(ARGUMENT_BYTES)))
     }
 
     /// Returns memory for the server's copy of a reply of `bytes` bytes. Allocates nothing for a replicated command,
     /// whose reply is not copied.
-    ///
-    /// # Errors
-    /// [`CommandError::OutOfMemory`].
     #[inline(always)]
     pub(super) fn for_reply(bytes: usize, host: &dyn Host) -> Result<Self, CommandError> {
         if bytes <= SMALL_COPY_BYTES || host.is_replicated() {

@@ -36,10 +36,6 @@ pub(super) struct ReplicatedTimes {
 impl Timing {
     /// Returns the timing for an existing filter, whose current time was set when it was looked up. `options` may have AT
     /// and a life.
-    ///
-    /// # Errors
-    /// [`CommandError::NeedsWindow`], [`CommandError::AtTooOld`] and [`CommandError::AtAhead`]; for a life also
-    /// [`CommandError::LifePast`] and [`CommandError::BeyondWindow`].
     #[inline(always)]
     pub(super) fn of(
         filter: &mut Filter,
@@ -85,9 +81,6 @@ impl Timing {
     }
 
     /// Returns the timing for a new filter, and sets the current time of the filter.
-    ///
-    /// # Errors
-    /// As [`of`](Self::of).
     pub(super) fn of_new(
         filter: &mut Filter,
         options: &CreationOptions,
@@ -125,9 +118,6 @@ impl Duration {
     }
 
     /// Returns the end of a life that begins at the time of a window. It is `now_ms` in milliseconds of UNIX time.
-    ///
-    /// # Errors
-    /// [`CommandError::LifePast`] and [`CommandError::BeyondWindow`].
     fn checked_end(self, window: &Window, now_ms: u64) -> Result<u64, CommandError> {
         let end_ms = self.end(window);
         if end_ms <= now_ms {
@@ -142,9 +132,6 @@ impl Duration {
 
 /// Returns the generation at which a reading command looks up items: that of the current time, or, with WITHIN, the one at
 /// which only items are found that were added in that time.
-///
-/// # Errors
-/// [`CommandError::NeedsWindow`] and [`CommandError::BeyondWindow`].
 #[inline(always)]
 pub(super) fn lookup_generation(
     filter: &Filter,
@@ -174,9 +161,6 @@ pub(super) struct MergeTiming {
 impl MergeTiming {
     /// Returns the timing of a merge of `sources`, with their names, into a filter; `None` if it is made. `at_ms` is the
     /// time of a replicated merge, if it has one. Without a time, a replicated merge accepts every time.
-    ///
-    /// # Errors
-    /// [`CommandError::SourceAhead`].
     pub(super) fn of(
         into: Option<&Filter>,
         sources: &[(KeyName<'_>, &Filter)],

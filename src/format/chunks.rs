@@ -80,9 +80,6 @@ impl From<OutOfMemory> for DumpError {
 }
 
 /// Returns the chunk of a dump that `iterator` requests, or `None` at its end. O(bytes of the chunk).
-///
-/// # Errors
-/// [`DumpError`].
 pub(super) fn chunk(
     filter: &Filter,
     dump: Option<Dump>,

@@ -56,9 +56,6 @@ pub(super) fn bits_at(filter: &Filter, position: u64) -> Option<BitBytes<'_>> {
 }
 
 /// Returns the words of a string of little-endian words. O(bytes).
-///
-/// # Errors
-/// [`DecodeError`].
 pub(super) fn read_words(bytes: &[u8]) -> Result<Box<[u64]>, DecodeError> {
     if !bytes.len().is_multiple_of(8) {
         return Err(DecodeError::Invalid("segment length"));
@@ -82,9 +79,6 @@ const COUNTED_MIN_BYTES: usize = 64;
 
 /// Appends the segments from a position of the table on, about [`CHUNK_BYTES`]. Returns the position after the last
 /// segment.
-///
-/// # Errors
-/// [`OutOfMemory`].
 pub(super) fn append_segments(table: &Table, position: u64, bytes: &mut Vec<u8>) -> Result<u64, OutOfMemory> {
     let (mut position, mut counted_bytes) = (position, 0usize);
     while counted_bytes < CHUNK_BYTES {
@@ -98,9 +92,6 @@ pub(super) fn append_segments(table: &Table, position: u64, bytes: &mut Vec<u8>)
 }
 
 /// Appends a segment. Returns the number of its bytes.
-///
-/// # Errors
-/// [`OutOfMemory`].
 pub(super) fn append_segment(
     segment: &DumpedSegment<impl Deref<Target = [u64]>>,
     bytes: &mut Vec<u8>,
@@ -125,9 +116,6 @@ pub(super) fn append_segment(
 }
 
 /// Returns the segments in the payload of a chunk. `end` is the position of the table at which the chunk ends.
-///
-/// # Errors
-/// [`DecodeError`].
 pub(super) fn read_segments(mut bytes: &[u8], end: u64) -> Result<Vec<DumpedSegment>, DecodeError> {
     if end > POSITIONS {
         return Err(DecodeError::Invalid("position"));

@@ -19,9 +19,6 @@ use everbloom_filter::{ByteLimit, DumpId, Filter, GrowthBudget, Memory, OutOfMem
 pub(super) const MARK: &[u8] = b"load";
 
 /// Begins the load of a filter with this header, its record and the id of the dump.
-///
-/// # Errors
-/// [`DecodeError::Invalid`].
 pub(super) fn begin(
     filter: Filter,
     header: &[u8],
@@ -60,9 +57,6 @@ pub fn save(loading: &LoadingFilter, sink: &mut impl Sink, memory: impl Memory) 
 }
 
 /// Reads a filter that is being loaded, after [`MARK`]. O(bytes).
-///
-/// # Errors
-/// The first wrong field, [`DecodeError::TooLarge`] or [`DecodeError::OutOfMemory`].
 pub(super) fn load(source: &mut impl Source, limit: &dyn ByteLimit) -> Result<LoadingFilter, DecodeError> {
     let header = source.bytes()?;
     let Record { mut filter, table, .. } = record::decode(&header, limit)?;

@@ -40,9 +40,6 @@ pub(super) fn save_layers(filter: &Filter, sink: &mut impl Sink, memory: impl Me
 }
 
 /// Reads a filter, whose record is `header`. O(bytes); takes the memory of the filter and of its largest string.
-///
-/// # Errors
-/// The first wrong field, [`DecodeError::TooLarge`] or [`DecodeError::OutOfMemory`].
 pub(super) fn load(
     header: &[u8],
     source: &mut impl Source,

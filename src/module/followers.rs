@@ -61,9 +61,6 @@ impl Followers {
 
     /// Returns the position after the last change. Begins the ring if there is none.
     ///
-    /// # Errors
-    /// [`CommandError::FollowOff`].
-    ///
     /// # Safety
     /// `context` must be that of the running command.
     pub(super) unsafe fn position(&mut self, context: Context) -> Result<FollowPosition, CommandError> {
@@ -79,9 +76,6 @@ impl Followers {
     }
 
     /// Returns the changes since a position.
-    ///
-    /// # Errors
-    /// [`OutOfMemory`].
     pub(super) fn changes(
         &self,
         position: FollowPosition,

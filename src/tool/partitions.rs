@@ -46,9 +46,6 @@ pub(crate) fn are_all(numbers: &BTreeSet<u32>) -> bool {
 
 /// Returns the number of partitions of an existing filter: the largest number for which `has` is true for all numbers
 /// of the keys. Returns 0 if there is none.
-///
-/// # Errors
-/// The errors of `has`.
 pub(crate) fn existing(mut has: impl FnMut(u32) -> Result<bool, Failure>) -> Result<u32, Failure> {
     for count in (1..=PARTITIONS_MAX).rev() {
         let mut is_there = true;

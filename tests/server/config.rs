@@ -6,7 +6,6 @@ use crate::harness::{Client, ROOT, Server, Site, Test, tests};
 
 pub(crate) const TESTS: &[Test] = tests![
     options_have_documented_defaults_and_ranges,
-    options_have_their_effect_at_once,
     keys_and_seeds_are_random,
     options_survive_a_config_rewrite,
     redisblooms_names_work_if_supported,
@@ -101,40 +100,6 @@ fn options_have_documented_defaults_and_ranges(site: &Site) {
     assert_made(&mut client, 8, 0.5, 3);
     assert!(client.say("CONFIG SET bf.initial-size 9 bf.error-rate 2").starts_with("-ERR CONFIG SET failed"));
     assert_made(&mut client, 8, 0.5, 3);
-}
-
-/// The settings whose effects other tests of this file do not show. They apply to new filters only.
-fn options_have_their_effect_at_once(site: &Site) {
-    let server = site.start();
-    let mut client = server.client();
-    assert_eq!(client.say("BF.ADD k a"), "1");
-    let before = client.digest("k");
-    for (setting, line, reply) in [
-        (
-            "bf.expansion-factor 0",
-            "BF.INSERT fixed CAPACITY 1 ITEMS a b",
-            "[1, -ERR non scaling filter is full]",
-        ),
-        // As in RedisBloom, BF.RESERVE cannot request growth then.
-        ("bf.expansion-factor 0", "BF.RESERVE none 0.01 1 EXPANSION 2", "-Nonscaling filters cannot expand"),
-        ("bf.on-full saturate", "BF.INSERT full CAPACITY 1 ITEMS a b", "[1, 1]"),
-        ("bf.format redisbloom", "BF.INSERT foreign NONSCALING ITEMS a", "[1]"),
-        ("bf.format redisbloom", "TYPE foreign", "+MBbloom--"),
-        // RedisBloom does not have these kinds.
-        ("bf.format redisbloom", "BF.INSERT counted COUNTING ITEMS a", "[1]"),
-        ("bf.format redisbloom", "TYPE counted", "+everbloom"),
-        ("bf.format redisbloom", "BF.INSERT timed WINDOW 60 ITEMS a", "[1]"),
-        ("bf.format redisbloom", "TYPE timed", "+everbloom"),
-        ("bf.format valkey-bloom", "BF.INSERT seeded ITEMS a", "[1]"),
-        ("bf.format valkey-bloom", "TYPE seeded", "+bloomfltr"),
-        ("bf.missing-filter error", "BF.EXISTS none a", "-ERR not found"),
-        ("bf.auto-create no", "BF.ADD none a", "-ERR not found"),
-    ] {
-        assert_eq!(client.say(&format!("CONFIG SET {setting}")), "+OK");
-        assert_eq!(client.say(line), reply, "{setting}: {line}");
-    }
-    assert_eq!(client.digest("k"), before);
-    assert_eq!(client.say("BF.MADD k a b"), "[0, 1]");
 }
 
 /// Random keys of hashes and seeds differ between filters, and no reply shows them.

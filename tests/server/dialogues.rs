@@ -2,8 +2,8 @@
 //! contain.
 
 use crate::harness::{Raw, Server, Site, Test, tests};
-use crate::support::dialogues::errors::wrong_arity;
-use crate::support::dialogues::{DIALOGUES, arity_error};
+use crate::support::dialogues::arity::{arity_error, wrong_arity};
+use crate::support::dialogues::dialogues;
 
 pub(crate) const TESTS: &[Test] = tests![
     every_dialogue_has_its_replies,
@@ -29,12 +29,28 @@ fn clients(server: &Server) -> [Raw; 2] {
 fn every_dialogue_has_its_replies(site: &Site) {
     let server = site.start();
     for (mut client, is_resp3) in clients(&server).into_iter().zip([false, true]) {
-        for (name, dialogue) in DIALOGUES {
+        for dialogue in dialogues().iter().filter(|dialogue| !dialogue.is_simulated) {
+            let name = dialogue.name;
             KEYS.iter().for_each(|line| drop(client.say(line)));
-            for (line, reply) in *dialogue {
+            let mut changed = Vec::new();
+            let mut set = |client: &mut Raw, setting: &str| {
+                let (name, _) = setting.split_once(' ').unwrap();
+                let former = shown(&client.ask(&["CONFIG", "GET", name]));
+                changed.push(format!("{name} {}", former.rsplit('$').next().unwrap()));
+                assert_eq!(client.say(&format!("CONFIG SET {setting}")), "+OK\r\n", "{setting}");
+            };
+            dialogue.settings.iter().for_each(|setting| set(&mut client, setting));
+            for (line, reply) in dialogue.lines.iter().filter(|(line, _)| !line.starts_with('@')) {
+                if let Some(setting) = line.strip_prefix("CONFIG SET ") {
+                    set(&mut client, setting);
+                    continue;
+                }
                 let words: Vec<&str> = line.split(' ').collect();
                 let expected = if is_resp3 { in_resp3(line, reply) } else { in_resp2(reply) };
                 assert_eq!(shown(&client.ask(&words)), expected, "{name}, RESP3 {is_resp3}: {line}");
+            }
+            for setting in changed.iter().rev() {
+                assert_eq!(client.say(&format!("CONFIG SET {setting}")), "+OK\r\n", "{setting}");
             }
         }
     }

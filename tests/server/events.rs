@@ -2,7 +2,7 @@
 //! nothing are not announced.
 
 use crate::harness::{Raw, Server, Site, Test, tests, wait_until};
-use crate::support::dialogues::REPLICATED;
+use crate::support::dialogues::replicated;
 
 pub(crate) const TESTS: &[Test] = tests![
     creation_and_adds_notify,
@@ -75,10 +75,11 @@ fn commands_that_change_nothing_raise_no_event(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     client.say("SET string text");
-    REPLICATED.iter().for_each(|(command, _)| drop(client.say(command)));
+    let sent = replicated();
+    sent.iter().for_each(|(command, _)| drop(client.say(command)));
     let mut subscriber = subscribe(&server, "KEA");
-    let unchanged = REPLICATED.iter().filter(|(_, replicated)| replicated.is_empty());
-    let commands: Vec<&str> = unchanged.map(|(command, _)| *command).collect();
+    let unchanged = sent.iter().filter(|(_, replicated)| replicated.is_empty());
+    let commands: Vec<&str> = unchanged.map(|(command, _)| command.as_str()).collect();
     assert_eq!(events(&server, &mut subscriber, &commands), Vec::<String>::new());
 }
 

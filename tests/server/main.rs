@@ -69,8 +69,6 @@ mod support;
 use std::process::ExitCode;
 
 use harness::{Site, Test};
-use libtest_mimic::Arguments;
-#[cfg(target_os = "linux")]
 use libtest_mimic::Trial;
 
 /// The tests of each file, except those of `foreign`, `drills` and `fake_host`.
@@ -111,25 +109,28 @@ const SUBJECTS: &[(&str, &[Test])] = &[
 ];
 
 fn main() -> ExitCode {
-    let arguments = Arguments::from_args();
-    let sites = match Site::find_all() {
-        Ok(sites) => sites,
-        Err(trouble) => {
-            eprintln!("error: {trouble}");
-            return ExitCode::FAILURE;
-        }
-    };
     let subjects = SUBJECTS.iter().chain(foreign::SUBJECTS).chain(drills::SUBJECTS);
-    #[cfg_attr(not(target_os = "linux"), expect(unused_mut, reason = "nothing more is tested there"))]
-    let mut trials = harness::trials(&sites, subjects);
-    #[cfg(target_os = "linux")]
-    for (name, body) in fake_host::TESTS {
-        let Some(site) = sites.first().filter(|site| site.elsewhere.is_none()).cloned() else { continue };
-        let body = *body;
-        trials.push(Trial::test(format!("fake-host::{name}"), move || {
+    harness::run_all(subjects, in_this_process)
+}
+
+/// Returns the tests that load the module into the process of the tests. They run once.
+#[cfg(target_os = "linux")]
+fn in_this_process(site: &Site) -> Vec<Trial> {
+    if site.elsewhere.is_some() {
+        return Vec::new();
+    }
+    let trial = |(name, body): &(&str, fn(&Site))| {
+        let (site, body) = (site.clone(), *body);
+        Trial::test(format!("fake-host::{name}"), move || {
             body(&site);
             Ok(())
-        }));
-    }
-    harness::run_trials(arguments, trials)
+        })
+    };
+    fake_host::TESTS.iter().map(trial).collect()
+}
+
+/// Returns no tests, because only Linux has the functions that these need.
+#[cfg(not(target_os = "linux"))]
+fn in_this_process(_site: &Site) -> Vec<Trial> {
+    Vec::new()
 }

@@ -3,7 +3,7 @@
 
 use crate::harness::{Raw, Server, Site, Test, tests};
 use crate::journeys::strict;
-use crate::support::dialogues::REPLICATED;
+use crate::support::dialogues::replicated;
 
 pub(crate) const TESTS: &[Test] = tests![
     only_changes_are_replicated,
@@ -52,15 +52,15 @@ fn only_changes_are_replicated(site: &Site) {
     client.say("SET string text");
     assert_eq!(client.int("WAIT 1 60000"), 1);
     let mut watch = Watch::of(&replica);
-    for (sent, replicated) in REPLICATED {
+    for (sent, replicated) in replicated() {
         let counts = ["master_repl_offset", "rdb_changes_since_last_save"];
         let before = counts.map(|field| client.info_number(field));
-        client.say(sent);
+        client.say(&sent);
         // If the filter is unchanged, so are the primary's replication offset and its count of changes.
         let after = counts.map(|field| client.info_number(field));
         assert_eq!(before == after, replicated.is_empty(), "{sent}");
         client.say("INCR end-marker");
-        let expected = if replicated.is_empty() { vec![] } else { vec![words(replicated)] };
+        let expected = if replicated.is_empty() { vec![] } else { vec![words(&replicated)] };
         assert_eq!(watch.until("\"INCR\" \"end-marker\""), expected, "{sent}");
     }
     assert_eq!(replica.client().say("DEBUG DIGEST"), client.say("DEBUG DIGEST"));

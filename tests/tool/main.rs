@@ -28,8 +28,7 @@ mod tool;
 
 use std::process::ExitCode;
 
-use harness::{Site, Test};
-use libtest_mimic::Arguments;
+use harness::Test;
 
 /// The tests of all files.
 const SUBJECTS: &[(&str, &[Test])] = &[
@@ -46,12 +45,5 @@ const SUBJECTS: &[(&str, &[Test])] = &[
 ];
 
 fn main() -> ExitCode {
-    let arguments = Arguments::from_args();
-    match Site::find_all() {
-        Ok(sites) => harness::run_trials(arguments, harness::trials(&sites, SUBJECTS.iter())),
-        Err(trouble) => {
-            eprintln!("error: {trouble}");
-            ExitCode::FAILURE
-        }
-    }
+    harness::run_all(SUBJECTS.iter(), |_| Vec::new())
 }

@@ -43,9 +43,6 @@ impl Occupancy {
     }
 
     /// Returns the occupancy of clear words. Their owner notes those that it sets. Of a small array nothing is known.
-    ///
-    /// # Errors
-    /// [`OutOfMemory`].
     pub(crate) fn of_clear(words: usize) -> Result<Self, OutOfMemory> {
         let pages = if words > UNNOTED_MAX_WORDS { clear_pages(words)? } else { Box::default() };
         Ok(Self { pages })

@@ -51,9 +51,6 @@ const _: () = assert!(size_of::<BitBlocks>() == 16);
 
 impl BitBlocks {
     /// Returns clear words, whose memory is zeroed lazily.
-    ///
-    /// # Errors
-    /// [`OutOfMemory`] if an allocation fails.
     pub(super) fn try_new(words: usize, form: ArrayForm) -> Result<Self, OutOfMemory> {
         let first_bytes = form.first_bytes((words as u64).saturating_mul(8));
         let first = usize::try_from(first_bytes / 8).map_err(|_| OutOfMemory)?;
@@ -62,9 +59,6 @@ impl BitBlocks {
     }
 
     /// Returns clear words in equal blocks.
-    ///
-    /// # Errors
-    /// [`OutOfMemory`] if an allocation fails.
     pub(super) fn try_cleared(&self) -> Result<Self, OutOfMemory> {
         Ok(match self {
             Self::One(words) => Self::One(try_zeroed(words.len())?),

@@ -114,9 +114,6 @@ impl Parts {
     }
 
     /// Makes a copy with its own memory.
-    ///
-    /// # Errors
-    /// [`OutOfMemory`].
     pub(super) fn try_clone(&self, memory: impl Memory) -> Result<Self, OutOfMemory> {
         let mut layers = Vec::new();
         layers.try_reserve_exact(self.layers().len()).map_err(|_| OutOfMemory)?;

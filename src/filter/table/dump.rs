@@ -52,9 +52,6 @@ pub(super) struct CheckedSegment {
 
 impl CheckedSegment {
     /// Returns a dumped segment of a table of these entries with this schedule, if it keeps all rules. O(slots).
-    ///
-    /// # Errors
-    /// [`LoadError`].
     pub(super) fn of(kind: EntryKind, schedule: Schedule, dumped: DumpedSegment) -> Result<Self, LoadError> {
         let DumpedSegment { number, depth, blocks_log, stamp, words } = dumped;
         let is_possible = |depth: u32| TableSize { segments: 1 << depth, blocks_log }.is_possible();
@@ -76,9 +73,6 @@ impl CheckedSegment {
     }
 
     /// Checks all rules again. Returns the sums over the entries, and the newest generation. O(slots).
-    ///
-    /// # Errors
-    /// The rule that is broken.
     #[cfg(feature = "inspection")]
     pub(super) fn checked_again(
         &self,

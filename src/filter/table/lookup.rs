@@ -10,7 +10,8 @@ use crate::limits::CACHED_MAX_WORDS;
 use crate::prefetch::{Prefetch, SelectTask};
 use crate::words::{PortableSelect, Select, low_bits};
 
-/// The number of items whose memory is prefetched while as many items before them are looked up.
+/// The number of items whose memory is prefetched while as many items before them are looked up. Decision 6 has the times of
+/// steps of several sizes, for bits.
 pub(super) const STEP_ITEMS: usize = 8;
 
 impl Table {

@@ -123,10 +123,7 @@ impl Table {
 
     /// Makes room for the demanded slots. The item may then belong to another segment. Its segment has free slots
     /// afterwards, unless it has the largest shape and entries are not counted. Adds the changes that take this back to
-    /// `undo`. O(slots of a segment).
-    ///
-    /// # Errors
-    /// [`ReserveError`]. The caller takes back what was done.
+    /// `undo`; if it fails, the caller takes back what was done. O(slots of a segment).
     pub(super) fn make_room(
         &mut self,
         demand: SlotDemand,

@@ -134,9 +134,6 @@ impl Schedule {
     }
 
     /// Checks that a table of these entries can have this schedule.
-    ///
-    /// # Errors
-    /// The rule that is broken.
     pub(super) fn validate(self, kind: EntryKind) -> Result<(), &'static str> {
         let (base, is_possible) = match self {
             Self::FromOneBlock { base, longer_from } => {

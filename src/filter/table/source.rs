@@ -34,9 +34,6 @@ pub(super) struct Address {
 
 impl<'s> Placed<'s> {
     /// Returns the segments of a table that have entries, in the order of their positions. O(segments log segments).
-    ///
-    /// # Errors
-    /// [`OutOfMemory`].
     pub(super) fn all(directory: &'s Directory) -> Result<Vec<Self>, OutOfMemory> {
         let (size, mut placed) = (directory.size(), Vec::new());
         for (number, segment) in directory.segments().filter(|(_, segment)| !segment.is_empty()) {

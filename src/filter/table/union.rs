@@ -232,9 +232,6 @@ impl Uniting {
     }
 
     /// Makes the union.
-    ///
-    /// # Errors
-    /// [`UnionError`].
     fn make(
         &self,
         tables: &[&Table],

@@ -99,9 +99,6 @@ pub(super) const fn broken_rule(error: LoadError) -> &'static str {
 
 /// Checks the rules of a segment of a table of these entries with this schedule. Its blocks are chosen by `address_bits`
 /// bits of the hash. Returns the sums of its entries, and the newest generation of its stamp and entries. O(slots).
-///
-/// # Errors
-/// [`LoadError::Invalid`], or out of memory.
 pub(super) fn check_segment(
     kind: EntryKind,
     schedule: Schedule,

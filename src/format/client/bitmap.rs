@@ -61,9 +61,6 @@ impl From<OutOfMemory> for ExportError {
 
 impl ExportError {
     /// Checks the largest possible length of a string. O(1).
-    ///
-    /// # Errors
-    /// [`ExportError::TooLong`].
     pub(crate) const fn check(most_bytes: u64) -> Result<(), Self> {
         if most_bytes > STRING_MAX_BYTES { Err(Self::TooLong { most_bytes }) } else { Ok(()) }
     }

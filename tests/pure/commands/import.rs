@@ -1,68 +1,6 @@
 //! BF.IMPORT and BF.EXPORT: replicated commands, growth, and quoted words.
 
-use everbloom_command::Settings;
-
 use crate::support::server::{Server, assert_dialogue};
-
-#[test]
-fn an_import_is_replicated_with_explicit_defaults_and_builds_the_same_filter() {
-    let mut primary = Server::new();
-    let dialogue = [
-        ("BF.IMPORT a SOURCE string SCHEME murmur3-salted BITS 6 HASHES 1", "+OK"),
-        ("bf.import b empty scheme GO-ZERO bits 2000 capacity 9 expansion 0 error 0.5", "+OK"),
-        ("BF.IMPORT c SOURCE users SCHEME redisson", "+OK"),
-        ("BF.IMPORT d SOURCE users SCHEME redisson HASHES 4 ENCODING json-string ORDER lsb", "+OK"),
-        ("BF.IMPORT e EMPTY SCHEME guava-mitz64 BITS 4500 HASHES 5 SHIFT 6 CAPACITY 3 EXPANSION 4", "+OK"),
-        ("BF.IMPORT a EMPTY SCHEME go-zero BITS 9", "-BUSYKEY Target key name already exists."),
-        ("BF.EXPORT a", "$4"),
-        ("BF.MADD e p q r s t u v", "*7 #t #t #t #t #t #t #t"),
-        ("BF.ADD d \u{1}x", "#t"),
-        ("BF.INFO e FILTERS", "*1 :2"),
-        (
-            "BF.EXPORT e",
-            "-ERR the filter has grown or was merged, and a client's string cannot hold all of its items",
-        ),
-    ];
-    assert_dialogue(&mut primary, &dialogue);
-    let common = "ERROR 0.01 EXPANSION 2";
-    let expected = [
-        format!("BF.IMPORT a SOURCE string SCHEME murmur3-salted BITS 6 HASHES 1 SHIFT 0 ORDER msb ENCODING raw CAPACITY 4 {common}"),
-        "BF.IMPORT b EMPTY SCHEME go-zero BITS 2000 HASHES 14 SHIFT 0 ORDER msb ENCODING raw CAPACITY 9 ERROR 0.5 NONSCALING"
-            .to_owned(),
-        format!("BF.IMPORT c SOURCE users SCHEME redisson BITS 700 HASHES 5 SHIFT 0 ORDER msb ENCODING raw CAPACITY 50 {common}"),
-        format!("BF.IMPORT d SOURCE users SCHEME redisson BITS 700 HASHES 4 SHIFT 0 ORDER lsb ENCODING json-string CAPACITY 50 {common}"),
-        "BF.IMPORT e EMPTY SCHEME guava-mitz64 BITS 4500 HASHES 5 SHIFT 6 ORDER msb ENCODING raw CAPACITY 3 ERROR 0.01 EXPANSION 4"
-            .to_owned(),
-    ];
-    assert_eq!(primary.replicated[..5], expected);
-    assert_eq!(primary.events[..5], ["bloom.reserve"; 5]);
-    primary.assert_replicated(Settings {
-        error_rate: 0.2,
-        expansion_factor: 0,
-        max_filter_bytes: 1,
-        ..Settings::DEFAULT
-    });
-}
-
-#[test]
-fn a_replacing_import_is_replicated_with_replace() {
-    let mut primary = Server::new();
-    let dialogue = [
-        ("BF.MADD k a b c", "*3 #t #t #t"),
-        ("BF.IMPORT k EMPTY SCHEME go-zero BITS 2000 REPLACE", "+OK"),
-        ("BF.ADD k d", "#t"),
-        ("BF.IMPORT k SOURCE string SCHEME murmur3-salted BITS 9 HASHES 1 REPLACE CAPACITY 5", "+OK"),
-        ("BF.ADD k e", "#t"),
-        // There is no filter to replace here, but a server that replays the command may have one.
-        ("BF.IMPORT new EMPTY SCHEME go-zero BITS 2000 REPLACE", "+OK"),
-    ];
-    assert_dialogue(&mut primary, &dialogue);
-    for line in &primary.replicated {
-        let is_import = line.starts_with("BF.IMPORT");
-        assert_eq!(is_import, line.split(' ').any(|word| word == "REPLACE"), "{line}");
-    }
-    primary.assert_replicated(Settings::DEFAULT);
-}
 
 #[test]
 fn an_imported_filter_grows_by_a_table_of_its_error_rate() {

@@ -8,7 +8,7 @@ use everbloom_format::filter::header;
 
 use crate::support::fixtures::cases;
 use crate::support::saved::assert_survives;
-use crate::support::server::{Server, assert_dialogue};
+use crate::support::server::Server;
 
 /// The options that determine the kind of a filter, each with the word that names it in the error.
 const KIND_OPTIONS: [(&str, &str); 14] = [
@@ -95,28 +95,6 @@ fn the_error_rate_of_redisblooms_filters_is_at_most_a_quarter() {
         server.must(&format!("BF.RESERVE k 0.9 100 FORMAT {format}"));
         assert_eq!(server.run("BF.INFO k ERROR-RATE"), "*1 ,0.9", "{format}");
     }
-}
-
-#[test]
-fn an_item_that_an_encoding_cannot_express_is_refused_by_every_layer() {
-    const REFUSED: &str = "-ERR the item is not a decimal integer of 32 bits, as encoding int32le requires";
-    let mut server = Server::new();
-    let [both, many] = [format!("*3 #t {REFUSED} #t"), format!("*4 #t #t {REFUSED} #t")];
-    let dialogue = [
-        ("BF.IMPORT k EMPTY SCHEME guava-mitz64 BITS 6400 HASHES 3 ENCODING int32le CAPACITY 3", "+OK"),
-        ("BF.ADD k abc", REFUSED),
-        ("BF.ADD k 007", REFUSED),
-        ("BF.MADD k 1 abc 2", both.as_str()),
-        ("BF.INFO k FILTERS", "*1 :1"),
-        ("BF.MADD k 3 4 abc 5", many.as_str()),
-        // The filter now has a table, which could hash any item. The filter refuses `abc` all the same.
-        ("BF.INFO k FILTERS", "*1 :2"),
-        ("BF.ADD k abc", REFUSED),
-        ("BF.MEXISTS k abc 1 5 007", "*4 #f #t #t #f"),
-        ("BF.CARD k", ":5"),
-    ];
-    assert_dialogue(&mut server, &dialogue);
-    assert_eq!(server.replicated[1..], ["BF.MADD k 1 2", "BF.MADD k 3 4 5"]);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use everbloom_command::Settings;
 
 use crate::support::Random;
 use crate::support::make::START_MS;
-use crate::support::server::{Server, assert_dialogue};
+use crate::support::server::Server;
 
 /// Returns a server whose clock is at the start of a generation of a window of 14 seconds.
 fn server() -> Server {
@@ -24,13 +24,9 @@ fn number(server: &mut Server, line: &str) -> i64 {
     server.run(line)[1..].parse().unwrap()
 }
 
-/// Runs the replicated commands on a replica years later, and checks that it has the same filters.
-fn assert_replayed_later(server: &Server) {
+fn assert_replayed(server: &Server) {
     server.assert_replicated(Settings::DEFAULT);
-    let mut replica = Server::at(server.now_ms + 100_000_000_000);
-    replica.replay(&server.replicated_calls);
-    replica.now_ms = server.now_ms;
-    assert_eq!(replica.state(), server.state());
+    server.assert_replayed_later();
 }
 
 const LIVES_MS: [u64; 8] = [1, 500, 999, 1000, 1001, 7_300, 13_999, 14_000];
@@ -55,7 +51,7 @@ fn an_item_is_found_for_its_life_and_at_most_a_step_longer() {
                 assert_eq!(server.run("BF.EXISTS k a"), expected, "{phase_ms}, {life_ms}, {later_ms}");
             }
             assert_eq!(server.run("BF.PTTL k a"), ":-2");
-            assert_replayed_later(&server);
+            assert_replayed(&server);
         }
     }
 }
@@ -73,170 +69,6 @@ fn a_life_of_the_window_is_that_of_a_plain_add() {
         assert_eq!(number(&mut server, "BF.PTTL k life"), left);
         assert_eq!(number(&mut server, "BF.PTTL k at"), left);
     }
-}
-
-#[test]
-fn the_later_end_of_an_item_stays() {
-    let mut server = with_window("");
-    let start = server.now_ms;
-    assert_dialogue(
-        &mut server,
-        &[
-            ("BF.ADD k a LIFE 5", "#t"),
-            ("BF.ADD k a LIFE 3", "#f"),
-            ("BF.TTL k a", ":6"),
-            ("BF.ADD k a LIFE 9", "#f"),
-            ("BF.TTL k a", ":10"),
-            ("BF.ADD k a", "#f"),
-            ("BF.TTL k a", ":15"),
-            ("BF.ADD k a LIFE 1", "#f"),
-            ("BF.TTL k a", ":15"),
-            ("BF.INFO k LIFE-ADDS", "*1 :2"),
-        ],
-    );
-    let said = |life_ms: u64| format!("BF.INSERT k NOCREATE AT {start} PLIFEAT {} ITEMS a", start + life_ms);
-    assert_eq!(server.replicated[1..], [said(5000), said(9000), "BF.ADD k a".to_owned()]);
-    assert_replayed_later(&server);
-}
-
-#[test]
-fn lives_are_replicated_with_both_times_and_the_stored_items() {
-    let mut server = with_window("");
-    let start = server.now_ms;
-    for (later_ms, line) in [
-        (0, "BF.INSERT k LIFE 5 ITEMS a b a"),
-        (0, "BF.INSERT k LIFE 4 ITEMS a"),
-        (1500, "BF.BULKADD k PLIFE 2000 LINES a\nc\nb\nd"),
-        (1500, "BF.ADD k e IFABSENT"),
-        (1500, "BF.ADD k e IFABSENT LIFE 2"),
-        (1600, "BF.BULKADD k IFABSENT LIFE 3 LINES e\nf"),
-        (1600, "BF.MADD k e g"),
-        (3000, "BF.INSERT k IFABSENT ITEMS f h"),
-        (3000, "BF.BULKADD k IFABSENT LINES h\ni\nj\ni"),
-    ] {
-        server.now_ms = start + later_ms;
-        assert!(!server.run(line).contains("-ERR"), "{line}");
-    }
-    let said = |at: u64, end: u64, items: &str| {
-        format!("BF.INSERT k NOCREATE AT {} PLIFEAT {} ITEMS {items}", start + at, start + end)
-    };
-    assert_eq!(
-        server.replicated[1..],
-        [
-            said(0, 5000, "a b"),
-            said(1500, 3500, "c d"),
-            "BF.MADD k e".to_owned(),
-            said(1600, 4600, "f"),
-            "BF.MADD k e g".to_owned(),
-            format!("BF.INSERT k NOCREATE AT {} ITEMS h", start + 3000),
-            "BF.BULKADD k LINES i\nj\n".to_owned(),
-        ]
-    );
-    assert_replayed_later(&server);
-    // A command that creates the filter has all times.
-    server.replicated.clear();
-    server.must("BF.INSERT made CAPACITY 10 WINDOW 100 IFABSENT LIFE 60 ITEMS a a b");
-    let at = start + 3000;
-    assert_eq!(
-        server.replicated,
-        [format!(
-            "BF.INSERT made CAPACITY 10 ERROR 0.01 EXPANSION 2 FORMAT everbloom PWINDOW 100000 AT {at} PLIFEAT {} \
-             ITEMS a b",
-            at + 60_000
-        )]
-    );
-    assert_replayed_later(&server);
-}
-
-/// An item that is found is left as it is, its time too.
-#[test]
-fn if_absent_leaves_an_item_as_it_is() {
-    let mut server = with_window("");
-    let start = server.now_ms;
-    server.must("BF.MADD k a");
-    server.must("BF.ADD k claim IFABSENT LIFE 3");
-    let (before, replicated) = (server.digested("k"), server.replicated.len());
-    server.now_ms = start + 2500;
-    for line in ["BF.ADD k a IFABSENT", "BF.ADD k claim IFABSENT LIFE 9", "BF.ADD k a LIFE 13 IFABSENT"] {
-        assert_eq!(server.run(line), "#f");
-    }
-    assert_eq!(server.run("BF.BULKADD k IFABSENT LIFE 9 LINES a\nclaim"), "$00");
-    assert!(server.digested("k") == before && server.replicated.len() == replicated);
-    // The claim ends by itself. A plain add confirms it.
-    server.now_ms = start + 4000;
-    assert_eq!(server.run("BF.ADD k claim IFABSENT LIFE 3"), "#t");
-    assert_eq!(server.run("BF.ADD k claim"), "#f");
-    server.now_ms = start + 18_000;
-    assert_eq!(server.run("BF.MEXISTS k a claim"), "*2 #f #t");
-    assert_replayed_later(&server);
-}
-
-#[test]
-fn without_refreshes_a_life_counts_from_the_first_add() {
-    let mut server = with_window("NOREFRESH");
-    server.must("BF.ADD k a LIFE 3");
-    assert_eq!(server.run("BF.ADD k a LIFE 9"), "#f");
-    assert_eq!(server.run("BF.TTL k a"), ":4");
-    assert_eq!(server.replicated.len(), 2);
-    assert_replayed_later(&server);
-}
-
-/// A life counts from AT. A near AT counts as now, and a clock that went back stands still.
-#[test]
-fn a_life_counts_from_the_time_that_counts() {
-    let mut server = with_window("");
-    let start = server.now_ms;
-    let ttl = |server: &mut Server, at_ms: u64, life: &str| {
-        let reply = server.run(&format!("BF.INSERT k AT {at_ms} {life} ITEMS a"));
-        if reply.starts_with('*') {
-            let left = server.run("BF.PTTL k a");
-            server.run("BF.CLEAR k");
-            return left;
-        }
-        reply
-    };
-    let past = |word: &str| {
-        format!("-ERR the end of {word} is in the past: check the clocks, and the unit of {word}")
-    };
-    let beyond = |word: &str| format!("-ERR {word} is more than the window of the filter");
-    assert_eq!(ttl(&mut server, start - 4000, "LIFE 6"), ":3000");
-    assert_eq!(ttl(&mut server, start - 4000, "LIFE 4"), past("LIFE"));
-    assert_eq!(ttl(&mut server, start - 4000, "PLIFE 4001"), ":1000");
-    assert_eq!(ttl(&mut server, start + 900, "LIFE 6"), ":7000");
-    assert_eq!(ttl(&mut server, start + 1000, "LIFE 6"), ":7000");
-    assert_eq!(ttl(&mut server, start, &format!("PLIFEAT {}", start + 14_000)), ":15000");
-    assert_eq!(ttl(&mut server, start, &format!("PLIFEAT {}", start + 14_001)), beyond("PLIFEAT"));
-    assert_eq!(ttl(&mut server, start - 1000, &format!("PLIFEAT {}", start + 13_001)), beyond("PLIFEAT"));
-    assert_eq!(ttl(&mut server, start - 1000, &format!("PLIFEAT {start}")), past("PLIFEAT"));
-    assert_eq!(ttl(&mut server, start - 1000, &format!("LIFEAT {}", start / 1000 + 5)), ":6000");
-    server.must("BF.ADD k newest");
-    server.now_ms = start - 5000;
-    server.must("BF.ADD k a LIFE 2");
-    assert_eq!(
-        server.replicated.last().unwrap(),
-        &format!("BF.INSERT k NOCREATE AT {start} PLIFEAT {} ITEMS a", start + 2000)
-    );
-    // The item is found until the clock has caught up.
-    assert_eq!(server.run("BF.PTTL k a"), ":8000");
-    assert_replayed_later(&server);
-}
-
-/// From a primary, no end is too old or too far.
-#[test]
-fn a_replica_accepts_every_end() {
-    let mut server = with_window("");
-    let start = server.now_ms;
-    server.must("BF.ADD k newest");
-    server.is_replicated = true;
-    let mut insert = |at_ms: u64, end_ms: u64, item: &str| {
-        server.run(&format!("BF.INSERT k NOCREATE AT {at_ms} PLIFEAT {end_ms} ITEMS {item}"))
-    };
-    assert_eq!(insert(start, start + 900_000, "far"), "*1 #t");
-    assert_eq!(insert(start, i64::MAX as u64, "farthest"), "*1 #t");
-    assert_eq!(insert(start, start - 1001, "expired"), "*1 #f");
-    assert_eq!(insert(start, 1, "oldest"), "*1 #f");
-    assert_eq!(insert(start + 50_000, start + 55_000, "later"), "*1 #t");
-    assert_eq!(server.run("BF.MEXISTS k far later oldest"), "*3 #f #t #f");
 }
 
 /// Adds whose items have lives of their own move the newest generation as others do.
@@ -261,7 +93,7 @@ fn short_lives_do_not_stop_the_time_of_a_filter() {
                 samples += 1.0;
             }
         }
-        assert_replayed_later(&server);
+        assert_replayed(&server);
         (bits / samples, server.filter("k").size_bytes())
     };
     for options in ["", "STEPS 120"] {
@@ -313,33 +145,11 @@ fn assert_seen(mut server: Server, step_ms: u64) {
     assert_eq!(server.run("BF.EXISTS k e WITHIN 9"), "#t");
 }
 
-/// The number of adds with a life is saved, and summed in unions.
-#[test]
-fn adds_with_a_life_are_counted() {
-    let mut server = with_window("");
-    server.must("BF.RESERVE other 0.0001 1000 WINDOW 14");
-    server.must("BF.INSERT k LIFE 3 ITEMS a b a c");
-    server.must("BF.INSERT other LIFE 3 ITEMS a d");
-    server.must("BF.MADD other x y");
-    let before = server.digested("k");
-    server.must("BF.MERGE k other");
-    server.must("BF.MERGE new k other");
-    assert_eq!(server.run("BF.INFO k LIFE-ADDS"), "*1 :5");
-    assert_eq!(server.run("BF.INFO new LIFE-ADDS"), "*1 :7");
-    assert!(server.digested("k") != before);
-    assert_replayed_later(&server);
-    server.must("BF.CLEAR k");
-    assert_eq!(server.run("BF.INFO k LIFE-ADDS"), "*1 :0");
-    // A merge that changes nothing counts nothing.
-    server.must("BF.MERGE other other");
-    assert_eq!(server.run("BF.INFO other LIFE-ADDS"), "*1 :2");
-}
-
 /// No item is missing before its life has ended, and none is kept more than a step longer, except by the error rate, at
 /// any mixture of lives.
 #[test]
 fn every_mixture_of_lives_keeps_the_promises() {
-    const ITEMS: u64 = 120_000;
+    const ITEMS: u64 = 60_000;
     type Life = fn(&mut Random) -> u64;
     let mixtures: [(&str, Life); 4] = [
         ("short", |random| 1 + random.next() % 1500),
@@ -385,6 +195,6 @@ fn every_mixture_of_lives_keeps_the_promises() {
         let most = 0.01 * absent as f64;
         println!("{name} {options}: {checked} checked, {found} of {absent} expired items found");
         assert!(found as f64 <= most + 6.0 * most.sqrt() + 2.0, "{name}: {found} of {absent}");
-        assert_replayed_later(&server);
+        assert_replayed(&server);
     }
 }

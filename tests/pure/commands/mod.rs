@@ -15,23 +15,14 @@ mod settings;
 mod statistics;
 mod window;
 
-use crate::support::dialogues::REPLICATED;
-use crate::support::dialogues::errors::wrong_arity;
-use crate::support::dialogues::{DIALOGUES, arity_error};
+use crate::support::dialogues::arity::{arity_error, wrong_arity};
+use crate::support::dialogues::{dialogues, replicated, simulated};
 use crate::support::processors::TASKS;
 use crate::support::server::Server;
 
 #[test]
 fn every_dialogue_has_its_replies_and_an_error_changes_nothing() {
-    for (name, dialogue) in DIALOGUES {
-        let mut server = Server::new();
-        for (line, expected) in *dialogue {
-            let before = (server.keys.len(), server.replicated.len(), server.events.len());
-            assert_eq!(server.run(line), *expected, "{name}: {line}");
-            let after = (server.keys.len(), server.replicated.len(), server.events.len());
-            assert!(before == after || !expected.starts_with('-'), "{name}: {line}");
-        }
-    }
+    dialogues().iter().for_each(simulated::run);
 }
 
 #[test]
@@ -46,11 +37,11 @@ fn too_few_and_too_many_words_are_an_error() {
 #[test]
 fn only_changes_are_replicated_and_notified() {
     let mut server = Server::new();
-    for (sent, replicated) in REPLICATED {
+    for (sent, replicated) in replicated() {
         server.replicated.clear();
         server.events.clear();
-        server.run(sent);
-        assert_eq!(server.replicated.join("|"), *replicated, "{sent}");
+        server.run(&sent);
+        assert_eq!(server.replicated.join("|"), replicated, "{sent}");
         assert_eq!(server.events.is_empty(), replicated.is_empty(), "{sent}: {:?}", server.events);
     }
 }

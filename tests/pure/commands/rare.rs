@@ -43,22 +43,6 @@ fn a_counting_filter_is_copied_by_chunks_of_cuckoo_commands() {
     assert!(!server.keys.contains_key(&b"new"[..]));
 }
 
-/// A primary with RedisBloom sends BF.RESERVE. Its options say which format the filter has.
-#[test]
-fn a_replicated_creation_has_the_format_of_its_options() {
-    let mut server = Server::new();
-    server.is_replicated = true;
-    for (options, kind) in [
-        ("", Kind::RedisBloom),
-        (" COUNTING", Kind::Counting),
-        (" WINDOW 100", Kind::Window),
-        (" FORMAT valkey-bloom", Kind::ValkeyBloom),
-    ] {
-        server.must(&format!("BF.RESERVE k{} 0.01 100{options}", kind as u8));
-        assert_eq!(server.filter(&format!("k{}", kind as u8)).kind(), kind, "{options}");
-    }
-}
-
 #[test]
 fn a_large_replicated_batch_holds_no_memory_for_its_reply() {
     let mut server = Server::new();
@@ -68,23 +52,6 @@ fn a_large_replicated_batch_holds_no_memory_for_its_reply() {
     let reply = server.call(&[b"BF.BULKADD", b"k", b"LINES", lines.as_bytes()]);
     assert!(reply.starts_with('$'), "{}", &reply[..100]);
     assert_eq!(server.found("k", "", 0..70_000), 70_000);
-}
-
-#[test]
-fn options_without_a_value_are_an_error() {
-    let mut server = Server::new();
-    for (line, error) in [
-        ("BF.RESERVE k 0.01 100 FORMAT", "-ERR unknown format"),
-        ("BF.RESERVE k 0.01 100 EXPANSION", "-ERR no expansion"),
-        ("CF.RESERVE k 100 ERROR", "-ERR wrong number of arguments"),
-        ("CF.RESERVE k 100 WORD BUCKETSIZE", "-ERR Couldn't parse BUCKETSIZE"),
-        ("BF.INSERT k NOCREATE FORMAT", "-ERR wrong number of arguments"),
-        ("BF.INSERT k CAPACITY", "-ERR wrong number of arguments"),
-    ] {
-        let reply = server.run(line);
-        assert!(reply.starts_with(error), "{line}: {reply}");
-        assert!(server.keys.is_empty());
-    }
 }
 
 #[test]

@@ -6,81 +6,10 @@ use everbloom_command::{CommandError, Settings};
 use everbloom_filter::table::COUNT_MAX;
 use everbloom_filter::{Format, Growth, Hash, Kind, Limit, LimitSource, ReserveError};
 
-use crate::support::server::{Server, assert_dialogue};
+use crate::support::server::Server;
 
 const NOT_FOUND: &str = "-ERR not found";
 const WRONG_TYPE: &str = "-WRONGTYPE Operation against a key holding the wrong kind of value";
-
-#[test]
-fn lookups_in_a_missing_filter_follow_the_setting() {
-    let mut server = Server::new();
-    server.settings.missing_filter_is_error = true;
-    let dialogue = [
-        ("BF.EXISTS none a", NOT_FOUND),
-        ("BF.MEXISTS none a b", NOT_FOUND),
-        ("BF.BULKEXISTS none LINES a", NOT_FOUND),
-        ("BF.CARD none", ":0"),
-        ("BF.ADD k a", "#t"),
-        ("BF.EXISTS k a", "#t"),
-        ("BF.MEXISTS k a b", "*2 #t #f"),
-        ("BF.EXISTS string a", WRONG_TYPE),
-    ];
-    assert_dialogue(&mut server, &dialogue);
-}
-
-#[test]
-fn without_auto_create_adds_need_a_filter() {
-    let mut server = Server::new();
-    server.settings.auto_create = false;
-    let dialogue = [
-        ("BF.ADD k a", NOT_FOUND),
-        ("BF.MADD k a b", NOT_FOUND),
-        ("BF.BULKADD k LINES a", NOT_FOUND),
-        ("BF.ADD string a", WRONG_TYPE),
-        ("BF.INSERT i ITEMS a", "*1 #t"),
-        ("BF.RESERVE k 0.01 100", "+OK"),
-        ("BF.ADD k a", "#t"),
-        ("BF.MADD k a b", "*2 #f #t"),
-    ];
-    assert_dialogue(&mut server, &dialogue);
-    assert_eq!(server.replicated.len(), 4);
-    // If the format is RedisBloom's, a replicated add creates its filter in spite of this setting.
-    server.settings.format = Format::RedisBloom;
-    server.is_replicated = true;
-    assert_dialogue(&mut server, &[("BF.ADD obeyed a", "#t"), ("BF.MADD obeyed-too a", "*1 #t")]);
-}
-
-/// The npm package redis-modules-sdk sends an expansion without its word to BF.RESERVE, which RedisBloom ignores, and
-/// NOSCALING to BF.INSERT, which RedisBloom takes for NONSCALING.
-#[test]
-fn words_that_redisbloom_accepts_are_accepted_with_its_format() {
-    let dialogue = [
-        ("BF.RESERVE scaling 0.1 100 4", "+OK"),
-        ("BF.RESERVE fixed 0.1 100 4 NONSCALING", "+OK"),
-        ("BF.INSERT inserted CAPACITY 100 EXPANSION 4 NOSCALING ITEMS a", "*1 #t"),
-        ("BF.RESERVE k 0.1 100 4 FOO", "-ERR unknown argument 'FOO'"),
-        ("BF.RESERVE k 0.1 100 NOSCALING", "-ERR unknown argument 'NOSCALING': use NONSCALING"),
-        ("BF.RESERVE k 0.1 100 EXPANSION", "-ERR no expansion"),
-        ("BF.INSERT k FOO ITEMS a", "-Unknown argument received"),
-        ("BF.INSERT k 4 ITEMS a", "-Unknown argument received"),
-    ];
-    let mut primary = Server::new();
-    primary.settings.format = Format::RedisBloom;
-    assert_dialogue(&mut primary, &dialogue);
-    primary.assert_replicated(Settings::DEFAULT);
-    // RedisBloom replicates these words.
-    let mut replica = Server::new();
-    (replica.settings.format, replica.is_replicated) = (Format::RedisBloom, true);
-    assert_dialogue(&mut replica, &dialogue[..3]);
-    for server in [&primary, &replica] {
-        let growth = |key| server.filter(key).growth();
-        assert_eq!(growth("scaling"), Growth::Scaling { expansion: 2 });
-        assert_eq!([growth("fixed"), growth("inserted")], [Growth::Fixed; 2]);
-    }
-    // A replicated BF.RESERVE is RedisBloom's, whatever the setting.
-    replica.settings.format = Format::Everbloom;
-    assert_eq!(replica.run("BF.RESERVE replicated 0.1 100 4"), "+OK");
-}
 
 /// The first half of the random bytes of the test's server.
 const DRAWN: [u8; 16] = [7; 16];
@@ -125,18 +54,6 @@ fn fixed_filters_saturate_and_filters_are_keyed_if_they_can() {
             assert_eq!(key(&server, "k"), (is_on && is_keyed).then_some(DRAWN), "{line}");
         }
     }
-    // Windows and counting filters have everbloom's format, whatever the default format is.
-    for options in ["COUNTING", "WINDOW 14"] {
-        let mut server = Server::new();
-        server.settings = Settings { format: Format::RedisBloom, expansion_factor: 0, ..Settings::DEFAULT };
-        assert_eq!(server.run(&format!("BF.RESERVE k 0.0001 2 {options}")), "+OK");
-        assert_eq!(server.run("BF.MADD k x y z"), "*3 #t #t -ERR non scaling filter is full");
-    }
-    // A filter may be fixed by a setting.
-    let mut server = Server::new();
-    server.settings.expansion_factor = 0;
-    assert_eq!(server.run("BF.RESERVE k 0.01 100 SATURATE"), "+OK");
-    assert_eq!(server.filter("k").growth(), Growth::Saturating);
 }
 
 #[test]
@@ -210,44 +127,17 @@ fn a_capacity_that_somebody_chose_decides_what_a_new_filter_is() {
     assert_eq!(server.filter("k").layer_count(), 1);
 }
 
+/// A replica applies no limits, and a replicated BF.RESERVE without a format is RedisBloom's.
 #[test]
-fn a_replica_creates_no_filter_from_its_own_defaults() {
+fn a_replica_makes_the_filter_of_its_primary() {
     let mut server = Server::new();
     server.is_replicated = true;
-    for line in [
-        "BF.ADD k a",
-        "BF.MADD k a b",
-        "BF.INSERT k ITEMS a",
-        "BF.INSERT k CAPACITY 50 EXPANSION 2 ITEMS a",
-        "BF.BULKADD k LINES a",
-    ] {
-        assert!(server.run(line).starts_with("-ERR not found: a replicated command"), "{line}");
-    }
-    assert_eq!(server.run("BF.INSERT k NOCREATE ITEMS a"), NOT_FOUND);
-    assert!(server.keys.is_empty() && server.replicated.is_empty());
-    // Other modules replicate no options. A replica of such a module has that module's format in `bf.format`.
-    server.settings.format = Format::RedisBloom;
-    assert_eq!(server.run("BF.ADD k a"), "#t");
-    assert_eq!(server.run("BF.INSERT i CAPACITY 50 ITEMS a"), "*1 #t");
-    // A replicated BF.RESERVE without a format creates a filter of RedisBloom's format: only RedisBloom, and
-    // everbloom for such filters, replicate this command.
     for format in Format::ALL {
         server.settings.format = format;
         let key = format.word();
         assert_eq!(server.run(&format!("BF.RESERVE {key} 0.01 2147483648")), "+OK");
         assert_eq!(server.filter(key).format(), Format::RedisBloom);
     }
-    // A replicated command may name another format than the filter has, and an EXPANSION that the settings of the
-    // replica would refuse.
-    server.settings = Settings { expansion_factor: 0, ..Settings::DEFAULT };
-    let dialogue = [
-        ("BF.RESERVE other 0.1 10 EXPANSION 2 FORMAT everbloom", "+OK"),
-        ("BF.INSERT other FORMAT redisbloom ITEMS a", "*1 #t"),
-        ("BF.RESERVE other 0.01 100 IFNOTEXISTS", ":0"),
-    ];
-    assert_dialogue(&mut server, &dialogue);
-    server.is_replicated = false;
-    assert_eq!(server.run("BF.RESERVE r 0.1 10 EXPANSION 2"), "-Nonscaling filters cannot expand");
 }
 
 #[test]

@@ -1,11 +1,9 @@
 //! WINDOW, PWINDOW, NOREFRESH and AT: sliding-window filters, their memory and limits, and the time in replicated
 //! commands.
 
-use everbloom_command::Settings;
-
 use crate::support::make::START_MS;
 use crate::support::saved::{chunks, digested, loaded, saved};
-use crate::support::server::{Server, assert_dialogue};
+use crate::support::server::Server;
 
 /// Returns a server whose clock is at the start of a generation of a window of 14 seconds.
 fn server() -> Server {
@@ -29,118 +27,6 @@ fn size_bytes(server: &Server) -> u64 {
 /// Returns a whole number of BF.INFO.
 fn number(server: &mut Server, field: &str) -> u64 {
     server.number("k", field) as u64
-}
-
-#[test]
-fn items_are_found_for_the_window() {
-    let mut server = server();
-    let start = server.now_ms;
-    assert_dialogue(
-        &mut server,
-        &[
-            ("BF.RESERVE k 0.01 1000 WINDOW 14", "+OK"),
-            ("BF.INFO k WINDOW", "*1 :14000"),
-            ("BF.INFO k CAPACITY", "*1 :1000"),
-            ("BF.ADD k a", "#t"),
-            ("BF.ADD k a", "#f"),
-            ("BF.CARD k", ":1"),
-        ],
-    );
-    server.now_ms = start + 14_000;
-    assert_dialogue(
-        &mut server,
-        &[("BF.MADD k a b", "*2 #f #t"), ("BF.CARD k", ":2"), ("BF.INFO k ITEMS", "*1 :2")],
-    );
-    server.now_ms = start + 28_999;
-    assert_dialogue(&mut server, &[("BF.MEXISTS k a b c", "*3 #t #t #f"), ("BF.CARD k", ":2")]);
-    // Both items have expired.
-    server.now_ms = start + 29_000;
-    assert_dialogue(
-        &mut server,
-        &[("BF.MEXISTS k a b", "*2 #f #f"), ("BF.EXISTS k a", "#f"), ("BF.CARD k", ":0")],
-    );
-    // The clock goes back. So does the time of the filter, but not before its last add: `b` is found again.
-    server.now_ms = start;
-    assert_dialogue(&mut server, &[("BF.EXISTS k b", "#t"), ("BF.ADD k c", "#t"), ("BF.CARD k", ":3")]);
-    server.now_ms = start + 28_999;
-    assert_dialogue(&mut server, &[("BF.EXISTS k c", "#t"), ("BF.CLEAR k", "+OK"), ("BF.EXISTS k c", "#f")]);
-    assert_dialogue(
-        &mut server,
-        &[("BF.INFO k WINDOW", "*1 :14000"), ("BF.ADD k c", "#t"), ("BF.EXISTS k c", "#t")],
-    );
-    // Other filters have no window.
-    assert_dialogue(
-        &mut server,
-        &[("BF.ADD plain a", "#t"), ("BF.INFO plain WINDOW", "-Invalid information value")],
-    );
-}
-
-#[test]
-fn an_item_counts_from_its_first_add_with_norefresh() {
-    let mut server = server();
-    let start = server.now_ms;
-    assert_dialogue(
-        &mut server,
-        &[
-            ("BF.INSERT k PWINDOW 14000 NOREFRESH ITEMS a", "*1 #t"),
-            ("BF.RESERVE r 0.01 100 norefresh pwindow 14000", "+OK"),
-            ("BF.ADD r a", "#t"),
-        ],
-    );
-    let replicated = server.replicated.len();
-    server.now_ms = start + 14_999;
-    assert_dialogue(&mut server, &[("BF.ADD k a", "#f"), ("BF.MADD r a", "*1 #f"), ("BF.CARD k", ":1")]);
-    assert_eq!(server.replicated.len(), replicated, "nothing changed");
-    server.now_ms = start + 15_000;
-    assert_dialogue(&mut server, &[("BF.ADD k a", "#t"), ("BF.MADD r a", "*1 #t")]);
-}
-
-#[test]
-fn the_time_is_replicated_with_the_first_add_of_a_generation() {
-    let mut server = server();
-    let start = server.now_ms;
-    server.run("BF.RESERVE k 0.01 1000 WINDOW 14");
-    let at = |seconds: u64| start + seconds * 1000;
-    for (seconds, line) in [
-        (0, "BF.ADD k a"),
-        (0, "BF.ADD k b"),
-        (0, "BF.MADD k a c"),
-        (1, "BF.MADD k a d d"),
-        (1, "BF.MADD k d a"),
-        (1, "BF.INSERT k CAPACITY 5 ITEMS e a"),
-        // The clock goes back, so the add is of the newest generation.
-        (0, "BF.ADD k f"),
-        (3, "BF.INSERT k NOCREATE ITEMS g"),
-        (3, "BF.INSERT k EX 10 ITEMS h"),
-    ] {
-        server.now_ms = at(seconds);
-        assert!(!server.run(line).contains("-ERR"), "{line}");
-    }
-    let said = |seconds: u64, items: &str| format!("BF.INSERT k NOCREATE AT {} ITEMS {items}", at(seconds));
-    assert_eq!(
-        server.replicated,
-        [
-            "BF.INSERT k CAPACITY 1000 ERROR 0.01 EXPANSION 2 FORMAT everbloom PWINDOW 14000".to_owned(),
-            said(0, "a"),
-            "BF.ADD k b".to_owned(),
-            "BF.MADD k a c".to_owned(),
-            said(1, "a d"),
-            "BF.INSERT k CAPACITY 5 ITEMS e a".to_owned(),
-            "BF.ADD k f".to_owned(),
-            said(3, "g"),
-            "BF.MADD k h".to_owned(),
-        ]
-    );
-    // A command that creates a filter with items replicates the time too.
-    server.replicated.clear();
-    server.run("BF.INSERT made CAPACITY 10 WINDOW 100 NOREFRESH ITEMS a a");
-    assert_eq!(
-        server.replicated,
-        [format!(
-            "BF.INSERT made CAPACITY 10 ERROR 0.01 EXPANSION 2 FORMAT everbloom PWINDOW 100000 NOREFRESH AT {} ITEMS a",
-            at(3)
-        )]
-    );
 }
 
 /// A client may not load items of a clock that is far ahead.
@@ -179,86 +65,6 @@ fn a_restored_window_is_the_same_on_a_replica() {
     assert!(table.counts().is_proportionate(table.kind(), table.used_slots()));
     let replica = loaded(&record, u64::MAX).unwrap();
     assert!(digested(&primary) == digested(&replica));
-}
-
-#[test]
-fn items_can_have_an_earlier_time() {
-    let mut server = server();
-    let start = server.now_ms;
-    server.run("BF.RESERVE k 0.01 1000 WINDOW 14");
-    let mut insert = |at_ms: u64, item: &str| server.run(&format!("BF.INSERT k AT {at_ms} ITEMS {item}"));
-    assert_eq!(insert(start - 14_000, "oldest"), "*1 #t");
-    assert_eq!(
-        insert(start - 14_001, "older"),
-        "-ERR AT is older than the window of the filter: the items have expired, or AT is not in milliseconds"
-    );
-    assert_eq!(insert(start + 1000, "ahead"), "*1 #t");
-    assert_eq!(
-        insert(start + 1001, "far"),
-        "-ERR AT is more than 1/14 of the window ahead of the server's clock: check the clocks"
-    );
-    assert_eq!(insert(start - 5000, "middle"), "*1 #t");
-    assert_eq!(insert(start, "now"), "*1 #t");
-    assert_eq!(
-        server.replicated[1..],
-        [
-            format!("BF.INSERT k AT {} ITEMS oldest", start - 14_000),
-            // A time ahead becomes the current time.
-            format!("BF.INSERT k NOCREATE AT {start} ITEMS ahead"),
-            format!("BF.INSERT k AT {} ITEMS middle", start - 5000),
-            format!("BF.INSERT k AT {start} ITEMS now"),
-        ]
-    );
-    server.now_ms = start + 1000;
-    assert_eq!(server.run("BF.MEXISTS k oldest middle now ahead"), "*4 #f #t #t #t");
-    server.now_ms = start + 10_000;
-    assert_eq!(server.run("BF.MEXISTS k oldest middle now ahead"), "*4 #f #f #t #t");
-    server.now_ms = start + 15_000;
-    assert_eq!(server.run("BF.MEXISTS k now ahead"), "*2 #f #f");
-    // An earlier time does not make an item expire earlier.
-    server.now_ms = start + 100_000;
-    server.run("BF.ADD k x");
-    let replicated = server.replicated.len();
-    assert_eq!(server.run(&format!("BF.INSERT k AT {} ITEMS x", start + 95_000)), "*1 #f");
-    assert_eq!(server.replicated.len(), replicated);
-    server.now_ms = start + 114_000;
-    assert_eq!(server.run("BF.EXISTS k x"), "#t");
-    // A replicated command is accepted with any time.
-    server.is_replicated = true;
-    assert_eq!(server.run(&format!("BF.INSERT k AT {} ITEMS later", start + 900_000)), "*1 #t");
-    assert_eq!(server.run(&format!("BF.INSERT k AT {start} ITEMS expired")), "*1 #f");
-}
-
-#[test]
-fn a_fixed_window_refuses_while_as_many_items_are_live_as_were_reserved() {
-    let mut server = server();
-    let start = server.now_ms;
-    server.run("BF.RESERVE k 0.0001 10 WINDOW 14 NONSCALING");
-    let full = "-ERR non scaling filter is full";
-    assert_eq!(add(&mut server, "first", 4), 0);
-    server.now_ms = start + 5000;
-    assert_eq!(add(&mut server, "second", 6), 0);
-    // Live items are refreshed, and only new ones refused.
-    let before = server.digested("k");
-    assert_eq!(server.run("BF.MADD k new first-0"), format!("*1 {full}"));
-    assert_eq!(server.run("BF.BULKADD k LINES new\nsecond-0"), "$!0");
-    assert!(server.digested("k") == before, "a refused item changes nothing");
-    assert_eq!(server.run("BF.ADD k first-0"), "#f");
-    assert_eq!((server.run("BF.CARD k"), server.run("BF.ADD k new")), (":10".to_owned(), full.to_owned()));
-    server.now_ms = start + 14_999;
-    assert_eq!(server.run("BF.ADD k new"), full);
-    // Three of the first items have expired.
-    server.now_ms = start + 15_000;
-    assert_eq!(server.run("BF.CARD k"), ":7");
-    assert_eq!(server.run("BF.MADD k a b c d e"), format!("*4 #t #t #t {full}"));
-    server.now_ms = start + 20_000;
-    assert_eq!(server.run("BF.CARD k"), ":3");
-    assert_eq!(add(&mut server, "third", 8), 1);
-    // An item whose time is in the past counts as any other.
-    assert_eq!(server.run(&format!("BF.INSERT k AT {} ITEMS x", start + 12_000)), format!("*1 {full}"));
-    server.now_ms = start + 60_000;
-    assert_eq!((server.run("BF.CARD k"), add(&mut server, "fourth", 10)), (":0".to_owned(), 0));
-    server.assert_replicated(Settings::DEFAULT);
 }
 
 /// Codes of generations repeat every sixteen generations.

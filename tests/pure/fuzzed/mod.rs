@@ -8,6 +8,7 @@ pub(crate) mod fuzz;
 mod seeds;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 
 use crate::support::Random;
 use fuzz::{TARGETS, Target};
@@ -39,6 +40,20 @@ fn run_seeds(name: &str) {
             alter(&mut data, other, &mut random);
         }
         run(target, &data, &format!("round {round}"));
+    }
+}
+
+/// Writes the seeds of every target to the directory in FUZZ_CORPUS, as `<target>/seed-<number>`.
+#[test]
+fn seeds_are_written() {
+    let unused = tempfile::tempdir().unwrap();
+    let corpus = std::env::var_os("FUZZ_CORPUS").map_or(unused.path().to_owned(), PathBuf::from);
+    for (target, seeds) in seeds::seeds() {
+        let directory = corpus.join(target);
+        std::fs::create_dir_all(&directory).unwrap();
+        for (number, seed) in seeds.iter().enumerate() {
+            std::fs::write(directory.join(format!("seed-{number:03}")), seed).unwrap();
+        }
     }
 }
 

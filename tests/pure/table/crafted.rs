@@ -88,7 +88,7 @@ fn they_add_to_the_rate_and_the_memory_as_documented() {
         let mut most = (0.0f64, 0.0f64);
         for (honest, bits) in [0u64, 1_000, 100_000]
             .into_iter()
-            .flat_map(|honest| [4, 5, 6, 8, 10, 11, 12, 14].map(|bits| (honest, bits)))
+            .flat_map(|honest| [4, 5, 6, 8, 11, 14].map(|bits| (honest, bits)))
         {
             let mut table = of_kind(kind, 0.01, items);
             (0..honest).for_each(|item| _ = add_kind(&mut table, item, 20));
@@ -102,7 +102,7 @@ fn they_add_to_the_rate_and_the_memory_as_documented() {
                 {
                     new += 1;
                 }
-                if tries % 500 == 0 {
+                if tries % 1500 == 0 {
                     let (share, context) =
                         (saturated_share(&table), format!("{kind:?} for {items}, {honest}, {bits}"));
                     assert!(share <= 0.0005 + 0.000_005 * f64::from(new), "{context}: {share} after {new}");

@@ -49,7 +49,7 @@ fn run(body: fn(&Site), site: &Site) -> Option<String> {
 }
 
 /// Returns every test of some files, once for each server.
-pub(crate) fn trials<'t>(
+fn trials<'t>(
     sites: &[Site],
     subjects: impl Iterator<Item = &'t (&'static str, &'static [Test])> + Clone,
 ) -> Vec<Trial> {
@@ -68,11 +68,24 @@ pub(crate) fn trials<'t>(
     trials
 }
 
-/// Runs the tests that the command line selects, with twice as many threads as processors, because tests wait for
-/// servers half of the time.
-pub(crate) fn run_trials(mut arguments: Arguments, trials: Vec<Trial>) -> ExitCode {
+/// Runs the tests that the command line selects, once for each server, and those that `once` returns. There are twice as
+/// many threads as processors, because tests wait for servers half of the time.
+pub(crate) fn run_all<'t>(
+    subjects: impl Iterator<Item = &'t (&'static str, &'static [Test])> + Clone,
+    once: impl FnOnce(&Site) -> Vec<Trial>,
+) -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    let sites = match Site::find_all() {
+        Ok(sites) => sites,
+        Err(trouble) => {
+            eprintln!("error: {trouble}");
+            return ExitCode::FAILURE;
+        }
+    };
     let processors = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
     arguments.test_threads.get_or_insert(2 * processors);
+    let mut trials = trials(&sites, subjects);
+    trials.extend(sites.first().map(once).into_iter().flatten());
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 

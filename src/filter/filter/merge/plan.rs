@@ -147,9 +147,6 @@ impl<'f, 's: 'f> Planner<'f, 's> {
     /// Adds each layer of a source to the plan, with copies of those that are appended. O(layers of the source * layers,
     /// and the bytes that are compared or copied). With thousands of layers of one shape, two words of those with more
     /// set bits are compared.
-    ///
-    /// # Errors
-    /// [`MergeError`].
     pub(super) fn plan_source(
         &mut self,
         source: &'s Filter,
@@ -290,9 +287,6 @@ impl<'f, 's: 'f> Planner<'f, 's> {
     }
 
     /// Checks the error rate of the destination with a table that can reach the error rate `of_table`. O(layers).
-    ///
-    /// # Errors
-    /// [`MergeError`].
     pub(super) fn check_with_table(&self, of_table: f64) -> Result<(), MergeError> {
         // An imported filter promises nothing about the client's bits. A filter of another module has no promise either,
         // but it becomes a union, whose promise includes its layers.
@@ -313,9 +307,6 @@ impl<'f, 's: 'f> Planner<'f, 's> {
     ///
     /// A layer that takes no more items counts with its current error rate. The last layer of a filter without a table
     /// counts with its rate when full. If the promise does not permit that rate, another part takes the new items.
-    ///
-    /// # Errors
-    /// [`MergeError`].
     pub(super) fn finish(
         mut self,
         table_rate: Option<f64>,

@@ -70,9 +70,6 @@ impl Filter {
     /// Unites the tables of this filter and of all sources. Entries of a source after the generation `latest` count as of
     /// `latest`, which must not be before the newest item of this filter. `layers` is the footprint of the layers beside
     /// the table. `check` gets error rates that the table can reach. O(entries).
-    ///
-    /// # Errors
-    /// [`MergeError`].
     pub(super) fn united_table(
         &self,
         sources: &[&Self],

@@ -26,9 +26,6 @@ pub struct Imported {
 
 impl Imported {
     /// Checks every field, and that the client's layer is the only one.
-    ///
-    /// # Errors
-    /// The name of the first part that breaks a rule.
     pub(super) fn validate(&self, layers: &[Layer]) -> Result<(), &'static str> {
         if !(self.error_rate > 0.0 && self.error_rate < 1.0) {
             return Err("error rate");

@@ -34,9 +34,6 @@ impl Policy {
     }
 
     /// Returns the part that a filter gets next when all these layers are full. The filter must not be fixed.
-    ///
-    /// # Errors
-    /// [`ReserveError`] if it cannot grow.
     pub(in crate::filter) fn next_part(&self, layers: &[Layer]) -> Result<PartSpec, ReserveError> {
         let hash = layers.first().map_or(Hash::Murmur3, |first| *first.hash());
         match self {

@@ -8,9 +8,6 @@ use crate::table::EntryKind;
 impl Policy {
     /// Checks the parameters, and that a filter may have these layers and this table. The table is given by the kind of
     /// its entries and the hash of its items.
-    ///
-    /// # Errors
-    /// The name of the part that breaks a rule.
     pub(in crate::filter) fn validate(
         &self,
         layers: &[Layer],

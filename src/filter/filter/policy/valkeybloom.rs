@@ -57,9 +57,6 @@ impl ValkeyBloom {
     }
 
     /// Checks the layers of a filter.
-    ///
-    /// # Errors
-    /// The name of the first part that breaks a rule.
     pub(super) fn validate_layers(&self, layers: &[Layer]) -> Result<(), &'static str> {
         let hash = layers.first().map(Layer::hash);
         let has_head = |layer: &Layer| layer.bits().has_head() && Some(layer.hash()) == hash;
@@ -93,18 +90,12 @@ impl ValkeyBloom {
     }
 
     /// Returns the next layer after `layers`.
-    ///
-    /// # Errors
-    /// [`ReserveError`] if there can be none.
     pub(super) fn next_layer(&self, layers: &[Layer], hash: Hash) -> Result<LayerSpec, ReserveError> {
         let before = layers.last().map(Layer::capacity_items);
         self.layer(layers.len(), before, rounding_of(layers), hash)
     }
 
     /// Returns layer `index`, after one with a capacity of `before` items.
-    ///
-    /// # Errors
-    /// [`ReserveError`] if there can be none.
     pub(super) fn layer(
         &self,
         index: usize,

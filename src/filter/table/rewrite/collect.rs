@@ -8,9 +8,6 @@ use crate::table::source::{Address, EntrySource, Placed, Target};
 
 impl Rewriter {
     /// Collects the entries of a segment, and returns the number of slots that they take. O(slots that are read).
-    ///
-    /// # Errors
-    /// [`RewriteError`].
     pub(crate) fn collect(
         &mut self,
         target: Target,
@@ -179,10 +176,7 @@ impl Rewriter {
     }
 
     /// Returns the segment of the entries that were collected last, from the same sources, in a shape with enough slots.
-    /// O(slots).
-    ///
-    /// # Errors
-    /// [`RewriteError`]. There is no shape if counted entries take too many slots.
+    /// Fails if counted entries take too many slots for any shape. O(slots).
     pub(crate) fn write(
         &self,
         target: Target,

@@ -190,10 +190,8 @@ pub(super) fn uncovered(run: &[Gathered], kept: &mut Run, mut leave_out: impl Fn
     }
 }
 
-/// Appends the entries of a sorted run to `kept`. Equal ones become one. Calls `leave_out` with all others.
-///
-/// # Errors
-/// [`RewriteError::TooFull`] if a sum of counts is too large.
+/// Appends the entries of a sorted run to `kept`. Equal ones become one. Calls `leave_out` with all others. Fails if a sum of
+/// counts is too large.
 pub(super) fn united(
     run: &[Gathered],
     kept: &mut Run,

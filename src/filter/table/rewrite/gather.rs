@@ -10,7 +10,8 @@ use crate::table::source::{Address, EntrySource, Target};
 use crate::table::totals::EntrySums;
 use crate::words::low_bits;
 
-/// The entries of a source are spread first if the new blocks have at least this number of further address bits.
+/// The entries of a source are spread first if the new blocks have at least this number of further address bits. So the union
+/// of a table of 300,000 items and one of 3,000 takes 17 % fewer instructions (callgrind).
 const SPREAD_BITS: u32 = 3;
 
 /// Where the entries of one block are gathered.

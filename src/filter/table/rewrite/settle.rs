@@ -61,10 +61,6 @@ impl Rewriter {
     }
 
     /// Makes the buckets of the block with most slots saturated. This happens only if items are crafted.
-    ///
-    /// # Errors
-    /// [`RewriteError::TooFull`] if entries are counted, because no bucket of theirs is saturated, and unless tables are
-    /// united.
     #[cold]
     pub(super) fn saturate_fullest_block(&mut self, bits: u32) -> Result<(), RewriteError> {
         let Self { kind, sums: RewriteSums { change, written, has_others, .. }, list, now, .. } = self;

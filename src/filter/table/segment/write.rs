@@ -81,9 +81,6 @@ impl SlotList {
     }
 
     /// Allocates memory for more slots.
-    ///
-    /// # Errors
-    /// [`OutOfMemory`].
     #[inline(always)]
     pub(crate) fn try_reserve(&mut self, slots: usize) -> Result<(), OutOfMemory> {
         self.slots.try_reserve(slots).map_err(|_| OutOfMemory)
@@ -108,9 +105,6 @@ impl SlotList {
     }
 
     /// Completes the current block.
-    ///
-    /// # Errors
-    /// [`TooFull`].
     #[inline(always)]
     pub(crate) fn end_block(&mut self) -> Result<(), TooFull> {
         let slots = u16::try_from(self.slots.len().wrapping_sub(self.complete)).map_err(|_| TooFull)?;
@@ -126,9 +120,6 @@ impl SlotList {
     }
 
     /// Appends the blocks of another list. None of them may be copied from a segment.
-    ///
-    /// # Errors
-    /// [`RewriteError`].
     pub(crate) fn append(&mut self, other: &Self) -> Result<(), RewriteError> {
         self.try_reserve(other.slots.len())?;
         self.slots.extend_from_slice(&other.slots);
@@ -142,9 +133,6 @@ impl SlotList {
 
     /// Completes the current block. It gets the runs of the same block of a segment, without the slots of the list. They
     /// take this number of slots.
-    ///
-    /// # Errors
-    /// [`TooFull`].
     #[inline(always)]
     pub(crate) fn copy_block(&mut self, slots: u16) -> Result<(), TooFull> {
         self.copied |= 1u64.wrapping_shl(self.blocks as u32);
@@ -177,10 +165,8 @@ impl SlotList {
         is_shorter
     }
 
-    /// Returns a segment with the slots, and with the blocks that are copied from `base`. O(slots).
-    ///
-    /// # Errors
-    /// [`RewriteError`]. Too many slots are never left out.
+    /// Returns a segment with the slots, and with the blocks that are copied from `base`. Fails if these are too many: none is
+    /// left out. O(slots).
     pub(crate) fn write(
         &self,
         shape: SegmentShape,
@@ -213,9 +199,6 @@ impl Segment {
     }
 
     /// Makes a copy with its own memory.
-    ///
-    /// # Errors
-    /// [`OutOfMemory`].
     pub(crate) fn try_clone(&self) -> Result<Self, OutOfMemory> {
         let shape = self.shape();
         let mut words = bytemuck::allocation::try_zeroed_slice_box(shape.words).map_err(|()| OutOfMemory)?;
@@ -252,9 +235,6 @@ impl Segment {
 
     /// Returns a segment with the same entries in another shape. If there are any, the number of blocks, the width of
     /// slots and the stamp must be the same. O(words).
-    ///
-    /// # Errors
-    /// [`RewriteError`].
     pub(crate) fn try_reshaped(&self, shape: SegmentShape, stamp: u64) -> Result<Self, RewriteError> {
         let lengths = std::array::from_fn(|block| if block < self.blocks() { self.length(block) } else { 0 });
         let mut segment = Self::of_lengths(shape, &lengths, stamp)?;

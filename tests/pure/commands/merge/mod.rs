@@ -10,62 +10,23 @@ mod tables;
 use everbloom_command::words::Word;
 use everbloom_filter::Format;
 
-use crate::support::server::{Server, assert_dialogue};
+use crate::support::make::{add, plain, promise};
+use crate::support::server::Server;
 
-const NO_PERMISSION: &str = "-NOPERM this user needs the permission to read the key 'secret'";
 /// The refusal if the destination cannot have the bits or entries of a source.
 const MISMATCH: &str = "-ERR a source does not fit the destination";
-const WRONG_TYPE: &str = "-WRONGTYPE Operation against a key holding the wrong kind of value: 'string'";
 
 fn assert_has(server: &mut Server, key: &str, items: std::ops::Range<u64>) {
     assert_eq!(server.found(key, "", items.clone()), items.end - items.start, "{key}: {items:?}");
 }
 
+/// The string is on this node, but its settings are not.
 #[test]
-fn a_merge_is_refused_before_anything_changes() {
-    let mut server = Server::new();
-    let dialogue = [
-        ("BF.MERGE a", "-ERR wrong number of arguments for 'bf.merge' command"),
-        ("BF.MERGE a b", "-ERR not found: the source 'b' does not exist"),
-        ("BF.MERGE a a", "-ERR not found: the source 'a' does not exist"),
-        // Without a source before it, FORCE is a source.
-        ("BF.MERGE a FORCE", "-ERR not found: the source 'FORCE' does not exist"),
-        ("BF.RESERVE a 0.01 100", "+OK"),
-        ("BF.ADD a x", "#t"),
-        ("BF.MERGE string a", WRONG_TYPE),
-        ("BF.MERGE a string", WRONG_TYPE),
-        ("BF.MERGE b a string", WRONG_TYPE),
-        ("BF.MERGE b a secret", NO_PERMISSION),
-        ("BF.MERGE string secret", NO_PERMISSION),
-        ("BF.IMPORT b SOURCE secret SCHEME go-zero BITS 900", NO_PERMISSION),
-        ("BF.MERGE b a none", "-ERR not found: the source 'none' does not exist"),
-        ("BF.MERGE b a b", "-ERR not found: the source 'b' does not exist"),
-        ("BF.MERGE a none force", "-ERR not found: the source 'none' does not exist"),
-    ];
-    assert_dialogue(&mut server, &dialogue);
-    assert_eq!(server.replicated.len(), 2);
-    assert!(!server.keys.contains_key(b"b".as_slice()));
-}
-
-#[test]
-fn a_missing_source_in_a_migrating_slot_returns_tryagain() {
-    const TRY_AGAIN: &str = "-TRYAGAIN Multiple keys request during rehashing of slot";
+fn missing_settings_in_a_migrating_slot_return_tryagain() {
     let mut server = Server::new();
     server.strings.insert(b"{migrating}:config-less".to_vec(), b"4".to_vec());
-    let dialogue = [
-        ("BF.RESERVE a 0.01 100", "+OK"),
-        ("BF.MERGE a migrating", TRY_AGAIN),
-        ("BF.MERGE b a migrating", TRY_AGAIN),
-        ("BF.MERGE b b migrating", TRY_AGAIN),
-        ("BF.MERGE string migrating", WRONG_TYPE),
-        ("BF.MERGE a none", "-ERR not found: the source 'none' does not exist"),
-        ("BF.IMPORT b SOURCE migrating SCHEME go-zero BITS 900", TRY_AGAIN),
-        ("BF.IMPORT a SOURCE migrating SCHEME go-zero BITS 900", "-BUSYKEY Target key name already exists."),
-        // The string is on this node, but its settings are not.
-        ("BF.IMPORT b SOURCE {migrating}:config-less SCHEME redisson", TRY_AGAIN),
-    ];
-    assert_dialogue(&mut server, &dialogue);
-    assert_eq!(server.replicated.len(), 1);
+    let reply = server.run("BF.IMPORT b SOURCE {migrating}:config-less SCHEME redisson");
+    assert_eq!(reply, "-TRYAGAIN Multiple keys request during rehashing of slot");
 }
 
 /// A seed with different halves, like those that a server draws.
@@ -131,8 +92,9 @@ fn filters_of_thousands_of_layers_are_merged_and_merged_again_without_a_change()
         let mut sources = String::new();
         for item in first..first + 2000 {
             let source = format!(" {item}");
-            assert_eq!(server.run(&format!("BF.RESERVE{source} 0.01 1")), "+OK");
-            assert_eq!(server.run(&format!("BF.ADD{source}{source}")), "#t");
+            let mut filter = plain(promise(0.01, 1, 2));
+            add(&mut filter, item.to_string().as_bytes()).unwrap();
+            server.set(&item.to_string(), filter);
             sources += &source;
         }
         merge(&mut server, &format!("BF.MERGE {key}{sources}"));

@@ -138,9 +138,6 @@ impl RedisBloom {
     }
 
     /// Returns the next layer after `layers`, whose error rates may be those of another release.
-    ///
-    /// # Errors
-    /// [`ReserveError`] if there can be none.
     pub(super) fn next_layer(&self, layers: &[Layer]) -> Result<LayerSpec, ReserveError> {
         let last = layers.last().ok_or(ReserveError::TooLong)?;
         let Layout::Modulo(layout) = last.layout() else { return Err(ReserveError::TooLong) };
@@ -151,9 +148,6 @@ impl RedisBloom {
 }
 
 /// Checks the layers of a filter.
-///
-/// # Errors
-/// The name of the part that breaks a rule.
 pub(super) fn validate_layers(layers: &[Layer]) -> Result<(), &'static str> {
     let is_own = |layer: &Layer| matches!(layer.hash(), Hash::RedisBloom(_));
     let items = layers.iter().fold(0u64, |sum, layer| sum.saturating_add(layer.counts().items));
