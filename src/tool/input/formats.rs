@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::io::Read;
 use std::mem;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use csv::{ByteRecord, ReaderBuilder};
 use memchr::memrchr;
 
+use super::SeenInput;
 use super::times::Times;
 use crate::failure::Failure;
 use crate::output::{counted, shown};
@@ -27,8 +28,8 @@ pub(super) struct GenerationBatches<'t, E> {
     /// The batches by their generations, which are 0 for items without times.
     pub(super) open: BTreeMap<(u64, u64), ItemBatch>,
     pub(super) times: Option<&'t Times>,
-    /// Counts the items that have expired.
-    pub(super) expired: &'t AtomicU64,
+    /// Counts the items that have expired, and has the line of column names.
+    pub(super) seen: &'t SeenInput,
     pub(super) emit: E,
 }
 
@@ -43,7 +44,7 @@ impl<E: FnMut(ItemBatch) -> Result<(), Failure>> GenerationBatches<'_, E> {
         let time = self.times.zip(time).map(|(times, time)| times.batch_time(time, life)).transpose();
         let time = time.map_err(|error| at(line, error))?;
         if time == Some(None) {
-            self.expired.fetch_add(1, Ordering::Relaxed);
+            self.seen.expired.fetch_add(1, Ordering::Relaxed);
             return Ok(());
         }
         let time = time.flatten();
@@ -126,6 +127,11 @@ pub(super) fn read_csv(
         index.ok_or_else(|| no_column(column, &names))
     };
     let index = index_of(column)?;
+    if has_header && !names.iter().any(|name| name == column.as_bytes()) {
+        let first: Vec<&[u8]> = names.iter().collect();
+        // The first call sets it: there is one for each time that the file is read.
+        batches.seen.unnamed_header.get_or_init(|| shown(&first.join(&delimiter)));
+    }
     let time_column = batches.times.map(|times| times.column.as_str());
     let time_index = time_column.map(index_of).transpose()?;
     let life_column = batches.times.and_then(|times| times.life_column.as_deref());
