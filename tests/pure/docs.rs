@@ -438,7 +438,11 @@ fn every_error_text_is_explained() {
     for folder in ["everbloom", "src"] {
         texts_below(&Path::new(ROOT).join("clients/python").join(folder), &mut texts);
     }
-    assert!(texts.len() >= texts_of_programs + 12, "only {} texts of Python", texts.len() - texts_of_programs);
+    assert!(
+        texts.len() >= texts_of_programs + 12,
+        "only {} texts of Python",
+        texts.len() - texts_of_programs
+    );
     texts.retain(|text| !page.contains(text));
     assert!(texts.is_empty(), "docs/troubleshooting.md lacks:\n{}", texts.join("\n"));
 }

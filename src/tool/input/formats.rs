@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::io::Read;
 use std::mem;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use csv::{ByteRecord, ReaderBuilder};
 use memchr::memrchr;
 
-use super::SeenInput;
 use super::times::Times;
 use crate::failure::Failure;
 use crate::output::{counted, shown};
@@ -28,8 +28,10 @@ pub(super) struct GenerationBatches<'t, E> {
     /// The batches by their generations, which are 0 for items without times.
     pub(super) open: BTreeMap<(u64, u64), ItemBatch>,
     pub(super) times: Option<&'t Times>,
-    /// Counts the items that have expired, and has the line of column names.
-    pub(super) seen: &'t SeenInput,
+    /// Counts the items that have expired.
+    pub(super) expired: &'t AtomicU64,
+    /// Gets the first line if it is taken as column names, and the column is found by its number.
+    pub(super) unnamed_header: &'t OnceLock<String>,
     pub(super) emit: E,
 }
 
@@ -44,7 +46,7 @@ impl<E: FnMut(ItemBatch) -> Result<(), Failure>> GenerationBatches<'_, E> {
         let time = self.times.zip(time).map(|(times, time)| times.batch_time(time, life)).transpose();
         let time = time.map_err(|error| at(line, error))?;
         if time == Some(None) {
-            self.seen.expired.fetch_add(1, Ordering::Relaxed);
+            self.expired.fetch_add(1, Ordering::Relaxed);
             return Ok(());
         }
         let time = time.flatten();
@@ -129,8 +131,7 @@ pub(super) fn read_csv(
     let index = index_of(column)?;
     if has_header && !names.iter().any(|name| name == column.as_bytes()) {
         let first: Vec<&[u8]> = names.iter().collect();
-        // The first call sets it: there is one for each time that the file is read.
-        batches.seen.unnamed_header.get_or_init(|| shown(&first.join(&delimiter)));
+        batches.unnamed_header.get_or_init(|| shown(&first.join(&delimiter)));
     }
     let time_column = batches.times.map(|times| times.column.as_str());
     let time_index = time_column.map(index_of).transpose()?;

@@ -78,8 +78,13 @@ impl InputArguments {
             let emit = |batch| sender.send(Ok(batch)).map_err(|_| Failure::interrupted());
             let outcome = match &arguments.csv {
                 Some(column) => {
-                    let (times, seen) = (times.as_ref(), &*noted);
-                    let batches = GenerationBatches { open: BTreeMap::new(), times, seen, emit };
+                    let batches = GenerationBatches {
+                        open: BTreeMap::new(),
+                        times: times.as_ref(),
+                        expired: &noted.expired,
+                        unnamed_header: &noted.unnamed_header,
+                        emit,
+                    };
                     read_csv(reading, column, arguments.delimiter, !arguments.no_header, batches)
                 }
                 None => read_lines(reading, (!arguments.keep_cr).then_some(&noted.has_crlf), emit),
