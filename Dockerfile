@@ -3,7 +3,7 @@
 # docs/getting-started.md lists the variables that configure the image.
 
 # The base image with the server. It must be based on Debian and have an unprivileged user with id 999, as redis:8 has.
-ARG SERVER=valkey/valkey:8.1
+ARG SERVER=valkey/valkey:8.0
 ARG RUST=rust:1.95.0-bookworm
 
 FROM ${RUST} AS build

@@ -44,8 +44,8 @@ Examples:
   everbloom check redis://127.0.0.1:6379
   everbloom check 127.0.0.1:6379 --match seen
 
-Exit codes: 0 done; 1 failed; 2 wrong arguments; 3 done, but there are filters that are being loaded, or keys that
-everbloom only keeps; 130 interrupted.";
+Exit codes: 0 done; 1 failed; 2 wrong arguments; 3 done, but there are filters that are being loaded or lack
+chunks, or keys that everbloom only keeps; 130 interrupted.";
 
 /// The statistics of a filter. A statistic that the server does not have is `None`.
 #[derive(Default, Serialize)]
@@ -67,6 +67,8 @@ struct CheckedFilter {
     error_rate_now: Option<f64>,
     bytes: Option<u64>,
     advice: Option<String>,
+    /// Whether a layer has items but no set bit: only a dump whose chunks have not all come leaves this.
+    lacks_chunks: bool,
 }
 
 impl CheckedFilter {
@@ -188,6 +190,9 @@ fn of_stats(filter: CheckedFilter, stats: &Value) -> CheckedFilter {
     let count = |name: &str| field(stats, name).and_then(integer);
     let share = |name: &str| field(stats, name).and_then(|value| from_redis_value_ref(value).ok());
     let words = |name: &str| field(stats, name).and_then(text);
+    let empty_items = items_without_bits(stats);
+    let lacks = (empty_items > 0)
+        .then(|| format!("{}, but no bits: chunks are missing", counted(empty_items, "item")));
     CheckedFilter {
         kind: words("kind"),
         steps: count("steps"),
@@ -200,9 +205,17 @@ fn of_stats(filter: CheckedFilter, stats: &Value) -> CheckedFilter {
         error_rate: share("error-rate"),
         error_rate_now: share("error-rate-now"),
         bytes: count("allocated-bytes").or_else(|| count("bytes")),
-        advice: words("advice"),
+        advice: lacks.or_else(|| words("advice")),
+        lacks_chunks: empty_items > 0,
         ..filter
     }
+}
+
+/// Returns the number of items in layers without a set bit. Such a layer finds none of them.
+fn items_without_bits(stats: &Value) -> u64 {
+    let Some(Value::Array(layers)) = field(stats, "per-layer") else { return 0 };
+    let empty = layers.iter().filter(|layer| field(layer, "set-bits").and_then(integer) == Some(0));
+    empty.filter_map(|layer| field(layer, "items").and_then(integer)).fold(0, u64::saturating_add)
 }
 
 fn of_info(filter: CheckedFilter, info: &Value, memory: Option<u64>) -> CheckedFilter {
@@ -318,6 +331,13 @@ fn report(checked: &Checked, printer: &Printer) -> Result<(), Failure> {
         faults.push(format!(
             "{} being loaded: load the missing chunks, or delete the key",
             counted(loading.len() as u64, "filter")
+        ));
+    }
+    let lacking = filters.iter().filter(|filter| filter.lacks_chunks).count();
+    if lacking > 0 {
+        faults.push(format!(
+            "{} without some of their chunks: copy them again to keys that do not exist",
+            counted(lacking as u64, "filter")
         ));
     }
     if !kept.is_empty() {

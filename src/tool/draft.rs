@@ -11,7 +11,7 @@ use redis::Value;
 use super::chunks::ChunkResult;
 use super::failure::{Failure, check_interruption};
 use super::output::shown;
-use super::server::{Family, Router, Site, sibling, text};
+use super::server::{CallError, Family, Router, Site, sibling, text};
 
 /// Milliseconds after which a temporary key expires.
 const EXPIRY_MS: &[u8] = b"600000";
@@ -91,7 +91,7 @@ impl Draft {
     }
 
     /// Creates the filter under the temporary key with a command, and sets the expiry of that key.
-    pub(crate) fn create(&mut self, router: &mut Router, command: Vec<&[u8]>) -> Result<(), Failure> {
+    pub(crate) fn create(&mut self, router: &mut Router, command: Vec<&[u8]>) -> Result<(), CallError> {
         let name = self.name.clone();
         // Even if `transact` returns an error, the server may have executed the transaction.
         self.exists = true;
@@ -115,7 +115,7 @@ impl Draft {
             if self.exists {
                 router.call(&name, &command)?;
             } else {
-                self.create(router, command)?;
+                self.create(router, command).map_err(of_header)?;
             }
             sent_bytes += data.len() as u64;
             if self.is_to_be_kept() {
@@ -165,6 +165,20 @@ impl Draft {
         }
         self.exists = false;
         Ok(())
+    }
+}
+
+/// Returns the failure of the first chunk of a filter. RedisBloom looks for a filter under the key unless the iterator
+/// is 1, which it is in RedisBloom's own format only.
+fn of_header(error: CallError) -> Failure {
+    match error {
+        CallError::Refused(text) if text.trim_start_matches("ERR ").starts_with("not found") => {
+            Failure::new(format!(
+                "{text}; the server cannot read filters of the format everbloom: check with MODULE LIST that everbloom \
+                 is loaded"
+            ))
+        }
+        error => error.into(),
     }
 }
 

@@ -4,11 +4,14 @@ use std::io::{BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::thread;
 
+use redis::from_redis_value;
+
 use crate::harness::{Site, Test, tests};
-use crate::tool::{fail, json, pass, primaries, url};
+use crate::tool::{fail, json, pass, primaries, run, url};
 
 pub(crate) const TESTS: &[Test] = tests![
     every_filter_is_shown_with_its_statistics,
+    a_copy_without_its_chunks_is_remarked,
     keys_that_everbloom_only_keeps_are_listed,
     a_node_of_a_cluster_is_checked_with_all_others_or_not_at_all,
 ];
@@ -34,7 +37,7 @@ fn every_filter_is_shown_with_its_statistics(site: &Site) {
     client.say("DEL empty");
     assert_eq!(client.say("BF.RESERVE lives 0.01 100 WINDOW 86400 STEPS 120"), "+OK");
     pass(" window, 120 steps  ", &["check", &url(&server), "--match", "lives"]);
-    assert_eq!(client.say("BF.ADD lives a LIFE 3600"), ":1");
+    assert_eq!(client.say("BF.ADD lives a LIFE 3600"), "1");
     pass(" window, 120 steps, lives  ", &["check", &url(&server), "--match", "lives"]);
     let checked = json(&["check", &url(&server), "--match", "lives"]);
     assert_eq!(
@@ -73,6 +76,41 @@ fn every_filter_is_shown_with_its_statistics(site: &Site) {
         "{}",
         ended.out
     );
+}
+
+fn a_copy_without_its_chunks_is_remarked(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    for (format, kind) in [("everbloom", "everbloom"), ("redisbloom", "redisbloom"), ("layers", "redisbloom")]
+    {
+        let capacity = if format == "layers" { 2 } else { 100 };
+        let reserve = format!("BF.RESERVE {format} 0.01 {capacity} FORMAT {kind}");
+        assert_eq!(client.say(&reserve), "+OK");
+        client.say(&format!("BF.MADD {format} a b c"));
+        let mut iterator = "0".to_owned();
+        loop {
+            let reply = client.call(&["BF.SCANDUMP", format, &iterator]);
+            let (next, data): (u64, Option<Vec<u8>>) = from_redis_value(reply).unwrap();
+            let Some(data) = data.filter(|_| next > 0) else { break };
+            iterator = next.to_string();
+            // What is left after the header, and then after each chunk.
+            let load: [&[u8]; 4] = [b"BF.LOADCHUNK", b"broken", iterator.as_bytes(), &data];
+            client.call(&load);
+            for protocol in [&[][..], &["--resp3"]] {
+                let ended =
+                    run(&[&["check", &url(&server), "--match", "broken", "--json"], protocol].concat());
+                let filter = ended.json()["filters"][0].clone();
+                let is_whole = client.say("BF.MEXISTS broken a b c") == "[1, 1, 1]";
+                assert_eq!(ended.code, Some(if is_whole { 0 } else { 3 }), "{format} {filter} {}", ended.err);
+                assert_eq!(filter["lacks_chunks"], !is_whole, "{format}");
+                let advice = filter["advice"].as_str().unwrap_or_default();
+                assert_eq!(advice.contains(", but no bits: chunks are missing"), !is_whole, "{advice}");
+                assert_eq!(ended.err.contains("1 filter without some of their chunks"), !is_whole);
+            }
+        }
+        assert_eq!(client.say("BF.MEXISTS broken a b c"), "[1, 1, 1]");
+        client.say("DEL broken");
+    }
 }
 
 fn keys_that_everbloom_only_keeps_are_listed(_: &Site) {

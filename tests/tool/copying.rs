@@ -1,5 +1,7 @@
 //! Tests `copy` between servers, versions and formats.
 
+use std::io::{BufReader, Write};
+use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
@@ -21,6 +23,7 @@ pub(crate) const TESTS: &[Test] = tests![
     a_cluster_is_copied_node_by_node,
     a_node_of_a_cluster_is_refused_without_the_option,
     source_and_target_have_separate_credentials,
+    a_target_without_the_format_is_named,
 ];
 
 /// The options of BF.RESERVE for each kind of filter.
@@ -347,5 +350,38 @@ fn source_and_target_have_separate_credentials(site: &Site) {
     assert_eq!(copy("word-of-from", "word-of-to").code, Some(0));
     for ended in [copy("word-of-to", "word-of-to"), copy("word-of-from", "word-of-from")] {
         assert!(ended.code == Some(1) && !ended.err.contains("word-of"), "{}", ended.err);
+    }
+}
+
+fn a_target_without_the_format_is_named(site: &Site) {
+    let server = site.start();
+    server.client().say("BF.RESERVE k 0.01 100");
+    // RedisBloom is not installed: this server refuses a filter of the format everbloom as RedisBloom 2.8 does.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let target = format!("redis://{}", listener.local_addr().unwrap());
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            thread::spawn(move || refuse(&stream.unwrap()));
+        }
+    });
+    let reason =
+        "k: ERR not found; the server cannot read filters of the format everbloom: check with MODULE LIST";
+    fail(3, reason, &["copy", &url(&server), &target]);
+}
+
+/// Replies like a server that has no filter and does not know the format of the one that is sent.
+fn refuse(stream: &TcpStream) {
+    let (mut reader, mut writer, mut parser) = (BufReader::new(stream), stream, redis::Parser::new());
+    while let Ok(command) = parser.parse_value(&mut reader) {
+        let words: Vec<Vec<u8>> = redis::from_redis_value(command).unwrap();
+        let reply: &[u8] = match words[0].as_slice() {
+            b"TYPE" => b"+none\r\n",
+            b"RESTORE" => b"-ERR Bad data format\r\n",
+            b"EXEC" => b"*2\r\n-ERR not found\r\n:0\r\n",
+            _ => b"+OK\r\n",
+        };
+        if writer.write_all(reply).is_err() {
+            return;
+        }
     }
 }
