@@ -215,6 +215,7 @@ impl World {
             let hash = hash(input);
             other.add(hash, u64::MAX, 0);
         }
+        assert_eq!(other.table.internal_validate(), Ok(()));
         let (any, now) = (GrowthBudget::new(&u64::MAX), self.newest().max(other.newest()));
         let tables = [&other.table];
         let bytes = self.table.size_bytes() + other.table.size_bytes();
@@ -260,6 +261,7 @@ impl World {
         while let Some((part, end)) = self.table.segment_at(position).unwrap() {
             position = end;
             load.add(vec![part], u64::MAX, &GrowthBudget::new(&u64::MAX)).unwrap();
+            assert_eq!(load.internal_validate(), Ok(()));
         }
         let before = load.size_bytes();
         _ = work::take();
@@ -279,7 +281,8 @@ impl World {
                 self.now = self.now.max(self.table.newest());
             }
             Err(LoadError::Invalid(_) | LoadError::NoRoom(_) | LoadError::Ahead | LoadError::Overlapping) => {
-                assert_eq!(load.size_bytes(), before)
+                assert_eq!(load.size_bytes(), before);
+                assert_eq!(load.internal_validate(), Ok(()));
             }
         }
     }
@@ -320,6 +323,7 @@ impl World {
             assert!(end > position);
             position = end;
             load.add(vec![part.clone()], u64::MAX, &any).unwrap();
+            assert_eq!(load.internal_validate(), Ok(()));
             if input.flag() {
                 assert!(load.add(vec![part], u64::MAX, &any).unwrap().is_empty());
             }
@@ -330,8 +334,9 @@ impl World {
                     }
                 }
                 1 | 2 => self.add_many(input),
-                _ => {}
+                _ => continue,
             }
+            assert_eq!(self.table.internal_validate(), Ok(()));
         }
         let copy = load.make_table(&any).unwrap();
         assert_eq!(copy.internal_validate(), Ok(()));

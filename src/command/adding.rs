@@ -125,7 +125,7 @@ pub(super) fn add_items<'a, A: Adds<'a>>(
             } else {
                 Replication::Rewritten(adds.replicated(key, None, times, &outcomes, buffer))
             };
-            let items_with_life = timing.items_with_life(&outcomes);
+            let items_with_life = timing.items_with_life(outcomes.items_added);
             let effects = Effects { replication, items_with_life, ..outcomes.effects(adds.count()) };
             Ok((outcomes, KeyChange { publish: None, expires_at_ms: None, effects }))
         }
@@ -141,7 +141,7 @@ pub(super) fn add_items<'a, A: Adds<'a>>(
             let commands = adds.replicated(key, Some(creation), times, &outcomes, buffer);
             let effects = Effects {
                 replication: Replication::Rewritten(commands),
-                items_with_life: timing.items_with_life(&outcomes),
+                items_with_life: timing.items_with_life(outcomes.items_added),
                 layers_added: count_of(filter.part_count().saturating_sub(1)),
                 ..outcomes.effects(adds.count())
             };
@@ -170,7 +170,7 @@ fn add_to<'a, A: Adds<'a>>(
         !(rules.ends_when_full && run.error == Some(AddError::Full))
     });
     outcomes.check(host)?;
-    filter.count_life_adds(timing.items_with_life(&outcomes));
+    filter.count_life_adds(timing.items_with_life(outcomes.items_added));
     Ok(outcomes)
 }
 

@@ -7,7 +7,6 @@
 use super::error::{CommandError, quotable};
 use super::keyspace::{Host, KeyName};
 use super::options::{CreationOptions, Duration};
-use super::outcomes::ItemOutcomes;
 use super::table::OptionWord;
 use everbloom_filter::filter::policy::window::MomentError;
 use everbloom_filter::generation::Generation;
@@ -92,10 +91,10 @@ impl Timing {
         Self::of(filter, options, host)
     }
 
-    /// Returns how many added items have a life of their own.
+    /// Returns how many of the added items have a life of their own.
     #[inline(always)]
-    pub(super) const fn items_with_life(self, outcomes: &ItemOutcomes) -> u64 {
-        if self.end_ms.is_some() { outcomes.items_added } else { 0 }
+    pub(super) const fn items_with_life(self, items_added: u64) -> u64 {
+        if self.end_ms.is_some() { items_added } else { 0 }
     }
 
     /// Returns the times of the items if replicas need them to choose the same generations; `None` otherwise.

@@ -149,9 +149,6 @@ impl Directory {
 
     /// Allocates memory for this many segments. The number of segments stays. `match_all_counts` are those of the entries,
     /// which a table of one segment does not store.
-    ///
-    /// # Errors
-    /// [`OutOfMemory`]. Nothing has changed.
     pub(super) fn try_reserve(
         &mut self,
         segments: usize,
@@ -236,8 +233,9 @@ impl Pieces {
     fn try_reserve(&mut self, segments: usize) -> Result<(), OutOfMemory> {
         let last = segments - 1;
         extend_to(&mut self.pieces, last >> PIECE_LOG, Vec::new)?;
-        for (number, piece) in self.pieces.iter_mut().enumerate() {
-            let stored = segments.saturating_sub(number << PIECE_LOG).min(PIECE_SEGMENTS);
+        // There may be more pieces than are needed, which keep their segments.
+        for (number, piece) in self.pieces.iter_mut().enumerate().take(segments.div_ceil(PIECE_SEGMENTS)) {
+            let stored = (segments - (number << PIECE_LOG)).min(PIECE_SEGMENTS);
             if stored > piece.len() {
                 extend_to(piece, stored - 1, || Segment::blank(BLOCKS_LOG_MAX))?;
             }

@@ -1,13 +1,12 @@
 //! How the segments of a table are saved, dumped and read.
 
-use super::directory::Directory;
 use super::entry::{EntryKind, remainder_bits, visit_entries};
 use super::schedule::Schedule;
 use super::segment::{RewriteError, Segment, SlotList};
-use super::size::{SEGMENTS_MAX_LOG, SegmentShape, TableSize, depth};
+use super::size::{SEGMENTS_MAX_LOG, SegmentShape, TableSize, TooFull, depth};
 use super::source::Placed;
 use super::state::Table;
-use super::totals::{EntrySums, History, ItemCounts, TableCounts};
+use super::totals::{EntrySums, ItemCounts, TableCounts};
 #[cfg(feature = "inspection")]
 use super::validate::broken_rule;
 use super::validate::{LoadError, check_segment};
@@ -67,7 +66,8 @@ impl CheckedSegment {
         if shape.words != words.len() || !shape.is_possible() {
             return Err(LoadError::Invalid("segment size"));
         }
-        let segment = Segment::of_words(shape, words, stamp);
+        let segment = Segment::of_words(shape, words, stamp)
+            .map_err(|TooFull| LoadError::Invalid("a segment has too many slots in use"))?;
         let (sums, newest) = check_segment(kind, schedule, address_bits, &segment)?;
         Ok(Self { number, depth, segment, sums, newest })
     }
@@ -79,7 +79,7 @@ impl CheckedSegment {
         kind: EntryKind,
         schedule: Schedule,
     ) -> Result<(EntrySums, Generation), &'static str> {
-        let address_bits = self.depth.saturating_add(self.segment.blocks_log());
+        let address_bits = self.depth + self.segment.blocks_log();
         check_segment(kind, schedule, address_bits, &self.segment).map_err(broken_rule)
     }
 
@@ -99,15 +99,15 @@ impl TableCounts {
         let size = TableSize { segments: self.segments, blocks_log: self.blocks_log };
         rule(size.is_possible(), "segments")?;
         let most_slots = SegmentShape::most_slots(self.blocks_log) as u64;
-        rule(used_slots <= most_slots.saturating_mul(self.segments as u64), "used slots")?;
+        rule(used_slots <= most_slots * self.segments as u64, "used slots")?;
         let counts = ItemCounts::of(kind, self);
         let mut settled = counts.clone();
         settled.settle(used_slots);
         rule(settled == counts, "the number of items does not fit the entries")?;
         let width = |bits| self.schedule.slot_width(kind, bits);
-        let bits = depth(self.segments).saturating_add(self.blocks_log);
-        let slot_bits = width(bits).min(width(bits.saturating_add(1))).saturating_add(1);
-        Ok(used_slots.saturating_mul(slot_bits.into()) / 8)
+        let bits = depth(self.segments) + self.blocks_log;
+        let slot_bits = width(bits).min(width(bits + 1)) + 1;
+        Ok(used_slots * u64::from(slot_bits) / 8)
     }
 }
 
@@ -132,8 +132,7 @@ impl Table {
         room: &GrowthBudget<'_>,
     ) -> Result<Self, LoadError> {
         let segment_bytes = counts.checked_bytes(kind, used_slots)?;
-        room.check(Directory::bytes_of(counts.segments) + History::bytes(kind) + segment_bytes)?;
-        Ok(Self::try_blank(kind, counts)?)
+        Ok(Self::try_blank(kind, counts, segment_bytes, room)?)
     }
 
     /// Replaces a segment without entries by the words and the stamp that a decoder has read. The stamp is the
@@ -189,7 +188,7 @@ impl Table {
         };
         let (blocks_log, stamp) = (dumped.blocks_log(), dumped.stamp);
         let dumped = DumpedSegment { number, depth, blocks_log, stamp, words: dumped.into_words() };
-        Ok(Some((dumped, first.saturating_add(POSITIONS >> depth))))
+        Ok(Some((dumped, first + (POSITIONS >> depth))))
     }
 
     /// Returns a segment without the entries of which all items are before a position.
@@ -204,7 +203,7 @@ impl Table {
                 let bits = remainder_bits(entry.value);
                 let known = address | (entry.value & low_bits(bits)) << address_bits;
                 // At the last position of an entry, all unknown bits are set.
-                let unknown = u32::MAX.checked_shl(address_bits.saturating_add(bits)).unwrap_or(0);
+                let unknown = (u64::MAX << (address_bits + bits).min(u32::BITS)) as u32;
                 if u64::from((known as u32 | unknown).reverse_bits()) >= position {
                     entry.write(kind, entry_bits, |slot| list.push(bucket, slot));
                 }

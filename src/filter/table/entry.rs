@@ -87,7 +87,8 @@ impl EntryKind {
     /// Returns the number of bits of an entry in a segment: those of a slot without the generation.
     #[inline(always)]
     pub(super) fn entry_bits(self, segment: &Segment) -> u32 {
-        segment.width().wrapping_sub(self.generation_bits())
+        // A segment without memory has slots of no bits.
+        segment.width().saturating_sub(self.generation_bits())
     }
 }
 
@@ -123,7 +124,7 @@ impl Entry {
         }
         put(self.value);
         if kind == EntryKind::Counted {
-            let less_one = self.number.saturating_sub(1);
+            let less_one = self.number - 1;
             let mut number =
                 if self.value == 1 { less_one << COPIES_BITS | u64::from(self.copies) } else { less_one };
             while number > 0 {
@@ -136,7 +137,7 @@ impl Entry {
 
     pub(super) fn slots(self, kind: EntryKind) -> usize {
         let mut slots = 0usize;
-        self.write(kind, 0, |_| slots = slots.wrapping_add(1));
+        self.write(kind, 0, |_| slots += 1);
         slots
     }
 
@@ -185,11 +186,12 @@ impl CountedEntry {
             let rest = slots.get(index..)?;
             let (value, mut rest) = rest.split_first()?;
             let (mut number, mut shift, first) = (0u64, 0u32, index);
-            index = index.wrapping_add(1);
+            index += 1;
             while let [0, digit, after @ ..] = rest {
+                // Further digits are cut.
                 number |= digit.checked_shl(shift).unwrap_or(0);
-                shift = shift.wrapping_add(DIGIT_BITS);
-                index = index.wrapping_add(2);
+                shift += DIGIT_BITS;
+                index += 2;
                 rest = after;
             }
             let (copies, less_one) = if *value == 1 {
@@ -197,21 +199,23 @@ impl CountedEntry {
             } else {
                 (0, number)
             };
-            let entry = Entry { value: *value, copies: copies as u32, number: less_one.wrapping_add(1) };
-            Some(Self { entry, index: first, slots: index.wrapping_sub(first) })
+            // Crafted digits may give the largest number.
+            let number = less_one.saturating_add(1);
+            let entry = Entry { value: *value, copies: copies as u32, number };
+            Some(Self { entry, index: first, slots: index - first })
         })
     }
 
     /// Sets the count of the entry in the slots of its run. A count of 0 removes the entry.
     #[inline(always)]
     pub(super) fn set_count(self, count: u64, run: &mut RunSlots) {
-        let (mut at, end) = (self.index, self.index.wrapping_add(self.slots));
+        let (mut at, end) = (self.index, self.index + self.slots);
         let mut put = |slot| {
             match run.get_mut(at) {
                 Some(present) if at < end => *present = slot,
                 _ => run.insert(at, slot),
             }
-            at = at.wrapping_add(1);
+            at += 1;
         };
         if count > 0 {
             Entry { number: count, ..self.entry }.write(EntryKind::Counted, 0, &mut put);
@@ -223,16 +227,16 @@ impl CountedEntry {
 /// What is done with the entries of a block.
 pub(super) trait EntryVisitor {
     /// Visits an entry of a bucket.
-    fn visit(&mut self, bucket: u32, entry: Entry);
+    fn visit(&mut self, bucket: u8, entry: Entry);
 }
 
 /// Calls `visit` with the bucket and the entry of each entry of a block, in the order of its buckets.
 #[inline(always)]
-pub(super) fn visit_entries(kind: EntryKind, segment: &Segment, block: usize, visit: impl FnMut(u32, Entry)) {
+pub(super) fn visit_entries(kind: EntryKind, segment: &Segment, block: usize, visit: impl FnMut(u8, Entry)) {
     struct Visitor<F>(F);
-    impl<F: FnMut(u32, Entry)> EntryVisitor for Visitor<F> {
+    impl<F: FnMut(u8, Entry)> EntryVisitor for Visitor<F> {
         #[inline(always)]
-        fn visit(&mut self, bucket: u32, entry: Entry) {
+        fn visit(&mut self, bucket: u8, entry: Entry) {
             (self.0)(bucket, entry);
         }
     }
@@ -291,6 +295,7 @@ pub(super) fn matches(entry: u64, key: u64) -> bool {
 /// [`Steps::ahead`] generations newer than the stamp.
 #[inline(always)]
 pub(super) fn generation_of(steps: Steps, code: u64, stamp: Generation) -> Generation {
+    // Modulo 2^64: the stamp and the code of a crafted segment may be any.
     let newest = stamp.wrapping_add(steps.ahead());
     newest.wrapping_sub(newest.wrapping_sub(code) % steps.codes())
 }

@@ -6,16 +6,15 @@
 
 use std::collections::BTreeMap;
 
-use super::directory::Directory;
 use super::dump::{CheckedSegment, DumpedSegment};
 use super::entry::EntryKind;
 use super::reshape::load_of;
 use super::rewrite::{Rewriter, Rule};
 use super::segment::{RewriteError, Segment};
-use super::size::{SEGMENTS_MAX_LOG, SegmentShape, TableSize};
+use super::size::{SEGMENTS_MAX_LOG, TableSize};
 use super::source::{EntrySource, Placed, Target};
 use super::state::Table;
-use super::totals::{EntrySums, History, TableCounts};
+use super::totals::{EntrySums, TableCounts};
 use super::validate::LoadError;
 use crate::generation::Generation;
 use crate::growth_budget::GrowthBudget;
@@ -78,7 +77,7 @@ impl TableLoad {
     /// Returns the newest generation of all parts; 0 without parts. O(parts).
     #[must_use]
     pub fn newest(&self) -> Generation {
-        self.parts.values().map(|one| one.newest).max().unwrap_or_default()
+        self.parts.values().map(|one| one.newest).fold(0, Generation::max)
     }
 
     /// Returns the number of parts.
@@ -179,9 +178,7 @@ impl TableLoad {
         sources: &[EntrySource<'_>],
     ) -> Result<(Segment, EntrySums), RewriteError> {
         let used = rewriter.collect(target, sources)?;
-        let width = self.counts.schedule.slot_width(self.kind, target.address_bits());
-        let shape = SegmentShape::for_slots(target.blocks_log, width, used);
-        let segment = rewriter.write(target, sources, shape)?;
+        let segment = rewriter.write_smallest(target, sources, used)?;
         let sums = EntrySums::of_segment(self.kind, target.address_bits(), &segment);
         Ok((segment, sums))
     }
@@ -222,9 +219,8 @@ impl TableLoad {
         sums: EntrySums,
         room: &GrowthBudget<'_>,
     ) -> Result<Table, LoadError> {
-        let mut table = self.blank(size, room)?;
         let segment_bytes = self.placed().map(|one| one.segment.shape().bytes()).sum::<u64>();
-        room.check(table.size_bytes() + segment_bytes)?;
+        let mut table = self.blank(size, segment_bytes, room)?;
         for one in std::mem::take(&mut self.parts).into_values() {
             table.directory.replace(one.number, one.segment);
         }
@@ -241,7 +237,7 @@ impl TableLoad {
         let last =
             self.parts.values().map(CheckedSegment::least_size).max().unwrap_or(TableSize::of_blocks(0));
         let least = TableSize::for_slots(load);
-        let mut size = last.min(TableSize::for_slots(load.saturating_mul(2))).max(least);
+        let mut size = last.at_most_for(load).max(least);
         loop {
             match self.written(size, &sources, room) {
                 // Items that were added during a dump are in its later segments only, which may be too full for this
@@ -262,7 +258,7 @@ impl TableLoad {
         sources: &[EntrySource<'_>],
         room: &GrowthBudget<'_>,
     ) -> Result<Table, LoadError> {
-        let mut table = self.blank(size, room)?;
+        let mut table = self.blank(size, 0, room)?;
         let mut rewriter = self.rewriter(table.newest());
         for number in 0..size.segments {
             let target = Target::of(size, number);
@@ -271,9 +267,7 @@ impl TableLoad {
                 None => self.write(&mut rewriter, target, sources)?,
             };
             if !segment.is_empty() {
-                table.directory.replace(number, segment);
-                table.add_sums(sums);
-                room.check(table.size_bytes())?;
+                table.try_put(number, segment, sums, room)?;
             }
         }
         Ok(table)
@@ -283,7 +277,7 @@ impl TableLoad {
     /// entries.
     fn only_part_of(&self, target: Target) -> Option<&CheckedSegment> {
         let position = (target.number as u64).reverse_bits();
-        let last = position | u64::MAX.checked_shr(target.depth).unwrap_or(0);
+        let last = position | u64::MAX >> target.depth;
         let own = self.parts.get(&(target.depth, position))?;
         let mut depths = 0..=SEGMENTS_MAX_LOG;
         let is_alone = depths.all(|depth| {
@@ -296,11 +290,16 @@ impl TableLoad {
         (is_alone && own.segment.blocks_log() == target.blocks_log).then_some(own)
     }
 
-    /// Returns a table of this size without entries.
-    fn blank(&self, size: TableSize, room: &GrowthBudget<'_>) -> Result<Table, LoadError> {
+    /// Returns a table of this size without entries, for segments of at least `segment_bytes`.
+    fn blank(
+        &self,
+        size: TableSize,
+        segment_bytes: u64,
+        room: &GrowthBudget<'_>,
+    ) -> Result<Table, LoadError> {
         let TableSize { blocks_log, segments } = size;
-        room.check(Directory::bytes_of(segments) + History::bytes(self.kind))?;
-        let mut table = Table::try_blank(self.kind, TableCounts { blocks_log, segments, ..self.counts })?;
+        let counts = TableCounts { blocks_log, segments, ..self.counts };
+        let mut table = Table::try_blank(self.kind, counts, segment_bytes, room)?;
         table.counts.advance(self.newest());
         Ok(table)
     }
@@ -363,7 +362,7 @@ impl TableCounts {
 
 /// Returns whether a table with this load may have this size.
 fn is_proportionate(size: TableSize, load: u64) -> bool {
-    size.segments <= SPARE_SEGMENTS || size <= TableSize::for_slots(load.saturating_mul(SPARE_MAX))
+    size.segments <= SPARE_SEGMENTS || size <= TableSize::for_slots(load * SPARE_MAX)
 }
 
 impl CheckedSegment {

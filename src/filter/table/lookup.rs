@@ -57,6 +57,7 @@ impl Table {
         let run = segment.run(address.block, address.bucket, PortableSelect);
         let slots = segment.slots_of(run);
         let matching = CountedEntry::all(&slots).filter(|found| matches(found.entry.value, address.key));
+        // Crafted counts may have a larger sum.
         matching.fold(0, |sum, found| sum.saturating_add(found.entry.number))
     }
 
@@ -119,7 +120,7 @@ impl Table {
         let (address, segment) = self.locate(hash);
         segment.prefetch(address.block, prefetch);
         // An insertion reads the offset of the next block to find the free slots of this one.
-        segment.prefetch_header(address.block.wrapping_add(1), prefetch);
+        segment.prefetch_header(address.block + 1, prefetch);
     }
 }
 
@@ -166,7 +167,7 @@ impl SelectTask for ContainsEach<'_> {
     fn run(self, select: impl Select) -> ItemSet {
         let Self { table, hashes, wanted, now } = self;
         members(hashes, wanted).fold(0, |found, (index, hash)| {
-            found | ItemSet::from(table.has(hash, now, select)).wrapping_shl(index)
+            found | ItemSet::from(table.has(hash, now, select)) << (index & 63)
         })
     }
 }

@@ -10,6 +10,11 @@
 //! [`EntryKind`] says what an entry has besides its remainder: nothing, a count, or the generation in which its item
 //! was added.
 //!
+//! Numbers that follow from the table itself are computed with plain operators, whose overflow is an error in released
+//! builds too. What a decoder reads may be anything, so reading a segment gives some result for all words, and
+//! [`validate`] compares. Where a number wraps around, stays at a bound or has a default, a comment says why;
+//! scripts/structure counts these places.
+//!
 //! The state of a table depends only on the sequence of operations, so primaries and replicas have the same bytes.
 //!
 //! Each file imports only the ones above it in this list:
@@ -18,7 +23,7 @@
 //!   [`entry`]: what the slots of a bucket mean. [`schedule`]: how many bits of the hash an entry has.
 //! * [`totals`]: sums over the entries, and counts of the items. [`directory`]: the segments by number. [`state`]: the
 //!   table of all these.
-//! * [`lookup`]: finding items. [`source`]: where entries are read. [`rewrite`]: reading entries from some segments and
+//! * [`lookup`]: finding items. [`changes`]: making a change as a whole. [`source`]: where entries are read. [`rewrite`]: reading entries from some segments and
 //!   writing them to others, the only way in which a table changes its form. [`reshape`]: when it does: splits, joins,
 //!   and compactions that free expired entries. [`edit`]: adding and removing items.
 //! * [`union`]: one table with the entries of several. [`validate`]: the rules of a table. [`dump`]: saving, dumping and
@@ -29,6 +34,7 @@
     reason = "words are cut to their lowest bits; numbers of blocks, buckets, slots and bits are small, rates positive"
 )]
 
+mod changes;
 mod directory;
 mod dump;
 mod edit;

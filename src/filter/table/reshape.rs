@@ -15,11 +15,11 @@
 
 use smallvec::SmallVec;
 
-use super::directory::Directory;
+use super::changes::{Changes, Undo};
 use super::entry::{EntryKind, RUN_MAX};
 use super::rewrite::{Rewriter, Rule};
 use super::segment::{RewriteError, Segment};
-use super::size::{BLOCKS_LOG_MAX, SEGMENT_BUCKETS, SegmentShape, USED_MAX};
+use super::size::{BLOCKS_LOG_MAX, SEGMENT_BUCKETS, SegmentShape, TableSize, USED_MAX};
 use super::source::{EntrySource, Target};
 use super::state::Table;
 use super::totals::EntrySums;
@@ -60,33 +60,23 @@ pub(super) struct SlotDemand {
     pub(super) now: Generation,
 }
 
-/// New segments of a table, which replace others.
-#[derive(Debug, Default)]
-pub(super) struct Changes {
-    /// The number of segments after the change.
-    pub(super) segments: usize,
-    /// The new segments, with their numbers. Those whose number the table will not have are empty.
-    pub(super) replaced: SmallVec<[(usize, Segment); 2]>,
-    /// The change of the sums over all entries.
-    pub(super) sums: EntrySums,
-}
-
 /// Returns the load of a table: its used slots, without those of void entries beyond the share of [`VOID_SHARE`].
 pub(super) fn load_of(used: u64, void: u64) -> u64 {
+    // A removal may free slots of void entries, which still count as such.
     let others = used.saturating_sub(void);
-    others.saturating_add(void.min(used).min(others / VOID_SHARE))
+    others + void.min(used).min(others / VOID_SHARE)
 }
 
 impl Table {
     /// Returns whether a table of this size has to grow when `slots` more slots come into use.
     #[inline(always)]
     pub(super) fn must_grow(&self, slots: usize) -> bool {
-        let used = self.used_slots().wrapping_add(slots as u64);
+        let used = self.used_slots() + slots as u64;
         used > self.size().slots_before_growth() && self.load(used) > self.size().slots_before_growth()
     }
 
     /// Returns the load if `used` slots are in use: see [`load_of`]. A table of one segment counts all of its slots.
-    #[cold]
+    #[inline(always)]
     pub(super) fn load(&self, used: u64) -> u64 {
         load_of(
             used,
@@ -98,14 +88,14 @@ impl Table {
     /// the table has to grow.
     #[inline(always)]
     pub(super) fn needs_room(&self, segment: &Segment, slots: usize) -> bool {
-        segment.used().wrapping_add(slots) > segment.used_max() || self.must_grow(slots)
+        segment.used() + slots > segment.used_max() || self.must_grow(slots)
     }
 
     /// Returns whether crafted items fill a bucket or the segment of a table that is small for it, if `slots` more slots
     /// are used. The table then grows, so that the bucket or segment is a small part of it.
     #[inline(always)]
     pub(super) fn must_spread(&self, segment: &Segment, slots: usize, fills_bucket: bool) -> bool {
-        let is_tight = segment.used().wrapping_add(slots) > USED_MAX - TIGHT_SLOTS;
+        let is_tight = segment.used() + slots > USED_MAX - TIGHT_SLOTS;
         (fills_bucket || is_tight) && self.is_small_for(fills_bucket)
     }
 
@@ -116,19 +106,19 @@ impl Table {
             _ if !fills_bucket => return self.size().buckets() < SPREAD_SEGMENTS * SEGMENT_BUCKETS,
             // Full buckets are not counted. If each had twice its slots, all slots would be in this many.
             EntryKind::Counted => self.used_slots() / (2 * RUN_MAX as u64),
-            EntryKind::Plain | EntryKind::Timed(_) => saturated.saturating_add(1),
+            EntryKind::Plain | EntryKind::Timed(_) => saturated + 1,
         };
-        self.size().buckets() < full.saturating_mul(SPREAD_BUCKETS)
+        self.size().buckets() < full * SPREAD_BUCKETS
     }
 
     /// Makes room for the demanded slots. The item may then belong to another segment. Its segment has free slots
-    /// afterwards, unless it has the largest shape and entries are not counted. Adds the changes that take this back to
-    /// `undo`; if it fails, the caller takes back what was done. O(slots of a segment).
+    /// afterwards, unless it has the largest shape and entries are not counted. If it fails, the caller takes back what was
+    /// done. O(slots of a segment).
     pub(super) fn make_room(
         &mut self,
         demand: SlotDemand,
         room: &GrowthBudget<'_>,
-        undo: &mut SmallVec<[Changes; 4]>,
+        undo: &mut Undo,
     ) -> Result<(), ReserveError> {
         let (_, segment) = self.locate(demand.hash);
         // After a refusal nothing grows in this command. But removing expired entries makes room without growth.
@@ -145,86 +135,25 @@ impl Table {
         &mut self,
         demand: SlotDemand,
         room: &GrowthBudget<'_>,
-        undo: &mut SmallVec<[Changes; 4]>,
+        undo: &mut Undo,
     ) -> Result<(), ReserveError> {
-        let mut make = |table: &mut Self, changes: Option<Changes>| {
-            let made = changes.map(|changes| table.apply(changes)).transpose()?;
-            undo.extend(made);
-            Ok::<_, ReserveError>(())
-        };
         // Expired entries are removed first. They then no longer count as slots in use.
         if self.kind().is_timed() {
             let (address, segment) = self.locate(demand.hash);
             let is_full = self.needs_room(segment, demand.slots);
             let before = if is_full { self.full_before(demand.now) } else { self.due_before(demand.now) };
-            make(self, self.plan_compaction(address.segment, demand.slots, demand.now, before)?)?;
+            self.make_all(self.plan_compaction(address.segment, demand.slots, demand.now, before)?, undo)?;
         }
         let (_, segment) = self.locate(demand.hash);
         if demand.slots > 0
             && (self.must_grow(demand.slots) || self.must_spread(segment, demand.slots, demand.fills_bucket))
         {
-            make(self, Some(self.plan_growth(demand, room)?))?;
+            self.make(self.plan_growth(demand, room)?, undo)?;
         }
-        make(self, self.plan_enlargement(demand, room)?)?;
+        self.make_all(self.plan_enlargement(demand, room)?, undo)?;
         let (_, segment) = self.locate(demand.hash);
-        let is_full = segment.used().saturating_add(demand.slots) > segment.used_max();
+        let is_full = segment.used() + demand.slots > segment.used_max();
         if is_full && self.kind() == EntryKind::Counted { Err(ReserveError::TooLong) } else { Ok(()) }
-    }
-
-    /// Makes changes. Returns those that take them back.
-    ///
-    /// # Errors
-    /// [`OutOfMemory`]. Nothing has changed.
-    pub(super) fn apply(&mut self, changes: Changes) -> Result<Changes, OutOfMemory> {
-        if changes.segments > self.directory.len() {
-            let match_all_counts = self.match_all_counts();
-            let reserved = self.directory.try_reserve(changes.segments, match_all_counts);
-            reserved.inspect_err(|OutOfMemory| self.directory.trim())?;
-        }
-        Ok(self.exchange(changes))
-    }
-
-    /// Takes changes back that were made. The directory still has memory for all segments: it is not trimmed before an
-    /// operation is complete.
-    pub(super) fn take_back(&mut self, changes: Changes) {
-        self.exchange(changes);
-    }
-
-    /// Makes changes for which the directory has memory. Returns those that take them back.
-    fn exchange(&mut self, mut changes: Changes) -> Changes {
-        let before = self.directory.len();
-        self.directory.set_len(before.max(changes.segments));
-        for (number, segment) in &mut changes.replaced {
-            *segment = self.directory.replace(*number, std::mem::take(segment));
-        }
-        self.directory.set_len(changes.segments);
-        self.add_sums(changes.sums);
-        self.counts.settle(self.used_slots());
-        Changes { segments: before, sums: EntrySums::default().minus(changes.sums), ..changes }
-    }
-
-    /// Checks the limit of bytes for changes of which some segments are known.
-    pub(super) fn check(&self, changes: &Changes, room: &GrowthBudget<'_>) -> Result<(), ReserveError> {
-        let shapes = changes.replaced.iter().map(|(number, segment)| (*number, segment.shape()));
-        self.check_shapes(changes.segments, shapes, room)
-    }
-
-    /// Checks the limit of bytes for a table of this many segments, of which some get other shapes.
-    fn check_shapes(
-        &self,
-        segments: usize,
-        shapes: impl Iterator<Item = (usize, SegmentShape)>,
-        room: &GrowthBudget<'_>,
-    ) -> Result<(), ReserveError> {
-        let directory_bytes =
-            Directory::bytes_of(segments).saturating_sub(Directory::bytes_of(self.directory.len()));
-        let mut bytes = self.size_bytes().saturating_add(directory_bytes);
-        for (number, shape) in shapes {
-            let before =
-                if number < self.directory.len() { self.directory.get(number).shape().bytes() } else { 0 };
-            bytes = bytes.saturating_add(shape.bytes()).saturating_sub(before);
-        }
-        room.check(bytes)
     }
 
     /// Plans to double the only segment, or to split the next one. Each resulting segment has room for the demanded
@@ -240,15 +169,15 @@ impl Table {
         numbers.extend(is_split.then_some(size.segments));
         let width = self.schedule.slot_width(self.kind(), grown.address_bits(number));
         let shape = |used: usize| {
-            let demanded =
-                SegmentShape::for_slots(grown.blocks_log, width, used.saturating_add(demand.slots));
+            let demanded = SegmentShape::for_slots(grown.blocks_log, width, used + demand.slots);
             demanded.or_else(|| SegmentShape::for_slots(grown.blocks_log, width, used))
         };
         // The limit is checked before the work, with estimated shapes that are almost never too small.
         let used = self.directory.get(number).used();
         let likely = used / numbers.len() + if is_split { 2 * used.isqrt() } else { 0 };
-        let likely = shape(likely.min(used)).unwrap_or_default();
-        self.check_shapes(grown.segments, numbers.iter().map(|number| (*number, likely)), room)?;
+        if let Some(likely) = shape(likely.min(used)) {
+            self.check_shapes(grown.segments, numbers.iter().map(|number| (*number, likely)), room)?;
+        }
         let mut rewriter = self.rewriter(demand.now);
         let mut changes =
             Changes { segments: grown.segments, replaced: SmallVec::new(), sums: EntrySums::default() };
@@ -271,7 +200,7 @@ impl Table {
         room: &GrowthBudget<'_>,
     ) -> Result<Option<Changes>, ReserveError> {
         let (address, segment) = self.locate(demand.hash);
-        let wanted = segment.used().saturating_add(demand.slots);
+        let wanted = segment.used() + demand.slots;
         if wanted <= segment.used_max() {
             return Ok(None);
         }
@@ -286,53 +215,48 @@ impl Table {
         Ok(Some(self.replacing(number, segment.try_reshaped(shape, stamp)?, EntrySums::default())))
     }
 
-    pub(super) fn replacing(&self, number: usize, segment: Segment, sums: EntrySums) -> Changes {
-        Changes { segments: self.directory.len(), replaced: [(number, segment)].into_iter().collect(), sums }
-    }
-
     /// Returns a writer of segments of this table.
     fn rewriter(&self, now: Generation) -> Rewriter {
         Rewriter::new(self.kind(), self.schedule, Rule::Keep, now)
     }
 
-    /// Shrinks the table or the segment if that is due when `slots` slots of the segment become free. The caller frees
-    /// them afterwards. Returns the changes that take back what was done, if anything. O(slots of a segment).
-    ///
-    /// # Errors
-    /// [`OutOfMemory`]. Nothing has changed.
-    pub(super) fn shrink_before_removal(
-        &mut self,
-        number: usize,
-        slots: usize,
-    ) -> Result<Option<Changes>, OutOfMemory> {
-        let changes = if self.is_too_large(slots) {
-            self.plan_join(0)?
-        } else {
-            let segment = self.directory.get(number);
-            let shape = segment.shape().reduced_for(segment.used().saturating_sub(slots), segment.used());
-            match shape.map(|shape| segment.try_reshaped(shape, segment.stamp)) {
-                Some(Ok(smaller)) => Some(self.replacing(number, smaller, EntrySums::default())),
-                Some(Err(RewriteError::OutOfMemory)) => return Err(OutOfMemory),
-                Some(Err(RewriteError::TooFull)) | None => None,
-            }
-        };
-        changes.map(|changes| self.apply(changes)).transpose()
+    /// Plans to shrink the table or the segment if that is due when `slots` slots of the segment become free. The caller
+    /// frees them afterwards. O(slots of a segment).
+    pub(super) fn plan_shrinkage(&self, number: usize, slots: usize) -> Result<Option<Changes>, OutOfMemory> {
+        if self.is_too_large(slots) {
+            return self.plan_join(0);
+        }
+        let segment = self.directory.get(number);
+        match reduced(segment, slots).map(|shape| segment.try_reshaped(shape, segment.stamp)) {
+            Some(Ok(smaller)) => Ok(Some(self.replacing(number, smaller, EntrySums::default()))),
+            Some(Err(RewriteError::OutOfMemory)) => Err(OutOfMemory),
+            Some(Err(RewriteError::TooFull)) | None => Ok(None),
+        }
+    }
+
+    /// Returns whether the table or the segment may shrink when `slots` slots of the segment become free.
+    #[inline(always)]
+    pub(super) fn is_shrinkage_due(&self, segment: &Segment, slots: usize) -> bool {
+        reduced(segment, slots).is_some() || self.is_too_large(slots)
     }
 
     /// Returns whether the table should shrink when `freed` slots are no longer in use.
+    #[inline(always)]
     fn is_too_large(&self, freed: usize) -> bool {
-        let (size, least) = (self.size(), self.schedule.least_size());
-        let Some(smaller) = size.before_growth().filter(|smaller| *smaller >= least) else { return false };
+        let Some(smaller) = self.size().before_growth() else { return false };
         let due = smaller.slots_before_growth() / 10 * 7;
-        let used = self.used_slots().saturating_sub(freed as u64);
-        (used < due || self.load(used) < due) && {
-            // A table that has grown for saturated buckets keeps its size.
-            let saturated = self
-                .directory
-                .match_all_counts()
-                .map_or(0, |match_all_counts| match_all_counts.saturated_buckets);
-            smaller.buckets() >= saturated.saturating_mul(SPREAD_BUCKETS)
-        }
+        self.load(self.used_slots() - freed as u64) < due && self.may_become(smaller)
+    }
+
+    /// Returns whether a table with this load may shrink to a smaller size.
+    #[cold]
+    fn may_become(&self, smaller: TableSize) -> bool {
+        // A table that has grown for saturated buckets keeps its size.
+        let saturated = self
+            .directory
+            .match_all_counts()
+            .map_or(0, |match_all_counts| match_all_counts.saturated_buckets);
+        smaller >= self.schedule.least_size() && smaller.buckets() >= saturated * SPREAD_BUCKETS
     }
 
     /// Plans to join the last segment with the one that it was split from, or to halve the number of blocks of the only
@@ -340,8 +264,8 @@ impl Table {
     fn plan_join(&self, now: Generation) -> Result<Option<Changes>, OutOfMemory> {
         let size = self.size();
         let Some(smaller) = size.before_growth() else { return Ok(None) };
-        let (number, last) = (smaller.next_to_grow(), size.segments.wrapping_sub(1));
-        let used = self.directory.get(number).used().saturating_add(self.directory.get(last).used());
+        let (number, last) = (smaller.next_to_grow(), size.segments - 1);
+        let used = self.directory.get(number).used() + self.directory.get(last).used();
         // Expired entries may be left out. All others stay, so the work would be in vain.
         if last > 0 && used > USED_MAX && !self.kind().is_timed() {
             return Ok(None);
@@ -351,8 +275,7 @@ impl Table {
         let mut join = || {
             let sources = [EntrySource::Table(&self.directory)];
             let used = rewriter.collect(target, &sources)?;
-            let width = self.schedule.slot_width(self.kind(), target.address_bits());
-            rewriter.write(target, &sources, SegmentShape::for_slots(target.blocks_log, width, used))
+            rewriter.write_smallest(target, &sources, used)
         };
         let joined = match join() {
             Ok(joined) => joined,
@@ -374,11 +297,13 @@ impl Table {
     /// Returns whether a segment of timed entries is compacted before an entry of the generation `now` is stored in it.
     #[inline(always)]
     pub(super) fn is_stale(kind: EntryKind, segment: &Segment, now: Generation) -> bool {
-        kind.steps().is_some_and(|steps| segment.stamp.wrapping_add(steps.rest()) < now)
+        // The clock may be behind the stamp.
+        kind.steps().is_some_and(|steps| now.saturating_sub(segment.stamp) > steps.rest())
     }
 
     /// Returns the generation before which a segment of timed entries was last compacted that is due at `now`.
     fn due_before(&self, now: Generation) -> Generation {
+        // Generation 0 is before all others.
         now.saturating_sub(self.kind().steps().map_or(0, Steps::rest))
     }
 
@@ -398,16 +323,9 @@ impl Table {
     ///
     /// A sweep never makes the table larger, so it asks for no limit. Only an add sweeps, never a union or a load: these
     /// write segments of a size that was chosen before.
-    ///
-    /// # Errors
-    /// [`OutOfMemory`]. Nothing has changed.
     #[cold]
-    pub(super) fn sweep(&mut self, now: Generation) -> Result<(), OutOfMemory> {
-        if let Some(changes) = self.plan_sweep(now)? {
-            self.apply(changes)?;
-            self.directory.trim();
-        }
-        Ok(())
+    pub(super) fn sweep(&mut self, now: Generation, undo: &mut Undo) -> Result<(), OutOfMemory> {
+        self.make_all(self.plan_sweep(now)?, undo)
     }
 
     fn plan_sweep(&self, now: Generation) -> Result<Option<Changes>, OutOfMemory> {
@@ -439,7 +357,7 @@ impl Table {
         let target = Target::of(self.size(), number);
         let mut compact = || {
             let sources = [EntrySource::Table(&self.directory)];
-            let used = rewriter.collect(target, &sources)?.saturating_add(slots);
+            let used = rewriter.collect(target, &sources)? + slots;
             let shape = segment.shape();
             let smaller = if used > segment.used_max() { None } else { shape.reduced_for(used, used) };
             rewriter.write(target, &sources, Some(smaller.unwrap_or(shape)))
@@ -447,6 +365,12 @@ impl Table {
         let compacted = compact().map_err(|_| OutOfMemory)?;
         Ok(Some(self.replacing(number, compacted, rewriter.sums().change())))
     }
+}
+
+/// Returns the smaller shape that a segment gets when `slots` of its slots become free.
+#[inline(always)]
+fn reduced(segment: &Segment, slots: usize) -> Option<SegmentShape> {
+    segment.shape().reduced_for(segment.used() - slots, segment.used())
 }
 
 impl From<RewriteError> for ReserveError {

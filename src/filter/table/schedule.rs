@@ -8,7 +8,7 @@
 //! approximate a set without knowing its size in advance", FOCS 2013).
 
 use super::entry::EntryKind;
-use super::size::{BLOCKS_LOG_MAX, BUCKETS, SEGMENTS_MAX_LOG, SegmentShape, TableSize, depth};
+use super::size::{BLOCKS_LOG_MAX, BUCKETS, SEGMENTS_MAX_LOG, SegmentShape, TableSize, byte, depth};
 use crate::generation::Steps;
 
 /// The longest remainder. With its marker bit and four bits of a generation it fits a word.
@@ -116,21 +116,21 @@ impl Schedule {
             }
             longer_from = size_log + 1;
         }
-        Self::FromOneBlock { base: base as u8, longer_from: longer_from as u8 }
+        Self::FromOneBlock { base: byte(base), longer_from: byte(longer_from) }
     }
 
     fn level(kind: EntryKind, steps: Steps, error_rate: f64, items: u64) -> Self {
-        // Items are live for up to a step longer than the window.
+        // Items are live for up to a step longer than the window. No table has so many that the sum is cut.
         let size = TableSize::for_slots(items.saturating_add(items / steps.count()));
         // The power of two with which slots take least memory: those of a larger segment have one bit too many, and those
         // of a smaller one have two.
-        let size_log = size.blocks_log + depth(size.segments.saturating_mul(3) / 2);
+        let size_log = size.blocks_log + depth(size.segments * 3 / 2);
         let longest = kind.remainder_max_bits() - 1;
         let slots_per_bucket = level_load(size_log) + LOAD_BEYOND;
         let base = (kind.known_bits_min()..longest)
             .find(|base| slots_per_bucket / (1u64 << base) as f64 <= error_rate)
             .unwrap_or(longest);
-        Self::FromCapacity { base: base as u8, size_log: size_log as u8 }
+        Self::FromCapacity { base: byte(base), size_log: byte(size_log) }
     }
 
     /// Checks that a table of these entries can have this schedule.
@@ -198,6 +198,7 @@ impl Schedule {
     pub(super) fn expected(self, kind: EntryKind, items: u64) -> (TableSize, u64) {
         // Timed entries are live for up to a step longer than the window.
         let longer = kind.steps().map_or(0, |steps| items / steps.count());
+        // No table has so many items that the sum is cut.
         let used = items.saturating_add(longer);
         let size = TableSize::for_slots(used);
         let whole = 1usize << depth(size.segments);

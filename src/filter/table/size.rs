@@ -41,6 +41,21 @@ pub(super) struct SegmentShape {
     pub(super) words: usize,
 }
 
+/// Returns a number below 256 as a byte.
+///
+/// # Panics
+/// If the number is larger.
+#[inline(always)]
+#[expect(clippy::expect_used, reason = "a number that is cut would damage a segment without an error")]
+pub(super) fn byte(number: u32) -> u8 {
+    u8::try_from(number).expect("a number below 256")
+}
+
+/// A segment or a block would have more slots in use than it may have. Honest tables never need so many: a table grows
+/// before, and buckets become saturated. The entries of crafted items may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TooFull;
+
 impl SegmentShape {
     /// Returns the smallest shape with room for `used` slots; `None` if there is none.
     pub(super) fn for_slots(blocks_log: u32, width: u32, used: usize) -> Option<Self> {
@@ -67,8 +82,9 @@ impl SegmentShape {
 
     /// Returns the shape with the most slots for an allocation of `words` words.
     pub(super) fn of_words(blocks_log: u32, width: u32, words: usize) -> Self {
-        let block_bits = u32::try_from((words >> blocks_log).saturating_mul(64)).unwrap_or(u32::MAX);
-        let slots = (block_bits.saturating_sub(RUN_ENDS_AT) / (width + 1)).min(SLOTS_MAX);
+        // Fewer words than those of the first slot have none.
+        let slot_bits = ((words >> blocks_log) * 64).saturating_sub(RUN_ENDS_AT as usize);
+        let slots = (slot_bits / (width as usize + 1)).min(SLOTS_MAX as usize) as u32;
         let mut shape = Self { blocks_log, slots, width, words };
         if slots == SLOTS_MAX {
             // Blocks of the largest size may need fewer words than `words`.
@@ -85,12 +101,18 @@ impl SegmentShape {
     /// Returns a smaller shape with room for `used` slots and 1/16 more, and for at least `least` slots; `None` if
     /// there is none.
     pub(super) fn reduced_for(&self, used: usize, least: usize) -> Option<Self> {
-        let wanted = used.saturating_add(used / 16).saturating_add(1).max(least);
-        // A shortcut: above this number, the next smaller shape mostly has too few slots.
-        if wanted > self.used_max() / 16 * 15 {
+        let wanted = (used + used / 16 + 1).max(least);
+        // Shortcuts: mostly the next smaller shape has too few slots, and often it is known without that shape.
+        if wanted > self.used_max() / 16 * 15 || wanted > self.next_smaller().used_max() {
             return None;
         }
         self.resized_for(wanted).filter(|shape| shape.words < self.words)
+    }
+
+    /// Returns the shape with the most slots for the next smaller allocation.
+    fn next_smaller(&self) -> Self {
+        let below = self.words - 1;
+        Self::of_words(self.blocks_log, self.width, below - below % step(below, self.blocks_log))
     }
 
     /// Returns whether each block has slots and all blocks fit the allocation. A segment without an allocation is
@@ -99,8 +121,13 @@ impl SegmentShape {
         self.words == 0 || self.slots > 0 && self.block_words() << self.blocks_log <= self.words
     }
 
+    /// Returns a number of slots in use, if the segment may have so many.
+    pub(super) fn checked_used(&self, used: usize) -> Result<u16, TooFull> {
+        u16::try_from(used).ok().filter(|_| used <= self.used_max()).ok_or(TooFull)
+    }
+
     pub(super) const fn bytes(&self) -> u64 {
-        (self.words as u64).saturating_mul(8)
+        self.words as u64 * 8
     }
 
     pub(super) const fn block_words(&self) -> usize {
@@ -126,10 +153,14 @@ impl SegmentShape {
 /// four steps per power of two. Segments of fewer than 32 blocks take two steps per power of two, because growing is
 /// most of the work of a small table.
 const fn rounded_up(words: usize, blocks_log: u32) -> usize {
-    let log = if words > 1 { (words - 1).ilog2() } else { 0 };
-    let steps_log = if blocks_log < 5 { 1 } else { 2 };
-    let step = if log < 4 { 2 } else { 1 << (log - steps_log) };
+    let step = step(if words > 1 { words - 1 } else { 1 }, blocks_log);
     words.div_ceil(step) * step
+}
+
+/// Returns the step from the largest size class that is not above a number of words, which is not 0, to the next one.
+const fn step(words: usize, blocks_log: u32) -> usize {
+    let (log, steps_log) = (words.ilog2(), if blocks_log < 5 { 1 } else { 2 });
+    if log < 4 { 2 } else { 1 << (log - steps_log) }
 }
 
 /// The size of a table: one segment with any number of blocks, or several segments with the most blocks.
@@ -157,6 +188,11 @@ impl TableSize {
         size
     }
 
+    /// Returns this size; if that is far too large for `load` slots, one that is large enough for them.
+    pub(super) fn at_most_for(self, load: u64) -> Self {
+        self.min(Self::for_slots(load * 2))
+    }
+
     pub(super) fn of_blocks(size_log: u32) -> Self {
         let blocks_log = size_log.min(BLOCKS_LOG_MAX);
         Self { blocks_log, segments: 1 << (size_log - blocks_log).min(SEGMENTS_MAX_LOG) }
@@ -174,10 +210,7 @@ impl TableSize {
     pub(super) fn slots_before_growth(self) -> u64 {
         match self.blocks_log {
             0 => SLOTS_MAX.into(),
-            BLOCKS_LOG_MAX => {
-                let before_round = 6u64.wrapping_shl(depth(self.segments));
-                before_round.saturating_add(self.segments as u64).saturating_mul(SEGMENT_BUCKETS) / 5
-            }
+            BLOCKS_LOG_MAX => ((6u64 << depth(self.segments)) + self.segments as u64) * SEGMENT_BUCKETS / 5,
             _ => (u64::from(BUCKETS) << self.blocks_log) * 7 / 5,
         }
     }
@@ -189,7 +222,7 @@ impl TableSize {
             return self.slots_before_growth();
         }
         // This is `slots_before_growth` of the largest size of the round of splits.
-        8u64.wrapping_shl(depth(self.segments)).wrapping_sub(1).wrapping_mul(SEGMENT_BUCKETS) / 5
+        ((8u64 << depth(self.segments)) - 1) * SEGMENT_BUCKETS / 5
     }
 
     /// Returns how many low bits of the hash choose segment `number`.
@@ -200,7 +233,7 @@ impl TableSize {
     /// Returns how many bits of the hash choose one of the blocks of segment `number`.
     #[inline(always)]
     pub(super) fn address_bits(self, number: usize) -> u32 {
-        depth_of(self.segments, number).wrapping_add(self.blocks_log)
+        depth_of(self.segments, number) + self.blocks_log
     }
 
     pub(super) fn buckets(self) -> u64 {
@@ -209,7 +242,7 @@ impl TableSize {
 
     /// Returns the number of the segment that is split or doubled next.
     pub(super) fn next_to_grow(self) -> usize {
-        self.segments.wrapping_sub(1 << depth(self.segments))
+        self.segments - (1 << depth(self.segments))
     }
 
     /// Returns the size after the next growth: a small table doubles the blocks of its only segment, and a larger one
@@ -227,14 +260,14 @@ impl TableSize {
         if self.blocks_log < BLOCKS_LOG_MAX {
             Self { blocks_log: self.blocks_log + 1, ..self }
         } else {
-            Self { segments: self.segments.saturating_mul(2), ..self }
+            Self { segments: self.segments * 2, ..self }
         }
     }
 
     /// Returns the size before the last growth; `None` for the smallest size.
     pub(super) fn before_growth(self) -> Option<Self> {
         if self.segments > 1 {
-            return Some(Self { segments: self.segments.wrapping_sub(1), ..self });
+            return Some(Self { segments: self.segments - 1, ..self });
         }
         Some(Self { segments: 1, blocks_log: self.blocks_log.checked_sub(1)? })
     }
@@ -244,16 +277,16 @@ impl TableSize {
 /// split in this round.
 #[inline(always)]
 pub(super) fn depth(segments: usize) -> u32 {
-    63u32.wrapping_sub((segments as u64 | 1).leading_zeros())
+    63u32 - (segments as u64 | 1).leading_zeros()
 }
 
 /// Returns the depth of segment `number`: how many low bits of the hash choose it among `segments` segments.
 #[inline(always)]
 pub(super) fn depth_of(segments: usize, number: usize) -> u32 {
     let depth = depth(segments);
-    let split = segments.wrapping_sub(1usize.wrapping_shl(depth));
-    // The segments with numbers below `split` have been split in this round.
-    depth.wrapping_add(((number & low_bits(depth) as usize) < split).into())
+    let mask = low_bits(depth) as usize;
+    // The segments with numbers below those of `segments` without its highest bit have been split in this round.
+    depth + u32::from(number & mask < segments & mask)
 }
 
 #[cfg(test)]

@@ -52,7 +52,7 @@ impl<'s> Placed<'s> {
 
     /// Returns the last position of the segment.
     pub(super) fn last_position(&self) -> u64 {
-        self.position() | u64::MAX.checked_shr(self.depth).unwrap_or(0)
+        self.position() | u64::MAX >> self.depth
     }
 
     /// Calls `visit` with each block that has entries for an address, and with the address of that block.
@@ -63,13 +63,14 @@ impl<'s> Placed<'s> {
         visit: &mut impl FnMut(&Segment, usize, Address) -> Result<(), OutOfMemory>,
     ) -> Result<(), OutOfMemory> {
         let Self { segment, number, depth } = self;
-        let bits = depth.wrapping_add(segment.blocks_log());
+        let bits = depth + segment.blocks_log();
         if segment.is_empty() || (number as u64 ^ address.value) & low_bits(depth.min(address.bits)) != 0 {
             return Ok(());
         }
         // The bits of the block's address that the given address does not have.
         let low = (address.value | number as u64) & low_bits(bits);
         let known = address.bits.max(depth);
+        // An address with more bits than the block's has one block.
         for high in 0..1u64 << bits.saturating_sub(known) {
             let value = low | high << known;
             visit(segment, (value >> depth) as usize & segment.block_mask(), Address { value, bits })?;
@@ -81,8 +82,8 @@ impl<'s> Placed<'s> {
 impl<'s> EntrySource<'s> {
     /// Returns segments as a source. O(segments).
     pub(super) fn of_segments(placed: &'s [Placed<'s>]) -> Self {
-        let bits = placed.iter().map(|placed| placed.depth.wrapping_add(placed.segment.blocks_log()));
-        Self::Segments(placed, bits.max().unwrap_or(0))
+        let bits = placed.iter().map(|placed| placed.depth + placed.segment.blocks_log());
+        Self::Segments(placed, bits.fold(0, u32::max))
     }
 
     /// Returns the segment of a table that has the items of segment `number` of a larger table.
@@ -97,7 +98,7 @@ impl<'s> EntrySource<'s> {
         match self {
             Self::Table(directory) => {
                 let Placed { segment, depth, .. } = Self::segment_for(directory, target.number);
-                depth.wrapping_add(segment.blocks_log())
+                depth + segment.blocks_log()
             }
             Self::Segments(_, bits) => bits,
         }
@@ -107,8 +108,8 @@ impl<'s> EntrySource<'s> {
     pub(super) fn parent_segment(self, target: Target) -> Option<Placed<'s>> {
         let Self::Table(directory) = self else { return None };
         let placed = Self::segment_for(directory, target.number);
-        let bits = placed.depth.wrapping_add(placed.segment.blocks_log());
-        (bits.wrapping_add(1) == target.address_bits() && placed.depth <= target.depth).then_some(placed)
+        let bits = placed.depth + placed.segment.blocks_log();
+        (bits + 1 == target.address_bits() && placed.depth <= target.depth).then_some(placed)
     }
 
     /// Returns the segment that has the same place and shape of slots as a new one, with entries.
@@ -133,11 +134,11 @@ impl<'s> EntrySource<'s> {
             EntrySource::Segments(segments, _) => {
                 let first = address.value.reverse_bits();
                 let start = segments.partition_point(|placed| placed.position() < first);
+                let (before, from) = segments.split_at(start);
                 // A segment with fewer address bits begins before the position of the address.
-                let before = start.checked_sub(1).and_then(|index| segments.get(index));
-                let from = segments.get(start..).unwrap_or_default().iter();
-                let last = first | u64::MAX.checked_shr(address.bits).unwrap_or(0);
-                let here = from.take_while(|placed| placed.position() <= last);
+                let before = before.last();
+                let last = first | u64::MAX >> address.bits;
+                let here = from.iter().take_while(|placed| placed.position() <= last);
                 before.into_iter().chain(here).try_for_each(|placed| placed.blocks_at(address, &mut visit))
             }
         }

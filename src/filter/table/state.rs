@@ -7,8 +7,10 @@ use super::segment::Segment;
 use super::size::{BUCKET_BITS, TableSize, depth_of};
 use super::totals::{EntrySums, History, ItemCounts, MatchAllCounts, TableCounts, Tally, Weight, weight};
 use crate::generation::{Generation, Steps};
+use crate::growth_budget::GrowthBudget;
 use crate::hash::ItemHash;
 use crate::memory::{BlockMover, BlockVisitor, OutOfMemory};
+use crate::outcome::ReserveError;
 use crate::words::low_bits;
 
 /// The number of segments of which the entries are read to estimate which share of them is live.
@@ -39,7 +41,7 @@ impl TableSpec {
         let schedule = Schedule::new(self.kind, self.error_rate, self.items);
         let (size, segment_bytes) = schedule.expected(self.kind, items);
         let directory_bytes = Directory::bytes_of(size.segments);
-        segment_bytes.saturating_add(directory_bytes).saturating_add(History::bytes(self.kind))
+        segment_bytes + directory_bytes + History::bytes(self.kind)
     }
 }
 
@@ -66,8 +68,7 @@ impl TableStats {
     /// Returns an estimate of the bytes that expired entries take.
     #[must_use]
     pub fn expired_bytes(&self) -> u64 {
-        let share =
-            self.expired_entries as f64 / self.items.saturating_add(self.expired_entries).max(1) as f64;
+        let share = self.expired_entries as f64 / (self.items as f64 + self.expired_entries as f64).max(1.0);
         (self.size_bytes as f64 * share) as u64
     }
 }
@@ -124,12 +125,33 @@ impl Table {
         }
     }
 
-    /// Creates a table of the size and the counts of `counts`, but without entries.
-    pub(super) fn try_blank(kind: EntryKind, counts: TableCounts) -> Result<Self, OutOfMemory> {
+    /// Creates a table of the size and the counts of `counts`, but without entries, if it is within the limit with
+    /// segments of at least `segment_bytes`. O(segments).
+    pub(super) fn try_blank(
+        kind: EntryKind,
+        counts: TableCounts,
+        segment_bytes: u64,
+        room: &GrowthBudget<'_>,
+    ) -> Result<Self, ReserveError> {
+        room.check(Directory::bytes_of(counts.segments) + History::bytes(kind) + segment_bytes)?;
         let mut table = Self::of_counts(kind, counts);
         table.directory.try_reserve(counts.segments, MatchAllCounts::default())?;
         table.directory.set_len(counts.segments);
         Ok(table)
+    }
+
+    /// Puts a segment of a [blank table](Self::try_blank) at its place, with the sums over its entries, if the table is then
+    /// within the limit.
+    pub(super) fn try_put(
+        &mut self,
+        number: usize,
+        segment: Segment,
+        sums: EntrySums,
+        room: &GrowthBudget<'_>,
+    ) -> Result<(), ReserveError> {
+        self.directory.replace(number, segment);
+        self.add_sums(sums);
+        room.check(self.size_bytes())
     }
 
     /// Returns what the entries store besides a remainder.
@@ -174,6 +196,7 @@ impl Table {
             ItemCounts::Counted { entries, .. } => *entries,
             ItemCounts::Timed { .. } | ItemCounts::Fine { .. } => used,
         };
+        // Crafted entries may use more slots.
         items.saturating_add(self.size().slots_before_doubling().saturating_sub(used))
     }
 
@@ -228,7 +251,7 @@ impl Table {
     #[must_use]
     #[inline(always)]
     pub fn size_bytes(&self) -> u64 {
-        self.directory.bytes().saturating_add(History::bytes(self.kind()))
+        self.directory.bytes() + History::bytes(self.kind())
     }
 
     /// Returns an upper bound of the error rate at `now`: the sum of the weights of all entries. If entries are timed,
@@ -252,9 +275,9 @@ impl Table {
             for block in 0..segment.blocks() {
                 visit_entries(self.kind(), segment, block, |_, entry| {
                     let weight = weight(size.address_bits(number), entry.value);
-                    all = all.wrapping_add(weight);
+                    all += weight;
                     let has_expired = self.kind().has_expired(entry.number, now);
-                    live = live.wrapping_add(if has_expired { 0 } else { weight });
+                    live += if has_expired { 0 } else { weight };
                     entries += 1.0;
                 });
             }
@@ -285,6 +308,7 @@ impl Table {
     /// Returns the sums that are stored: those over all entries, but a table of one segment does not store the numbers of
     /// void entries and saturated buckets. O(1).
     pub(super) fn stored_sums(&self) -> EntrySums {
+        // They stay 0 in a table of one segment.
         let match_all_counts = self.directory.match_all_counts().unwrap_or_default();
         EntrySums { weight: self.weight, match_all_counts }
     }
@@ -327,7 +351,7 @@ impl Table {
         let depth = depth_of(self.directory.len(), hash.h1 as usize);
         let number = (hash.h1 & low_bits(depth)) as usize;
         let segment = self.directory.get(number);
-        let address_bits = depth.wrapping_add(segment.blocks_log());
+        let address_bits = depth + segment.blocks_log();
         let address = BucketAddress {
             segment: number,
             address_bits,
@@ -392,6 +416,7 @@ impl Table {
             size_bytes: self.size_bytes(),
             segments: self.segment_count() as u64,
             match_all_counts: self.match_all_counts(),
+            // A header may say more items than there are entries.
             expired_entries: if is_timed { self.used_slots().saturating_sub(items) } else { 0 },
             error_rate: self.error_rate(now),
         }
@@ -401,5 +426,5 @@ impl Table {
 #[inline(always)]
 fn bits_above(hash: ItemHash, address_bits: u32) -> u64 {
     let bits = address_bits & 63;
-    hash.h1 >> bits | hash.h2 << 1 << 63u32.wrapping_sub(bits)
+    hash.h1 >> bits | hash.h2 << 1 << (63 - bits)
 }

@@ -37,6 +37,7 @@ impl Weight {
 
     #[inline(always)]
     pub(super) fn add(&mut self, change: u128) {
+        // A change is modulo 2^128.
         let sum = self.get().wrapping_add(change);
         *self = Self([sum as u64, (sum >> 64) as u64]);
     }
@@ -74,17 +75,21 @@ impl MatchAllCounts {
     }
 
     /// Adds a change, or the numbers of another segment.
+    #[inline(always)]
     pub(super) fn add(&mut self, other: Self) {
-        self.void_entries = self.void_entries.wrapping_add(other.void_entries);
-        self.void_slots = self.void_slots.wrapping_add(other.void_slots);
-        self.saturated_buckets = self.saturated_buckets.wrapping_add(other.saturated_buckets);
+        self.combine(other, u64::wrapping_add);
+    }
+
+    #[inline(always)]
+    fn combine(&mut self, other: Self, combine: impl Fn(u64, u64) -> u64) {
+        self.void_entries = combine(self.void_entries, other.void_entries);
+        self.void_slots = combine(self.void_slots, other.void_slots);
+        self.saturated_buckets = combine(self.saturated_buckets, other.saturated_buckets);
     }
 
     /// Subtracts a change, or the numbers of another segment.
     pub(super) fn subtract(&mut self, other: Self) {
-        self.void_entries = self.void_entries.wrapping_sub(other.void_entries);
-        self.void_slots = self.void_slots.wrapping_sub(other.void_slots);
-        self.saturated_buckets = self.saturated_buckets.wrapping_sub(other.saturated_buckets);
+        self.combine(other, u64::wrapping_sub);
     }
 }
 
@@ -152,8 +157,8 @@ impl EntrySums {
 /// block.
 #[inline(always)]
 pub(super) const fn weight(address_bits: u32, entry: u64) -> u128 {
-    let known = address_bits.wrapping_add(BUCKET_BITS).wrapping_add(remainder_bits(entry));
-    1u128.wrapping_shl(WEIGHT_BITS.wrapping_sub(known))
+    let known = address_bits + BUCKET_BITS + remainder_bits(entry);
+    1u128 << (WEIGHT_BITS - known)
 }
 
 /// The numbers of entries and items of some segments.
@@ -185,11 +190,11 @@ impl Tally {
                 if kind.has_expired(entry.number, now) {
                     return;
                 }
-                let unit = 1u128 << TALLY_BITS.saturating_sub(entry.copies);
-                self.entries = self.entries.wrapping_add(unit);
-                self.items = self.items.wrapping_add(unit.saturating_mul(entry.number.into()));
+                let unit = 1u128 << (TALLY_BITS - entry.copies);
+                self.entries += unit;
+                self.items += unit * u128::from(entry.number);
                 if let Some(entries) = self.generations.get_mut(kind.code_of(entry.number) as usize) {
-                    *entries = entries.wrapping_add(1);
+                    *entries += 1;
                 }
             });
         }
@@ -198,14 +203,15 @@ impl Tally {
 
 /// Adds the difference of two numbers in units of 2^-[`TALLY_BITS`] to a count.
 fn add_difference(count: &mut u64, before: u128, after: u128) {
-    let rounded = |units: u128| {
-        u64::try_from(units.saturating_add(1 << (TALLY_BITS - 1)) >> TALLY_BITS).unwrap_or(u64::MAX)
-    };
+    // Crafted counts may have a larger sum.
+    let rounded =
+        |units: u128| u64::try_from((units + (1 << (TALLY_BITS - 1))) >> TALLY_BITS).unwrap_or(u64::MAX);
     let (before, after) = (rounded(before), rounded(after));
     *count = count.saturating_add(after.saturating_sub(before)).saturating_sub(before.saturating_sub(after));
 }
 
-/// The counts of items, which depend on the kind of entries.
+/// The counts of items, which depend on the kind of entries. A header or a snapshot may say any numbers, so the counts
+/// stay at 0 and at the largest number instead of passing them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ItemCounts {
     Plain {
@@ -329,7 +335,10 @@ impl History {
 impl<const N: usize> History<N> {
     /// The steps of a window with `N` codes.
     const STEPS: Steps = if N == GENERATIONS { Steps::Fine } else { Steps::Fourteen };
-    const CODES: u64 = Self::STEPS.codes();
+    const CODES: u64 = {
+        assert!(Self::STEPS.codes() == N as u64);
+        Self::STEPS.codes()
+    };
 
     /// Returns the history with `M` counts. Those of further generations are 0 or left out.
     pub(super) fn resized<const M: usize>(&self) -> History<M> {
@@ -380,15 +389,16 @@ impl<const N: usize> History<N> {
 
     /// Returns the number of items of one of the generations with a count.
     #[must_use]
+    #[expect(clippy::indexing_slicing, reason = "a count per code")]
     pub fn items_of(&self, generation: Generation) -> u64 {
-        self.items.get((generation % Self::CODES) as usize).copied().unwrap_or(0)
+        self.items[(generation % Self::CODES) as usize]
     }
 
     /// Changes the number of items of a generation.
+    #[expect(clippy::indexing_slicing, reason = "a count per code")]
     fn update(&mut self, generation: Generation, change: impl FnOnce(u64) -> u64) {
-        if let Some(items) = self.items.get_mut((generation % Self::CODES) as usize) {
-            *items = change(*items);
-        }
+        let items = &mut self.items[(generation % Self::CODES) as usize];
+        *items = change(*items);
     }
 }
 

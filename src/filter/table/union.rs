@@ -165,7 +165,7 @@ impl Uniting {
     fn unite_small(&self, inputs: &mut Vec<Input<'_>>, least: TableSize) -> Result<(), UnionError> {
         loop {
             inputs.sort_by_key(|input| input.table().size().buckets());
-            let total = inputs.iter().fold(0u64, |sum, input| sum.saturating_add(load(input.table())));
+            let total = inputs.iter().fold(0u64, |sum, input| sum + load(input.table()));
             let buckets = TableSize::for_slots(total).max(least).buckets();
             let small = inputs.iter().take_while(|input| input.table().size().buckets() < buckets / SMALLER);
             let count = small.count().min(UNITED_FIRST);
@@ -195,10 +195,9 @@ impl Uniting {
 
     /// Returns the estimate of a union that has all entries of the tables.
     fn largest(&self, tables: &[&Table]) -> Estimate {
-        let slots = tables.iter().fold(0u64, |sum, table| sum.saturating_add(load(table)));
+        let slots = tables.iter().fold(0u64, |sum, table| sum + load(table));
         // Two equal entries that are counted once take two slots, and their union takes three.
-        let used_slots =
-            if self.kind == EntryKind::Counted { slots.saturating_add(slots / 2) } else { slots };
+        let used_slots = if self.kind == EntryKind::Counted { slots + slots / 2 } else { slots };
         let least = least_size(tables);
         let size = TableSize::for_slots(used_slots).max(least);
         let sum = tables.iter().map(|table| EntrySums::error_rate(table.weight())).sum::<f64>();
@@ -216,7 +215,7 @@ impl Uniting {
         let (mut rewriter, mut used, mut share) = (self.rewriter().decoding(), 0u64, 0.0);
         for number in (0..largest.segments).step_by(step) {
             let target = Target::of(largest, number);
-            used = used.saturating_add(rewriter.gather_all(target, &sources)? as u64);
+            used += rewriter.gather_all(target, &sources)? as u64;
             share += 1.0 / (1u64 << target.depth) as f64;
         }
         let of_all = |number: u64| (number as f64 / share) as u64;
@@ -241,15 +240,15 @@ impl Uniting {
         let size = estimate.size;
         let TableSize { blocks_log, segments } = size;
         let counts = TableCounts { blocks_log, segments, ..TableCounts::initial(self.schedule) };
-        let width = |number| self.schedule.slot_width(self.kind, size.address_bits(number));
+        let width = self.schedule.slot_width(self.kind, size.address_bits(0));
         // The limit is checked before the work, with a size that is slightly too small.
         let mean = (estimate.used_slots / size.segments as u64) as usize;
-        let mean = SegmentShape::for_slots(size.blocks_log, width(0), mean);
+        let mean = SegmentShape::for_slots(size.blocks_log, width, mean);
         let mean_bytes = mean.map_or(0, |mean| mean.bytes());
-        let least_bytes = mean_bytes.saturating_mul(size.segments as u64) / 8 * 7;
-        let mut table = match room.check(least_bytes) {
-            Ok(()) => Ok(Table::try_blank(self.kind, counts)?),
-            Err(error) => Err(error),
+        let least_bytes = mean_bytes * size.segments as u64 / 8 * 7;
+        let mut table = match Table::try_blank(self.kind, counts, least_bytes, room) {
+            Err(error @ ReserveError::OutOfMemory) => return Err(error.into()),
+            table => table,
         };
         let (placed, mut rewriter) = (Sources::of(tables, size)?, self.rewriter());
         let sources = placed.sources();
@@ -266,9 +265,9 @@ impl Uniting {
             if used == 0 {
                 continue;
             }
-            let shape = SegmentShape::for_slots(size.blocks_log, width(number), used);
-            made.directory.replace(number, rewriter.write(target, &sources, shape)?);
-            if let Err(error) = room.check(made.size_bytes()) {
+            let segment = rewriter.write_smallest(target, &sources, used)?;
+            // The sums follow from those of the tables, at the end.
+            if let Err(error) = made.try_put(number, segment, EntrySums::default(), room) {
                 table = Err(error);
             }
         }
@@ -288,6 +287,7 @@ impl Uniting {
             made.directory.segments().for_each(|(_, segment)| tally.count(self.kind, segment, self.now));
             made.counts.recount(&tally);
         }
+        // Headers may say any numbers of items.
         let items = tables.iter().fold(0u64, |sum, table| sum.saturating_add(table.items(self.now)));
         let first = tables.first().map(|first| &first.counts);
         let used = made.used_slots();
@@ -310,14 +310,10 @@ fn load(table: &Table) -> u64 {
     load_of(table.used_slots(), table.match_all_counts().void_slots)
 }
 
-/// Returns the size of a table; if that is far too large for its entries, a size that is large enough.
-fn natural_size(table: &Table) -> TableSize {
-    table.size().min(TableSize::for_slots(load(table).saturating_mul(2)))
-}
-
 /// Returns the smallest size of a union of tables.
 fn least_size(tables: &[&Table]) -> TableSize {
-    tables.iter().map(|table| natural_size(table)).max().unwrap_or(TableSize::of_blocks(0))
+    let sizes = tables.iter().map(|table| table.size().at_most_for(load(table)));
+    sizes.fold(TableSize::of_blocks(0), TableSize::max)
 }
 
 /// The segments of tables with entries, if the tables are larger than the union.

@@ -64,7 +64,7 @@ impl Table {
         let (mut used, mut bytes, mut sums) = (0u64, 0u64, EntrySums::default());
         let size = self.size();
         for (number, segment) in self.directory.segments() {
-            bytes = bytes.saturating_add(segment.shape().bytes());
+            bytes += segment.shape().bytes();
             if segment.is_empty() {
                 if segment.words().is_empty() && segment.stamp == 0 {
                     continue;
@@ -80,7 +80,7 @@ impl Table {
                 return Err("an entry is newer than the table");
             }
             sums = sums.plus(of_segment);
-            used = used.saturating_add(segment.used() as u64);
+            used += segment.used() as u64;
         }
         if used != self.used_slots() || bytes > self.directory.bytes() {
             return Err("the number of used slots or of bytes is wrong");
@@ -130,12 +130,12 @@ pub(super) fn check_segment(
             run.bucket = bucket;
             run.entries.push(entry);
             // The entries of other kinds can be what is left of a saturated bucket.
-            let known_bits = address_bits.saturating_add(remainder_bits(entry.value));
+            let known_bits = address_bits + remainder_bits(entry.value);
             is_right &= kind != EntryKind::Counted
-                || known_bits.saturating_sub(entry.copies) >= kind.known_bits_min()
-                    && entry.number <= COUNT_MAX;
+                || known_bits >= kind.known_bits_min() + entry.copies && entry.number <= COUNT_MAX;
             if let EntryKind::Timed(steps) = kind {
                 newest = newest.max(entry.number);
+                // A crafted stamp may be the last generation.
                 is_right &= (1..=segment.stamp.saturating_add(steps.ahead())).contains(&entry.number);
             }
         });
@@ -148,7 +148,7 @@ pub(super) fn check_segment(
 /// The entries of a run that were read so far.
 #[derive(Default)]
 struct CheckedRun {
-    bucket: u32,
+    bucket: u8,
     entries: SmallVec<[Entry; RUN_MAX + 1]>,
 }
 

@@ -6,7 +6,7 @@ use everbloom_filter::filter::merge::MergeError;
 use everbloom_filter::prefetch::NoPrefetch;
 use everbloom_filter::{AddError, Added, Filter, Promise, UnknownMemory};
 
-use super::{Dump, NONE, assert_keeps_promise, item, missing, operations, restart};
+use super::{Dump, NONE, Validator, assert_keeps_promise, item, missing, operations, restart};
 use crate::support::make::{ANY, add, contains, counting, keyed_counting, promise, remove};
 use crate::support::saved::digested;
 use crate::support::{Random, slices};
@@ -150,6 +150,7 @@ fn run(name: &str, make: fn(Promise) -> Filter, error_rate: f64, universe: u64, 
     let (filter, expected, random) = (make(promise), Multiset::default(), Random(seed));
     let mut oracle = Oracle { make, promise, filter, expected, random, universe };
     let (mut done, mut checked, mut dump) = (0u64, 0, Dump::none());
+    let mut validator = Validator::default();
     // The filter grows and shrinks in turn, ten times each.
     let phase = (operations / 20).max(1);
     while done < operations {
@@ -179,6 +180,7 @@ fn run(name: &str, make: fn(Promise) -> Filter, error_rate: f64, universe: u64, 
             _ if adds => oracle.add(&context),
             _ => oracle.remove(&context),
         }
+        validator.step(&oracle.filter, &context);
         if done % 200 == 0 {
             // An item that the filter has had since the dump began is found in the copy.
             if let Some((.., at_start)) = &mut dump.running {

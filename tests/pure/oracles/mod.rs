@@ -13,7 +13,7 @@ use everbloom_filter::filter::dumps::Remembered;
 use everbloom_filter::filter::loading::FilterValue;
 use everbloom_filter::prefetch::NoPrefetch;
 
-use everbloom_filter::{Filter, UnknownMemory};
+use everbloom_filter::{Filter, UnknownMemory, Validation};
 use everbloom_format::filter::chunk;
 use everbloom_format::value::{from_header, load_chunk};
 
@@ -46,6 +46,28 @@ fn missing(filter: &Filter, numbers: impl Iterator<Item = u64>) -> Vec<u64> {
         next += 1;
     });
     missing
+}
+
+/// The bytes that each step lets a [`Validator`] read.
+const VALIDATED_STEP_BYTES: u64 = 512;
+
+/// Checks the rules of a filter after the steps of a test: of a small one after every step, of a larger one after every
+/// step that changes its size, and else as often as the steps before have paid for.
+#[derive(Default)]
+struct Validator {
+    size_bytes: u64,
+    paid_bytes: u64,
+}
+
+impl Validator {
+    fn step(&mut self, filter: &Filter, context: &str) {
+        let size_bytes = filter.size_bytes();
+        self.paid_bytes += VALIDATED_STEP_BYTES;
+        if size_bytes != self.size_bytes || self.paid_bytes >= size_bytes {
+            assert_valid(filter, context);
+            *self = Self { size_bytes, paid_bytes: 0 };
+        }
+    }
 }
 
 /// Asserts every rule of a filter, and that absent items are found at most as often as its statistics say.
@@ -102,7 +124,9 @@ impl<T> Dump<T> {
         let mut dump = Remembered::default();
         dump.begin_dump(filter, random.next());
         let header = chunk(filter, dump.dump(), 0).unwrap().unwrap();
-        self.running = Some((dump, header.next_iterator, from_header(&header.data, &ANY).unwrap(), known));
+        let copy = from_header(&header.data, &ANY).unwrap();
+        assert_eq!(copy.internal_validate(Validation::Contents), Ok(()));
+        self.running = Some((dump, header.next_iterator, copy, known));
     }
 
     /// Records a merge into the filter, the end of whose dumps was `end` before.
@@ -117,6 +141,7 @@ impl<T> Dump<T> {
             Err(_) => {}
             Ok(Some(chunk)) => {
                 load_chunk(&mut copy, chunk.next_iterator, &chunk.data, CLIENT, &ANY).unwrap();
+                assert_eq!(copy.internal_validate(Validation::Contents), Ok(()), "{context}: the copy");
                 self.running = Some((dump, chunk.next_iterator, copy, known));
             }
             Ok(None) => {

@@ -4,7 +4,7 @@ use everbloom_filter::filter::merge::MergeError;
 use everbloom_filter::prefetch::NoPrefetch;
 use everbloom_filter::{AddError, Added, Filter, Promise, UnknownMemory};
 
-use super::{Dump, NONE, assert_keeps_promise, item, missing, operations, restart};
+use super::{Dump, NONE, Validator, assert_keeps_promise, item, missing, operations, restart};
 use crate::support::make::{ANY, add, contains, keyed, plain, promise, unreserved};
 use crate::support::saved::digested;
 use crate::support::{Random, slices};
@@ -59,6 +59,7 @@ fn run(name: &str, make: fn(Promise) -> Filter, promise: Promise, seed: u64, ope
     let (filter, random) = (make(promise), Random(seed));
     let mut oracle = Oracle { filter, added: Vec::new(), random, next: 0 };
     let (mut done, mut dump, mut checked) = (0u64, Dump::none(), 0);
+    let mut validator = Validator::default();
     while done < operations {
         let context = format!("{name}, seed {seed}, operation {done}");
         done += 1;
@@ -89,6 +90,7 @@ fn run(name: &str, make: fn(Promise) -> Filter, promise: Promise, seed: u64, ope
                 oracle.add(number, &context);
             }
         }
+        validator.step(&oracle.filter, &context);
         if done % 500 == 0 {
             dump.go_on(&oracle.filter, &context, |copy, added| {
                 assert_eq!(

@@ -8,7 +8,7 @@ use everbloom_filter::generation::WindowLength;
 use everbloom_filter::prefetch::NoPrefetch;
 use everbloom_filter::{AddError, Added, Filter, Promise, UnknownMemory, Window};
 
-use super::{Dump, NONE, assert_keeps_promise, item, missing, operations, restart};
+use super::{Dump, NONE, Validator, assert_keeps_promise, item, missing, operations, restart};
 use crate::support::make::{ANY, START_MS, add, contains, keyed_windowed, promise, set_time, windowed};
 use crate::support::saved::digested;
 use crate::support::{Random, slices};
@@ -216,6 +216,7 @@ fn run(name: &str, make: Make, (promise, window): (Promise, Window), seed: u64, 
         Oracle { make, promise, window, filter, last, now_ms, random, universe, expired, refused };
     set_time(&mut oracle.filter, now_ms);
     let (mut done, mut checked, mut dump) = (0u64, 0, Dump::none());
+    let mut validator = Validator::default();
     while done < operations {
         let context = format!("{name}, seed {seed}, operation {done}");
         done += 1;
@@ -244,6 +245,7 @@ fn run(name: &str, make: Make, (promise, window): (Promise, Window), seed: u64, 
             }
             _ => oracle.add(&context),
         }
+        validator.step(&oracle.filter, &context);
         if done % 200 == 0 {
             dump.go_on(&oracle.filter, &context, |copy, at_start| {
                 copy.set_now(oracle.now_ms);

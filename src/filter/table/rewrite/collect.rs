@@ -1,6 +1,7 @@
 //! Collecting the entries of a segment, block by block, and writing the segment.
 
 use super::rewriter::Rewriter;
+use crate::generation::Steps;
 use crate::table::entry::EntryKind;
 use crate::table::segment::{RewriteError, Segment};
 use crate::table::size::SegmentShape;
@@ -52,8 +53,8 @@ impl Rewriter {
         let base = self.base(target, sources);
         // Timed entries of older segments may have expired.
         let whole = base.filter(|(_, base)| !self.kind.is_timed() || base.stamp == self.now);
-        if let ([source], Some((_, segment)), None) = (sources, base, whole) {
-            self.sift_blocks(target, *source, segment)?;
+        if let ([source], Some((_, segment)), None, Some(steps)) = (sources, base, whole, self.kind.steps()) {
+            self.sift_blocks(steps, target, *source, segment)?;
         } else if let ([source], None) = (sources, base)
             && let Some(parent) = source.parent_segment(target)
         {
@@ -95,13 +96,14 @@ impl Rewriter {
             if self.gathered.is_empty() {
                 let slots = segment.length(block);
                 self.sums.has_others |= index > 0 && slots > 0;
-                self.sums.read_entries = self.sums.read_entries.saturating_add(slots.into());
+                self.sums.read_entries += slots as u64;
                 return Ok(self.list.copy_block(slots)?);
             }
-            let source = sources.get(index..).unwrap_or_default().first();
-            is_settled &= source.map_or(Ok(true), |source| self.gather(address, block, index, *source))?;
+            if let Some(source) = sources.get(index) {
+                is_settled &= self.gather(address, block, index, *source)?;
+            }
         }
-        self.sums.read_entries = self.sums.read_entries.saturating_add(self.gathered.len() as u64);
+        self.sums.read_entries += self.gathered.len() as u64;
         if is_settled {
             self.push_all(address.bits)?;
         } else {
@@ -114,6 +116,7 @@ impl Rewriter {
     /// [`write_block`](Self::write_block), in less time.
     fn sift_blocks(
         &mut self,
+        steps: Steps,
         target: Target,
         source: EntrySource<'_>,
         segment: &Segment,
@@ -121,8 +124,8 @@ impl Rewriter {
         self.spread.iter_mut().for_each(|spread| spread.is_used = false);
         for block in 0..segment.blocks() {
             let before = self.sums;
-            self.list.try_reserve(segment.length(block).into())?;
-            if !self.sift(segment, block, target.address_bits())? {
+            self.list.try_reserve(segment.length(block))?;
+            if !self.sift(steps, segment, block, target.address_bits())? {
                 self.sums = before;
                 self.list.clear_block();
                 self.write_block(target.address_of(block), block, &[source], None)?;
@@ -149,7 +152,7 @@ impl Rewriter {
         for block in 0..lower_blocks {
             let address = target.address_of(block);
             let from = (address.value >> depth) as usize & segment.block_mask();
-            let (before, slots) = (self.sums, usize::from(segment.length(from)));
+            let (before, slots) = (self.sums, segment.length(from));
             // The blocks before may have taken more slots than they had.
             self.list.try_reserve(slots)?;
             self.upper.try_reserve(slots)?;
@@ -160,7 +163,7 @@ impl Rewriter {
                 if self.kind == EntryKind::Counted {
                     self.divide_counted(segment, from, address.bits)?;
                 } else {
-                    let upper = block.wrapping_add(lower_blocks);
+                    let upper = block + lower_blocks;
                     self.write_block(address, block, &[source], None)?;
                     std::mem::swap(&mut self.list, &mut self.upper);
                     let written = self.write_block(target.address_of(upper), upper, &[source], None);
@@ -175,8 +178,20 @@ impl Rewriter {
         self.list.append(&self.upper)
     }
 
+    /// Returns the segment of the `used` slots that were collected last, from the same sources, in the smallest shape. Fails
+    /// if counted entries take too many slots for any shape. O(slots).
+    pub(crate) fn write_smallest(
+        &self,
+        target: Target,
+        sources: &[EntrySource<'_>],
+        used: usize,
+    ) -> Result<Segment, RewriteError> {
+        let width = self.schedule.slot_width(self.kind, target.address_bits());
+        self.write(target, sources, SegmentShape::for_slots(target.blocks_log, width, used))
+    }
+
     /// Returns the segment of the entries that were collected last, from the same sources, in a shape with enough slots.
-    /// Fails if counted entries take too many slots for any shape. O(slots).
+    /// Fails as [`write_smallest`](Self::write_smallest). O(slots).
     pub(crate) fn write(
         &self,
         target: Target,
@@ -300,7 +315,7 @@ mod tests {
     fn entries_of(kind: EntryKind, segment: &Segment) -> Vec<PlacedEntry> {
         let mut entries = Vec::new();
         for block in 0..segment.blocks() {
-            visit_entries(kind, segment, block, |bucket, entry| entries.push((block, bucket as u8, entry)));
+            visit_entries(kind, segment, block, |bucket, entry| entries.push((block, bucket, entry)));
         }
         entries.sort_unstable();
         entries

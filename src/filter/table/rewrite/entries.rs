@@ -1,7 +1,5 @@
 //! Entries on their way from the blocks of the sources to a block of the new segment.
 
-use std::ops::Range;
-
 use smallvec::SmallVec;
 
 use crate::memory::OutOfMemory;
@@ -53,7 +51,7 @@ pub(super) struct Spread {
 #[derive(Clone, Copy)]
 pub(super) struct SpreadEntry {
     /// The block of the new segment; [`ALL_BLOCKS`] if the entry is too short to choose one.
-    pub(super) block: u8,
+    pub(super) block: usize,
     pub(super) bucket: u8,
     pub(super) entry: Entry,
     /// The address of the block that it was read from.
@@ -61,15 +59,13 @@ pub(super) struct SpreadEntry {
 }
 
 /// The block of a [`SpreadEntry`] that has to be compared with the address of each block.
-pub(super) const ALL_BLOCKS: u8 = BLOCKS_MAX as u8;
+pub(super) const ALL_BLOCKS: usize = BLOCKS_MAX;
 
 impl Spread {
-    pub(super) fn entries_of(&self, block: u8) -> &[SpreadEntry] {
-        let range = Range {
-            start: self.entries.partition_point(|one| one.block < block),
-            end: self.entries.partition_point(|one| one.block <= block),
-        };
-        self.entries.get(range).unwrap_or_default()
+    pub(super) fn entries_of(&self, block: usize) -> &[SpreadEntry] {
+        let start = self.entries.partition_point(|one| one.block < block);
+        let from = self.entries.split_at(start).1;
+        from.split_at(from.partition_point(|one| one.block == block)).0
     }
 }
 
@@ -85,23 +81,22 @@ pub(super) fn is_first_read(from: Address, to: Address) -> bool {
 pub(super) fn place(kind: EntryKind, entry: Entry, from: Address, to: Address) -> Option<(Entry, bool)> {
     let bits = remainder_bits(entry.value);
     if from.bits <= to.bits {
-        let further = to.bits.wrapping_sub(from.bits);
+        let further = to.bits - from.bits;
         let known = bits.min(further);
         if (entry.value ^ to.value >> from.bits) & low_bits(known) != 0 {
             return None;
         }
-        let (value, unknown) = (entry.value >> known, further.wrapping_sub(known));
+        let (value, unknown) = (entry.value >> known, further - known);
         let is_void = kind == EntryKind::Counted && value == 1;
-        let copies = if is_void { entry.copies.wrapping_add(unknown) } else { 0 };
+        let copies = if is_void { entry.copies + unknown } else { 0 };
         return Some((Entry { value, copies, ..entry }, false));
     }
-    let (back, low) = (from.bits.wrapping_sub(to.bits), from.value >> to.bits);
-    // The remainder gets back the bits that no split has copied. A saturated bucket becomes an entry that matches the
+    let (back, low) = (from.bits - to.bits, from.value >> to.bits);
+    // The remainder gets back the bits that no split has copied: none if all were. A saturated bucket becomes an entry that matches the
     // items of its half only.
     let uncopied = back.saturating_sub(entry.copies);
-    let bits = bits.wrapping_add(uncopied).min(63);
-    let value =
-        1u64.wrapping_shl(bits) | (entry.value << uncopied | low & low_bits(uncopied)) & low_bits(bits);
+    let bits = (bits + uncopied).min(63);
+    let value = 1 << bits | (entry.value << uncopied | low & low_bits(uncopied)) & low_bits(bits);
     let copies = entry.copies.saturating_sub(back);
     Some((Entry { value, copies, ..entry }, uncopied < back))
 }
@@ -119,7 +114,7 @@ pub(super) fn unite_copies(
     rule: Rule,
     mut leave_out: impl FnMut(&Gathered),
 ) -> Result<(), OutOfMemory> {
-    let read = gathered.get_mut(first..).unwrap_or_default();
+    let read = gathered.split_at_mut(first).1;
     read.sort_unstable();
     united.clear();
     united.try_reserve(read.len()).map_err(|_| OutOfMemory)?;
@@ -127,6 +122,7 @@ pub(super) fn unite_copies(
         let Some((one, others)) = equal.split_first() else { continue };
         let counts = equal.iter().map(|one| one.entry.number);
         let number = match rule {
+            // Crafted counts may have a larger sum.
             _ if !one.is_copy => Some(counts.fold(0, u64::saturating_add).min(COUNT_MAX)),
             // Segments of a dump may have been read at different times, and copies may come later.
             Rule::Larger => counts.max(),
@@ -148,11 +144,11 @@ pub(super) fn sort_by_bucket(gathered: &[Gathered], sorted: &mut Vec<Gathered>) 
     // The number of entries of lower buckets, and then the index after the entries that were placed.
     let mut ends = [0usize; BUCKETS as usize];
     for next in gathered {
-        let later = ends.get_mut(usize::from(next.bucket).wrapping_add(1)..).unwrap_or_default();
-        later.first_mut().into_iter().for_each(|end| *end = end.wrapping_add(1));
+        // No bucket is after the last one.
+        ends.get_mut(usize::from(next.bucket) + 1).into_iter().for_each(|end| *end += 1);
     }
     ends.iter_mut().fold(0, |sum, end| {
-        *end = end.wrapping_add(sum);
+        *end += sum;
         *end
     });
     sorted.clear();
@@ -163,7 +159,7 @@ pub(super) fn sort_by_bucket(gathered: &[Gathered], sorted: &mut Vec<Gathered>) 
         if let Some(place) = sorted.get_mut(*end) {
             *place = *next;
         }
-        *end = end.wrapping_add(1);
+        *end += 1;
     }
     Ok(())
 }
@@ -206,7 +202,7 @@ pub(super) fn united(
         let (one, other) = (last.entry.number, next.entry.number);
         last.entry.number = match rule {
             Rule::Larger => one.max(other),
-            Rule::Keep | Rule::Sum => one.saturating_add(other),
+            Rule::Keep | Rule::Sum => one + other,
         };
         if last.entry.number > COUNT_MAX {
             return Err(RewriteError::TooFull);
@@ -245,7 +241,7 @@ pub(super) fn fold(run: &mut Run, mut leave_out: impl FnMut(&Gathered)) -> Resul
         let longer = run.remove(index);
         leave_out(&longer);
         if let Some(one) = run.get_mut(shorter) {
-            one.entry.number = one.entry.number.saturating_add(longer.entry.number);
+            one.entry.number += longer.entry.number;
             one.is_other |= longer.is_other;
             if one.entry.number > COUNT_MAX {
                 return Err(RewriteError::TooFull);

@@ -35,7 +35,7 @@ struct Gathering<'r> {
 
 impl EntryVisitor for Gathering<'_> {
     #[inline(always)]
-    fn visit(&mut self, bucket: u32, read: Entry) {
+    fn visit(&mut self, bucket: u8, read: Entry) {
         if read.value <= 1 && self.is_first_read {
             self.change.match_all_counts.uncount(self.kind, read);
         }
@@ -46,7 +46,7 @@ impl EntryVisitor for Gathering<'_> {
 impl Gathering<'_> {
     /// Adds an entry that was read, if it is live and belongs to the new block.
     #[inline(always)]
-    fn add(&mut self, bucket: u32, read: Entry) {
+    fn add(&mut self, bucket: u8, read: Entry) {
         let (kind, from, to, is_other) = (self.kind, self.from, self.address, self.is_other);
         let Some((mut entry, is_copy)) = place(kind, read, from, to) else { return };
         // A remainder that gets bits back may have more than fit a word, so its weight is that of the entry that was read.
@@ -66,7 +66,7 @@ impl Gathering<'_> {
             self.change.add_weight(to.bits, entry.value);
             self.is_settled = false;
         }
-        self.gathered.push(Gathered { bucket: bucket as u8, entry, is_copy, is_other });
+        self.gathered.push(Gathered { bucket, entry, is_copy, is_other });
     }
 }
 
@@ -83,25 +83,25 @@ impl Rewriter {
         let bits = target.address_bits();
         spread.resize_with(sources.len().max(spread.len()), Spread::default);
         for (source, Spread { entries, is_used }) in sources.iter().zip(spread) {
-            *is_used = source.address_bits(target).wrapping_add(SPREAD_BITS) <= bits;
+            *is_used = source.address_bits(target) + SPREAD_BITS <= bits;
             entries.clear();
             if !*is_used {
                 continue;
             }
             source.blocks_at(segment_address, |segment, block, from| {
                 let is_first_read = is_first_read(from, segment_address);
-                entries.try_reserve(segment.length(block).into()).map_err(|_| OutOfMemory)?;
+                entries.try_reserve(segment.length(block)).map_err(|_| OutOfMemory)?;
                 visit_entries(*kind, segment, block, |bucket, entry| {
                     if entry.value <= 1 && is_first_read {
                         sums.change.match_all_counts.uncount(*kind, entry);
                     }
                     // The bits of the new address that the entry knows.
-                    let known = remainder_bits(entry.value).min(bits.wrapping_sub(from.bits));
+                    let known = remainder_bits(entry.value).min(bits - from.bits);
                     let value = from.value | (entry.value & low_bits(known)) << from.bits;
-                    let known = from.bits.wrapping_add(known);
+                    let known = from.bits + known;
                     if (value ^ segment_address.value) & low_bits(known.min(target.depth)) == 0 {
-                        let block = if known == bits { (value >> target.depth) as u8 } else { ALL_BLOCKS };
-                        entries.push(SpreadEntry { block, bucket: bucket as u8, entry, from });
+                        let block = if known == bits { (value >> target.depth) as usize } else { ALL_BLOCKS };
+                        entries.push(SpreadEntry { block, bucket, entry, from });
                     }
                 });
                 Ok(())
@@ -138,7 +138,7 @@ impl Rewriter {
             is_other: index > 0,
         };
         if let Some(spread) = self.spread.get(index).filter(|spread| spread.is_used) {
-            let entries = [spread.entries_of(block as u8), spread.entries_of(ALL_BLOCKS)];
+            let entries = [spread.entries_of(block), spread.entries_of(ALL_BLOCKS)];
             gathering
                 .gathered
                 .try_reserve(entries.iter().map(|entries| entries.len()).sum())
@@ -146,16 +146,16 @@ impl Rewriter {
             for SpreadEntry { bucket, entry, from, .. } in entries.into_iter().flatten() {
                 if (from.value ^ address.value) & low_bits(from.bits) == 0 {
                     gathering.from = *from;
-                    gathering.add((*bucket).into(), *entry);
+                    gathering.add(*bucket, *entry);
                 }
             }
             return Ok(first == 0 && gathering.gathered.is_empty());
         }
         source.blocks_at(address, |segment, block, from| {
-            blocks = blocks.wrapping_add(1);
+            blocks += 1;
             is_finer |= from.bits > address.bits;
             (gathering.from, gathering.is_first_read) = (from, is_first_read(from, address));
-            gathering.gathered.try_reserve(segment.length(block).into()).map_err(|_| OutOfMemory)?;
+            gathering.gathered.try_reserve(segment.length(block)).map_err(|_| OutOfMemory)?;
             pass_entries(kind, segment, block, &mut gathering);
             Ok(())
         })?;

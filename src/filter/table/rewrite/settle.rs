@@ -10,11 +10,11 @@ impl Rewriter {
     /// Writes the gathered entries to the list. They must be settled.
     pub(super) fn push_all(&mut self, bits: u32) -> Result<(), OutOfMemory> {
         let Self { kind, gathered, list, .. } = self;
-        let entry_bits = self.schedule.remainder_bits(*kind, bits).wrapping_add(1);
-        list.try_reserve(gathered.len().saturating_mul(kind.slots_max()))?;
+        let entry_bits = self.schedule.remainder_bits(*kind, bits) + 1;
+        list.try_reserve(gathered.len() * kind.slots_max())?;
         self.sums.has_others |= gathered.first().is_some_and(|first| first.is_other);
         for Gathered { bucket, entry, .. } in gathered {
-            entry.write(*kind, entry_bits, |slot| list.push((*bucket).into(), slot));
+            entry.write(*kind, entry_bits, |slot| list.push(*bucket, slot));
         }
         Ok(())
     }
@@ -24,8 +24,8 @@ impl Rewriter {
         sort_by_bucket(&self.gathered, &mut self.sorted)?;
         let Self { kind, rule, sorted, sums, list, .. } = self;
         let RewriteSums { change, written, has_others, .. } = sums;
-        let entry_bits = self.schedule.remainder_bits(*kind, bits).wrapping_add(1);
-        list.try_reserve(sorted.len().saturating_mul(kind.slots_max()))?;
+        let entry_bits = self.schedule.remainder_bits(*kind, bits) + 1;
+        list.try_reserve(sorted.len() * kind.slots_max())?;
         let mut kept = Run::new();
         for run in sorted.chunk_by_mut(|one, other| one.bucket == other.bucket) {
             kept.clear();
@@ -42,7 +42,7 @@ impl Rewriter {
                 uncovered(run, &mut kept, &mut leave_out);
                 if kept.len() > RUN_MAX {
                     kept.iter().for_each(leave_out);
-                    let number = run.iter().map(|one| one.entry.number).max().unwrap_or(0);
+                    let number = run.iter().map(|one| one.entry.number).fold(0, u64::max);
                     kept.truncate(1);
                     for one in &mut kept {
                         one.entry = Entry { value: 0, copies: 0, number };
@@ -54,7 +54,7 @@ impl Rewriter {
             for Gathered { bucket, entry, is_other, .. } in &kept {
                 *has_others |= *is_other;
                 written.count(*kind, *entry);
-                entry.write(*kind, entry_bits, |slot| list.push((*bucket).into(), slot));
+                entry.write(*kind, entry_bits, |slot| list.push(*bucket, slot));
             }
         }
         Ok(())
@@ -67,8 +67,8 @@ impl Rewriter {
         if *kind == EntryKind::Counted {
             return Err(RewriteError::TooFull);
         }
-        let entry_bits = self.schedule.remainder_bits(*kind, bits).wrapping_add(1);
-        let is_shorter = list.unite_fullest_block(|slots| {
+        let entry_bits = self.schedule.remainder_bits(*kind, bits) + 1;
+        list.unite_fullest_block(|slots| {
             let mut saturated = Entry::default();
             for (_, slot) in slots {
                 let entry = Entry::of_slot(*kind, entry_bits, *now, *slot);
@@ -81,8 +81,8 @@ impl Rewriter {
             let mut slot = 0;
             saturated.write(*kind, entry_bits, |written| slot = written);
             slot
-        });
-        *has_others |= is_shorter;
-        if is_shorter { Ok(()) } else { Err(RewriteError::TooFull) }
+        })?;
+        *has_others = true;
+        Ok(())
     }
 }

@@ -34,9 +34,10 @@
 //!
 //! Source: Pandey, Bender, Johnson, Patro, "A general-purpose counting filter: making every bit count" (SIGMOD 2017).
 
+mod edit;
 mod read;
 mod write;
 
 pub(crate) use read::{BucketRun, Segment};
+pub(crate) use write::RewriteError;
 pub(super) use write::SlotList;
-pub(crate) use write::{RewriteError, TooFull};
