@@ -251,7 +251,7 @@ fn send(
     }
     sender.counts.expired += batches.expired();
     sender.counts.seconds = progress.finish();
-    batches.note_line_ends(printer);
+    batches.note_removals(printer);
     Ok(sender.counts)
 }
 

@@ -12,6 +12,7 @@ pub(crate) const TESTS: &[Test] = tests![
     the_cr_of_crlf_line_ends_is_removed,
     compressed_files_are_recognised,
     a_column_of_csv_is_items,
+    a_first_line_that_is_taken_as_names_is_noted,
     an_existing_key_is_unchanged_without_an_option,
     only_filters_are_replaced_without_force,
     an_empty_input_replaces_no_filter_without_force,
@@ -69,6 +70,25 @@ fn the_cr_of_crlf_line_ends_is_removed(site: &Site) {
     assert_eq!(present(&mut client, "kept", &[b"one", b"three", b"four"]), 0);
     // --keep-cr is for lines only.
     fail(2, "--keep-cr", &["load", &url(&server), "k", &file, "--csv", "1", "--keep-cr"]);
+}
+
+fn a_first_line_that_is_taken_as_names_is_noted(site: &Site) {
+    let (server, mut client, files) = start(site);
+    let file = files.write("csv", "id1,x\nid2,y\n");
+    let note = "the first line, `id1,x`, is taken as column names: --no-header if it is an item";
+    let load =
+        |more: &[&str]| run(&[&["load", &url(&server), "k", &file, "--replace", "--csv"], more].concat());
+    for how in [&["1"][..], &["1", "--capacity", "4"]] {
+        let ended = load(how);
+        assert_eq!((ended.code, ended.err.matches(note).count()), (Some(0), 1), "{how:?} {}", ended.err);
+        assert_eq!(present(&mut client, "k", &[b"id1", b"id2"]), 1);
+    }
+    // A name is in the first line, and with --no-header this line is an item.
+    for how in [&["x"][..], &["1", "--no-header"]] {
+        let ended = load(how);
+        assert!(ended.code == Some(0) && !ended.err.contains("first line"), "{how:?} {}", ended.err);
+    }
+    assert_eq!(present(&mut client, "k", &[b"id1", b"id2"]), 2);
 }
 
 fn compressed_files_are_recognised(site: &Site) {

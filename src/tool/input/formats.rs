@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::io::Read;
 use std::mem;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use csv::{ByteRecord, ReaderBuilder};
@@ -29,6 +30,8 @@ pub(super) struct GenerationBatches<'t, E> {
     pub(super) times: Option<&'t Times>,
     /// Counts the items that have expired.
     pub(super) expired: &'t AtomicU64,
+    /// Gets the first line if it is taken as column names, and the column is found by its number.
+    pub(super) unnamed_header: &'t OnceLock<String>,
     pub(super) emit: E,
 }
 
@@ -126,6 +129,10 @@ pub(super) fn read_csv(
         index.ok_or_else(|| no_column(column, &names))
     };
     let index = index_of(column)?;
+    if has_header && !names.iter().any(|name| name == column.as_bytes()) {
+        let first: Vec<&[u8]> = names.iter().collect();
+        batches.unnamed_header.get_or_init(|| shown(&first.join(&delimiter)));
+    }
     let time_column = batches.times.map(|times| times.column.as_str());
     let time_index = time_column.map(index_of).transpose()?;
     let life_column = batches.times.and_then(|times| times.life_column.as_deref());

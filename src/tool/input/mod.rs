@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufReader, Cursor, Read};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
@@ -26,6 +26,9 @@ use formats::{GenerationBatches, read_csv, read_lines};
 const AHEAD_BATCHES: usize = 8;
 /// Time between two checks for an interruption while waiting for input.
 const PATIENCE: Duration = Duration::from_millis(100);
+
+/// The most characters of a first line that a note shows.
+const HEADER_SHOWN_CHARS: usize = 80;
 
 /// The source of the items.
 #[derive(Clone, Debug, clap::Args)]
@@ -75,8 +78,13 @@ impl InputArguments {
             let emit = |batch| sender.send(Ok(batch)).map_err(|_| Failure::interrupted());
             let outcome = match &arguments.csv {
                 Some(column) => {
-                    let (times, expired) = (times.as_ref(), &noted.expired);
-                    let batches = GenerationBatches { open: BTreeMap::new(), times, expired, emit };
+                    let batches = GenerationBatches {
+                        open: BTreeMap::new(),
+                        times: times.as_ref(),
+                        expired: &noted.expired,
+                        unnamed_header: &noted.unnamed_header,
+                        emit,
+                    };
                     read_csv(reading, column, arguments.delimiter, !arguments.no_header, batches)
                 }
                 None => read_lines(reading, (!arguments.keep_cr).then_some(&noted.has_crlf), emit),
@@ -114,6 +122,8 @@ pub(crate) struct SeenInput {
     expired: AtomicU64,
     /// Whether the `\r` of CRLF line ends was removed.
     has_crlf: AtomicBool,
+    /// The first line of a CSV file, if it was taken as column names and the column was found by its number.
+    unnamed_header: OnceLock<String>,
 }
 
 /// The batches of a file as they are read. After a signal, the next element is the error of the interruption.
@@ -135,8 +145,14 @@ impl BatchReader {
         self.seen.expired.load(Ordering::Relaxed)
     }
 
-    /// Prints a note if CRLF line ends were found.
-    pub(crate) fn note_line_ends(&self, printer: &Printer) {
+    /// Prints a note if CRLF line ends were found, and one if a first line without a needed name was skipped.
+    pub(crate) fn note_removals(&self, printer: &Printer) {
+        if let Some(line) = self.seen.unnamed_header.get() {
+            let line: String = line.chars().take(HEADER_SHOWN_CHARS).collect();
+            printer.note(&format!(
+                "the first line, `{line}`, is taken as column names: --no-header if it is an item"
+            ));
+        }
         if self.seen.has_crlf.load(Ordering::Relaxed) {
             printer.note("the file has CRLF line ends: the \\r of each line is removed; --keep-cr keeps it");
         }
