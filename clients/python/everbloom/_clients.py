@@ -6,7 +6,7 @@ from contextlib import suppress
 from importlib import import_module
 from typing import Any, Union
 
-from ._errors import ConnectionLostError, EverbloomError, refusal
+from ._errors import ConnectionLostError, refusal
 
 #: How long a connection, or a part of a reply, may take, in seconds, if the client has no limit.
 TIMEOUT = 5.0
@@ -30,13 +30,24 @@ class Client:
         #: The exceptions for an error of the server, for a key of another node, and of a connection.
         self.response_error: Any = errors.ResponseError
         self.moved_error: Any = errors.MovedError
+        #: The exception for a value that the client cannot encode.
+        self.data_error: Any = errors.DataError
         self.all_errors: Any = (errors.RedisError if roots[0] == "redis" else errors.ValkeyError, OSError)
 
-    def error(self, error: Exception) -> EverbloomError:
-        """Return the exception of this package for one of the client."""
+    def error(self, error: Exception) -> Exception:
+        """Return the exception of this package for one of the client, or TypeError for a wrong argument."""
         if isinstance(error, self.response_error):
             return refusal(error)
+        if isinstance(error, self.data_error):
+            return TypeError(str(error))
         return ConnectionLostError(str(error))
+
+    def encode(self, item: Item) -> bytes:
+        """Return an item or a key as the client sends it. Raises TypeError for another type."""
+        try:
+            return bytes(self.encoder.encode(item))
+        except self.data_error as error:
+            raise self.error(error) from error
 
     def call(self, *words: Any) -> Any:
         """Send a command over the client and return its reply."""

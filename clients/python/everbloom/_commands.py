@@ -24,16 +24,29 @@ BATCH_ITEMS, BATCH_BYTES = 10_000, 1 << 20
 
 def _ms(span: Span) -> int:
     """Return a time span in milliseconds."""
-    return round((span.total_seconds() if isinstance(span, timedelta) else span) * 1000)
+    if isinstance(span, timedelta):
+        return round(span.total_seconds() * 1000)
+    if not hasattr(span, "__round__"):
+        raise TypeError(f"a span is a number of seconds or a timedelta, not {type(span).__name__}")
+    return round(span * 1000)
 
 
 def _unix_ms(moment: Moment) -> int:
     """Return a moment in milliseconds of UNIX time."""
     if not isinstance(moment, datetime):
+        if not hasattr(moment, "__round__"):
+            raise TypeError(f"a moment is UNIX time in seconds or a datetime, not {type(moment).__name__}")
         return round(moment * 1000)
     if moment.tzinfo is None:
         raise ValueError("a datetime needs a time zone")
     return round(moment.timestamp() * 1000)
+
+
+def _items(items: Iterable[Item]) -> Iterable[Item]:
+    """Return items, or raise TypeError for one text or bytes, which Python would take apart."""
+    if isinstance(items, (str, bytes, bytearray, memoryview)):
+        raise TypeError("items must be an iterable of items, not one item")
+    return items
 
 
 class Shape(TypedDict, total=False):
@@ -89,7 +102,7 @@ class Everbloom:
 
     Time spans are seconds or a timedelta; the server counts milliseconds. Moments are seconds of UNIX time or
     a datetime with a time zone. Every method raises RefusedError, or a subclass of it, with the text of the
-    server, and ConnectionLostError.
+    server, ConnectionLostError, and TypeError for an argument of another type.
     """
 
     def __init__(self, client: Any) -> None:
@@ -167,7 +180,7 @@ class Everbloom:
         words += _shape(shape)
         words += ["AT", _unix_ms(at)] if at is not None else []
         words += _life(if_absent, life, life_until)
-        replies = self._client.call(*words, "ITEMS", *items)
+        replies = self._client.call(*words, "ITEMS", *_items(items))
         return [refusal(reply) if isinstance(reply, Exception) else bool(reply) for reply in replies]
 
     def exists(self, key: Key, item: Item, *, within: Optional[Span] = None) -> bool:
@@ -216,7 +229,7 @@ class Everbloom:
         before it, and the others of its batch, were added.
         """
         sent = added = 0
-        for count, data in _batches(map(self._client.encoder.encode, items)):
+        for count, data in _batches(map(self._client.encode, _items(items))):
             reply = self._client.call("BF.BULKADD", key, "PREFIXED", data)
             marks = reply.encode() if isinstance(reply, str) else bytes(reply)
             if b"!" in marks:

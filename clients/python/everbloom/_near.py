@@ -161,7 +161,7 @@ class NearFilter(Copy):
         if not 0.001 <= interval <= 3600:
             raise ValueError("interval must be a number of seconds from 0.001 to 3600")
         own = Client(client)
-        raw_key = own.encoder.encode(key)
+        raw_key = own.encode(key)
         self = super().__new__(cls, raw_key, max_age, own.encoder.encoding, own.encoder.encoding_errors)
         self._client, self._key, self._interval = own, raw_key, interval
         self._asks, self._closed = on_stale == "server", False

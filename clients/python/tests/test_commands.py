@@ -153,6 +153,35 @@ class Commands(ServerTest):
             with self.assertRaisesRegex(everbloom.RefusedError, "1 of the items from 0 to 3"):
                 bloom.bulk_add("full", ["1", "2", "3"])
 
+    def test_a_wrong_type_is_a_type_error(self):
+        for bloom, client in self.each():
+            bloom.reserve("w", 0.01, 1000, window=3600)
+            for wrong in (["a", "b"], None, True, object()):
+                for call in (bloom.add, bloom.exists, bloom.ttl):
+                    with self.assertRaisesRegex(TypeError, "Invalid input of type"):
+                        call("w", wrong)
+                for call in (bloom.insert, bloom.bulk_add):
+                    with self.assertRaisesRegex(TypeError, "Invalid input of type"):
+                        call("w", ["x", wrong])
+                with self.assertRaisesRegex(TypeError, "Invalid input of type"):
+                    bloom.merge("d", wrong)
+                with self.assertRaisesRegex(TypeError, "Invalid input of type"):
+                    everbloom.NearFilter(client, wrong)
+            for one in ("abc", b"abc", bytearray(b"abc"), memoryview(b"abc")):
+                for call in (bloom.insert, bloom.bulk_add):
+                    with self.assertRaisesRegex(TypeError, "items must be an iterable of items, not one"):
+                        call("new", one)
+            for wrong in ("1d", [1], b"60", datetime.now()):
+                with self.assertRaisesRegex(TypeError, "a span is a number of seconds or a timedelta, not"):
+                    bloom.add("w", "x", life=wrong)
+                with self.assertRaisesRegex(TypeError, "a span is"):
+                    bloom.reserve("v", 0.01, 1000, window=wrong)
+            for wrong in ("1d", timedelta(days=1)):
+                with self.assertRaisesRegex(TypeError, "a moment is UNIX time in seconds or a datetime, not"):
+                    bloom.add("w", "x", life_until=wrong)
+            # Nothing was sent.
+            self.assertEqual((client.dbsize(), bloom.stats("w")["items"]), (1, 0))
+
     def test_a_lost_server_is_an_error_of_its_own(self):
         from support import free_port, lib
 
