@@ -357,6 +357,14 @@ const INTRODUCTIONS: &[&str] = &[
     "at(number,",
     "at(line,",
     "ReadError::Invalid(",
+    // Of the Python package.
+    "PyTypeError::new_err(",
+    "PyValueError::new_err(",
+    "raiseTypeError(",
+    "raiseTypeError(f",
+    "raiseValueError(",
+    "raiseClosedError(",
+    "raiseRefusedError(f",
 ];
 
 /// Returns the string literals of a source file, each with the code before it, without white space and comments.
@@ -414,7 +422,7 @@ fn texts_below(folder: &Path, texts: &mut Vec<String>) {
         let path = entry.unwrap().path();
         if path.is_dir() {
             texts_below(&path, texts);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
+        } else if path.extension().is_some_and(|extension| extension == "rs" || extension == "py") {
             texts.extend(error_texts(&path));
         }
     }
@@ -426,6 +434,15 @@ fn every_error_text_is_explained() {
     let mut texts = Vec::new();
     texts_below(&Path::new(ROOT).join("src"), &mut texts);
     assert!(texts.len() > 100, "only {} texts found", texts.len());
+    let texts_of_programs = texts.len();
+    for folder in ["everbloom", "src"] {
+        texts_below(&Path::new(ROOT).join("clients/python").join(folder), &mut texts);
+    }
+    assert!(
+        texts.len() >= texts_of_programs + 12,
+        "only {} texts of Python",
+        texts.len() - texts_of_programs
+    );
     texts.retain(|text| !page.contains(text));
     assert!(texts.is_empty(), "docs/troubleshooting.md lacks:\n{}", texts.join("\n"));
 }
