@@ -1,5 +1,5 @@
 // Tests partitions.js. Compares the replies with those of one filter. Then looks up items until a line comes in, while
-// slots move and primaries change.
+// slots move and primaries change. Uses the keys `one` and `seen:{NUMBER}`, which must not exist.
 //
 //     npm install redis    # and partitions.js beside this file
 //     node try_partitions.js redis://127.0.0.1:7000

@@ -1,5 +1,5 @@
 """Tests partitions.py. Compares the replies with those of one filter. Then looks up items until a line comes in, while
-slots move and primaries change.
+slots move and primaries change. Uses the keys `one` and `seen:{NUMBER}`, which must not exist.
 
     pip install redis    # and partitions.py beside this file
     python3 try_partitions.py redis://127.0.0.1:7000
