@@ -1,5 +1,8 @@
 """Token denylist: a token that was revoked is refused until it would have expired anyway, and takes no memory after that.
 
+Set `bf.missing-filter error` on the server: if the key is lost, is_accepted then raises an error. Otherwise it would
+accept the tokens that were revoked.
+
     pip install redis
     python3 window_tokens.py redis://127.0.0.1:6379
 """
