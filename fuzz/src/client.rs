@@ -7,9 +7,10 @@ use everbloom_format::client::{GuavaHeader, bitmap};
 
 use super::exercise::exercise;
 use super::input::Input;
-use super::model::Pair;
 use super::words::number;
+use crate::support::server::NOW_MS;
 use crate::support::slices;
+use crate::support::world::World;
 
 #[rustfmt::skip]
 const SCHEMES: [&str; 10] = [
@@ -23,7 +24,7 @@ const ENCODINGS: [&str; 7] =
 pub fn run(data: &[u8]) {
     let mut input = Input::new(data);
     let limit = input.limit_bytes();
-    let mut pair = Pair::new(Settings { max_filter_bytes: limit, ..Settings::DEFAULT });
+    let mut world = World::pair(Settings { max_filter_bytes: limit, ..Settings::DEFAULT }, NOW_MS);
     let mode = input.byte();
     let mut words: Vec<Vec<u8>> = vec![b"BF.IMPORT".to_vec(), b"k".to_vec()];
     let mut say = |word: &[u8]| words.push(word.to_vec());
@@ -51,26 +52,26 @@ pub fn run(data: &[u8]) {
     }
     let string = string(&mut input, mode);
     if mode & 1 == 0 {
-        pair.put_string(b"s", &string);
+        world.put(b"s", |server| _ = server.strings.insert(b"s".to_vec(), string.clone()));
     } else {
         say(b"GUAVA");
         say(&string);
     }
     words.extend(values);
-    let reply = pair.call(&slices(&words));
+    let reply = world.call(&slices(&words));
     if reply != "+OK" {
-        assert!(pair.filter(b"k").is_none());
+        assert!(world.filter(b"k").is_none());
         return;
     }
     // An import must be exported unchanged, at its full length.
-    let filter = pair.filter(b"k").unwrap();
+    let filter = world.filter(b"k").unwrap();
     let Policy::Imported(policy) = filter.policy() else { panic!("another kind") };
     let (layout, layer) = filter.clients_layer().unwrap();
     let guava = (policy.form.order == BitOrder::BigEndianWords)
         .then(|| GuavaHeader::of(&layout.parameters()).unwrap().write(layer.bits()));
     let exported = guava.unwrap_or_else(|| bitmap::write(policy.form, layer.bits()));
     assert_eq!(exported.unwrap(), string);
-    exercise(pair.primary.keys.remove(&b"k"[..]).unwrap(), &mut Input::new(data), limit);
+    exercise(world.server_mut().keys.remove(&b"k"[..]).unwrap(), &mut Input::new(data), limit);
 }
 
 /// Returns the rest of the input as a string that a client could have written: unchanged, after a preamble of Guava, or

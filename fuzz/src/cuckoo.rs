@@ -8,10 +8,11 @@ use everbloom_format::carried::{Carried, CarriedType};
 use everbloom_format::redisbloom::cuckoo::{ENCODING_VERSION, from_header, load, load_chunk};
 
 use super::input::Input;
-use super::model::Pair;
 use super::snapshot::{read, repeated};
 use crate::support::saved::assert_cuckoo_survives;
+use crate::support::server::NOW_MS;
 use crate::support::work::bounded;
+use crate::support::world::World;
 use crate::support::{Field, Record, slices};
 
 /// Largest number of bytes of the slots of one forged array.
@@ -108,39 +109,39 @@ fn received(input: &mut Input<'_>, limit: u64) -> Option<CuckooFilter> {
 fn exercise(filter: &CuckooFilter, input: &mut Input<'_>, limit: u64) {
     assert_cuckoo_survives(filter, "loaded");
     let settings = Settings { format: Format::RedisBloom, max_filter_bytes: limit * 2, ..Settings::DEFAULT };
-    let mut pair = Pair::new(settings);
-    pair.put_cuckoo(b"f", filter);
+    let mut world = World::pair(settings, NOW_MS);
+    world.put(b"f", |server| _ = server.cuckoos.insert(b"f".to_vec(), filter.try_clone().unwrap()));
     let items = input.items(40);
     // With other sizes, RedisBloom's formulas lose fingerprints that an add moves.
     let keeps = filter.arrays().iter().all(|array| array.buckets().is_power_of_two());
     for item in &items {
-        let is_added = pair.call(&[b"CF.ADD", b"f", item]) == "#t";
-        assert!(!(is_added && keeps) || pair.call(&[b"CF.EXISTS", b"f", item]) == "#t");
+        let is_added = world.call(&[b"CF.ADD", b"f", item]) == "#t";
+        assert!(!(is_added && keeps) || world.call(&[b"CF.EXISTS", b"f", item]) == "#t");
     }
-    pair.call_with(&[b"CF.MEXISTS", b"f"], &items);
-    let at_once = pair.item_replies();
+    world.call_with(&[b"CF.MEXISTS", b"f"], &items);
+    let at_once = world.server().reply[1..].to_vec();
     for (item, reply) in items.iter().zip(&at_once) {
-        assert_eq!(&pair.call(&[b"CF.EXISTS", b"f", item]), reply);
-        let count = pair.call(&[b"CF.COUNT", b"f", item]);
+        assert_eq!(&world.call(&[b"CF.EXISTS", b"f", item]), reply);
+        let count = world.call(&[b"CF.COUNT", b"f", item]);
         assert_eq!(count != ":0", reply == "#t", "{count}");
     }
     for name in [&b"CF.INSERT"[..], b"CF.INSERTNX"] {
-        pair.call(&[&[name, b"f", b"ITEMS"], &slices(&items)[..]].concat());
+        world.call(&[&[name, b"f", b"ITEMS"], &slices(&items)[..]].concat());
     }
     for line in ["CF.INFO f", "CF.DEBUG f", "CF.COMPACT f"] {
-        assert!(!pair.run(line).starts_with('-'), "{line}");
+        assert!(!world.run(line).starts_with('-'), "{line}");
     }
-    items.iter().for_each(|item| drop(pair.call(&[b"CF.DEL", b"f", item])));
-    dump(&mut pair);
-    pair.assert_in_step();
+    items.iter().for_each(|item| drop(world.call(&[b"CF.DEL", b"f", item])));
+    dump(&mut world);
+    world.check_all();
 }
 
 /// Copies the filter in chunks.
-fn dump(pair: &mut Pair) {
-    let filter = pair.primary.cuckoos[&b"f"[..]].try_clone().unwrap();
+fn dump(world: &mut World) {
+    let filter = world.server().cuckoos[&b"f"[..]].try_clone().unwrap();
     let mut iterator = "0".to_owned();
     loop {
-        let reply = pair.call(&[b"CF.SCANDUMP", b"f", iterator.as_bytes()]);
+        let reply = world.call(&[b"CF.SCANDUMP", b"f", iterator.as_bytes()]);
         assert!(!reply.starts_with('-') || !filter.has_header(), "{reply}");
         let Some(chunk) = everbloom_format::redisbloom::cuckoo::chunk(&filter, iterator.parse().unwrap())
         else {
@@ -150,7 +151,7 @@ fn dump(pair: &mut Pair) {
             return;
         }
         iterator = chunk.next_iterator.to_string();
-        let reply = pair.call(&[b"CF.LOADCHUNK", b"g", iterator.as_bytes(), &chunk.data]);
+        let reply = world.call(&[b"CF.LOADCHUNK", b"g", iterator.as_bytes(), &chunk.data]);
         assert!(
             reply == "+OK" || reply == "-Couldn't create filter!" || reply == "-ERR not found",
             "{reply}"

@@ -6,12 +6,12 @@ use everbloom_filter::prefetch::NoPrefetch;
 use everbloom_filter::{Filter, Policy, UnknownMemory, Validation};
 
 use super::input::Input;
-use super::model::Pair;
 use crate::support::make::CountedLimit;
 use crate::support::saved::{assert_same, assert_survives, assert_value_survives, fingerprint, validated};
-use crate::support::server::Server;
+use crate::support::server::{NOW_MS, Server};
 use crate::support::slices;
 use crate::support::work::defragment;
+use crate::support::world::World;
 
 /// Longest string that is exported here: a target may allocate at most 64 MB at once.
 const EXPORTED_MAX_BYTES: u64 = 8 << 20;
@@ -99,39 +99,40 @@ fn grow(filter: &mut Filter, items: &[Vec<u8>], limit_bytes: u64) {
 
 /// Runs commands on the filter, on a primary and a replica.
 fn command(filter: &Filter, input: &mut Input<'_>, items: &[Vec<u8>], limit_bytes: u64) {
-    let mut pair = Pair::new(Settings { max_filter_bytes: limit_bytes, ..Settings::DEFAULT });
+    let mut world = World::pair(Settings { max_filter_bytes: limit_bytes, ..Settings::DEFAULT }, NOW_MS);
     for key in [&b"f"[..], b"g"] {
-        pair.put(key, filter);
+        let copy = || FilterValue::Complete(filter.try_clone(UnknownMemory).unwrap());
+        world.put(key, |server| _ = server.keys.insert(key.to_vec(), copy()));
     }
     for line in ["BF.CARD f", "BF.INFO f", "BF.STATS f", "BF.DEBUG f", "BF.SCANDUMP f 0"] {
-        let reply = pair.run(line);
+        let reply = world.run(line);
         assert!(!reply.starts_with('-'), "{line}: {reply}");
     }
     for field in ["CAPACITY", "SIZE", "FILTERS", "ITEMS", "EXPANSION", "ERROR", "KIND", "FILL", "ESTIMATED"] {
-        pair.run(&format!("BF.INFO f {field}"));
+        world.run(&format!("BF.INFO f {field}"));
     }
     for name in [&b"BF.MADD"[..], b"BF.MEXISTS", b"BF.DEL"] {
-        pair.call_with(&[name, b"f"], items);
+        world.call_with(&[name, b"f"], items);
     }
     // Skips long exports: a small filter may come from a string with half a gigabyte of clear bytes after its bits,
     // which the export repeats.
     if !matches!(filter.policy(), Policy::Imported(policy) if policy.form.length_bytes > EXPORTED_MAX_BYTES) {
-        pair.run("BF.EXPORT f");
+        world.run("BF.EXPORT f");
     }
     for line in
         ["BF.MERGE f g", "BF.MERGE g f FORCE", "BF.MERGE h f", "BF.MERGE own f FORCE", "BF.MERGE h g own"]
     {
         if line.contains("own") && input.flag() {
-            pair.run("BF.RESERVE own 0.1 10 IFNOTEXISTS");
+            world.run("BF.RESERVE own 0.1 10 IFNOTEXISTS");
         }
-        pair.run(line);
+        world.run(line);
     }
     // BF.CLEAR restores the initial size. A forged header can state an initial size that is larger than the filter.
-    let before = pair.filter(b"f").unwrap().size_bytes();
-    if pair.run("BF.CLEAR f") == "+OK" {
-        assert_eq!(pair.run("BF.CARD f"), ":0");
-        assert!(pair.filter(b"f").unwrap().size_bytes() <= before.max(limit_bytes));
+    let before = world.filter(b"f").unwrap().size_bytes();
+    if world.run("BF.CLEAR f") == "+OK" {
+        assert_eq!(world.run("BF.CARD f"), ":0");
+        assert!(world.filter(b"f").unwrap().size_bytes() <= before.max(limit_bytes));
     }
-    pair.call(&[&b"BF.MADD"[..], b"f", &items[0]]);
-    pair.assert_in_step();
+    world.call(&[&b"BF.MADD"[..], b"f", &items[0]]);
+    world.check_all();
 }

@@ -5,9 +5,10 @@ use everbloom_command::{COMMANDS, Protocol, Settings};
 use everbloom_filter::Format;
 
 use super::input::Input;
-use super::model::Pair;
 use super::words::word;
+use crate::support::server::NOW_MS;
 use crate::support::slices;
+use crate::support::world::World;
 
 /// The commands that make a filter of every kind, each with its own key.
 const FILTERS: [&str; 9] = [
@@ -25,19 +26,19 @@ const FILTERS: [&str; 9] = [
 /// Runs up to eight command lines.
 pub fn run(data: &[u8]) {
     let mut input = Input::new(data);
-    let mut pair = Pair::new(Settings { max_filter_bytes: 1 << 20, ..Settings::DEFAULT });
+    let mut world = World::pair(Settings { max_filter_bytes: 1 << 20, ..Settings::DEFAULT }, NOW_MS);
     for line in FILTERS {
-        pair.run(line);
+        world.run(line);
     }
-    pair.primary.settings.format = Format::RedisBloom;
-    pair.run("CF.INSERT f CAPACITY 4 ITEMS i1 i2 i3 i4 i5 i1");
-    pair.primary.settings.format = Format::Everbloom;
+    world.server_mut().settings.format = Format::RedisBloom;
+    world.run("CF.INSERT f CAPACITY 4 ITEMS i1 i2 i3 i4 i5 i1");
+    world.server_mut().settings.format = Format::Everbloom;
     for _ in 0..8 {
         if input.is_empty() {
             break;
         }
         let choice = input.byte();
-        pair.primary.protocol = if choice & 0x80 == 0 { Protocol::Resp2 } else { Protocol::Resp3 };
+        world.server_mut().protocol = if choice & 0x80 == 0 { Protocol::Resp2 } else { Protocol::Resp3 };
         let name = COMMANDS[usize::from(choice & 0x7f) % COMMANDS.len()].spec().name.as_bytes();
         let count = input.below(14);
         let mut words = vec![name.to_vec()];
@@ -49,7 +50,7 @@ pub fn run(data: &[u8]) {
                 .choose(&[&b"a"[..], b"b", b"c", b"d", b"k", b"s", b"i", b"u", b"f", b"x", b"string"])
                 .to_vec();
         }
-        pair.call(&slices(&words));
+        world.call(&slices(&words));
     }
-    pair.assert_in_step();
+    world.check_all();
 }

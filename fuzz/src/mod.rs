@@ -25,7 +25,6 @@ pub(crate) mod forge;
 mod grammar;
 mod input;
 mod merges;
-mod model;
 mod packed;
 pub(crate) mod read;
 pub(crate) mod snapshot;

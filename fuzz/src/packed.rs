@@ -5,10 +5,11 @@ use everbloom_command::Settings;
 use everbloom_filter::Filter;
 
 use super::input::Input;
-use super::model::Pair;
 use super::words::{creation, number};
 use crate::support::saved::assert_same;
+use crate::support::server::NOW_MS;
 use crate::support::slices;
+use crate::support::world::World;
 
 /// The filter to which batches are added, and the one to which their items are added.
 const KEYS: [&[u8]; 2] = [b"packed", b"single"];
@@ -17,7 +18,7 @@ const KEYS: [&[u8]; 2] = [b"packed", b"single"];
 pub fn run(data: &[u8]) {
     let mut input = Input::new(data);
     let limit = input.limit_bytes();
-    let mut pair = Pair::new(Settings { max_filter_bytes: limit, ..Settings::DEFAULT });
+    let mut world = World::pair(Settings { max_filter_bytes: limit, ..Settings::DEFAULT }, NOW_MS);
     let choice = input.below(4);
     let words = creation(&mut input, false);
     for key in KEYS {
@@ -27,9 +28,9 @@ pub fn run(data: &[u8]) {
                 let name = String::from_utf8_lossy(key);
                 // Some generated items are not numbers, which this encoding cannot represent.
                 let scheme = "EMPTY SCHEME go-zero BITS 2000 CAPACITY 50 ENCODING int64le";
-                pair.run(&format!("BF.IMPORT {name} {scheme}"));
+                world.run(&format!("BF.IMPORT {name} {scheme}"));
             }
-            _ => drop(pair.call_with(&[b"BF.RESERVE", key], &words)),
+            _ => drop(world.call_with(&[b"BF.RESERVE", key], &words)),
         }
     }
     for _ in 0..12 {
@@ -37,12 +38,12 @@ pub fn run(data: &[u8]) {
             break;
         }
         if input.below(3) == 0 {
-            let size_bytes = pair.filter(KEYS[0]).map_or(0, Filter::size_bytes);
-            pair.primary.settings.max_filter_bytes = input.tight_limit_bytes(size_bytes);
+            let size_bytes = world.filter(KEYS[0]).map_or(0, Filter::size_bytes);
+            world.limit(input.tight_limit_bytes(size_bytes));
         }
-        batch(&mut pair, &mut input);
+        batch(&mut world, &mut input);
     }
-    pair.assert_in_step();
+    world.check_all();
 }
 
 /// Returns the packing and the data of a batch as arguments, and the items in the data; `None` if the data is invalid.
@@ -119,7 +120,7 @@ fn cut(words: &[Vec<u8>], length: &[u8], data: &[u8]) -> Option<Vec<Vec<u8>>> {
     Some(items)
 }
 
-fn batch(pair: &mut Pair, input: &mut Input<'_>) {
+fn batch(world: &mut World, input: &mut Input<'_>) {
     let choice = input.byte();
     let (words, items) = packed(input);
     let (bulk, single) = if choice & 1 == 0 {
@@ -131,14 +132,14 @@ fn batch(pair: &mut Pair, input: &mut Input<'_>) {
     let mut argv: Vec<&[u8]> = vec![bulk, KEYS[0]];
     argv.extend(is_count.then_some(&b"COUNT"[..]));
     argv.extend(slices(&words));
-    let reply = pair.call(&argv);
+    let reply = world.call(&argv);
     let Some(items) = items else {
         assert!(reply.starts_with('-'), "{reply} to a torn batch");
         return;
     };
     let mut expected = String::new();
     for item in &items {
-        expected.push(match pair.call(&[single, KEYS[1], item]).as_str() {
+        expected.push(match world.call(&[single, KEYS[1], item]).as_str() {
             "#t" => '1',
             "#f" => '0',
             _ => '!',
@@ -149,7 +150,7 @@ fn batch(pair: &mut Pair, input: &mut Input<'_>) {
     } else {
         assert_eq!(reply, format!("${expected}"));
     }
-    match (pair.filter(KEYS[0]), pair.filter(KEYS[1])) {
+    match (world.filter(KEYS[0]), world.filter(KEYS[1])) {
         (Some(packed), Some(single)) => assert_same(single, packed, "packed and one by one"),
         (packed, single) => assert_eq!(packed.is_none(), single.is_none()),
     }

@@ -4,6 +4,8 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::ptr;
 
+use crate::support::world::Refusing;
+
 /// The smallest allocation that can fail. Smaller allocations are for structs, names and lists, which Rust's
 /// collections allocate infallibly. Their number is limited by the bytes of a command or the layers of a filter. In
 /// these tests, all allocations whose size depends on an argument or a filter are larger.
@@ -13,6 +15,9 @@ pub(crate) const SIZED_MIN_BYTES: usize = 4096;
 const ALIGN_MAX_BYTES: usize = 8;
 
 pub(crate) struct Starving;
+
+/// The memory of this program, for a simulated deployment.
+pub(crate) const REFUSING: Refusing = Refusing { refuse, relent, watch };
 
 thread_local! {
     static IS_WATCHED: Cell<bool> = const { Cell::new(false) };

@@ -14,6 +14,7 @@ pub mod reserved;
 pub mod saved;
 pub mod server;
 pub(crate) mod work;
+pub(crate) mod world;
 
 pub use rdb::{Field, Record};
 

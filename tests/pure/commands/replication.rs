@@ -7,6 +7,7 @@ use everbloom_format::filter::header;
 use crate::support::Random;
 use crate::support::make::START_MS;
 use crate::support::server::{NOW_MS, Server};
+use crate::support::world::{Adding, Form, Outcome, Refusing, World};
 
 #[test]
 fn defaults_are_replicated_explicitly() {
@@ -134,6 +135,7 @@ fn redisbloom_filters_save_the_same_growth_as_redisbloom() {
 /// clock and the settings of the replica do not matter either.
 #[test]
 fn random_commands_give_the_same_filter_on_a_replica_years_later() {
+    const LATER_MS: [u64; 3] = [0, 0, 10 * 365 * 86_400_000];
     for (seed, creation) in [
         "BF.INSERT k ITEMS 1",
         "BF.INSERT k KEYED ERROR 0.2 ITEMS 1",
@@ -151,55 +153,67 @@ fn random_commands_give_the_same_filter_on_a_replica_years_later() {
     .into_iter()
     .enumerate()
     {
-        let context = format!("seed {seed}: {creation}");
-        let mut primary = Server::at(START_MS);
-        primary.must(creation);
-        primary.settings.max_filter_bytes = primary.filter("k").size_bytes() + 300;
-        let kind = primary.filter("k").kind();
-        let (mut random, mut refused) = (Random(seed as u64), 0);
-        for round in 0..600 {
-            primary.now_ms = match random.below(40) {
-                0 => primary.now_ms + random.next() % 40_000,
-                1..=3 => primary.now_ms - random.next() % 4000,
-                _ => primary.now_ms + random.next() % 400,
-            };
-            let items: Vec<String> =
-                (0..1 + random.below(9)).map(|_| random.below(900).to_string()).collect();
-            let (lines, items) = (items.join("\n"), items.join(" "));
-            let at_ms = primary.now_ms - random.next() % 16_000 + 500;
-            let reply = match (random.below(6), kind) {
-                (0, _) => primary.run(&format!("BF.ADD k {}", random.below(900))),
-                (1, _) => primary.run(&format!("BF.INSERT k ITEMS {items}")),
-                (2, _) => primary.run(&format!("BF.BULKADD k LINES {lines}")),
-                (3, Kind::Window) => {
-                    primary.run(&format!("BF.INSERT k NOCREATE AT {at_ms} CAPACITY 7 ITEMS {items}"))
-                }
-                (3, Kind::Counting) => primary.run(&format!("BF.DEL k {items}")),
-                (4, _) if round % 50 == 0 => primary.run("BF.CLEAR k"),
-                _ => primary.run(&format!("BF.MADD k {items}")),
-            };
-            let errors = ["problem inserting into filter", "non scaling filter is full", "encoding", "!"];
-            refused += errors.map(|error| reply.matches(error).count()).iter().sum::<usize>();
-        }
-        assert!(refused > 20, "{context}: {refused}");
-        assert!(primary.filter("k").size_bytes() <= primary.settings.max_filter_bytes);
-        for later_ms in [0, 10 * 365 * 86_400_000] {
-            let mut replica = Server::at(START_MS + later_ms);
-            replica.settings = Settings {
+        let servers = LATER_MS.map(|later_ms| {
+            let mut server = Server::at(START_MS + later_ms);
+            let other = Settings {
                 error_rate: 0.5,
                 expansion_factor: 0,
                 fixed_filters_saturate: true,
                 keyed: later_ms == 0,
                 ..Settings::DEFAULT
             };
-            replica.replay(&primary.replicated_calls);
-            assert!(primary.digested("k") == replica.digested("k"), "{context}, {later_ms} ms later");
-            // Replies to its clients depend on its own clock.
-            replica.is_replicated = false;
-            replica.now_ms = primary.now_ms + later_ms;
+            server.settings = other;
+            server
+        });
+        let mut world = World::of(servers.into(), Refusing::NEVER);
+        (world.is_prompt, world.server_mut().settings) = (true, Settings::DEFAULT);
+        let key = b"k";
+        world.call(&creation.split(' ').map(str::as_bytes).collect::<Vec<_>>());
+        world.recount(key, true);
+        let limit = world.size_bytes(key) + 300;
+        world.limit(limit);
+        let kind = world.filter(key).unwrap().kind();
+        let (mut random, mut refused) = (Random(seed as u64), 0);
+        for round in 0..600 {
+            let now_ms = match random.below(40) {
+                0 => world.now_ms() + random.next() % 40_000,
+                1..=3 => world.now_ms() - random.next() % 4000,
+                _ => world.now_ms() + random.next() % 400,
+            };
+            world.set_clocks(now_ms, now_ms);
+            world.nodes[2].server.now_ms += LATER_MS[2];
+            let items: Vec<Vec<u8>> =
+                (0..1 + random.below(9)).map(|_| random.below(900).to_string().into_bytes()).collect();
+            let at_ms = Some(now_ms - random.next() % 16_000 + 500);
+            let words = [b"NOCREATE", &b"CAPACITY"[..], b"7"].map(<[u8]>::to_vec);
+            let adding = match (random.below(6), kind) {
+                (0, _) => Adding { form: Form::Add, ..Adding::default() },
+                (1, _) => Adding { form: Form::Insert, ..Adding::default() },
+                (2, _) => Adding { form: Form::Packed, ..Adding::default() },
+                (3, Kind::Window) => Adding { form: Form::Insert, at_ms, words: &words, ..Adding::default() },
+                (3, Kind::Counting) => {
+                    world.remove(key, false, &items);
+                    continue;
+                }
+                (4, _) if round % 50 == 0 => {
+                    world.clear(key);
+                    continue;
+                }
+                _ => Adding::default(),
+            };
+            let outcomes = world.add(key, adding, &items);
+            refused += outcomes.iter().filter(|outcome| **outcome == Outcome::Refused).count();
+            world.check();
+        }
+        world.check_all();
+        assert!(refused > 20 && world.size_bytes(key) <= limit, "{creation}: {refused}");
+        // Replies to the clients of a replica depend on its own clock.
+        let expected = world.run("BF.CARD k");
+        for (node, later_ms) in world.nodes.iter_mut().zip(LATER_MS) {
+            node.server.is_replicated = false;
             let has_expired = kind == Kind::Window && later_ms > 0;
-            let expected = if has_expired { ":0".to_owned() } else { primary.run("BF.CARD k") };
-            assert_eq!(replica.run("BF.CARD k"), expected, "{context}");
+            let expected = if has_expired { ":0" } else { &expected };
+            assert_eq!(node.server.run("BF.CARD k"), expected, "{creation}, {later_ms} ms later");
         }
     }
 }
