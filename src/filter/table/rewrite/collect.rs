@@ -304,7 +304,7 @@ mod tests {
             for (_, bucket, entry) in sorted.iter().filter(|one| one.0 == block) {
                 let entry_bits = width - kind.generation_bits();
                 list.try_reserve(kind.slots_max()).unwrap();
-                entry.write(kind, entry_bits, |slot| list.push((*bucket).into(), slot));
+                entry.write(kind, entry_bits, |slot| list.push(*bucket, slot));
             }
             list.end_block().unwrap();
         }

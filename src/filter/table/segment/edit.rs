@@ -160,7 +160,7 @@ impl Segment {
             let raw = u128::from(*low) | u128::from(*high) << 64;
             // The run ends above this slot move down by one slot.
             let below = run_end(at.index()) - 1;
-            let ends = raw & (last | last - 1) & !below;
+            let ends = raw & (last | (last - 1)) & !below;
             let moved = raw & !ends | ends >> 1 & !below;
             let moved = if is_end { moved | last } else { moved };
             (*low, *high) = (moved as u64, (moved >> 64) as u64);
@@ -179,12 +179,12 @@ impl Segment {
 /// Returns the bit for the run end of a slot in the second and third word of its block.
 #[inline(always)]
 fn run_end(index: u32) -> u128 {
-    1 << (OFFSET_BITS + index & 127)
+    1 << ((OFFSET_BITS + index) & 127)
 }
 
 /// Returns how many slots of a block are in use, up to the last run end. `raw` is its second and third word.
 #[inline(always)]
 fn used_slots(raw: u128, last: u128) -> u32 {
-    let ends = (raw & (last | last - 1)) >> OFFSET_BITS;
+    let ends = (raw & (last | (last - 1))) >> OFFSET_BITS;
     128 - ends.leading_zeros()
 }
