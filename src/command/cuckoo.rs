@@ -14,14 +14,13 @@ use super::arguments::Arguments;
 use super::chunks::{add_chunk, chunk_at, filter_of_header, write_chunk};
 use super::effects::{Effects, KeyChange, Replication, count_of, publish};
 use super::error::{CommandError, CuckooError};
-use super::items::delete;
 use super::keyspace::{
     CuckooSettings, Found, Host, KeyName, KeyValue, Keyspace, ReadKey, Reply, Value, ValueMut, ValueRef,
     WriteKey,
 };
 use super::number::parse_integer;
 use super::options::{CommandOptions, CreationOptions, find, is_named, unknown_option};
-use super::outcomes::ItemOutcomes;
+use super::outcomes::{ItemOutcomes, check_loss};
 use super::replicated::{ReplicatedCommand, number, word};
 use super::reserve::creation;
 use super::spare::Spare;
@@ -31,7 +30,7 @@ use everbloom_filter::cuckoo::filter::{Arrays, CuckooFilter, CuckooParameters};
 use everbloom_filter::limits::{
     CUCKOO_BUCKET_MAX_SLOTS, CUCKOO_CAPACITY_MAX_ITEMS, CUCKOO_ITERATIONS_MAX, EXPANSION_MAX,
 };
-use everbloom_filter::{Filter, Format, Kind};
+use everbloom_filter::{Added, Filter, Format, Kind, OutOfMemory};
 use everbloom_format::DecodeError;
 use everbloom_format::redisbloom::cuckoo as format;
 use everbloom_format::value::is_header;
@@ -339,16 +338,41 @@ pub(super) fn add<'a>(
     let rules = rules(command);
     let (key, item) = (arguments.key()?, arguments.required()?);
     let mut open = keyspace.open_to_write(key);
-    let value = counted(open.value(), command)?;
-    check_auto_create(&value, keyspace)?;
-    let (outcomes, change) =
-        add_occurrences(key, &[item], CreationOptions::default(), rules, value, keyspace)?;
-    let effects = publish(&mut open, key, change)?;
-    match outcomes.only() {
-        Ok(is_added) => reply.boolean(is_added),
-        Err(error) => reply.error(&CuckooError::Add(error).to_string()),
+    let outcome = match counted(open.value(), command)? {
+        // As BF.ADD, without the lists of a command of many items.
+        KeyValue::Present(Found::Filter(filter)) => {
+            filter.add_beside_layer(item, rules.only_absent, keyspace, keyspace.prefetch())
+        }
+        value => {
+            check_auto_create(&value, keyspace)?;
+            let (outcomes, change) =
+                add_occurrences(key, &[item], CreationOptions::default(), rules, value, keyspace)?;
+            let effects = publish(&mut open, key, change)?;
+            match outcomes.only() {
+                Ok(is_added) => reply.boolean(is_added),
+                Err(error) => reply.error(&CuckooError::Add(error).to_string()),
+            }
+            return Ok(effects);
+        }
+    };
+    match outcome {
+        Ok(Added::Present) => {
+            reply.boolean(false);
+            Ok(Effects { items_known: 1, ..Effects::default() })
+        }
+        Ok(Added::New | Added::Again) => {
+            // Copies do not follow a counting filter.
+            let layers_added = open.changed(1, None);
+            reply.boolean(true);
+            let replication = Replication::Verbatim;
+            Ok(Effects { replication, items_added: 1, layers_added, ..Effects::default() })
+        }
+        Err(error) => {
+            check_loss(error, keyspace)?;
+            reply.error(&CuckooError::Add(error).to_string());
+            Ok(Effects { items_refused: 1, refused: Some(error), ..Effects::default() })
+        }
     }
-    Ok(effects)
 }
 
 /// Adds items to the value of a key, or to a new filter with the given options. O(items).
@@ -516,8 +540,12 @@ pub(super) fn del<'a>(
     let mut open = keyspace.open_to_write(key);
     let is_deleted = match found(counted(open.value(), command)?)?.ok_or(CuckooError::NotFound)? {
         Found::Filter(filter) => {
-            let results = delete(filter, &[item], keyspace.prefetch())?;
-            *results.first().ok_or(CommandError::OutOfMemory)?
+            let mut result = Ok(false);
+            filter.remove_many(&[item], keyspace.prefetch(), |removed| {
+                result = removed;
+                true
+            });
+            result.map_err(|OutOfMemory| CommandError::OutOfMemory)?
         }
         Found::Cuckoo(filter) => filter.delete(item),
     };

@@ -303,11 +303,7 @@ pub(super) fn del<'a>(
 }
 
 /// Deletes the items in order, until there is no memory. Returns for each processed item whether it was present.
-pub(super) fn delete(
-    filter: &mut Filter,
-    items: &[&[u8]],
-    prefetch: impl Prefetch,
-) -> Result<Vec<bool>, CommandError> {
+fn delete(filter: &mut Filter, items: &[&[u8]], prefetch: impl Prefetch) -> Result<Vec<bool>, CommandError> {
     if filter.kind() != Kind::Counting {
         return Err(CommandError::NotCounting("BF.DEL".to_owned()));
     }

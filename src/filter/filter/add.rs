@@ -47,32 +47,50 @@ impl Filter {
             only.count_items(1);
             return Ok(Added::New);
         }
+        self.add_beside_layer(item, false, limit, prefetch)
+    }
+
+    /// Does [`add`](Self::add), without the shorter path for a filter of one layer. If `only_absent`, an item that is, or
+    /// seems to be, present is not counted again. O(layers * probes).
+    ///
+    /// # Errors
+    /// [`AddError`] if the item is refused; the filter is then unchanged.
+    #[inline(always)]
+    pub fn add_beside_layer(
+        &mut self,
+        item: &[u8],
+        only_absent: bool,
+        limit: &dyn ByteLimit,
+        prefetch: impl Prefetch,
+    ) -> Result<Added, AddError> {
         let room = GrowthBudget::new(limit);
         if matches!(self.parts, Parts::Table(_))
-            && let Some(addition) = self.addition(&room, false)
+            && let Some(addition) = self.addition(&room, only_absent)
             && let Parts::Table(table) = &mut self.parts
         {
             return table.add(Addition { hash: murmur3::hash128(item), ..addition }, &room, prefetch);
         }
-        self.add_to_parts(item, &room, prefetch)
+        self.add_to_parts(item, only_absent, &room, prefetch)
     }
 
-    /// Does [`add`](Self::add) for a filter of any parts. Not inlined: it needs registers, which would cost
-    /// instructions in the shorter paths.
+    /// Does [`add_beside_layer`](Self::add_beside_layer) for a filter of any parts. Not inlined: it needs registers, which
+    /// would cost instructions in the shorter paths.
     #[inline(never)]
     fn add_to_parts(
         &mut self,
         item: &[u8],
+        only_absent: bool,
         room: &GrowthBudget<'_>,
         prefetch: impl Prefetch,
     ) -> Result<Added, AddError> {
         if !self.policy.has_several_hashes()
             && let Some(mut hash) = self.hash().pair(item)
         {
-            return self.add_one(&mut hash, room, prefetch);
+            return self.add_one(&mut hash, only_absent, room, prefetch);
         }
         let (items, mut digests) = ([item], GroupHashes::default());
-        self.add_one(&mut HashedGroup::new(&items, &mut digests, false, RANGES_IN_CHAIN), room, prefetch)
+        let mut group = HashedGroup::new(&items, &mut digests, false, RANGES_IN_CHAIN);
+        self.add_one(&mut group, only_absent, room, prefetch)
     }
 
     /// Adds one item.
@@ -80,11 +98,12 @@ impl Filter {
     fn add_one(
         &mut self,
         item: &mut impl HashedItems,
+        only_absent: bool,
         room: &GrowthBudget<'_>,
         prefetch: impl Prefetch,
     ) -> Result<Added, AddError> {
         let mut added = Ok(Added::Present);
-        self.add_hashed(item, false, room, prefetch, &mut None, &mut |outcomes: AddOutcomes| {
+        self.add_hashed(item, only_absent, room, prefetch, &mut None, &mut |outcomes: AddOutcomes| {
             added = outcomes.first();
             true
         });
