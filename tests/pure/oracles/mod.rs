@@ -211,7 +211,8 @@ impl Run<'_> {
     }
 }
 
-fn run(case: &Case, seed: u64, operations: u64) {
+/// Returns a run of a case, whose filter has one item.
+fn begin(case: &Case, seed: u64) -> Run<'_> {
     let mut world = World::pair(Settings::DEFAULT, START_MS);
     // Large filters are compared now and then.
     world.effort_bytes = 2 << 10;
@@ -221,6 +222,12 @@ fn run(case: &Case, seed: u64, operations: u64) {
     let is_counting = words.contains(&"COUNTING");
     let mut run = Run { case, world, random: Random(seed), next: 0, window_ms, is_counting };
     run.insert(KEY, case.error_rate, None, &[item(0)]);
+    run
+}
+
+fn run(case: &Case, seed: u64, operations: u64) {
+    let mut run = begin(case, seed);
+    let (window_ms, is_counting) = (run.window_ms, run.is_counting);
     let (mut done, mut checked) = (0, 0);
     // The filter grows and shrinks in turn, ten times each.
     let phase = (operations / 20).max(1);
@@ -310,6 +317,18 @@ fn items_are_deleted_as_often_as_they_were_added_and_no_other_is_lost() {
         case("keyed counting", 0.01, "CAPACITY 100 COUNTING KEYED", 3_000),
     ];
     run_all(&cases, operations() / 5);
+}
+
+/// Entries of the oldest items are short, and match many of those that are added later.
+#[test]
+fn the_oldest_items_keep_their_counts() {
+    let case = case("counting without merges", 0.01, "COUNTING", 0);
+    let mut run = begin(&case, 6);
+    for _ in 0..120 {
+        let items: Vec<_> = (0..500).map(|_| run.offered()).collect();
+        run.world.add(KEY, Adding { form: Form::Many, ..Adding::default() }, &items);
+    }
+    run.world.check_oldest(KEY, case.error_rate);
 }
 
 #[test]
