@@ -4,8 +4,8 @@
 //! change:
 //!
 //! * Plain: a new entry, unless an entry matches the item.
-//! * Counted: the longest entry that matches counts the item, if its remainder lacks at most [`LOST_BITS_MAX`] bits.
-//!   Otherwise the item gets a new entry.
+//! * Counted: the longest entry that matches counts the item, if its remainder lacks at most
+//!   [`LOST_BITS_MAX`](run::LOST_BITS_MAX) bits. Otherwise the item gets a new entry.
 //! * Timed: an entry of the item gets the new generation. Only an entry with the longest remainder of its segment is
 //!   the item's own. A shorter one matches more items, and would never expire if each of them refreshed it.
 //!
