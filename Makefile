@@ -89,8 +89,9 @@ fuzz-smoke: ## fuzz every target, for S seconds in total
 	@scripts/setup build
 	@scripts/fuzz smoke $(or $(S),84)
 
-exhaust: ## run every history of five operations on small filters, and N histories of a deployment
+exhaust: ## run the long form of the tests, every history of five operations, and N histories of a deployment
 	@scripts/setup build
+	EVERBLOOM_TESTS=full cargo test --locked -p everbloom-tests --test pure
 	WORLDS_OPERATIONS=5 DEPLOYMENT_HISTORIES=$(or $(N),100000) cargo test --locked -p everbloom-tests --test starved -- \
 	  worlds deployment --nocapture
 
@@ -122,7 +123,7 @@ test-defrag: build ## test active defragmentation on that server
 bench: ## measure filters in servers and write docs/performance.csv
 	@scripts/setup build server
 	cargo build --release --locked --lib
-	cargo bench --locked -p everbloom-tests --bench servers
+	cargo bench --locked -p everbloom-server-tests --bench servers
 
 charts: ## draw docs/charts from docs/performance.csv and docs/performance-peers.csv
 	python3 -m venv $(CARGO_TARGET_DIR)/charts-venv

@@ -159,7 +159,7 @@ fn main() -> Result<(), Failure> {
     let is_whole = !is_quick && only.is_none() && variable("ITEMS").is_none();
     let output = match variable("OUTPUT") {
         Some(path) => PathBuf::from(path),
-        None if is_whole => Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/performance.csv"),
+        None if is_whole => Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/performance.csv"),
         None => {
             let target = variable("CARGO_TARGET_DIR").unwrap_or_else(|| "target".to_owned());
             Path::new(&target).join("bench/performance.csv")

@@ -6,3 +6,6 @@ mod fuzz;
 mod support;
 
 pub use fuzz::run;
+
+/// The directory of the repository.
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");

@@ -5,13 +5,14 @@
 //! rate passes if it is at most the promised one plus three standard deviations. The standard deviation is the larger
 //! of that of the binomial distribution and that of the mean over the filters.
 //!
-//! The default run takes half a minute of processor time. It finds gross faults at the lowest rates and small ones
-//! at higher rates. `EVERBLOOM_ACCURACY=full cargo test -p everbloom-tests --test pure accuracy -- --nocapture`
+//! The default run takes a quarter of a minute of processor time. It finds gross faults at the lowest rates and small ones
+//! at higher rates. `EVERBLOOM_TESTS=full cargo test -p everbloom-tests --test pure accuracy -- --nocapture`
 //! measures large tables too, makes 10 to 200 times as many probes per case and takes about 25 minutes of processor
 //! time. tests/pure/sizing.rs computes rates from the fill of the arrays, which is far more precise than probes.
 
 use everbloom_filter::Filter;
 
+use crate::support::effort;
 use crate::support::make::{add, contains, plain, promise, unreserved};
 
 /// The items of a filter that has grown, as a multiple of its capacity.
@@ -19,13 +20,13 @@ const GROWN: u64 = 63;
 /// The first absent item of a filter: far above the number of any added item.
 const ABSENT: u64 = 1 << 48;
 
-/// Promised rates, with the probes per case of the default and the full run: enough for 10 and 400 false positives at
+/// Promised rates, with the probes per case of the default and the full run: enough for 3 and 400 false positives at
 /// the lowest rate.
 const RATES: [(f64, u64, u64); 4] = [
     (1e-2, 2_000_000, 20_000_000),
-    (1e-3, 5_000_000, 100_000_000),
-    (1e-4, 5_000_000, 200_000_000),
-    (1e-6, 10_000_000, 400_000_000),
+    (1e-3, 3_000_000, 100_000_000),
+    (1e-4, 3_000_000, 200_000_000),
+    (1e-6, 3_000_000, 400_000_000),
 ];
 
 /// Numbers of items, with the number of filters over which the probes are spread.
@@ -98,7 +99,7 @@ fn full_filter(rate: f64, items: u64, shape: Shape, seed: u64) -> Filter {
 
 /// Measures every case of one promised rate.
 fn keeps(rate: f64) {
-    let full_run = std::env::var("EVERBLOOM_ACCURACY").is_ok_and(|value| value == "full");
+    let full_run = effort(false, true);
     let &(_, default_probes, full_probes) = RATES.iter().find(|(asked, ..)| *asked == rate).unwrap();
     let probes = if full_run { full_probes } else { default_probes };
     let mut broken = Vec::new();

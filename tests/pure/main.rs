@@ -50,5 +50,8 @@ mod table;
 mod valkeybloom;
 mod window;
 
+/// The directory of the repository.
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+
 #[global_allocator]
 static ALLOCATOR: allocations::Watched = allocations::Watched;

@@ -68,7 +68,7 @@ mod support;
 
 use std::process::ExitCode;
 
-use harness::{Site, Test};
+use harness::{ROOT, Site, Test};
 use libtest_mimic::Trial;
 
 /// The tests of each file, except those of `foreign`, `drills` and `fake_host`.

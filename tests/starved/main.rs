@@ -40,6 +40,9 @@ use support::saved::{chunks, saved};
 use support::server::Server;
 use support::{Field, Record, slices};
 
+/// The directory of the repository.
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+
 #[global_allocator]
 static ALLOCATOR: allocator::Starving = allocator::Starving;
 

@@ -16,10 +16,15 @@ pub mod server;
 pub(crate) mod work;
 pub(crate) mod world;
 
+// Each program says where the repository is, because their packages are in different directories.
+pub(crate) use crate::ROOT;
 pub use rdb::{Field, Record};
 
-/// The directory of the repository.
-pub const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+/// Returns `full` if the environment says `EVERBLOOM_TESTS=full`, as `make exhaust` does, or else `quick`. Only for tests
+/// that take seconds, and find the same faults with less precision.
+pub fn effort<T>(quick: T, full: T) -> T {
+    if std::env::var("EVERBLOOM_TESTS").is_ok_and(|value| value == "full") { full } else { quick }
+}
 
 /// Returns the items of a batch as arguments.
 pub fn slices<T: AsRef<[u8]>>(items: &[T]) -> Vec<&[u8]> {

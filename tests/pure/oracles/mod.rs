@@ -1,23 +1,22 @@
 //! Random operations on whole filters: adds, deletions and lookups, one by one and in batches, while the tables grow and
 //! shrink; in between restarts, copies, merges, limits and dumps. [`World`] knows what must be found.
 //!
-//! `ORACLE_OPERATIONS=10000000 cargo test -p everbloom-tests --test pure oracles` does that many operations for each
-//! kind.
+//! `EVERBLOOM_TESTS=full cargo test -p everbloom-tests --test pure oracles` does a million operations for each kind.
 
 mod words;
 
 use everbloom_command::Settings;
 
-use crate::support::Random;
 use crate::support::make::START_MS;
 use crate::support::world::{Adding, Form, Outcome, WAYS, World};
+use crate::support::{Random, effort};
 
 const KEY: &[u8] = b"k";
 const DAY_MS: u64 = 86_400_000;
 
 /// Returns how many operations are done with each kind.
 fn operations() -> u64 {
-    std::env::var("ORACLE_OPERATIONS").map_or(300_000, |operations| operations.parse().unwrap())
+    effort(180_000, 1_000_000)
 }
 
 /// A filter, and the items that are offered to it.

@@ -7,7 +7,7 @@ use everbloom_filter::{AddError, Added, ItemHash};
 
 use super::segments::{made_of_parts, parts};
 use super::{add, add_kind, addition, any, counted, has, has_at, hash, of_kind, plain, remove, timed};
-use crate::support::Random;
+use crate::support::{Random, effort};
 
 /// Returns a crafted hash: the `bits` low bits of its first word are the same in every call, and so is its bucket if
 /// `same_bucket`.
@@ -95,7 +95,7 @@ fn they_add_to_the_rate_and_the_memory_as_documented() {
             let mut without = table.try_clone().unwrap();
             later(&mut without);
             let (mut random, mut new) = (Random(u64::from(bits) + honest), 0);
-            for tries in 1..=60_000 {
+            for tries in 1..=effort(20_000, 60_000) {
                 let hash = crafted(&mut random, bits, false);
                 if !table.contains(hash, 20, NoPrefetch)
                     && table.add(Addition { hash, ..addition(20) }, &any(), NoPrefetch).is_ok()

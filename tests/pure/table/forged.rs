@@ -11,6 +11,7 @@ use everbloom_filter::{AddError, ItemHash};
 use super::segments::{add_part, is_proportionate, load_of, made_of, parts};
 use super::{KINDS, add_kind, addition, any, has_at, hash, made, of_kind};
 use crate::fuzzed::fuzz::forge::{FILLINGS, Filling, TableForm, full_segment, most_slots};
+use crate::support::effort;
 use crate::support::work::assert_work;
 
 /// The generation of the forged tables.
@@ -171,7 +172,7 @@ fn forged_segments_are_copied_saved_and_dumped_within_their_bytes() {
 }
 
 /// Forged sources and one honest one are merged into an honest table, and the honest table into a forged one. There are
-/// forty forged sources for every fifth forgery, and five for the others, because forty take most of the time.
+/// forty forged sources for every fifteenth forgery, and five for the others, because forty take most of the time.
 #[test]
 fn unions_with_forged_tables_cost_no_more_than_their_bytes() {
     let honest = KINDS.map(|kind| {
@@ -184,7 +185,7 @@ fn unions_with_forged_tables_cost_no_more_than_their_bytes() {
         number += 1;
         let kind = table.kind();
         let honest = &honest[usize::from(kind != EntryKind::Plain) + usize::from(kind.is_timed())];
-        let many = [vec![&table; if number % 5 == 1 { 40 } else { 5 }], vec![honest]].concat();
+        let many = [vec![&table; if number % effort(15, 5) == 1 { 40 } else { 5 }], vec![honest]].concat();
         for (first, others) in [(honest, many), (&table, vec![honest])] {
             let unite = || {
                 let accept = |_| Ok::<(), UnionError>(());

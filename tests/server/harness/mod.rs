@@ -11,7 +11,7 @@ pub(crate) use server::{Launch, Server, append_only_file};
 pub(crate) use site::Site;
 
 /// The directory of the repository.
-pub(crate) const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+pub(crate) const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 use std::cell::RefCell;
 use std::num::NonZeroUsize;

@@ -4,8 +4,8 @@
 use everbloom_filter::table::COUNT_MAX;
 
 use super::assert_has;
-use crate::support::Random;
 use crate::support::server::{Server, assert_dialogue};
+use crate::support::{Random, effort};
 
 #[test]
 fn a_fixed_filter_keeps_its_capacity() {
@@ -66,7 +66,7 @@ fn an_item_that_would_be_counted_too_often_refuses_the_merge() {
 #[test]
 fn random_counts_are_added_up() {
     let mut random = Random(7);
-    for round in 0..6 {
+    for round in 0..effort(3, 6) {
         let mut server = Server::new();
         let mut counts = std::collections::HashMap::<u64, u64>::new();
         for key in ["a", "b", "c"] {

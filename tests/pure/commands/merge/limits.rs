@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use everbloom_filter::prefetch::NoPrefetch;
 
+use crate::support::effort;
 use crate::support::saved::assert_valid;
 use crate::support::server::Server;
 
@@ -166,8 +167,9 @@ fn a_merge_into_an_uncommon_table_has_all_items_or_changes_nothing() {
 /// and the limit are.
 #[test]
 fn a_merge_with_a_copy_changes_nothing_at_any_size() {
+    let step = effort(48_000, 16_000);
     for (create, step) in
-        [("BF.INSERT @ ITEMS first", 16_000), ("BF.RESERVE @ 0.01 100 WINDOW 86400", 32_000)]
+        [("BF.INSERT @ ITEMS first", step), ("BF.RESERVE @ 0.01 100 WINDOW 86400", 2 * step)]
     {
         let mut server = Server::new();
         make(&mut server, "k", create, 0..20_000);

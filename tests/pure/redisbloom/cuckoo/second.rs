@@ -6,9 +6,9 @@ use everbloom_filter::cuckoo::filter::{CuckooFilter, CuckooParameters};
 use everbloom_format::redisbloom::cuckoo::load;
 
 use super::{saved, server};
-use crate::support::Random;
 use crate::support::rdb::{Field, Record};
 use crate::support::server::Server;
+use crate::support::{Random, effort};
 
 /// A second filter, written from the rules of docs/formats.md in the plainest way.
 struct Plain {
@@ -205,7 +205,7 @@ fn random_commands_give_the_bytes_of_a_second_filter() {
 #[test]
 fn random_commands_on_loaded_arrays_give_the_bytes_of_a_second_filter() {
     let mut random = Random(6);
-    for turn in 0..100 {
+    for turn in 0..effort(40, 100) {
         let bucket_size = *random.choose(&[1, 2, 3, 9, 255]);
         let (iterations, expansion) = (*random.choose(&[0, 1, 7, 40]), *random.choose(&[0, 1, 2, 3]));
         let mut fields = vec![1 + random.below(if expansion > 1 { 4 } else { 12 }) as u64];
