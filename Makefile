@@ -91,7 +91,7 @@ fuzz-smoke: ## fuzz every target, for S seconds in total
 
 exhaust: ## run the long form of the tests, every history of five operations, and N histories of a deployment
 	@scripts/setup build
-	EVERBLOOM_TESTS=full cargo test --locked -p everbloom-tests --test pure
+	EVERBLOOM_TESTS=full cargo test --locked -p everbloom-tests -p everbloom-measured-tests --test pure --test measured
 	WORLDS_OPERATIONS=5 DEPLOYMENT_HISTORIES=$(or $(N),100000) cargo test --locked -p everbloom-tests --test starved -- \
 	  worlds deployment --nocapture
 
@@ -107,7 +107,7 @@ coverage: ## print the lines of the pure modules that the tests without a server
 	@scripts/setup build coverage
 	rustup component add llvm-tools >/dev/null 2>&1 || true
 	PATH="$(CARGO_TARGET_DIR)/tools/bin:$$PATH" CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/coverage cargo llvm-cov \
-	  --workspace --exclude everbloom-module --exclude everbloom-tool --lib --test pure --test starved --summary-only \
+	  --workspace --exclude everbloom-module --exclude everbloom-tool --lib --test pure --test measured --test starved --summary-only \
 	  --ignore-filename-regex '(tests|fuzz|tool|module|library)' \
 	  --fail-under-lines 97
 

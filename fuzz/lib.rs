@@ -1,11 +1,3 @@
-//! The fuzz targets, and the code that they share with the tests.
+//! The fuzz targets. Their code is in src/, a module of tests/support, which the tests share.
 
-#[path = "src/mod.rs"]
-mod fuzz;
-#[path = "../tests/support/mod.rs"]
-mod support;
-
-pub use fuzz::run;
-
-/// The directory of the repository.
-const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+pub use everbloom_test_support::fuzz::run;

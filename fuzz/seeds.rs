@@ -10,8 +10,8 @@ use everbloom_format::carried::CarriedType;
 use everbloom_format::chunks::Rewritten;
 use everbloom_format::filter::rewrite;
 
-use super::fuzz::TARGETS;
-use super::fuzz::snapshot::write;
+use crate::support::fuzz::TARGETS;
+use crate::support::fuzz::snapshot::write;
 use crate::support::rdb::Payload;
 use crate::support::saved::{chunks, saved};
 use crate::support::server::Server;

@@ -10,9 +10,9 @@ use super::exercise::exercise;
 use super::forge::{self, TableForm};
 use super::input::Input;
 use super::snapshot::{assert_within, value_bytes};
-use crate::support::make::ANY;
-use crate::support::saved::fingerprint;
-use crate::support::work::bounded;
+use crate::make::ANY;
+use crate::saved::fingerprint;
+use crate::work::bounded;
 
 /// Largest number of chunks of one input.
 const CHUNKS_MAX: usize = 24;

@@ -8,9 +8,9 @@ use everbloom_format::client::{GuavaHeader, bitmap};
 use super::exercise::exercise;
 use super::input::Input;
 use super::words::number;
-use crate::support::server::NOW_MS;
-use crate::support::slices;
-use crate::support::world::World;
+use crate::server::NOW_MS;
+use crate::slices;
+use crate::world::World;
 
 #[rustfmt::skip]
 const SCHEMES: [&str; 10] = [

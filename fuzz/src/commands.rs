@@ -6,9 +6,9 @@ use everbloom_filter::{Filter, Format};
 
 use super::input::Input;
 use super::words::{KEYS, creation, number, word};
-use crate::support::server::NOW_MS;
-use crate::support::slices;
-use crate::support::world::{Adding, Form, WAYS, World};
+use crate::server::NOW_MS;
+use crate::slices;
+use crate::world::{Adding, Form, WAYS, World};
 
 /// Largest number of commands of one input.
 const COMMANDS_MAX: usize = 80;

@@ -9,11 +9,11 @@ use everbloom_format::redisbloom::cuckoo::{ENCODING_VERSION, from_header, load, 
 
 use super::input::Input;
 use super::snapshot::{read, repeated};
-use crate::support::saved::assert_cuckoo_survives;
-use crate::support::server::NOW_MS;
-use crate::support::work::bounded;
-use crate::support::world::World;
-use crate::support::{Field, Record, slices};
+use crate::saved::assert_cuckoo_survives;
+use crate::server::NOW_MS;
+use crate::work::bounded;
+use crate::world::World;
+use crate::{Field, Record, slices};
 
 /// Largest number of bytes of the slots of one forged array.
 const ARRAY_MAX_BYTES: u64 = 1 << 20;

@@ -6,12 +6,12 @@ use everbloom_filter::prefetch::NoPrefetch;
 use everbloom_filter::{Filter, Policy, UnknownMemory, Validation};
 
 use super::input::Input;
-use crate::support::make::CountedLimit;
-use crate::support::saved::{assert_same, assert_survives, assert_value_survives, fingerprint, validated};
-use crate::support::server::{NOW_MS, Server};
-use crate::support::slices;
-use crate::support::work::defragment;
-use crate::support::world::World;
+use crate::make::CountedLimit;
+use crate::saved::{assert_same, assert_survives, assert_value_survives, fingerprint, validated};
+use crate::server::{NOW_MS, Server};
+use crate::slices;
+use crate::work::defragment;
+use crate::world::World;
 
 /// Longest string that is exported here: a target may allocate at most 64 MB at once.
 const EXPORTED_MAX_BYTES: u64 = 8 << 20;
@@ -19,7 +19,7 @@ const EXPORTED_MAX_BYTES: u64 = 8 << 20;
 const COMMANDED_MAX_BYTES: u64 = 8 << 20;
 
 /// Looks up and adds items; copies, saves and loads the filter; and runs commands on it.
-pub(crate) fn exercise(value: FilterValue, input: &mut Input<'_>, limit_bytes: u64) {
+pub fn exercise(value: FilterValue, input: &mut Input<'_>, limit_bytes: u64) {
     let mut filter = match value {
         FilterValue::Complete(filter) => filter,
         FilterValue::Loading(_) => return exercise_load(value, limit_bytes),

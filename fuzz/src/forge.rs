@@ -9,11 +9,11 @@ use everbloom_filter::{DumpId, Filter};
 use super::input::Input;
 
 /// Bytes of the part of a record that describes the policy.
-pub(crate) const POLICY_BYTES: usize = 48;
+pub const POLICY_BYTES: usize = 48;
 /// Bytes of the fixed part that describes a layer.
-pub(crate) const LAYER_BYTES: usize = 40;
+pub const LAYER_BYTES: usize = 40;
 /// Bytes of the fixed part that describes a table.
-pub(crate) const TABLE_BYTES: usize = 48;
+pub const TABLE_BYTES: usize = 48;
 /// The largest number of slots in a block of a segment.
 const SLOTS_MAX: usize = 112;
 
@@ -26,7 +26,7 @@ const TABLE: u8 = 8;
 
 /// Returns a record with a valid start: the magic, the version, a policy, a number of layers that fits its length, and
 /// a complete part for the table if the flag says that there is one.
-pub(crate) fn header(policy: u8, body: &[u8]) -> Vec<u8> {
+pub fn header(policy: u8, body: &[u8]) -> Vec<u8> {
     let policy = POLICIES[usize::from(policy) % POLICIES.len()];
     let mut header = [&b"evbl"[..], &1u16.to_le_bytes(), &[policy], body].concat();
     header.resize(header.len().max(POLICY_BYTES), 0);
@@ -44,7 +44,7 @@ fn table_bytes(policy: u8, hash: u8) -> usize {
 }
 
 /// Returns the range of each complete layer in a record, up to the number of layers in the record.
-pub(crate) fn layers(header: &[u8]) -> Vec<std::ops::Range<usize>> {
+pub fn layers(header: &[u8]) -> Vec<std::ops::Range<usize>> {
     let mut layers = Vec::new();
     let mut start = POLICY_BYTES;
     let count = usize::from(u16::from_le_bytes([header[10], header[11]]));
@@ -72,13 +72,13 @@ pub(crate) fn layers(header: &[u8]) -> Vec<std::ops::Range<usize>> {
 }
 
 /// Returns where the part for the table begins in a record, if there is one.
-pub(crate) fn table_start(header: &[u8]) -> Option<usize> {
+pub fn table_start(header: &[u8]) -> Option<usize> {
     let start = layers(header).last().map_or(POLICY_BYTES, |range| range.end);
     (header[7] & TABLE != 0 && header.len() >= start + TABLE_BYTES).then_some(start)
 }
 
 /// Writes the numbers of set bits of a filter into the filter's record.
-pub(crate) fn count_set_bits(header: &mut [u8], filter: &Filter) {
+pub fn count_set_bits(header: &mut [u8], filter: &Filter) {
     for (range, layer) in layers(header).into_iter().zip(filter.layers()) {
         header[range.start + 32..][..8].copy_from_slice(&layer.counts().set_bits.to_le_bytes());
     }
@@ -86,18 +86,18 @@ pub(crate) fn count_set_bits(header: &mut [u8], filter: &Filter) {
 
 /// The sizes of the segments of a table.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct TableForm {
+pub struct TableForm {
     policy: u8,
     is_level: bool,
     base: u32,
     size_log: u32,
-    pub(crate) blocks_log: u32,
-    pub(crate) segments: u64,
+    pub blocks_log: u32,
+    pub segments: u64,
 }
 
 impl TableForm {
     /// Returns the sizes of the segments from a record; `None` if it has no table.
-    pub(crate) fn of(header: &[u8]) -> Option<Self> {
+    pub fn of(header: &[u8]) -> Option<Self> {
         let start = table_start(header)?;
         let [schedule, base, size_log, blocks_log] = header[start + 1..][..4].try_into().unwrap();
         Some(Self {
@@ -111,7 +111,7 @@ impl TableForm {
     }
 
     /// Returns the sizes of the segments of a table.
-    pub(crate) fn of_table(table: &Table) -> Self {
+    pub fn of_table(table: &Table) -> Self {
         let counts = table.counts();
         let (is_level, base, size_log) = match counts.schedule {
             Schedule::FromOneBlock { base, longer_from } => (false, base, longer_from),
@@ -132,23 +132,23 @@ impl TableForm {
     }
 
     /// Returns whether the segments have stamps.
-    pub(crate) fn is_timed(&self) -> bool {
+    pub fn is_timed(&self) -> bool {
         self.policy == WINDOW
     }
 
     /// Returns whether entries have counts.
-    pub(crate) fn is_counted(&self) -> bool {
+    pub fn is_counted(&self) -> bool {
         self.policy == COUNTING
     }
 
     /// Returns the depth of a segment: how many bits of the hash choose it.
-    pub(crate) fn depth_of(&self, number: u64) -> u32 {
+    pub fn depth_of(&self, number: u64) -> u32 {
         let depth = self.segments.ilog2();
         depth + u32::from(number % (1 << depth) < self.segments - (1 << depth))
     }
 
     /// Returns the number of bits per slot in a segment of this depth.
-    pub(crate) fn width(&self, depth: u32, blocks_log: u32) -> u32 {
+    pub fn width(&self, depth: u32, blocks_log: u32) -> u32 {
         let size_log = depth + blocks_log;
         let bits = if self.is_level {
             let beyond = size_log.saturating_sub(self.size_log);
@@ -163,12 +163,7 @@ impl TableForm {
 
 /// Returns the bytes of a segment with these slots. Each slot is given by its block, bucket and value. Slots of one
 /// bucket keep their order. Returns `None` if the slots do not fit into blocks of `words` words.
-pub(crate) fn segment(
-    blocks_log: u32,
-    width: u32,
-    words: usize,
-    slots: &[(u32, u32, u64)],
-) -> Option<Vec<u8>> {
+pub fn segment(blocks_log: u32, width: u32, words: usize, slots: &[(u32, u32, u64)]) -> Option<Vec<u8>> {
     let blocks = 1usize << blocks_log;
     let words = words.max(3);
     let capacity = ((words * 64 - 80) / (width as usize + 1)).min(SLOTS_MAX);
@@ -219,12 +214,7 @@ fn rounded_up(words: usize, blocks_log: u32) -> usize {
 
 /// Returns the bytes of a segment and the number of its used slots. The input chooses its entries: any length, void
 /// ones, saturated buckets, and counts.
-pub(crate) fn segment_of(
-    input: &mut Input<'_>,
-    form: &TableForm,
-    depth: u32,
-    blocks_log: u32,
-) -> (Vec<u8>, u64) {
+pub fn segment_of(input: &mut Input<'_>, form: &TableForm, depth: u32, blocks_log: u32) -> (Vec<u8>, u64) {
     let width = form.width(depth, blocks_log);
     let entry_bits = width - if form.is_timed() { 4 } else { 0 };
     let mut slots = Vec::new();
@@ -252,7 +242,7 @@ pub(crate) fn segment_of(
 
 /// What a [full segment](full_segment) has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Filling {
+pub enum Filling {
     /// An entry without remainder bits in each bucket, and after it, if a bucket may have more, entries of one bit.
     Void,
     /// The same, with the largest counts.
@@ -271,7 +261,7 @@ pub(crate) enum Filling {
     Lengths,
 }
 
-pub(crate) const FILLINGS: [Filling; 8] = [
+pub const FILLINGS: [Filling; 8] = [
     Filling::Void,
     Filling::CountedVoid,
     Filling::Saturated,
@@ -283,13 +273,13 @@ pub(crate) const FILLINGS: [Filling; 8] = [
 ];
 
 /// Returns the most slots in use of a segment.
-pub(crate) fn most_slots(blocks_log: u32) -> usize {
+pub fn most_slots(blocks_log: u32) -> usize {
     if blocks_log == 0 { SLOTS_MAX } else { (SLOTS_MAX - 1) << blocks_log }
 }
 
 /// Returns the bytes of a segment with at most `most` used slots, as many as the filling and the largest shape allow, and
 /// their number. In a window all entries are of the generations up to `stamp`.
-pub(crate) fn full_segment(
+pub fn full_segment(
     form: &TableForm,
     depth: u32,
     blocks_log: u32,
@@ -366,24 +356,24 @@ fn roomy_segment(blocks_log: u32, width: u32, slots: &[(u32, u32, u64)]) -> Vec<
 }
 
 /// Returns a segment with its prefix, as in the chunk of a dump.
-pub(crate) fn part(number: u32, depth: u32, blocks_log: u32, stamp: u64, segment: &[u8]) -> Vec<u8> {
+pub fn part(number: u32, depth: u32, blocks_log: u32, stamp: u64, segment: &[u8]) -> Vec<u8> {
     let words = (segment.len() / 8) as u32;
     let sizes = [depth as u8, blocks_log as u8, 0, 0, 0, 0, 0, 0];
     [&number.to_le_bytes()[..], &words.to_le_bytes(), &sizes, &stamp.to_le_bytes(), segment].concat()
 }
 
 /// Returns the header as the first chunk of a dump.
-pub(crate) fn header_chunk(header: &[u8], id: DumpId) -> Vec<u8> {
+pub fn header_chunk(header: &[u8], id: DumpId) -> Vec<u8> {
     with_trailer(header, iterator_at(0, id), id)
 }
 
 /// Returns the iterator of a chunk that ends before `position`. Position 0 gives the iterator of the header.
-pub(crate) fn iterator_at(position: u64, id: DumpId) -> u64 {
+pub fn iterator_at(position: u64, id: DumpId) -> u64 {
     ((1u64 << 44) + id % (1 << 46)).saturating_add(position)
 }
 
 /// Returns a chunk with its trailer.
-pub(crate) fn with_trailer(payload: &[u8], iterator: u64, id: DumpId) -> Vec<u8> {
+pub fn with_trailer(payload: &[u8], iterator: u64, id: DumpId) -> Vec<u8> {
     let digest = hash128(payload);
     let words = [digest.h1, digest.h2, iterator, id].map(u64::to_le_bytes).concat();
     let check = hash128(&words);

@@ -6,9 +6,9 @@ use everbloom_filter::Format;
 
 use super::input::Input;
 use super::words::word;
-use crate::support::server::NOW_MS;
-use crate::support::slices;
-use crate::support::world::World;
+use crate::server::NOW_MS;
+use crate::slices;
+use crate::world::World;
 
 /// The commands that make a filter of every kind, each with its own key.
 const FILTERS: [&str; 9] = [

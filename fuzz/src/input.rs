@@ -1,18 +1,18 @@
 //! Reads the bytes of an input as choices. After the end, every byte is zero, so every input is valid.
 
 /// The bytes that have not been read yet.
-pub(crate) struct Input<'d>(&'d [u8]);
+pub struct Input<'d>(&'d [u8]);
 
 impl<'d> Input<'d> {
-    pub(crate) fn new(data: &'d [u8]) -> Self {
+    pub fn new(data: &'d [u8]) -> Self {
         Self(data)
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    pub(crate) fn byte(&mut self) -> u8 {
+    pub fn byte(&mut self) -> u8 {
         match self.0.split_first() {
             Some((byte, rest)) => {
                 self.0 = rest;
@@ -26,44 +26,44 @@ impl<'d> Input<'d> {
         std::array::from_fn(|_| self.byte())
     }
 
-    pub(crate) fn u16(&mut self) -> u16 {
+    pub fn u16(&mut self) -> u16 {
         u16::from_le_bytes(self.array())
     }
 
-    pub(crate) fn u32(&mut self) -> u32 {
+    pub fn u32(&mut self) -> u32 {
         u32::from_le_bytes(self.array())
     }
 
-    pub(crate) fn u64(&mut self) -> u64 {
+    pub fn u64(&mut self) -> u64 {
         u64::from_le_bytes(self.array())
     }
 
-    pub(crate) fn flag(&mut self) -> bool {
+    pub fn flag(&mut self) -> bool {
         self.byte() & 1 == 1
     }
 
     /// Returns the next `length` bytes, or fewer at the end of the input.
-    pub(crate) fn bytes(&mut self, length: usize) -> &'d [u8] {
+    pub fn bytes(&mut self, length: usize) -> &'d [u8] {
         let (taken, rest) = self.0.split_at(length.min(self.0.len()));
         self.0 = rest;
         taken
     }
 
-    pub(crate) fn rest(&mut self) -> &'d [u8] {
+    pub fn rest(&mut self) -> &'d [u8] {
         self.bytes(usize::MAX)
     }
 
-    pub(crate) fn below(&mut self, end: usize) -> usize {
+    pub fn below(&mut self, end: usize) -> usize {
         usize::from(self.byte()) % end
     }
 
-    pub(crate) fn choose<'a, T>(&mut self, choices: &'a [T]) -> &'a T {
+    pub fn choose<'a, T>(&mut self, choices: &'a [T]) -> &'a T {
         &choices[self.below(choices.len())]
     }
 
     /// Returns an item. Most of the time it is one of 60 names, so items are repeated. Otherwise it is a number or any
     /// bytes.
-    pub(crate) fn item(&mut self) -> Vec<u8> {
+    pub fn item(&mut self) -> Vec<u8> {
         match self.byte() {
             number @ 0..0xe0 => format!("i{}", number % 60).into_bytes(),
             // Some clients encode numbers in their own way.
@@ -75,20 +75,20 @@ impl<'d> Input<'d> {
         }
     }
 
-    pub(crate) fn items(&mut self, most: usize) -> Vec<Vec<u8>> {
+    pub fn items(&mut self, most: usize) -> Vec<Vec<u8>> {
         let count = 1 + self.below(most);
         (0..count).map(|_| self.item()).collect()
     }
 
     /// Returns a limit that the next layers of a filter of this size may or may not exceed.
-    pub(crate) fn tight_limit_bytes(&mut self, size_bytes: u64) -> u64 {
+    pub fn tight_limit_bytes(&mut self, size_bytes: u64) -> u64 {
         let sizes = [0, size_bytes, size_bytes + 200, size_bytes * 3 / 2, size_bytes * 4, 1 << 20];
         // The setting allows no lower value.
         (*self.choose(&sizes)).max(1 << 10)
     }
 
     /// Returns an amount of memory that a filter may take, a small one more often than a large one.
-    pub(crate) fn limit_bytes(&mut self) -> u64 {
+    pub fn limit_bytes(&mut self) -> u64 {
         const KIB: u64 = 1 << 10;
         // The last amount allows an array of more than one chunk.
         *self.choose(&[

@@ -10,8 +10,8 @@ use everbloom_filter::{BitsStats, Filter};
 use super::exercise::exercise;
 use super::input::Input;
 use super::words::creation;
-use crate::support::server::NOW_MS;
-use crate::support::world::{Adding, Form, World};
+use crate::server::NOW_MS;
+use crate::world::{Adding, Form, World};
 
 const NAMES: [&[u8]; 4] = [b"p", b"q", b"r", b"s"];
 const DESTINATIONS: [&[u8]; 4] = [b"p", b"q", b"new", b"other"];

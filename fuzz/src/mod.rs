@@ -21,16 +21,16 @@ mod client;
 mod commands;
 mod cuckoo;
 mod exercise;
-pub(crate) mod forge;
+pub mod forge;
 mod grammar;
-mod input;
+pub mod input;
 mod merges;
 mod packed;
-pub(crate) mod read;
-pub(crate) mod snapshot;
+pub mod read;
+pub mod snapshot;
 mod table;
 mod windows;
-mod words;
+pub mod words;
 
 /// A target: its name and its function.
 pub type Target = (&'static str, fn(&[u8]));

@@ -6,10 +6,10 @@ use everbloom_filter::Filter;
 
 use super::input::Input;
 use super::words::{creation, number};
-use crate::support::saved::assert_same;
-use crate::support::server::NOW_MS;
-use crate::support::slices;
-use crate::support::world::World;
+use crate::saved::assert_same;
+use crate::server::NOW_MS;
+use crate::slices;
+use crate::world::World;
 
 /// The filter to which batches are added, and the one to which their items are added.
 const KEYS: [&[u8]; 2] = [b"packed", b"single"];

@@ -6,28 +6,28 @@ use super::forge::TableForm;
 
 /// A segment whose runs were read.
 #[derive(Debug)]
-pub(crate) struct ReadSegment {
-    pub(crate) number: u64,
-    pub(crate) depth: u32,
-    pub(crate) blocks_log: u32,
-    pub(crate) entries: Vec<ReadEntry>,
+pub struct ReadSegment {
+    pub number: u64,
+    pub depth: u32,
+    pub blocks_log: u32,
+    pub entries: Vec<ReadEntry>,
     /// The number of slots of the runs.
-    pub(crate) slots: usize,
+    pub slots: usize,
 }
 
 /// An entry of a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct ReadEntry {
-    pub(crate) block: u32,
-    pub(crate) bucket: u32,
+pub struct ReadEntry {
+    pub block: u32,
+    pub bucket: u32,
     /// The remainder with the set bit above it.
-    pub(crate) value: u64,
+    pub value: u64,
     /// How many splits have copied the entry.
-    pub(crate) copies: u32,
+    pub copies: u32,
     /// How often the item was added; 1 if entries are not counted.
-    pub(crate) count: u64,
+    pub count: u64,
     /// When the item was added; 0 if entries are not timed.
-    pub(crate) generation: u64,
+    pub generation: u64,
 }
 
 /// Returns `count` bits of little-endian words from `start` on.
@@ -37,13 +37,13 @@ fn bits(words: &[u64], start: usize, count: usize) -> u64 {
 
 impl ReadEntry {
     /// Returns the length of the remainder.
-    pub(crate) fn bits(&self) -> u32 {
+    pub fn bits(&self) -> u32 {
         if self.value == 0 { 0 } else { self.value.ilog2() }
     }
 
     /// Returns the low bits of the hash that the entry knows in a segment, and their number. Copies of an entry know the
     /// bits of their own address.
-    pub(crate) fn known(&self, segment: &ReadSegment) -> (u128, u32) {
+    pub fn known(&self, segment: &ReadSegment) -> (u128, u32) {
         let address = u128::from(segment.number) | u128::from(self.block) << segment.depth;
         let address_bits = segment.depth + segment.blocks_log;
         let remainder = u128::from(self.value) & ((1 << self.bits()) - 1);
@@ -53,7 +53,7 @@ impl ReadEntry {
 
 impl ReadSegment {
     /// Reads a segment of a table of this form.
-    pub(crate) fn read(
+    pub fn read(
         form: &TableForm,
         number: u64,
         (depth, blocks_log): (u32, u32),
@@ -120,7 +120,7 @@ impl ReadSegment {
 }
 
 /// Reads all segments of a table that have entries.
-pub(crate) fn segments_of(table: &Table) -> Vec<ReadSegment> {
+pub fn segments_of(table: &Table) -> Vec<ReadSegment> {
     let form = TableForm::of_table(table);
     let read = |(number, words, stamp): (usize, &[u64], u64)| {
         let depth = form.depth_of(number as u64);

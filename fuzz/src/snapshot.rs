@@ -10,8 +10,8 @@ use everbloom_format::value::{from_header, load};
 use super::exercise::exercise;
 use super::forge::{self, TableForm};
 use super::input::Input;
-use crate::support::work::bounded;
-use crate::support::{Field, Record};
+use crate::work::bounded;
+use crate::{Field, Record};
 
 /// Longest string of one field.
 const STRING_MAX_BYTES: usize = 24 << 20;
@@ -21,7 +21,7 @@ const ALL_MAX_BYTES: usize = 40 << 20;
 const FIELDS_MAX: usize = 40_000;
 
 /// Decodes one blob, and uses the filter if the blob is accepted.
-pub(super) fn run_blob(data: &[u8]) {
+pub fn run_blob(data: &[u8]) {
     let mut input = Input::new(data);
     let limit = input.limit_bytes();
     let blob = input.rest();
@@ -37,17 +37,17 @@ fn size_bytes<E>(decoded: &Result<Filter, E>) -> u64 {
 }
 
 /// Returns the bytes of a value that was decoded, for the bound of the work.
-pub(super) fn value_bytes<E>(decoded: &Result<FilterValue, E>) -> u64 {
+pub fn value_bytes<E>(decoded: &Result<FilterValue, E>) -> u64 {
     decoded.as_ref().map_or(0, FilterValue::size_bytes)
 }
 
 /// Asserts that the bits of a filter are within the limit with which it was loaded.
-pub(super) fn assert_within(filter: &Filter, limit: u64) {
+pub fn assert_within(filter: &Filter, limit: u64) {
     assert!(filter.layers().iter().map(|layer| layer.bits().size_bytes()).sum::<u64>() <= limit);
 }
 
 /// Loads one snapshot, and uses the filter if it is accepted.
-pub(super) fn run(data: &[u8]) {
+pub fn run(data: &[u8]) {
     let mut input = Input::new(data);
     let mode = input.byte();
     let limit = input.limit_bytes();
@@ -132,7 +132,7 @@ fn forged(input: &mut Input<'_>, limit: u64) -> Record {
 /// Reads fields to the end of the input. For a string, the input has either a length and all bytes, or a few bytes that
 /// are surrounded by zero bytes. In the second case, the input has the length in bytes, or an earlier field has it in
 /// bits.
-pub(super) fn read(input: &mut Input<'_>) -> Record {
+pub fn read(input: &mut Input<'_>) -> Record {
     let mut fields = Vec::new();
     let mut total_bytes = 0;
     while !input.is_empty() && fields.len() < FIELDS_MAX {
@@ -169,7 +169,7 @@ pub(super) fn read(input: &mut Input<'_>) -> Record {
 }
 
 /// Appends the input from which [`run`] reads these fields.
-pub(crate) fn write(record: &Record, input: &mut Vec<u8>) {
+pub fn write(record: &Record, input: &mut Vec<u8>) {
     for field in &record.0 {
         let (kind, bytes) = match field {
             Field::Unsigned(number) => (0, number.to_le_bytes().to_vec()),
@@ -187,7 +187,7 @@ pub(crate) fn write(record: &Record, input: &mut Vec<u8>) {
 }
 
 /// Returns a string of zero bytes, except for a few bytes at one place.
-pub(super) fn repeated(input: &mut Input<'_>, length: usize) -> Field {
+pub fn repeated(input: &mut Input<'_>, length: usize) -> Field {
     let mut bytes = vec![0; length.min(STRING_MAX_BYTES)];
     let place = usize::from(input.byte()) * bytes.len() / 256;
     let count = usize::from(input.byte() & 63);

@@ -14,7 +14,7 @@ use everbloom_filter::{AddError, Added, GrowthBudget, ItemHash, TableSpec};
 
 use super::forge::{self, FILLINGS, TableForm};
 use super::input::Input;
-use crate::support::work::{assert_work, callback};
+use crate::work::{assert_work, callback};
 
 /// Largest number of steps of one input.
 const STEPS_MAX: usize = 60;

@@ -5,7 +5,7 @@ use everbloom_command::Settings;
 use everbloom_filter::Filter;
 
 use super::input::Input;
-use crate::support::world::{Adding, Form, World};
+use crate::world::{Adding, Form, World};
 
 const KEY: &[u8] = b"k";
 /// The key into which the chunks of the filter are loaded.

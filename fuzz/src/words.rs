@@ -3,7 +3,7 @@
 use super::input::Input;
 
 /// Names of keys. There are few, so that commands often use the same ones. Some are keys of the simulated server.
-pub(crate) const KEYS: [&[u8]; 10] =
+pub const KEYS: [&[u8]; 10] =
     [b"a", b"b", b"c", b"d", b"{users}", b"users", b"string", b"list", b"", b"\xff\r\n"];
 
 /// Option words of all commands, in upper and lower case, and values that follow them.
@@ -31,7 +31,7 @@ const NUMBERS: [&str; 48] = [
 ];
 
 /// Returns a number as text. It may be near a limit, out of range, or not a number at all.
-pub(crate) fn number(input: &mut Input<'_>) -> Vec<u8> {
+pub fn number(input: &mut Input<'_>) -> Vec<u8> {
     match input.byte() {
         byte @ 0..0x30 => NUMBERS[usize::from(byte)].as_bytes().to_vec(),
         byte @ 0x30..0xc0 => byte.to_string().into_bytes(),
@@ -45,7 +45,7 @@ pub(crate) fn number(input: &mut Input<'_>) -> Vec<u8> {
 }
 
 /// Returns a word of any kind.
-pub(crate) fn word(input: &mut Input<'_>) -> Vec<u8> {
+pub fn word(input: &mut Input<'_>) -> Vec<u8> {
     match input.byte() {
         byte @ 0..71 => WORDS[usize::from(byte)].as_bytes().to_vec(),
         71..0x90 => number(input),
@@ -63,7 +63,7 @@ pub(crate) fn word(input: &mut Input<'_>) -> Vec<u8> {
 }
 
 /// Returns words that create a filter. Most of the time they are valid together. `is_insert` is true for BF.INSERT.
-pub(crate) fn creation(input: &mut Input<'_>, is_insert: bool) -> Vec<Vec<u8>> {
+pub fn creation(input: &mut Input<'_>, is_insert: bool) -> Vec<Vec<u8>> {
     let mut words: Vec<Vec<u8>> = Vec::new();
     let rate = *input.choose(&["0.01", "0.1", "0.5", "0.9", "0.001", "1e-6", "1e-12", "0.25"]);
     let capacity = *input

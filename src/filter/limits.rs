@@ -79,7 +79,7 @@ pub const FOLLOW_TOTAL_DEFAULT_BYTES: u64 = 64 << 20;
 pub const FOLLOW_MAX_BYTES: u64 = 64 << 30;
 
 /// Smallest bit array of a new layer, in bytes, that is paged. A smaller one mostly fits a cache, where lookups take longer
-/// in pages, and rounding it up to whole pages would take too many bits per item (tests/pure/sizing.rs).
+/// in pages, and rounding it up to whole pages would take too many bits per item (tests/measured/sizing.rs).
 pub const PAGED_MIN_BYTES: u64 = 1 << 20;
 
 /// Largest layer, in words, whose memory is not prefetched: 1 MiB, about the size of the inner caches of a processor,

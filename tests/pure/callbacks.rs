@@ -9,7 +9,7 @@ use everbloom_format::chunks::{Trust, first_iterator};
 use everbloom_format::filter::header;
 use everbloom_format::value::{from_header, load_chunk};
 
-use crate::fuzzed::fuzz::forge::{self, Filling, TableForm, full_segment};
+use crate::support::fuzz::forge::{self, Filling, TableForm, full_segment};
 use crate::support::make::{
     ANY, START_MS, add, contains, counting, keyed, plain, promise, set_time, unreserved, window,
 };

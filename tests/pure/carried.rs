@@ -5,9 +5,9 @@ use everbloom_format::carried::{Carried, CarriedType};
 use everbloom_format::payload::EncodedFields;
 use everbloom_format::{DecodeError, Sink as _};
 
+use crate::support::Moves;
 use crate::support::fixtures::{CarriedCase, carried_cases};
 use crate::support::rdb::{Field, Payload, Record};
-use crate::table::segments::Moves;
 
 fn type_named(name: &str) -> CarriedType {
     CarriedType::ALL.into_iter().find(|carried_type| carried_type.name() == name).unwrap()

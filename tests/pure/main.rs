@@ -18,7 +18,6 @@
     reason = "a test fails by panicking; files that several tests share are used in part"
 )]
 
-mod accuracy;
 mod allocations;
 mod batch;
 mod callbacks;
@@ -42,16 +41,9 @@ mod redisbloom;
 mod reserved;
 mod schemes;
 mod sharing;
-mod sizing;
-mod stats;
-#[path = "../support/mod.rs"]
-mod support;
-mod table;
 mod valkeybloom;
-mod window;
 
-/// The directory of the repository.
-const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+use everbloom_test_support as support;
 
 #[global_allocator]
 static ALLOCATOR: allocations::Watched = allocations::Watched;

@@ -2,10 +2,10 @@
 
 use redis::Value;
 
-use crate::foreign;
+use crate::foreign::{self, OnServer};
 use crate::harness::{Client, now_ms, show};
 use crate::import;
-use crate::support::fixtures::Case;
+use crate::support::fixtures::{AMBIGUOUS, Case};
 use crate::vectors::systems;
 
 /// The kinds: a name and the commands that create a filter of it. `$` is its key, `#` its capacity and `@` its shape.
@@ -210,13 +210,13 @@ pub(crate) fn fill(client: &mut Client) -> Vec<Filter> {
         filter.add(client, system.items("queries"));
         filters.push(filter);
     }
-    filters.extend(restore(client, |case| case.producer != foreign::AMBIGUOUS));
+    filters.extend(restore(client, |case| case.producer != AMBIGUOUS));
     filters.into_iter().map(|filter| filter.record_state(client)).collect()
 }
 
 /// Loads the recorded filters of RedisBloom 1.1, for a server with the setting for them.
 pub(crate) fn fill_ambiguous(client: &mut Client) -> Vec<Filter> {
-    let filters = restore(client, |case| case.producer == foreign::AMBIGUOUS);
+    let filters = restore(client, |case| case.producer == AMBIGUOUS);
     filters.into_iter().map(|filter| filter.record_state(client)).collect()
 }
 

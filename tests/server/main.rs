@@ -58,17 +58,10 @@ mod totals;
 mod vectors;
 mod window;
 
-#[path = "../support/mod.rs"]
-#[allow(
-    unreachable_pub,
-    clippy::cast_possible_truncation,
-    reason = "shared with other tests, which allow it"
-)]
-mod support;
-
 use std::process::ExitCode;
 
-use harness::{ROOT, Site, Test};
+use everbloom_test_support as support;
+use harness::{Site, Test};
 use libtest_mimic::Trial;
 
 /// The tests of each file, except those of `foreign`, `drills` and `fake_host`.

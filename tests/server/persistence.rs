@@ -3,8 +3,8 @@
 //! one of its own defaults.
 
 use crate::dump::{chunks, load};
-use crate::foreign::restore;
 use crate::foreign::streams::{follow_stream, stream};
+use crate::foreign::{OnServer, restore};
 use crate::harness::{Client, Launch, Site, Test, append_only_file, numbered, tests, wait_until};
 use crate::journeys::{append_only, append_only_base, rewrite};
 use crate::support::fixtures::{self, Case, releases, server_file};

@@ -17,8 +17,6 @@
 mod allocator;
 mod cases;
 mod deployment;
-#[path = "../support/mod.rs"]
-mod support;
 mod worlds;
 
 use std::collections::BTreeMap;
@@ -35,13 +33,11 @@ use everbloom_format::chunks::Rewritten;
 use everbloom_format::filter::{chunk, from_blob, rewrite};
 use everbloom_format::redisbloom::cuckoo;
 use everbloom_format::value::{from_header, load, load_chunk};
+use everbloom_test_support as support;
 use support::make::CLIENT;
 use support::saved::{chunks, saved};
 use support::server::Server;
 use support::{Field, Record, slices};
-
-/// The directory of the repository.
-const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
 #[global_allocator]
 static ALLOCATOR: allocator::Starving = allocator::Starving;

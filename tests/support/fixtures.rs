@@ -18,6 +18,9 @@ pub const PRODUCERS: [(&str, usize); 10] = [
     ("everbloom-1.0.0", 19),
 ];
 
+/// The producer whose filters do not show their hash.
+pub const AMBIGUOUS: &str = "redisbloom-1.1.1";
+
 /// Returns the releases of this module with recordings, the oldest first.
 pub fn releases() -> impl Iterator<Item = &'static str> {
     PRODUCERS.iter().map(|(producer, _)| *producer).filter(|producer| producer.starts_with("everbloom"))
@@ -65,6 +68,20 @@ pub fn cases(prefix: &str) -> Vec<Case> {
 }
 
 impl Case {
+    pub fn is_redisbloom(&self) -> bool {
+        self.producer.starts_with("redisbloom")
+    }
+
+    pub fn type_name(&self) -> &'static str {
+        if self.is_redisbloom() { "MBbloom--" } else { "bloomfltr" }
+    }
+
+    /// Returns whether the filter was recorded in the current encoding of its module.
+    pub fn is_newest_encoding(&self) -> bool {
+        let older = ["redisbloom-1.0.3", AMBIGUOUS, "redisbloom-2.0.3", "valkey-bloom-0.1.0"];
+        !older.contains(&self.producer)
+    }
+
     /// Returns the words of BF.RESERVE after the key.
     pub fn reserve_words(&self) -> Vec<&str> {
         let words = self.json["reserve"].as_array();

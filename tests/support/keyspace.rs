@@ -27,7 +27,7 @@ const LONGEST_SHOWN_BYTES: usize = 1 << 20;
 
 thread_local! {
     /// The number of calls that a command can make into this server before one panics; `None` if none panics.
-    pub(super) static CALLS_LEFT: Cell<Option<u64>> = const { Cell::new(None) };
+    pub static CALLS_LEFT: Cell<Option<u64>> = const { Cell::new(None) };
 }
 
 thread_local! {
@@ -36,12 +36,12 @@ thread_local! {
 }
 
 /// Raises the limit after the next command has asked for it.
-pub(crate) fn raise_limit_to(max_bytes: u64) {
+pub fn raise_limit_to(max_bytes: u64) {
     RAISED_MAX_BYTES.set(Some(max_bytes));
 }
 
 /// Makes the next command panic when it calls into this server. Its calls are counted from 0, and number `call` panics.
-pub(crate) fn panic_at(call: u64) {
+pub fn panic_at(call: u64) {
     CALLS_LEFT.set(Some(call));
 }
 
@@ -53,14 +53,14 @@ fn step() {
 }
 
 /// A reply as a line of text, such as `*2 :1 -ERR no`.
-pub(super) struct Collected {
-    pub(super) protocol: Protocol,
-    pub(super) words: Vec<String>,
+pub struct Collected {
+    pub protocol: Protocol,
+    pub words: Vec<String>,
     /// The last bulk reply, byte for byte.
-    pub(super) bulk: Vec<u8>,
+    pub bulk: Vec<u8>,
     /// The number of values that the reply has announced but not written yet.
-    pub(super) outstanding: usize,
-    pub(super) watch: fn(bool),
+    pub outstanding: usize,
+    pub watch: fn(bool),
 }
 
 impl Collected {
@@ -123,7 +123,7 @@ impl Reply for Collected {
 }
 
 /// The ring of a filter, which ends with this value.
-pub(crate) struct TestRing {
+pub struct TestRing {
     id: RingId,
     rings: Rc<RefCell<Rings>>,
     settings: Settings,
@@ -158,31 +158,31 @@ impl Drop for TestRing {
 }
 
 /// The database during one command.
-pub(super) struct Database<'s> {
-    pub(super) expiries: RefCell<Vec<(String, u64)>>,
-    pub(super) settings: Settings,
-    pub(super) is_replicated: bool,
-    pub(super) now_ms: u64,
+pub struct Database<'s> {
+    pub expiries: RefCell<Vec<(String, u64)>>,
+    pub settings: Settings,
+    pub is_replicated: bool,
+    pub now_ms: u64,
     /// The number of random numbers that were drawn so far.
-    pub(super) drawn: Cell<u64>,
-    pub(super) limit_asked: Cell<usize>,
-    pub(super) filters: RefCell<BTreeMap<Vec<u8>, FilterValue>>,
-    pub(super) cuckoos: RefCell<BTreeMap<Vec<u8>, CuckooFilter>>,
-    pub(super) strings: &'s BTreeMap<Vec<u8>, Vec<u8>>,
+    pub drawn: Cell<u64>,
+    pub limit_asked: Cell<usize>,
+    pub filters: RefCell<BTreeMap<Vec<u8>, FilterValue>>,
+    pub cuckoos: RefCell<BTreeMap<Vec<u8>, CuckooFilter>>,
+    pub strings: &'s BTreeMap<Vec<u8>, Vec<u8>>,
     /// The totals that INFO shows, and the part of each filter.
-    pub(super) totals: &'s FilterTotals,
-    pub(super) counted: RefCell<BTreeMap<Vec<u8>, CountedFilter>>,
+    pub totals: &'s FilterTotals,
+    pub counted: RefCell<BTreeMap<Vec<u8>, CountedFilter>>,
     /// What reading commands remember about each filter.
-    pub(super) remembered: RefCell<BTreeMap<Vec<u8>, Remembered>>,
+    pub remembered: RefCell<BTreeMap<Vec<u8>, Remembered>>,
     /// The keys whose values are being saved.
-    pub(super) in_use: &'s BTreeSet<Vec<u8>>,
-    pub(super) rings: Rc<RefCell<Rings>>,
-    pub(super) followed: RefCell<BTreeMap<Vec<u8>, TestRing>>,
+    pub in_use: &'s BTreeSet<Vec<u8>>,
+    pub rings: Rc<RefCell<Rings>>,
+    pub followed: RefCell<BTreeMap<Vec<u8>, TestRing>>,
     /// Whether a filter was open for writing, or was published.
-    pub(super) may_have_changed: Cell<bool>,
-    pub(super) has_ended: Cell<bool>,
+    pub may_have_changed: Cell<bool>,
+    pub has_ended: Cell<bool>,
     /// Whether the value of a key was looked up.
-    pub(super) has_looked_up: Cell<bool>,
+    pub has_looked_up: Cell<bool>,
 }
 
 impl ByteLimit for Database<'_> {
@@ -220,7 +220,7 @@ impl Host for Database<'_> {
 }
 
 /// A key whose filter is taken out of the database while the key is open.
-pub(super) struct TestKey<'k> {
+pub struct TestKey<'k> {
     database: &'k Database<'k>,
     name: Vec<u8>,
     filter: Option<FilterValue>,
@@ -282,7 +282,7 @@ impl<'k> TestKey<'k> {
 }
 
 /// A key that is open for reading.
-pub(super) struct TestReadKey<'k>(TestKey<'k>);
+pub struct TestReadKey<'k>(TestKey<'k>);
 
 impl ReadKey for TestReadKey<'_> {
     fn value(&self) -> KeyValue<ValueRef<'_>> {

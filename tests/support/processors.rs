@@ -8,13 +8,13 @@ use everbloom_processor::Processor;
 
 thread_local! {
     /// Tasks of this thread that ran with the instructions of this machine, and those that ran in portable code.
-    pub(crate) static TASKS: Cell<[u64; 2]> = const { Cell::new([0; 2]) };
+    pub static TASKS: Cell<[u64; 2]> = const { Cell::new([0; 2]) };
 }
 
 /// Runs one task with the instructions of this machine, and the next one in portable code. So every test of a command
 /// tests both, and that they do the same.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct BothProcessors;
+pub struct BothProcessors;
 
 impl Prefetch for BothProcessors {
     fn prefetch<T>(self, word: &T) {

@@ -25,62 +25,62 @@ use super::slices;
 use super::work::{SLOTS_PER_BYTE, assert_work};
 
 /// The initial time of the clock.
-pub(crate) const NOW_MS: u64 = 1_000_000;
+pub const NOW_MS: u64 = 1_000_000;
 
 /// Filters up to this size are fully validated after every command, larger ones without their contents.
 const VALIDATED_MAX_BYTES: u64 = 4 << 20;
 
 /// A server with one database. It has filters only, and a value of another type under the key `string`.
-pub(crate) struct Server {
-    pub(crate) settings: Settings,
-    pub(crate) is_replicated: bool,
+pub struct Server {
+    pub settings: Settings,
+    pub is_replicated: bool,
     /// The time of the clock.
-    pub(crate) now_ms: u64,
-    pub(crate) protocol: Protocol,
+    pub now_ms: u64,
+    pub protocol: Protocol,
     drawn: u64,
     /// How often the last command asked for the limit of bytes.
-    pub(crate) limit_asked: usize,
+    pub limit_asked: usize,
     /// The work of the last command.
-    pub(crate) work: Work,
+    pub work: Work,
     /// The number of layers and tables that the last command added to its filter, or that its new filter has.
-    pub(crate) layers_gained: usize,
-    pub(crate) keys: BTreeMap<Vec<u8>, FilterValue>,
+    pub layers_gained: usize,
+    pub keys: BTreeMap<Vec<u8>, FilterValue>,
     /// The cuckoo filters of RedisBloom, by their keys.
-    pub(crate) cuckoos: BTreeMap<Vec<u8>, CuckooFilter>,
+    pub cuckoos: BTreeMap<Vec<u8>, CuckooFilter>,
     /// What reading commands remember about filters, by their keys.
     remembered: BTreeMap<Vec<u8>, Remembered>,
     /// The keys whose values this server is saving, as one that saves without a fork.
-    pub(crate) in_use: BTreeSet<Vec<u8>>,
+    pub in_use: BTreeSet<Vec<u8>>,
     /// The changes of the filters that somebody follows.
-    pub(crate) rings: Rc<RefCell<Rings>>,
+    pub rings: Rc<RefCell<Rings>>,
     /// The rings of these filters, by their keys.
     followed: BTreeMap<Vec<u8>, TestRing>,
     /// The string values that BF.IMPORT can read, by key.
-    pub(crate) strings: BTreeMap<Vec<u8>, Vec<u8>>,
+    pub strings: BTreeMap<Vec<u8>, Vec<u8>>,
     /// The replicated commands, one line each.
-    pub(crate) replicated: Vec<String>,
+    pub replicated: Vec<String>,
     /// The same commands, argument by argument, for arguments that are not text.
-    pub(crate) replicated_calls: Vec<Vec<Vec<u8>>>,
+    pub replicated_calls: Vec<Vec<Vec<u8>>>,
     /// The last reply, value by value.
-    pub(crate) reply: Vec<String>,
+    pub reply: Vec<String>,
     /// The last bulk reply, byte for byte. `reply` has only its text or its length.
-    pub(crate) bulk: Vec<u8>,
+    pub bulk: Vec<u8>,
     /// The expiry times of keys, in milliseconds of UNIX time.
-    pub(crate) expiries: Vec<(String, u64)>,
+    pub expiries: Vec<(String, u64)>,
     /// Keyspace events.
-    pub(crate) events: Vec<&'static str>,
+    pub events: Vec<&'static str>,
     /// Called with `true` when code of a command begins to run, and with `false` when code of this server does. So a
     /// test can fail allocations of the command alone.
-    pub(crate) watch: fn(bool),
+    pub watch: fn(bool),
     /// Whether the contents of filters are validated after the next commands, and not only their parts.
-    pub(crate) is_thorough: bool,
+    pub is_thorough: bool,
     /// Lines for the log.
-    pub(crate) log: Vec<String>,
+    pub log: Vec<String>,
     refusals: Refusals,
     /// Whether the last command panicked as a test has requested.
-    pub(crate) has_panicked: bool,
+    pub has_panicked: bool,
     /// Whether the server has ended: it has aborted or exited.
-    pub(crate) has_ended: bool,
+    pub has_ended: bool,
 }
 
 /// Returns the totals over filters, and the part of each.
@@ -93,7 +93,7 @@ fn counted(filters: &BTreeMap<Vec<u8>, FilterValue>) -> (FilterTotals, BTreeMap<
 }
 
 impl Server {
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         Self {
             settings: Settings::DEFAULT,
             is_replicated: false,
@@ -126,12 +126,12 @@ impl Server {
     }
 
     /// Returns a server whose clock shows this time.
-    pub(crate) fn at(now_ms: u64) -> Self {
+    pub fn at(now_ms: u64) -> Self {
         Self { now_ms, ..Self::new() }
     }
 
     /// Returns the filter under a key, which must be there.
-    pub(crate) fn filter(&self, key: &str) -> &Filter {
+    pub fn filter(&self, key: &str) -> &Filter {
         match &self.keys[key.as_bytes()] {
             FilterValue::Complete(filter) => filter,
             FilterValue::Loading(_) => panic!("{key} is being loaded"),
@@ -139,12 +139,12 @@ impl Server {
     }
 
     /// Returns the filter under a key, which must be there, to change it.
-    pub(crate) fn filter_mut(&mut self, key: &str) -> &mut Filter {
+    pub fn filter_mut(&mut self, key: &str) -> &mut Filter {
         self.keys.get_mut(key.as_bytes()).unwrap().filter_mut()
     }
 
     /// Gives a filter another key, in place of the filter there.
-    pub(crate) fn rename(&mut self, from: &str, to: &str) {
+    pub fn rename(&mut self, from: &str, to: &str) {
         let value = self.keys.remove(from.as_bytes()).unwrap();
         self.keys.insert(to.as_bytes().to_vec(), value);
         self.followed.remove(to.as_bytes());
@@ -153,20 +153,20 @@ impl Server {
     }
 
     /// Stores a filter under a key.
-    pub(crate) fn set(&mut self, key: &str, filter: Filter) {
+    pub fn set(&mut self, key: &str, filter: Filter) {
         self.remembered.remove(key.as_bytes());
         self.followed.remove(key.as_bytes());
         self.keys.insert(key.as_bytes().to_vec(), FilterValue::Complete(filter));
     }
 
     /// Removes the filter under a key, which must be there.
-    pub(crate) fn take(&mut self, key: &str) -> Filter {
+    pub fn take(&mut self, key: &str) -> Filter {
         self.followed.remove(key.as_bytes());
         complete(self.keys.remove(key.as_bytes()).unwrap())
     }
 
     /// Returns all filters that are complete.
-    pub(crate) fn filters(&self) -> impl Iterator<Item = &Filter> {
+    pub fn filters(&self) -> impl Iterator<Item = &Filter> {
         self.keys.values().filter_map(|value| match value {
             FilterValue::Complete(filter) => Some(filter),
             FilterValue::Loading(_) => None,
@@ -174,7 +174,7 @@ impl Server {
     }
 
     /// Stores a copy of a value under another key, without its dumps.
-    pub(crate) fn copy(&mut self, from: &str, to: &str) {
+    pub fn copy(&mut self, from: &str, to: &str) {
         let copy = self.keys[from.as_bytes()].try_clone(UnknownMemory).unwrap();
         self.remembered.remove(to.as_bytes());
         self.followed.remove(to.as_bytes());
@@ -182,7 +182,7 @@ impl Server {
     }
 
     /// Removes the value under a key, if there is one.
-    pub(crate) fn forget(&mut self, key: &[u8]) {
+    pub fn forget(&mut self, key: &[u8]) {
         self.keys.remove(key);
         self.cuckoos.remove(key);
         self.remembered.remove(key);
@@ -190,7 +190,7 @@ impl Server {
     }
 
     /// Returns the commands that were replicated since the last call, and forgets the effects of commands.
-    pub(crate) fn take_replicated(&mut self) -> Vec<Vec<Vec<u8>>> {
+    pub fn take_replicated(&mut self) -> Vec<Vec<Vec<u8>>> {
         self.replicated.clear();
         self.events.clear();
         self.log.clear();
@@ -199,26 +199,26 @@ impl Server {
     }
 
     /// Returns the bytes of everything in which the filter under a key can differ from another filter.
-    pub(crate) fn digested(&self, key: &str) -> Vec<u8> {
+    pub fn digested(&self, key: &str) -> Vec<u8> {
         digested_value(&self.keys[key.as_bytes()])
     }
 
     /// Returns for each key a hash of everything in which its filter can differ from another filter.
-    pub(crate) fn state(&self) -> BTreeMap<Vec<u8>, ItemHash> {
+    pub fn state(&self) -> BTreeMap<Vec<u8>, ItemHash> {
         let filters = self.keys.iter().map(|(key, filter)| (key.clone(), fingerprint(filter)));
         let cuckoos = self.cuckoos.iter().map(|(key, filter)| (key.clone(), cuckoo_fingerprint(filter)));
         filters.chain(cuckoos).collect()
     }
 
     /// Runs the replicated commands on a replica with these settings, and checks that it has the same filters.
-    pub(crate) fn assert_replicated(&self, settings: Settings) {
+    pub fn assert_replicated(&self, settings: Settings) {
         let mut replica = Self { settings, ..Self::at(self.now_ms) };
         replica.replay(&self.replicated_calls);
         assert_eq!(replica.state(), self.state());
     }
 
     /// Runs the replicated commands on a replica years later, and checks that it has the same filters.
-    pub(crate) fn assert_replayed_later(&self) {
+    pub fn assert_replayed_later(&self) {
         let mut replica = Self::at(self.now_ms + 100_000_000_000);
         replica.replay(&self.replicated_calls);
         replica.now_ms = self.now_ms;
@@ -226,7 +226,7 @@ impl Server {
     }
 
     /// Runs replicated commands as a replica does, except those of the server itself.
-    pub(crate) fn replay(&mut self, calls: &[Vec<Vec<u8>>]) {
+    pub fn replay(&mut self, calls: &[Vec<Vec<u8>>]) {
         self.is_replicated = true;
         for call in calls.iter().filter(|call| call[0] != b"PEXPIREAT") {
             let reply = self.call(&slices(call));
@@ -235,14 +235,14 @@ impl Server {
     }
 
     /// Runs a command line, which must have no error. Returns its reply.
-    pub(crate) fn must(&mut self, line: &str) -> String {
+    pub fn must(&mut self, line: &str) -> String {
         let reply = self.run(line);
         assert!(!reply.starts_with('-') && !reply.contains(" -"), "{line}: {reply}");
         reply
     }
 
     /// Runs a command on the items of this name with these numbers, in batches of 1000 items. Returns all replies.
-    pub(crate) fn batches(&mut self, command: &str, name: &str, numbers: Range<u64>) -> String {
+    pub fn batches(&mut self, command: &str, name: &str, numbers: Range<u64>) -> String {
         let mut replies = String::new();
         for first in numbers.clone().step_by(1000) {
             let items = (first..numbers.end.min(first + 1000)).map(|number| format!(" {name}{number}"));
@@ -252,30 +252,30 @@ impl Server {
     }
 
     /// Adds items of this name with these numbers, which must be accepted.
-    pub(crate) fn add(&mut self, key: &str, name: &str, numbers: Range<u64>) {
+    pub fn add(&mut self, key: &str, name: &str, numbers: Range<u64>) {
         let replies = self.batches(&format!("BF.MADD {key}"), name, numbers);
         assert!(!replies.contains("-ERR"), "{key}: {replies}");
     }
 
     /// Returns how many items of this name with these numbers are found.
-    pub(crate) fn found(&mut self, key: &str, name: &str, numbers: Range<u64>) -> u64 {
+    pub fn found(&mut self, key: &str, name: &str, numbers: Range<u64>) -> u64 {
         self.batches(&format!("BF.MEXISTS {key}"), name, numbers).matches("#t").count() as u64
     }
 
     /// Returns the number in a field of BF.INFO.
-    pub(crate) fn number(&mut self, key: &str, field: &str) -> f64 {
+    pub fn number(&mut self, key: &str, field: &str) -> f64 {
         let reply = self.run(&format!("BF.INFO {key} {field}"));
         let text = reply.trim_start_matches("*1 ").trim_start_matches([':', ',']);
         text.parse().unwrap_or_else(|_| panic!("{field} of {key}: {reply}"))
     }
 
     /// Runs a command line as the module does. Returns its reply.
-    pub(crate) fn run(&mut self, line: &str) -> String {
+    pub fn run(&mut self, line: &str) -> String {
         self.call(&line.split(' ').map(str::as_bytes).collect::<Vec<_>>())
     }
 
     /// Runs a command like [`Self::run`]. Its arguments may be empty, binary or contain spaces.
-    pub(crate) fn call(&mut self, argv: &[&[u8]]) -> String {
+    pub fn call(&mut self, argv: &[&[u8]]) -> String {
         let line = line_of(argv);
         let (totals, parts) = counted(&self.keys);
         self.remembered.retain(|key, _| self.keys.contains_key(key));
@@ -460,7 +460,7 @@ fn named(name: &[u8]) -> Command {
 }
 
 /// Runs each line on one server and compares its reply.
-pub(crate) fn assert_dialogue(server: &mut Server, dialogue: &[(&str, &str)]) {
+pub fn assert_dialogue(server: &mut Server, dialogue: &[(&str, &str)]) {
     for (line, expected) in dialogue {
         assert_eq!(server.run(line), *expected, "{line}");
     }

@@ -6,7 +6,7 @@ use everbloom_filter::work::{self, Work};
 use everbloom_filter::{BlockMover, Blocks};
 
 /// Slots of 8 bits or more that an operation reads and writes per byte of its arguments, its filters and its result.
-pub(crate) const SLOTS_PER_BYTE: u64 = 8;
+pub const SLOTS_PER_BYTE: u64 = 8;
 /// Bytes that an operation allocates per such byte.
 const ALLOCATED_PER_BYTE: u64 = 4;
 /// The slots that every operation may read and write, and the bytes that it may allocate.
@@ -14,7 +14,7 @@ const FREE: u64 = 1 << 16;
 
 /// Asserts that the work of an operation is bounded by `bytes`: those that it got, and those of its filters before and
 /// after it.
-pub(crate) fn assert_work(work: Work, bytes: u64, context: &str) {
+pub fn assert_work(work: Work, bytes: u64, context: &str) {
     let is_bounded = work.slots <= SLOTS_PER_BYTE * bytes + FREE
         && work.bytes <= ALLOCATED_PER_BYTE * bytes + FREE
         && work.segments <= bytes / 16 + FREE / 64;
@@ -22,7 +22,7 @@ pub(crate) fn assert_work(work: Work, bytes: u64, context: &str) {
 }
 
 /// Runs an operation, and asserts that its work is bounded by the bytes that it gets and those of its result.
-pub(crate) fn bounded<T>(
+pub fn bounded<T>(
     bytes: u64,
     context: &str,
     run: impl FnOnce() -> T,
@@ -36,7 +36,7 @@ pub(crate) fn bounded<T>(
 
 /// Runs a callback of the server, and asserts that its work is bounded by the bytes of the filter. `written_bytes` returns
 /// how many bytes it has written; those are bounded too.
-pub(crate) fn callback<T>(
+pub fn callback<T>(
     filter_bytes: u64,
     name: &str,
     run: impl FnOnce() -> T,
@@ -50,7 +50,7 @@ pub(crate) fn callback<T>(
 
 /// Visits all blocks of a value as active defragmentation does, with a new call at every block, but leaves them in their
 /// places. Asserts that it visits what is stored only, and that the effort that the server asks for says how much that is.
-pub(crate) fn defragment(value: &mut impl Blocks, bytes: u64, context: &str) {
+pub fn defragment(value: &mut impl Blocks, bytes: u64, context: &str) {
     let blocks = value.block_count();
     let still = Still;
     let name = format!("defragmentation: {context}");

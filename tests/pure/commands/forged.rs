@@ -5,9 +5,9 @@ use everbloom_filter::ItemHash;
 use everbloom_filter::prefetch::NoPrefetch;
 use everbloom_filter::table::POSITIONS;
 
-use crate::fuzzed::fuzz::forge::{self, TableForm};
 use crate::hashing::preimage;
 use crate::support::Random;
+use crate::support::fuzz::forge::{self, TableForm};
 use crate::support::saved::{assert_value_survives, chunks};
 use crate::support::server::Server;
 

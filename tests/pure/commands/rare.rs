@@ -6,7 +6,7 @@ use everbloom_filter::filter::policy::redisbloom::RedisBloomOptions;
 use everbloom_format::DecodeError;
 use everbloom_format::redisbloom::cuckoo;
 
-use crate::fuzzed::fuzz::forge;
+use crate::support::fuzz::forge;
 use crate::support::make::redisbloom;
 use crate::support::saved::digested;
 use crate::support::server::{NOW_MS, Server};

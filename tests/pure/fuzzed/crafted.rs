@@ -5,7 +5,7 @@ use everbloom_format::chunks::TRAILER_BYTES;
 use everbloom_format::filter::header;
 use everbloom_format::value::from_header;
 
-use super::fuzz::forge;
+use crate::support::fuzz::forge;
 use crate::support::saved::{assert_survives, loaded, saved, string};
 use crate::support::server::Server;
 

@@ -2,8 +2,6 @@
 //! findings. `make fuzz T=name S=seconds` continues from here.
 
 mod crafted;
-#[path = "../../../fuzz/src/mod.rs"]
-pub(crate) mod fuzz;
 #[path = "../../../fuzz/seeds.rs"]
 mod seeds;
 
@@ -11,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 
 use crate::support::Random;
-use fuzz::{TARGETS, Target};
+use crate::support::fuzz::{TARGETS, Target};
 
 /// Changed inputs per target. FUZZED_ROUNDS overrides it.
 const ROUNDS: u64 = 300;

@@ -14,7 +14,7 @@ use everbloom_format::value::from_header;
 
 use super::{reserve, validate};
 use crate::allocations::largest_allocation;
-use crate::fuzzed::fuzz::forge::{POLICY_BYTES, header_chunk};
+use crate::support::fuzz::forge::{POLICY_BYTES, header_chunk};
 use crate::support::keyspace::raise_limit_to;
 use crate::support::make::{ANY, add, plain, promise, unreserved};
 use crate::support::saved::complete;

@@ -9,8 +9,8 @@ use everbloom_filter::{Filter, Growth, Hash, ItemHash, Layer, Layout, Policy, Ru
 use everbloom_format::filter::header;
 
 use super::{WINDOW_MS, samples};
-use crate::fuzzed::fuzz::forge::TableForm;
-use crate::fuzzed::fuzz::read::{ReadEntry, ReadSegment};
+use crate::support::fuzz::forge::TableForm;
+use crate::support::fuzz::read::{ReadEntry, ReadSegment};
 use crate::support::make::{START_MS, add, contains, counting, promise, set_time, window};
 use crate::support::saved::saved;
 use crate::support::{Field, Record};

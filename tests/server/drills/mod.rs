@@ -12,17 +12,6 @@ mod replicas;
 mod smoke;
 mod wire;
 
-#[path = "../../../fuzz/src/input.rs"]
-#[allow(
-    dead_code,
-    unreachable_pub,
-    clippy::cast_possible_truncation,
-    reason = "shared with the fuzz targets"
-)]
-mod input;
-#[path = "../../../fuzz/src/words.rs"]
-mod words;
-
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -33,6 +22,7 @@ use redis::Value;
 
 use crate::harness::{Client, Site, Test, numbered, show};
 use crate::support::Random;
+use crate::support::fuzz::{input, words};
 
 pub(crate) const SUBJECTS: &[(&str, &[Test])] = &[
     ("drill-wire", wire::TESTS),

@@ -1,10 +1,10 @@
 //! With `bf.format` a server creates, describes, saves and loads filters as RedisBloom and valkey-bloom do, bit for bit.
 
-use super::{AMBIGUOUS, ASSUME, cases, lookups, restore};
+use super::{ASSUME, OnServer, cases, lookups, restore};
 use crate::dump::{chunks, travel};
 use crate::harness::{Client, Server, Site, Test, reseal, show, tests};
 use crate::support::Field;
-use crate::support::fixtures::Case;
+use crate::support::fixtures::{AMBIGUOUS, Case};
 use crate::support::rdb::Payload;
 
 pub(crate) const TESTS: &[Test] = tests![

@@ -10,9 +10,6 @@ use crate::support::fixtures::{self, Case};
 pub(crate) const SUBJECTS: &[(&str, &[Test])] =
     &[("foreign-formats", formats::TESTS), ("foreign-streams", streams::TESTS)];
 
-/// The producer whose filters do not show their hash.
-pub(crate) const AMBIGUOUS: &str = "redisbloom-1.1.1";
-
 /// The setting with which a server reads filters of RedisBloom as of release 1.1.
 pub(crate) const ASSUME: &str = "bf.assume-redisbloom-1-1 yes";
 
@@ -21,23 +18,20 @@ pub(crate) fn cases() -> Vec<Case> {
     ["redisbloom", "valkey-bloom"].into_iter().flat_map(fixtures::cases).collect()
 }
 
-impl Case {
-    pub(crate) fn is_redisbloom(&self) -> bool {
-        self.producer.starts_with("redisbloom")
-    }
-
-    pub(crate) fn type_name(&self) -> &'static str {
-        if self.is_redisbloom() { "MBbloom--" } else { "bloomfltr" }
-    }
-
-    /// Returns whether the filter was recorded in the current encoding of its module.
-    pub(crate) fn is_newest_encoding(&self) -> bool {
-        let older = ["redisbloom-1.0.3", AMBIGUOUS, "redisbloom-2.0.3", "valkey-bloom-0.1.0"];
-        !older.contains(&self.producer)
-    }
-
+/// What a recorded filter does in a server.
+pub(crate) trait OnServer {
     /// Returns the payload for RESTORE on this server, which refuses newer snapshot versions than its own.
-    pub(crate) fn payload_for(&self, site: &Site) -> Vec<u8> {
+    fn payload_for(&self, site: &Site) -> Vec<u8>;
+
+    /// Asserts that the filter under a key replies as recorded.
+    fn assert_replies(&self, client: &mut Client, key: &str);
+
+    /// Asserts that lookups in the filter under a key reply as recorded.
+    fn assert_lookups(&self, client: &mut Client, key: &str);
+}
+
+impl OnServer for Case {
+    fn payload_for(&self, site: &Site) -> Vec<u8> {
         let mut payload = self.payload.clone();
         if !site.from(Some((7, 2)), Some((7, 2))) {
             set_snapshot_version(&mut payload, 10);
@@ -45,15 +39,13 @@ impl Case {
         payload
     }
 
-    /// Asserts that the filter under a key replies as recorded.
-    pub(crate) fn assert_replies(&self, client: &mut Client, key: &str) {
+    fn assert_replies(&self, client: &mut Client, key: &str) {
         let key_type = client.say(&format!("TYPE {key}"));
         assert_eq!(key_type, format!("+{}", self.type_name()), "{key}");
         self.assert_lookups(client, key);
     }
 
-    /// Asserts that lookups in the filter under a key reply as recorded.
-    pub(crate) fn assert_lookups(&self, client: &mut Client, key: &str) {
+    fn assert_lookups(&self, client: &mut Client, key: &str) {
         let members = lookups(client, key, &self.members);
         assert!(members.iter().all(|reply| *reply == '1'), "{key} lost a member of {}", self.key);
         let probes: String = lookups(client, key, &self.probes).into_iter().collect();

@@ -54,7 +54,7 @@ const WRONG_ARITY: &[(&str, &[&str])] = &[
 ];
 
 /// Returns lines of commands with too few or too many arguments.
-pub(crate) fn wrong_arity() -> impl Iterator<Item = String> {
+pub fn wrong_arity() -> impl Iterator<Item = String> {
     let lines = |(name, rests): &(&str, &'static [&str])| {
         let name = name.to_string();
         rests.iter().map(move |rest| format!("{name} {rest}").trim_end().to_owned())
@@ -63,7 +63,7 @@ pub(crate) fn wrong_arity() -> impl Iterator<Item = String> {
 }
 
 /// Returns the error of a command with too few or too many arguments.
-pub(crate) fn arity_error(line: &str) -> String {
+pub fn arity_error(line: &str) -> String {
     let name = line.split(' ').next().unwrap_or_default().to_lowercase();
     format!("-ERR wrong number of arguments for '{name}' command")
 }

@@ -16,8 +16,8 @@
 //!
 //! `<5000>` in a line is the time 5000 ms after the start, in milliseconds.
 
-pub(crate) mod arity;
-pub(crate) mod simulated;
+pub mod arity;
+pub mod simulated;
 
 const FILES: [&str; 4] = [
     include_str!("errors.txt"),
@@ -27,20 +27,20 @@ const FILES: [&str; 4] = [
 ];
 
 /// Commands with their replies.
-pub(crate) type Lines = Vec<(String, String)>;
+pub type Lines = Vec<(String, String)>;
 
 /// A dialogue.
-pub(crate) struct Dialogue {
-    pub(crate) name: &'static str,
+pub struct Dialogue {
+    pub name: &'static str,
     /// Whether only the simulated server can run it.
-    pub(crate) is_simulated: bool,
+    pub is_simulated: bool,
     /// The settings at its start, as `CONFIG SET` gets them.
-    pub(crate) settings: Vec<&'static str>,
-    pub(crate) lines: Lines,
+    pub settings: Vec<&'static str>,
+    pub lines: Lines,
 }
 
 /// Returns every dialogue.
-pub(crate) fn dialogues() -> Vec<Dialogue> {
+pub fn dialogues() -> Vec<Dialogue> {
     let mut dialogues: Vec<Dialogue> = Vec::new();
     for line in FILES.into_iter().flat_map(commands) {
         if let Some(head) = line.strip_prefix("== ") {
@@ -59,7 +59,7 @@ pub(crate) fn dialogues() -> Vec<Dialogue> {
 /// Returns commands, each with the command that replicates it; an empty string if nothing is replicated. The replicated
 /// command has every parameter of a new filter, and only the changes of an existing filter. The commands are run in order
 /// on one server.
-pub(crate) fn replicated() -> Lines {
+pub fn replicated() -> Lines {
     commands(include_str!("replicated.txt")).map(pair).collect()
 }
 

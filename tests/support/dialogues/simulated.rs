@@ -5,13 +5,13 @@ use everbloom_command::words::Word;
 use everbloom_filter::Format;
 
 use super::Dialogue;
-use crate::support::server::Server;
+use crate::server::Server;
 
 /// The time at the start of a dialogue: the start of a generation of a window of 14 seconds, and of one of 140 seconds.
 const START_MS: u64 = 1_799_999_880_000;
 
 /// Runs a dialogue, then checks that a replica gets the same filters from what was replicated, also years later.
-pub(crate) fn run(dialogue: &Dialogue) {
+pub fn run(dialogue: &Dialogue) {
     let mut server = Server::at(START_MS);
     dialogue.settings.iter().for_each(|setting| configure(&mut server.settings, setting));
     let (mut sent, mut has_primary) = (0, false);

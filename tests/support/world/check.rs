@@ -5,9 +5,9 @@ use everbloom_filter::prefetch::NoPrefetch;
 use everbloom_filter::{Filter, Kind, Validation};
 
 use super::{World, print_of};
-use crate::support::saved::{assert_cuckoo_survives, assert_survives, assert_value_survives};
-use crate::support::slices;
-use crate::support::work::defragment;
+use crate::saved::{assert_cuckoo_survives, assert_survives, assert_value_survives};
+use crate::slices;
+use crate::work::defragment;
 
 /// The most items of a filter that are looked up after a step.
 const ASKED: usize = 256;
@@ -38,19 +38,19 @@ fn assert_chance(found: usize, expected: f64, context: &str) {
 
 impl World {
     /// Returns the window of a filter of the primary.
-    pub(crate) fn window_ms(&self, key: &[u8]) -> Option<u64> {
+    pub fn window_ms(&self, key: &[u8]) -> Option<u64> {
         Some(self.filter(key)?.window()?.span.ms())
     }
 
     /// Returns a moment that is not before the time of a filter of the primary. If a clock goes back, that time stands
     /// still.
-    pub(crate) fn latest_time(&self, key: &[u8]) -> u64 {
+    pub fn latest_time(&self, key: &[u8]) -> u64 {
         let newest_ms = self.known.get(key).map_or(0, |known| known.newest_ms.max(known.latest_ms));
         if self.window_ms(key).is_some() { self.now_ms().max(newest_ms) } else { self.now_ms() }
     }
 
     /// Returns whether an item was acknowledged, and has not expired.
-    pub(crate) fn must_be_found(&self, key: &[u8], item: &[u8]) -> bool {
+    pub fn must_be_found(&self, key: &[u8], item: &[u8]) -> bool {
         let Some(known) = self.known.get(key).and_then(|known| known.items.get(item)) else { return false };
         self.is_live(key, known.from_ms)
     }
@@ -61,7 +61,7 @@ impl World {
     }
 
     /// Checks everything that must hold after a step.
-    pub(crate) fn check(&mut self) {
+    pub fn check(&mut self) {
         self.checks += 1;
         let refused = self.refused.take();
         let keys: Vec<Vec<u8>> = self.known.keys().cloned().collect();
@@ -80,7 +80,7 @@ impl World {
     }
 
     /// Checks everything at the end of a history, also what takes longer.
-    pub(crate) fn check_all(&mut self) {
+    pub fn check_all(&mut self) {
         self.check();
         for key in self.known.keys().cloned().collect::<Vec<_>>() {
             let items: Vec<Vec<u8>> = self.known[&key].items.keys().cloned().collect();
@@ -192,7 +192,7 @@ impl World {
     }
 
     /// Asserts that at most a small share of the oldest items of a counting filter has a wrong count.
-    pub(crate) fn check_oldest(&mut self, key: &[u8], rate: f64) {
+    pub fn check_oldest(&mut self, key: &[u8], rate: f64) {
         let oldest = self.known[key].oldest(500);
         let known = &self.known[key].items;
         let counts: Vec<u64> = oldest.iter().map(|item| known[item].count).collect();

@@ -4,11 +4,11 @@ use everbloom_filter::prefetch::NoPrefetch;
 use everbloom_filter::{Filter, Kind};
 
 use super::{Event, Key, Known, World};
-use crate::support::slices;
+use crate::slices;
 
 /// The commands that add items.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Form {
+pub enum Form {
     /// BF.ADD for each.
     Add,
     #[default]
@@ -24,21 +24,21 @@ pub(crate) enum Form {
 
 /// How items are added.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Adding<'w> {
-    pub(crate) form: Form,
+pub struct Adding<'w> {
+    pub form: Form,
     /// The time of AT.
-    pub(crate) at_ms: Option<u64>,
+    pub at_ms: Option<u64>,
     /// A life of the items, at most the window.
-    pub(crate) life_ms: Option<u64>,
+    pub life_ms: Option<u64>,
     /// Adds absent items only.
-    pub(crate) if_absent: bool,
+    pub if_absent: bool,
     /// Other words of BF.INSERT or CF.INSERT before the items.
-    pub(crate) words: &'w [Vec<u8>],
+    pub words: &'w [Vec<u8>],
 }
 
 /// The reply to an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub enum Outcome {
     New,
     Again,
     Refused,
@@ -100,7 +100,7 @@ fn outcomes(words: &[String]) -> Vec<Outcome> {
 
 impl World {
     /// Runs a command that creates a filter. Returns its reply.
-    pub(crate) fn make<W: AsRef<[u8]>>(&mut self, words: &[W]) -> String {
+    pub fn make<W: AsRef<[u8]>>(&mut self, words: &[W]) -> String {
         let words = slices(words);
         let (key, had) = (words[1].to_vec(), self.has(words[1]));
         let reply = self.call(&words);
@@ -111,7 +111,7 @@ impl World {
     }
 
     /// Adds items as `adding` says. Returns the outcomes; none if the command was refused.
-    pub(crate) fn add(&mut self, key: &[u8], adding: Adding<'_>, items: &[Vec<u8>]) -> Vec<Outcome> {
+    pub fn add(&mut self, key: &[u8], adding: Adding<'_>, items: &[Vec<u8>]) -> Vec<Outcome> {
         match adding.form {
             Form::Add | Form::Occurrence => {
                 let add = |item: &Vec<u8>| self.add_in_one(key, adding, std::slice::from_ref(item));
@@ -202,7 +202,7 @@ impl World {
     }
 
     /// Deletes each item once, with BF.DEL or CF.DEL.
-    pub(crate) fn remove(&mut self, key: &[u8], is_cuckoo: bool, items: &[Vec<u8>]) -> Vec<Outcome> {
+    pub fn remove(&mut self, key: &[u8], is_cuckoo: bool, items: &[Vec<u8>]) -> Vec<Outcome> {
         let (name, most) = if is_cuckoo { (&b"CF.DEL"[..], 1) } else { (&b"BF.DEL"[..], 1000) };
         let mut all = Vec::new();
         for items in items.chunks(most) {
@@ -238,7 +238,7 @@ impl World {
     }
 
     /// Empties a filter. Returns whether there is one that can be emptied.
-    pub(crate) fn clear(&mut self, key: &[u8]) -> bool {
+    pub fn clear(&mut self, key: &[u8]) -> bool {
         let is_cleared = self.call(&[b"BF.CLEAR", key]) == "+OK";
         if is_cleared {
             self.note(Event::Started { key: key.to_vec() });
@@ -247,13 +247,13 @@ impl World {
     }
 
     /// Deletes a key, as the server's DEL does.
-    pub(crate) fn delete(&mut self, key: &[u8]) {
+    pub fn delete(&mut self, key: &[u8]) {
         self.publish(vec![b"DEL".to_vec(), key.to_vec()]);
         self.note(Event::Ended { key: key.to_vec() });
     }
 
     /// Merges filters. Returns the reply.
-    pub(crate) fn merge(&mut self, key: &[u8], sources: &[&[u8]], is_forced: bool) -> String {
+    pub fn merge(&mut self, key: &[u8], sources: &[&[u8]], is_forced: bool) -> String {
         let keys: Vec<&[u8]> = sources.iter().copied().chain([key]).collect();
         let had = self.has(key);
         let now_ms = self.now_ms();
@@ -312,7 +312,7 @@ impl World {
     }
 
     /// Asserts what the filter under a key says about items.
-    pub(crate) fn ask(&mut self, key: &[u8], items: &[Vec<u8>]) {
+    pub fn ask(&mut self, key: &[u8], items: &[Vec<u8>]) {
         let must: Vec<bool> = items.iter().map(|item| self.must_be_found(key, item)).collect();
         let is_cuckoo = self.server().cuckoos.contains_key(key);
         let name: &[u8] = if is_cuckoo { b"CF.MEXISTS" } else { b"BF.MEXISTS" };
@@ -324,7 +324,7 @@ impl World {
     }
 
     /// Asserts how often an item is counted at least.
-    pub(crate) fn count(&mut self, key: &[u8], item: &[u8]) -> u64 {
+    pub fn count(&mut self, key: &[u8], item: &[u8]) -> u64 {
         let known =
             self.known.get(key).and_then(|known| known.items.get(item)).map_or(0, |known| known.count);
         let can_count = self.server().cuckoos.contains_key(key)
@@ -336,7 +336,7 @@ impl World {
     }
 
     /// Asserts what was added within some time, and how long items of a window have left.
-    pub(crate) fn ask_lately(&mut self, key: &[u8], within_ms: u64, items: &[Vec<u8>]) {
+    pub fn ask_lately(&mut self, key: &[u8], within_ms: u64, items: &[Vec<u8>]) {
         let within = within_ms.to_string();
         for item in items {
             let Some(window_ms) = self.window_ms(key) else { return };

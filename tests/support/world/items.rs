@@ -8,41 +8,41 @@ use super::Key;
 
 /// An item of a filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Item {
+pub struct Item {
     /// How often it was added and not deleted, at least.
-    pub(crate) count: u64,
+    pub count: u64,
     /// The moment at which its window begins, or a later one.
-    pub(crate) from_ms: u64,
+    pub from_ms: u64,
     /// A moment at which its window begins, or an earlier one.
-    pub(crate) last_ms: u64,
+    pub last_ms: u64,
     /// When it was last added without a life of its own.
-    pub(crate) seen_ms: u64,
+    pub seen_ms: u64,
     /// The number of the item in the order of the first adds.
-    pub(crate) number: u64,
+    pub number: u64,
 }
 
 /// What is known about the filter under a key.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Known {
-    pub(crate) items: BTreeMap<Vec<u8>, Item>,
+pub struct Known {
+    pub items: BTreeMap<Vec<u8>, Item>,
     /// The items by their numbers, the oldest first.
-    pub(crate) ages: BTreeMap<u64, Vec<u8>>,
+    pub ages: BTreeMap<u64, Vec<u8>>,
     /// What BF.CARD returns, if it is known.
-    pub(crate) cardinality: Option<u64>,
+    pub cardinality: Option<u64>,
     /// Whether the filter has no item besides these.
-    pub(crate) is_whole: bool,
+    pub is_whole: bool,
     /// Whether a merge was forced, or brought counts or layers of other filters.
-    pub(crate) is_merged: bool,
+    pub is_merged: bool,
     /// When the newest item was added; 0 before the first.
-    pub(crate) newest_ms: u64,
+    pub newest_ms: u64,
     /// A moment that is not before the newest item.
-    pub(crate) latest_ms: u64,
+    pub latest_ms: u64,
     next: u64,
 }
 
 /// Something that was acknowledged.
 #[derive(Clone, Debug)]
-pub(crate) enum Event {
+pub enum Event {
     /// A key has a filter without items.
     Started { key: Key },
     /// An item was added `count` times. Its window begins at `from_ms`, when it was also seen unless it has a life of its
@@ -64,11 +64,11 @@ pub(crate) enum Event {
 
 impl Event {
     /// Returns whether the key has another value since then, or none.
-    pub(super) fn is_replaced(&self) -> bool {
+    pub fn is_replaced(&self) -> bool {
         matches!(self, Self::Started { .. } | Self::Copied { .. } | Self::Vague { .. } | Self::Ended { .. })
     }
 
-    pub(super) fn key(&self) -> &Key {
+    pub fn key(&self) -> &Key {
         match self {
             Self::Started { key }
             | Self::Added { key, .. }
@@ -89,7 +89,7 @@ impl Known {
     }
 
     /// Applies what was acknowledged.
-    pub(super) fn apply(all: &mut BTreeMap<Key, Self>, event: &Event) {
+    pub fn apply(all: &mut BTreeMap<Key, Self>, event: &Event) {
         let key = event.key();
         match event {
             Event::Started { .. } => drop(all.insert(key.clone(), Self::started())),
@@ -139,7 +139,7 @@ impl Known {
     }
 
     /// Keeps what a dump of the filter under `from` must have after a change of it: items that are there all the time.
-    pub(super) fn keep(&mut self, from: &[u8], event: &Event) {
+    pub fn keep(&mut self, from: &[u8], event: &Event) {
         if event.key() != from {
             return;
         }
@@ -160,13 +160,13 @@ impl Known {
     }
 
     /// Returns the known item that follows `item`, or the first one.
-    pub(crate) fn pick(&self, item: &[u8]) -> Option<Vec<u8>> {
+    pub fn pick(&self, item: &[u8]) -> Option<Vec<u8>> {
         let mut range = self.items.range(item.to_vec()..);
         range.next().or_else(|| self.items.iter().next()).map(|(item, _)| item.clone())
     }
 
     /// Keeps a few of many items.
-    pub(crate) fn thin(&mut self, most: usize) {
+    pub fn thin(&mut self, most: usize) {
         let (keep, mut number) = (self.items.len() / most + 1, 0);
         self.items.retain(|_, _| {
             number += 1;
@@ -176,7 +176,7 @@ impl Known {
     }
 
     /// Returns the items that were first added before all others.
-    pub(crate) fn oldest(&self, most: usize) -> Vec<Vec<u8>> {
+    pub fn oldest(&self, most: usize) -> Vec<Vec<u8>> {
         self.ages.values().take(most).cloned().collect()
     }
 }

@@ -17,7 +17,7 @@ use everbloom_filter::{Filter, Format, ItemHash, UnknownMemory};
 use self::items::{Event, Known};
 use self::nodes::{Node, Snapshot};
 #[allow(unused_imports, reason = "every program uses a part of them")]
-pub(crate) use self::{
+pub use self::{
     commands::{Adding, Form, Outcome},
     ways::{WAYS, Way},
 };
@@ -27,23 +27,23 @@ use super::slices;
 
 /// The memory of a test program, which its allocator may refuse.
 #[derive(Clone, Copy)]
-pub(crate) struct Refusing {
+pub struct Refusing {
     /// Refuses the large allocation with this number, from 0.
-    pub(crate) refuse: fn(i64),
+    pub refuse: fn(i64),
     /// Refuses no more. Returns how many were refused.
-    pub(crate) relent: fn() -> u64,
+    pub relent: fn() -> u64,
     /// Starts and ends the code whose allocations may be refused.
-    pub(crate) watch: fn(bool),
+    pub watch: fn(bool),
 }
 
 impl Refusing {
     /// Memory that is never refused.
-    pub(crate) const NEVER: Self = Self { refuse: |_| {}, relent: || 0, watch: |_| {} };
+    pub const NEVER: Self = Self { refuse: |_| {}, relent: || 0, watch: |_| {} };
 }
 
-pub(crate) type Key = Vec<u8>;
+pub type Key = Vec<u8>;
 /// A replicated command.
-pub(crate) type Call = Vec<Vec<u8>>;
+pub type Call = Vec<Vec<u8>>;
 
 /// A dump in progress: its chunks are loaded into another key, while both change.
 #[derive(Clone)]
@@ -56,34 +56,34 @@ struct Dump {
 }
 
 /// Servers, and what is known about their filters.
-pub(crate) struct World {
-    pub(crate) nodes: Vec<Node>,
-    pub(crate) primary: usize,
+pub struct World {
+    pub nodes: Vec<Node>,
+    pub primary: usize,
     /// Whether every replica runs a command at once. Otherwise [`World::replicate`] does.
-    pub(crate) is_prompt: bool,
+    pub is_prompt: bool,
     /// The bytes of filters that are compared and validated after each command and check. Larger filters are after as many
     /// commands as this amount is smaller.
-    pub(crate) effort_bytes: u64,
+    pub effort_bytes: u64,
     memory: Refusing,
     /// The number of the allocation that the next command lacks.
-    pub(crate) refused: Option<i64>,
+    pub refused: Option<i64>,
     effort: u64,
     rate_effort: u64,
     checks: u64,
     /// Whether a clock of the primary has run.
     has_waited: bool,
     /// How many allocations were refused.
-    pub(crate) refusals: u64,
+    pub refusals: u64,
     /// The replicated commands since the start.
-    pub(crate) history: Vec<Call>,
+    pub history: Vec<Call>,
     /// What was acknowledged, each with the length of the history at that time.
-    pub(crate) journal: Vec<(usize, Event)>,
-    pub(crate) known: BTreeMap<Key, Known>,
+    pub journal: Vec<(usize, Event)>,
+    pub known: BTreeMap<Key, Known>,
     /// The last fingerprint of each filter of the primary that has not changed since.
     seen: BTreeMap<Key, ItemHash>,
     dump: Option<Dump>,
     /// The dumps that were loaded to their end.
-    pub(crate) dumps: u64,
+    pub dumps: u64,
     /// What a rewritten append-only file begins with.
     base: Snapshot,
 }
@@ -123,7 +123,7 @@ fn other_settings(settings: &Settings) -> Settings {
 
 impl World {
     /// Returns a primary with these settings, and a replica with other ones, which runs each replicated command at once.
-    pub(crate) fn pair(settings: Settings, now_ms: u64) -> Self {
+    pub fn pair(settings: Settings, now_ms: u64) -> Self {
         let mut servers = [settings, other_settings(&settings)].map(|settings| {
             let mut server = Server::at(now_ms);
             server.settings = settings;
@@ -134,7 +134,7 @@ impl World {
     }
 
     /// Returns a world of these servers. The first one is the primary.
-    pub(crate) fn of(servers: Vec<Server>, memory: Refusing) -> Self {
+    pub fn of(servers: Vec<Server>, memory: Refusing) -> Self {
         Self {
             nodes: servers.into_iter().map(Node::new).collect(),
             primary: 0,
@@ -158,7 +158,7 @@ impl World {
     }
 
     /// Returns a copy of this world, whose replicas must have all commands. It has no dumps and no files.
-    pub(crate) fn fork(&self) -> Self {
+    pub fn fork(&self) -> Self {
         let servers = self.nodes.iter().map(|node| {
             let mut fork = Server::at(node.server.now_ms);
             (fork.settings, fork.protocol) = (node.server.settings, node.server.protocol);
@@ -176,61 +176,61 @@ impl World {
         fork
     }
 
-    pub(crate) fn server(&self) -> &Server {
+    pub fn server(&self) -> &Server {
         &self.nodes[self.primary].server
     }
 
     /// Returns the primary's server. Its keys must not be changed.
-    pub(crate) fn server_mut(&mut self) -> &mut Server {
+    pub fn server_mut(&mut self) -> &mut Server {
         &mut self.nodes[self.primary].server
     }
 
-    pub(crate) fn now_ms(&self) -> u64 {
+    pub fn now_ms(&self) -> u64 {
         self.server().now_ms
     }
 
     /// Returns the filter under a key of the primary; `None` if there is none, or if it is being loaded or of cuckoos.
-    pub(crate) fn filter(&self, key: &[u8]) -> Option<&Filter> {
+    pub fn filter(&self, key: &[u8]) -> Option<&Filter> {
         match self.server().keys.get(key)? {
             FilterValue::Complete(filter) => Some(filter),
             FilterValue::Loading(_) => None,
         }
     }
 
-    pub(crate) fn size_bytes(&self, key: &[u8]) -> u64 {
+    pub fn size_bytes(&self, key: &[u8]) -> u64 {
         bytes_of(self.server(), key)
     }
 
     /// Returns whether the primary has a value under a key.
-    pub(crate) fn has(&self, key: &[u8]) -> bool {
+    pub fn has(&self, key: &[u8]) -> bool {
         self.server().keys.contains_key(key) || self.server().cuckoos.contains_key(key)
     }
 
     /// Refuses a large allocation of the next command: the one with this number, from 0.
-    pub(crate) fn refuse(&mut self, number: i64) {
+    pub fn refuse(&mut self, number: i64) {
         self.refused = Some(number);
     }
 
     /// Sets the limit of the primary, which may be below the size of its filters.
-    pub(crate) fn limit(&mut self, max_bytes: u64) {
+    pub fn limit(&mut self, max_bytes: u64) {
         self.server_mut().settings.max_filter_bytes = max_bytes;
     }
 
     /// Lets time pass on all servers.
-    pub(crate) fn wait(&mut self, ms: u64) {
+    pub fn wait(&mut self, ms: u64) {
         self.has_waited = true;
         self.nodes.iter_mut().for_each(|node| node.server.now_ms += ms);
     }
 
     /// Sets the clocks of the primary, and of all others.
-    pub(crate) fn set_clocks(&mut self, primary_ms: u64, others_ms: u64) {
+    pub fn set_clocks(&mut self, primary_ms: u64, others_ms: u64) {
         self.has_waited |= primary_ms != self.now_ms();
         self.nodes.iter_mut().for_each(|node| node.server.now_ms = others_ms);
         self.server_mut().now_ms = primary_ms;
     }
 
     /// Notes that a key may have another filter, with an unknown number of items, or further ones.
-    pub(crate) fn recount(&mut self, key: &[u8], is_new: bool) {
+    pub fn recount(&mut self, key: &[u8], is_new: bool) {
         let items = self.filter(key).map(Filter::items);
         if is_new && self.has(key) {
             self.note(Event::Started { key: key.to_vec() });
@@ -239,7 +239,7 @@ impl World {
     }
 
     /// Stores a value under a key of all servers, as if they had loaded it. Its items are unknown.
-    pub(crate) fn put(&mut self, key: &[u8], put: impl Fn(&mut Server)) {
+    pub fn put(&mut self, key: &[u8], put: impl Fn(&mut Server)) {
         self.nodes.iter_mut().for_each(|node| put(&mut node.server));
         self.seen.remove(key);
         self.note(Event::Vague { key: key.to_vec() });
@@ -260,17 +260,17 @@ impl World {
     }
 
     /// Runs a command line on the primary. Returns its reply.
-    pub(crate) fn run(&mut self, line: &str) -> String {
+    pub fn run(&mut self, line: &str) -> String {
         self.call(&line.split(' ').map(str::as_bytes).collect::<Vec<_>>())
     }
 
     /// Runs a command with these items as its last arguments.
-    pub(crate) fn call_with<W: AsRef<[u8]>>(&mut self, front: &[&[u8]], items: &[W]) -> String {
+    pub fn call_with<W: AsRef<[u8]>>(&mut self, front: &[&[u8]], items: &[W]) -> String {
         self.call(&[front, &slices(items)].concat())
     }
 
     /// Runs a client's command on the primary. If it is not replicated, nothing may have changed.
-    pub(crate) fn call(&mut self, words: &[&[u8]]) -> String {
+    pub fn call(&mut self, words: &[&[u8]]) -> String {
         let shown = || {
             words.iter().map(|word| word[..word.len().min(60)].escape_ascii().to_string()).collect::<Vec<_>>()
         };

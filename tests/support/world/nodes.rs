@@ -9,17 +9,17 @@ use everbloom_format::redisbloom::cuckoo;
 
 use super::ways::restore;
 use super::{Call, Event, Key, Known, World};
-use crate::support::saved::{loaded_value, rewritten_value, saved_value};
-use crate::support::server::Server;
-use crate::support::{Record, slices};
+use crate::saved::{loaded_value, rewritten_value, saved_value};
+use crate::server::Server;
+use crate::{Record, slices};
 
 /// The keys of a server, as bytes of a snapshot.
 #[derive(Clone, Default)]
-pub(crate) struct Snapshot {
+pub struct Snapshot {
     filters: BTreeMap<Key, (Format, Record)>,
     cuckoos: BTreeMap<Key, Record>,
     /// How much of the history it has.
-    pub(super) offset: usize,
+    pub offset: usize,
 }
 
 impl Snapshot {
@@ -38,15 +38,15 @@ impl Snapshot {
 }
 
 /// A server of a deployment.
-pub(crate) struct Node {
-    pub(crate) server: Server,
+pub struct Node {
+    pub server: Server,
     /// How much of the history it has. Larger than the history if the rest was lost in a failover.
-    pub(crate) offset: usize,
-    pub(crate) snapshot: Snapshot,
+    pub offset: usize,
+    pub snapshot: Snapshot,
 }
 
 impl Node {
-    pub(super) fn new(server: Server) -> Self {
+    pub fn new(server: Server) -> Self {
         Self { server, offset: 0, snapshot: Snapshot::default() }
     }
 
@@ -86,7 +86,7 @@ impl Node {
 
 impl World {
     /// Adds a command of the server to the history, and runs it on the primary.
-    pub(super) fn publish(&mut self, call: Call) {
+    pub fn publish(&mut self, call: Call) {
         self.seen.remove(&call[1]);
         self.history.push(call);
         self.nodes[self.primary].follow(&self.history, usize::MAX);
@@ -94,7 +94,7 @@ impl World {
     }
 
     /// Lets every replica run what it lacks, if the world is prompt.
-    pub(super) fn follow_promptly(&mut self, is_thorough: bool) {
+    pub fn follow_promptly(&mut self, is_thorough: bool) {
         if !self.is_prompt {
             return;
         }
@@ -105,7 +105,7 @@ impl World {
     }
 
     /// Lets a replica run a part of the commands that it lacks.
-    pub(crate) fn replicate(&mut self, replica: usize, most: usize) {
+    pub fn replicate(&mut self, replica: usize, most: usize) {
         if replica != self.primary {
             if self.nodes[replica].offset > self.history.len() {
                 self.synchronise(replica);
@@ -115,7 +115,7 @@ impl World {
     }
 
     /// A full synchronisation.
-    pub(crate) fn synchronise(&mut self, replica: usize) {
+    pub fn synchronise(&mut self, replica: usize) {
         if replica != self.primary {
             let snapshot = Snapshot::of(&self.nodes[self.primary]);
             self.nodes[replica].load(&snapshot);
@@ -123,12 +123,12 @@ impl World {
     }
 
     /// Saves a snapshot of a server.
-    pub(crate) fn save(&mut self, node: usize) {
+    pub fn save(&mut self, node: usize) {
         self.nodes[node].snapshot = Snapshot::of(&self.nodes[node]);
     }
 
     /// Begins a new append-only file.
-    pub(crate) fn rewrite(&mut self) {
+    pub fn rewrite(&mut self) {
         self.base = Snapshot::of(&self.nodes[self.primary]);
     }
 
@@ -138,7 +138,7 @@ impl World {
     }
 
     /// Ends a replica and starts it again from its snapshot.
-    pub(crate) fn restart_replica(&mut self, replica: usize) {
+    pub fn restart_replica(&mut self, replica: usize) {
         if replica != self.primary && self.has_snapshot(replica) {
             let snapshot = self.nodes[replica].snapshot.clone();
             self.nodes[replica].load(&snapshot);
@@ -147,7 +147,7 @@ impl World {
 
     /// Ends the primary and starts it again: from its append-only file with a snapshot in front (0), from one with commands
     /// only (1), or from its snapshot (2). Nothing that was acknowledged is lost in the first two cases.
-    pub(crate) fn restart(&mut self, way: usize) {
+    pub fn restart(&mut self, way: usize) {
         if way == 2 && !self.has_snapshot(self.primary) {
             return;
         }
@@ -169,7 +169,7 @@ impl World {
     }
 
     /// Makes a replica the primary. What it does not have is lost.
-    pub(crate) fn fail_over(&mut self, to: usize) {
+    pub fn fail_over(&mut self, to: usize) {
         if self.nodes[to].offset <= self.history.len() {
             (self.primary, self.has_waited) = (to, true);
             self.lose_after(self.nodes[to].offset);
@@ -198,12 +198,12 @@ impl World {
     }
 
     /// Copies a key of the primary to all others, as a full synchronisation does.
-    pub(crate) fn synchronise_all(&mut self) {
+    pub fn synchronise_all(&mut self) {
         (0..self.nodes.len()).for_each(|node| self.synchronise(node));
     }
 
     /// Notes that a key has a copy of another one.
-    pub(super) fn note_copy(&mut self, key: &[u8], known: Known) {
+    pub fn note_copy(&mut self, key: &[u8], known: Known) {
         self.note(Event::Copied { key: key.to_vec(), known: Box::new(known) });
     }
 }

@@ -9,15 +9,15 @@ use everbloom_format::redisbloom::cuckoo;
 use everbloom_format::{DataType, DecodeError, value};
 
 use super::{Dump, Event, World, print_of};
-use crate::support::Record;
-use crate::support::rdb::Payload;
-use crate::support::saved::{from_chunks, loaded_value, rewritten_value, saved_value};
-use crate::support::server::Server;
-use crate::support::work::callback;
+use crate::Record;
+use crate::rdb::Payload;
+use crate::saved::{from_chunks, loaded_value, rewritten_value, saved_value};
+use crate::server::Server;
+use crate::work::callback;
 
 /// A way to copy the value of a key to another key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub enum Way {
     /// COPY.
     Copy,
     /// A snapshot.
@@ -30,7 +30,7 @@ pub(crate) enum Way {
     Payload,
 }
 
-pub(crate) const WAYS: [Way; 5] = [Way::Copy, Way::Snapshot, Way::Commands, Way::Chunks, Way::Payload];
+pub const WAYS: [Way; 5] = [Way::Copy, Way::Snapshot, Way::Commands, Way::Chunks, Way::Payload];
 
 /// The limit of what a client sends.
 struct ClientLimit(u64);
@@ -46,7 +46,7 @@ impl ByteLimit for ClientLimit {
 }
 
 /// Stores the value of a payload, as RESTORE does. Returns whether the limit permits it.
-pub(super) fn restore(server: &mut Server, key: &[u8], payload: &[u8], limit: &dyn ByteLimit) -> bool {
+pub fn restore(server: &mut Server, key: &[u8], payload: &[u8], limit: &dyn ByteLimit) -> bool {
     let payload = Payload::read(payload);
     let mut reader = payload.record.reader();
     let version = payload.encoding_version;
@@ -136,7 +136,7 @@ fn remake(server: &mut Server, from: &[u8], to: &[u8], way: Way) -> bool {
 
 impl World {
     /// Copies the value of a key in a way, on all servers. Returns whether this way takes it.
-    pub(crate) fn remake(&mut self, from: &[u8], to: &[u8], way: Way) -> bool {
+    pub fn remake(&mut self, from: &[u8], to: &[u8], way: Way) -> bool {
         let Some(known) = self.known.get(from).cloned() else { return false };
         let before = print_of(self.server(), from);
         if way == Way::Payload {
@@ -193,7 +193,7 @@ impl World {
     }
 
     /// Loads the next chunk of a dump of `from` into `to`, or begins a dump. Returns whether there is a filter to dump.
-    pub(crate) fn dump(&mut self, from: &[u8], to: &[u8]) -> bool {
+    pub fn dump(&mut self, from: &[u8], to: &[u8]) -> bool {
         let family = if self.server().cuckoos.contains_key(from) { "CF" } else { "BF" };
         let mut dump = match self.dump.take().filter(|dump| dump.from == from && dump.to == to) {
             Some(dump) => dump,
@@ -239,7 +239,7 @@ impl World {
     }
 
     /// Returns whether a dump of this key is in progress.
-    pub(crate) fn is_dumping(&self, from: &[u8]) -> bool {
+    pub fn is_dumping(&self, from: &[u8]) -> bool {
         self.dump.as_ref().is_some_and(|dump| dump.from == from)
     }
 

@@ -5,7 +5,7 @@
 //! that item's. In small layers and at low rates these cases outnumber those that the fill predicts: they are a floor of
 //! the error rate.
 //!
-//! The terms are upper bounds, of up to some ten times the measured rate where they dominate. tests/pure/stats.rs
+//! The terms are upper bounds, of up to some ten times the measured rate where they dominate. tests/measured/stats.rs
 //! compares them with measured rates.
 
 /// The factor by which the counted cases are multiplied, for rarer ones: steps in a ratio such as 2 to 1, and positions

@@ -3,7 +3,7 @@
 //! The textbook size, `-n ln p / ln(2)^2`, does not keep it. It ignores that the fill of a small layer varies and
 //! that the pages and lines of a paged layer are not equally loaded. It also ignores that a filter does not count
 //! false positives: a full filter has more added items than counted ones. The models [`scattered`] and [`paged`]
-//! account for this; tests/pure/sizing.rs and tests/pure/accuracy.rs check it.
+//! account for this; tests/measured/sizing.rs and tests/measured/accuracy.rs check it.
 //!
 //! Replicas must build the same layer. So the functions here use IEEE 754 arithmetic, including square roots, and
 //! `exp` and `log` of the libm crate, which give the same bits on every machine, unlike those of the C library.

@@ -6,9 +6,9 @@
 //! of that of the binomial distribution and that of the mean over the filters.
 //!
 //! The default run takes a quarter of a minute of processor time. It finds gross faults at the lowest rates and small ones
-//! at higher rates. `EVERBLOOM_TESTS=full cargo test -p everbloom-tests --test pure accuracy -- --nocapture`
+//! at higher rates. `EVERBLOOM_TESTS=full cargo test -p everbloom-measured-tests accuracy -- --nocapture`
 //! measures large tables too, makes 10 to 200 times as many probes per case and takes about 25 minutes of processor
-//! time. tests/pure/sizing.rs computes rates from the fill of the arrays, which is far more precise than probes.
+//! time. tests/measured/sizing.rs computes rates from the fill of the arrays, which is far more precise than probes.
 
 use everbloom_filter::Filter;
 

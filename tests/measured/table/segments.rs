@@ -7,11 +7,11 @@ use everbloom_filter::prefetch::NoPrefetch;
 use everbloom_filter::table::{
     DumpedSegment, EntryKind, LoadError, POSITIONS, Replaced, Table, TableCounts, TableLoad,
 };
-use everbloom_filter::{BlockMover, BlockVisitor, GrowthBudget, OutOfMemory};
+use everbloom_filter::{BlockVisitor, GrowthBudget, OutOfMemory};
 
 use super::{KINDS, add, add_kind, any, bytes, counted, has, has_at, hash, of_kind, plain, reloaded, remove};
-use crate::fuzzed::fuzz::forge::{self, TableForm};
-use crate::support::Random;
+use crate::support::fuzz::forge::{self, TableForm};
+use crate::support::{Moves, Random};
 
 /// Begins the load of a dump of this table.
 pub(super) fn load_of(table: &Table) -> TableLoad {
@@ -239,19 +239,6 @@ impl BlockVisitor for Largest {
     fn visit<T>(&mut self, block: &[T]) {
         self.0 = self.0.max(size_of_val(block));
     }
-}
-
-/// Moves every vector.
-pub(crate) struct Moves;
-
-impl BlockMover for Moves {
-    fn move_vec<T>(&self, values: &mut Vec<T>) {
-        let mut moved = Vec::with_capacity(values.len());
-        moved.append(values);
-        *values = moved;
-    }
-
-    fn move_box<T>(&self, _: &mut Box<T>) {}
 }
 
 /// Returns the bytes of the largest block of a table.

@@ -1,24 +1,41 @@
-//! Helpers that several tests share: filters of every kind, snapshots in memory, random numbers.
-#![allow(dead_code, missing_docs, reason = "every test uses a part of it")]
+//! Helpers that several tests share: filters of every kind, servers and snapshots in memory, random numbers.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
+    clippy::panic,
+    clippy::big_endian_bytes,
+    clippy::new_without_default,
+    clippy::should_implement_trait,
+    missing_docs,
+    reason = "tests fail by panicking"
+)]
 
 #[path = "../../src/module/cgroup.rs"]
 pub mod cgroup;
-pub(crate) mod dialogues;
+pub mod dialogues;
 pub mod fixtures;
-pub(crate) mod keyspace;
+#[path = "../../fuzz/src/mod.rs"]
+pub mod fuzz;
+pub mod keyspace;
 pub mod make;
-pub(crate) mod processors;
+pub mod processors;
 pub mod rdb;
 #[path = "../../src/module/reserved.rs"]
 pub mod reserved;
 pub mod saved;
 pub mod server;
-pub(crate) mod work;
-pub(crate) mod world;
+pub mod work;
+pub mod world;
 
-// Each program says where the repository is, because their packages are in different directories.
-pub(crate) use crate::ROOT;
+use everbloom_filter::BlockMover;
 pub use rdb::{Field, Record};
+
+/// The directory of the repository.
+pub const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// Returns `full` if the environment says `EVERBLOOM_TESTS=full`, as `make exhaust` does, or else `quick`. Only for tests
 /// that take seconds, and find the same faults with less precision.
@@ -58,4 +75,17 @@ impl Random {
         let share = self.next() as f64 / u64::MAX as f64;
         (from.ln() + share * (to.ln() - from.ln())).exp()
     }
+}
+
+/// Moves every vector.
+pub struct Moves;
+
+impl BlockMover for Moves {
+    fn move_vec<T>(&self, values: &mut Vec<T>) {
+        let mut moved = Vec::with_capacity(values.len());
+        moved.append(values);
+        *values = moved;
+    }
+
+    fn move_box<T>(&self, _: &mut Box<T>) {}
 }
