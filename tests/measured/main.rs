@@ -18,6 +18,7 @@
 )]
 
 mod accuracy;
+mod redisbloom;
 mod sizing;
 mod stats;
 mod table;

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::cell::Cell;
 
-use everbloom_filter::bits::layout::SchemeLayout;
+use everbloom_filter::bits::layout::{LayerParameters, SchemeLayout};
 use everbloom_filter::filter::policy::redisbloom::RedisBloomOptions;
 use everbloom_filter::filter::policy::{BitOrder, Imported, RedisBloom, StringForm, ValkeyBloom};
 use everbloom_filter::generation::WindowLength;
@@ -11,8 +11,8 @@ use everbloom_filter::hash::scheme::SchemeParameters;
 use everbloom_filter::hash::siphash::{HashKey, Seed};
 use everbloom_filter::prefetch::NoPrefetch;
 use everbloom_filter::{
-    AddError, Added, ByteLimit, Filter, FilterSpec, Growth, Hash, Limit, OutOfMemory, Policy, Promise, Rules,
-    Window,
+    AddError, Added, ByteLimit, Filter, FilterSpec, Growth, Hash, Layer, Layout, Limit, OutOfMemory, Policy,
+    Promise, Rules, Window,
 };
 use everbloom_format::chunks::Trust;
 use everbloom_format::client::bitmap;
@@ -195,4 +195,10 @@ pub fn remove(filter: &mut Filter, item: &[u8]) -> Result<bool, OutOfMemory> {
 /// Returns the number of set bits in all layers.
 pub fn set_bits(filter: &Filter) -> u64 {
     filter.layers().iter().map(|layer| layer.counts().set_bits).sum()
+}
+
+/// Returns the parameters that RedisBloom saves for a layer.
+pub fn parameters(layer: &Layer) -> LayerParameters {
+    let Layout::Modulo(modulo) = layer.layout() else { panic!("another layout") };
+    LayerParameters::of(&modulo, layer.bits().size_bits(), layer.capacity_items())
 }

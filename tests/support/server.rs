@@ -16,6 +16,7 @@ use everbloom_filter::cuckoo::array::BucketArray;
 use everbloom_filter::cuckoo::filter::CuckooFilter;
 use everbloom_filter::filter::dumps::Remembered;
 use everbloom_filter::filter::loading::FilterValue;
+use everbloom_filter::prefetch::NoPrefetch;
 use everbloom_filter::work::{self, Work};
 use everbloom_filter::{Filter, ItemHash, UnknownMemory, Validation};
 
@@ -141,6 +142,12 @@ impl Server {
     /// Returns the filter under a key, which must be there, to change it.
     pub fn filter_mut(&mut self, key: &str) -> &mut Filter {
         self.keys.get_mut(key.as_bytes()).unwrap().filter_mut()
+    }
+
+    /// Returns which of these numbers the filter under a key has.
+    pub fn held(&self, key: &str, numbers: Range<u64>) -> Vec<u64> {
+        let filter = self.filter(key);
+        numbers.filter(|number| filter.contains(number.to_string().as_bytes(), NoPrefetch)).collect()
     }
 
     /// Gives a filter another key, in place of the filter there.

@@ -203,7 +203,7 @@ impl ReadTable {
         let hash = u128::from(h2) << 64 | u128::from(h1);
         let matches = |segment: &ReadSegment, entry: &ReadEntry| {
             let (known, bits) = entry.known(segment);
-            (known ^ hash).is_multiple_of(1 << bits) && u64::from(entry.bucket) == h2 >> 58
+            (known ^ hash) & ((1 << bits) - 1) == 0 && u64::from(entry.bucket) == h2 >> 58
         };
         self.all().filter(|(segment, entry)| matches(segment, entry)).map(|(_, entry)| *entry).collect()
     }

@@ -5,21 +5,19 @@ mod bounds;
 mod cuckoo;
 mod encodings;
 mod hostile;
-mod oracle;
 mod prefetch;
 mod releases;
 mod sparse;
 
-use everbloom_filter::bits::layout::LayerParameters;
 use everbloom_filter::filter::loading::FilterValue;
 use everbloom_filter::filter::policy::RedisBloom;
-use everbloom_filter::{Added, Filter, Format, Layer, Layout, Policy, UnknownMemory};
+use everbloom_filter::{Added, Filter, Format, Policy, UnknownMemory};
 use everbloom_format::DecodeError;
 use everbloom_format::chunks::{Chunk, ChunkError};
 use everbloom_format::{filter, value};
 
 use crate::support::Record;
-use crate::support::make::{self, ANY, CLIENT};
+use crate::support::make::{self, ANY, CLIENT, parameters};
 use crate::support::saved::{complete, loaded_as};
 
 /// Returns the filter in a snapshot, with a limit of `limit_bytes`.
@@ -62,12 +60,6 @@ fn load_chunk(chain: &mut Filter, iterator: u64, data: &[u8]) -> Result<(), Chun
     let loaded = value::load_chunk(&mut value, iterator, data, CLIENT, &ANY);
     *chain = complete(value);
     loaded.map(|_| ())
-}
-
-/// Returns the parameters that RedisBloom saves for a layer.
-fn parameters(layer: &Layer) -> LayerParameters {
-    let Layout::Modulo(modulo) = layer.layout() else { panic!("another layout") };
-    LayerParameters::of(&modulo, layer.bits().size_bits(), layer.capacity_items())
 }
 
 fn policy(chain: &Filter) -> RedisBloom {

@@ -8,10 +8,10 @@ use everbloom_filter::{AddError, Filter, ItemHash};
 use everbloom_format::redisbloom::HEADER_ITERATOR;
 use serde_json::Value;
 
-use super::{add, chunk, from_header, load, load_chunk, parameters, policy};
+use super::{add, chunk, from_header, load, load_chunk, policy};
 use crate::recorded::recorded;
 use crate::support::fixtures::Case;
-use crate::support::make::{self, ANY, contains, redisbloom};
+use crate::support::make::{self, ANY, contains, parameters, redisbloom};
 use crate::support::rdb::Payload;
 use crate::support::saved::saved;
 use crate::support::{Field, Record};

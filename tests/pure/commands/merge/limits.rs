@@ -3,8 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use everbloom_filter::prefetch::NoPrefetch;
-
 use crate::support::effort;
 use crate::support::saved::assert_valid;
 use crate::support::server::Server;
@@ -37,17 +35,11 @@ fn make(server: &mut Server, key: &str, create: &str, items: std::ops::Range<u64
     server.batches(&format!("BF.MADD {key}"), "", items);
 }
 
-/// Returns which of these items the filter under a key has.
-fn held(server: &Server, key: &str, items: std::ops::Range<u64>) -> Vec<u64> {
-    let filter = server.filter(key);
-    items.filter(|item| filter.contains(item.to_string().as_bytes(), NoPrefetch)).collect()
-}
-
 /// A primary whose limit changes, and its replica, which has none.
 struct Pair {
     primary: Server,
     replica: Server,
-    /// What [`held`] returns for `before` and for each source.
+    /// What [`Server::held`] returns for `before` and for each source.
     held: BTreeMap<String, Vec<u64>>,
 }
 
@@ -83,10 +75,10 @@ impl Pair {
         if reply == "+OK" {
             assert_valid(primary.filter("dest"), &context);
             let all = 0..3 * ITEMS;
-            let merged = held(primary, "dest", all.clone());
+            let merged = primary.held("dest", all.clone());
             for key in ["before"].into_iter().chain(sources.split(' ').filter(|word| *word != "FORCE")) {
                 let of_key =
-                    self.held.entry(key.to_owned()).or_insert_with(|| held(primary, key, all.clone()));
+                    self.held.entry(key.to_owned()).or_insert_with(|| primary.held(key, all.clone()));
                 let missing = of_key.iter().filter(|item| merged.binary_search(item).is_err()).count();
                 assert_eq!(missing, 0, "{context}: of {} items of {key}", of_key.len());
             }

@@ -1,12 +1,11 @@
-//! An oracle that implements the formulas directly: `%`, doubles, one byte per bit, hashes of another crate.
+//! An oracle of filters in RedisBloom's format that implements the formulas directly: `%`, doubles, one byte per bit, hashes of another crate.
 
 use everbloom_filter::bits::layout::LayerParameters;
 use everbloom_filter::filter::policy::redisbloom::RedisBloomOptions;
 use everbloom_filter::{AddError, Added, Filter, Validation};
 
-use super::parameters;
 use crate::support::Random;
-use crate::support::make::{add, contains, redisbloom};
+use crate::support::make::{add, contains, parameters, redisbloom};
 
 const NO_ROUND: u64 = 1;
 const WIDE_HASH: u64 = 4;
