@@ -30,7 +30,6 @@ mod following;
 mod fuzzed;
 mod growth;
 mod hashing;
-mod hostile;
 mod library;
 mod oracles;
 #[cfg(unix)]

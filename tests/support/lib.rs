@@ -7,6 +7,7 @@
     clippy::cast_possible_wrap,
     clippy::cast_sign_loss,
     clippy::panic,
+    clippy::print_stdout,
     clippy::big_endian_bytes,
     clippy::new_without_default,
     clippy::should_implement_trait,
@@ -20,6 +21,7 @@ pub mod dialogues;
 pub mod fixtures;
 #[path = "../../fuzz/src/mod.rs"]
 pub mod fuzz;
+pub mod hostile;
 pub mod keyspace;
 pub mod make;
 pub mod processors;

@@ -10,7 +10,7 @@ use everbloom_format::record::{LAYER_BYTES, POLICY_BYTES, TABLE_BYTES};
 use everbloom_format::value::from_header;
 
 use super::{WINDOW_MS, is_small, samples};
-use crate::hostile::{FLOATS, NUMBERS, Outcomes};
+use crate::support::hostile::{FLOATS, NUMBERS, Outcomes};
 use crate::support::make::{
     ANY, START_MS, add, counting, plain, promise, remove, set_time, unreserved, window,
 };

@@ -202,8 +202,11 @@ impl ReadTable {
         let ItemHash { h1, h2 } = self.hash(item);
         let hash = u128::from(h2) << 64 | u128::from(h1);
         let matches = |segment: &ReadSegment, entry: &ReadEntry| {
-            let (known, bits) = entry.known(segment);
-            (known ^ hash) & ((1 << bits) - 1) == 0 && u64::from(entry.bucket) == h2 >> 58
+            let is_known = || {
+                let (known, bits) = entry.known(segment);
+                (known ^ hash) & ((1 << bits) - 1) == 0
+            };
+            u64::from(entry.bucket) == h2 >> 58 && is_known()
         };
         self.all().filter(|(segment, entry)| matches(segment, entry)).map(|(_, entry)| *entry).collect()
     }

@@ -7,7 +7,7 @@ use everbloom_format::DecodeError;
 
 use super::{chunk, from_header, load, read};
 use crate::allocations::largest_allocation;
-use crate::hostile::{Outcomes, edges};
+use crate::support::hostile::{Outcomes, edges};
 use crate::support::make::{ANY, add, redisbloom};
 use crate::support::saved::saved;
 use crate::support::{Field, Record};

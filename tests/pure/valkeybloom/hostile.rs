@@ -6,9 +6,9 @@ use everbloom_format::DecodeError;
 use everbloom_format::valkeybloom::decode_blob;
 
 use super::{assert_same, encode_blob, loaded};
-use crate::hostile::{FLOATS, NUMBERS, Outcomes, edges};
 use crate::recorded::recorded;
 use crate::support::fixtures::{Case, cases};
+use crate::support::hostile::{FLOATS, NUMBERS, Outcomes, edges};
 use crate::support::rdb::Payload;
 use crate::support::{Field, Record};
 

@@ -8,9 +8,9 @@ use everbloom_format::DecodeError;
 use everbloom_format::filter::chunk;
 use everbloom_format::value::from_header;
 
-use crate::support::Field;
-use crate::support::make::{ANY, START_MS, contains, remove, set_time};
-use crate::support::saved::{loaded_as, saved};
+use crate::Field;
+use crate::make::{ANY, START_MS, contains, remove, set_time};
+use crate::saved::{loaded_as, saved};
 
 /// Numbers at the limits of every width and range.
 #[rustfmt::skip]
