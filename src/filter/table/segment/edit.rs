@@ -2,7 +2,7 @@
 
 use super::read::{BucketRun, OFFSET_BITS, Segment, SlotIndex};
 use crate::table::size::{RUN_ENDS_AT, TooFull};
-use crate::words::{bits_at, low_bits, set_bits, shift_down, shift_up};
+use crate::words::{bits_at, insert_bits, low_bits, set_bits, shift_down};
 
 /// The offset in the second word of a block.
 const OFFSET_MASK: u64 = low_bits(OFFSET_BITS);
@@ -28,36 +28,42 @@ impl Segment {
         for block in home..start.block {
             self.raise_offset(block + 1);
         }
-        let (slots, width, last) = (u32::from(self.slots), u32::from(self.width), self.last_run_end());
-        let (mut at, mut value, mut is_end) = (start, value, is_new);
-        let last_block = start.block + self.blocks();
-        while at.block <= last_block {
-            let continues = self.is_continued(at.block);
-            let (begin, end) = (self.slot_bit(at.index()), self.slot_bit(slots));
-            let block = self.block_mut(at.block);
-            let [_, low, high, ..] = &mut *block else { return Err(TooFull) };
-            let raw = u128::from(*low) | u128::from(*high) << 64;
-            let has_last_end = raw & last != 0;
-            // The run ends from this slot on move up by one slot: a bit that is added to itself does.
-            let bit = run_end(at.index());
-            let moved = (raw & !last) + (raw & (last - 1) & !(bit - 1));
-            let moved = if is_end { moved | bit } else { moved };
-            (*low, *high) = (moved as u64, (moved >> 64) as u64);
-            if !continues && !has_last_end {
-                let end = (used_slots(raw, last) + 1) * width + (RUN_ENDS_AT + slots);
-                shift_up(block, begin, end, width);
-                set_bits(block, begin, width, value);
-                break;
-            }
-            let carried = bits_at(block, end - width, width);
-            shift_up(block, begin, end, width);
-            set_bits(block, begin, width, value);
-            (value, is_end) = (carried, has_last_end);
-            at = SlotIndex::first(at.block + 1);
-            self.raise_offset(at.block);
+        let (mut block, mut carried) = (start.block, self.insert_at(start, value, is_new, 0));
+        while let Some((value, is_end)) = carried
+            && block < start.block + self.blocks()
+        {
+            block += 1;
+            carried = self.insert_at(SlotIndex::first(block), value, is_end, 1);
         }
         self.used += 1;
         Ok(())
+    }
+
+    /// Inserts a slot into a block, at the end of a run or before other slots of it. Adds `raise` to the offset of the block.
+    /// Returns the last slot of the block, and whether a run ends with it, if it must move to the next block.
+    #[inline(always)]
+    fn insert_at(&mut self, at: SlotIndex, value: u64, is_end: bool, raise: u64) -> Option<(u64, bool)> {
+        let (slots, width, last) = (u32::from(self.slots), u32::from(self.width), self.last_run_end());
+        let (begin, end) = (self.slot_bit(at.index()), self.slot_bit(slots));
+        let continues = self.is_continued(at.block);
+        let block = self.block_mut(at.block);
+        let [_, low, high, ..] = &mut *block else { return None };
+        assert!(*low & OFFSET_MASK <= OFFSET_MASK - raise, "the offset of a block");
+        let raw = u128::from(*low + raise) | u128::from(*high) << 64;
+        let has_last_end = raw & last != 0;
+        // The run ends from this slot on move up by one slot: a bit that is added to itself does.
+        let bit = run_end(at.index());
+        let moved = (raw & !last) + (raw & (last - 1) & !(bit - 1));
+        let moved = if is_end { moved | bit } else { moved };
+        (*low, *high) = (moved as u64, (moved >> 64) as u64);
+        if !continues && !has_last_end {
+            let end = (used_slots(raw, last) + 1) * width + (RUN_ENDS_AT + slots);
+            insert_bits(block, begin, end, width, value);
+            return None;
+        }
+        let carried = bits_at(block, end - width, width);
+        insert_bits(block, begin, end, width, value);
+        Some((carried, has_last_end))
     }
 
     /// Returns whether the runs of a block, or of those before it, continue in the next block.
