@@ -540,12 +540,7 @@ pub(super) fn del<'a>(
     let mut open = keyspace.open_to_write(key);
     let is_deleted = match found(counted(open.value(), command)?)?.ok_or(CuckooError::NotFound)? {
         Found::Filter(filter) => {
-            let mut result = Ok(false);
-            filter.remove_many(&[item], keyspace.prefetch(), |removed| {
-                result = removed;
-                true
-            });
-            result.map_err(|OutOfMemory| CommandError::OutOfMemory)?
+            filter.remove(item, keyspace.prefetch()).map_err(|OutOfMemory| CommandError::OutOfMemory)?
         }
         Found::Cuckoo(filter) => filter.delete(item),
     };

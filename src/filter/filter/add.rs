@@ -16,7 +16,7 @@ use crate::hash::{Digest, Hash, ItemHash, murmur3};
 use crate::memory::OutOfMemory;
 use crate::outcome::{AddError, AddOutcomes, Added, ByteLimit};
 use crate::prefetch::{NoPrefetch, Prefetch};
-use crate::table::{Addition, EntryKind, TableAdds};
+use crate::table::{Addition, EntryKind, Table, TableAdds};
 
 impl Filter {
     /// Adds an item. An item that a full layer has is not added again; counting filters and windows have no layers.
@@ -350,6 +350,26 @@ impl Filter {
 
 /// Deletion.
 impl Filter {
+    /// Does [`remove_many`](Self::remove_many) for one item. O(1).
+    ///
+    /// # Errors
+    /// [`OutOfMemory`]; nothing has changed.
+    pub fn remove(&mut self, item: &[u8], prefetch: impl Prefetch) -> Result<bool, OutOfMemory> {
+        let Some((table, hash)) = self.counted() else { return Ok(false) };
+        let Some(hash) = hash.pair(item) else { return Ok(false) };
+        let is_deleted = table.remove(hash, prefetch)?;
+        if let Some(counting) = self.policy.counting_mut() {
+            counting.add_deletions(is_deleted.into());
+        }
+        Ok(is_deleted)
+    }
+
+    /// Returns the table of a counting filter, and the hash of its items.
+    #[inline(always)]
+    fn counted(&mut self) -> Option<(&mut Table, &Hash)> {
+        self.parts.table_mut().filter(|(table, _)| table.kind() == EntryKind::Counted)
+    }
+
     /// Deletes one occurrence of each item. Passes to `reply`, for each item in order, whether an occurrence was
     /// deleted. Stops when `reply` returns false. An item that was never added is found with the probability of the
     /// error rate, and its deletion may remove another item. A filter that does not count its items deletes nothing.
@@ -372,13 +392,9 @@ impl Filter {
                 goes_on = reply(removed);
                 goes_on
             };
-            match self.parts.table_mut() {
-                Some((table, hash)) if table.kind() == EntryKind::Counted => {
-                    table.remove_each(group.pairs(hash), prefetch, note);
-                }
-                _ => {
-                    items.iter().all(|_| note(Ok(false)));
-                }
+            match self.counted() {
+                Some((table, hash)) => table.remove_each(group.pairs(hash), prefetch, note),
+                None => _ = items.iter().all(|_| note(Ok(false))),
             }
             if let Some(counting) = self.policy.counting_mut() {
                 counting.add_deletions(deletions);

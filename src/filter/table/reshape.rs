@@ -370,7 +370,12 @@ impl Table {
 /// Returns the smaller shape that a segment gets when `slots` of its slots become free.
 #[inline(always)]
 fn reduced(segment: &Segment, slots: usize) -> Option<SegmentShape> {
-    segment.shape().reduced_for(segment.used() - slots, segment.used())
+    let used = segment.used() - slots;
+    // Mostly known without the shape.
+    if SegmentShape::is_least_for(SegmentShape::reduced_slots(used), segment.used_max()) {
+        return None;
+    }
+    segment.shape().reduced_for(used, segment.used())
 }
 
 impl From<RewriteError> for ReserveError {

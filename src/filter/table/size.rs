@@ -101,12 +101,24 @@ impl SegmentShape {
     /// Returns a smaller shape with room for `used` slots and 1/16 more, and for at least `least` slots; `None` if
     /// there is none.
     pub(super) fn reduced_for(&self, used: usize, least: usize) -> Option<Self> {
-        let wanted = (used + used / 16 + 1).max(least);
+        let wanted = Self::reduced_slots(used).max(least);
         // Shortcuts: mostly the next smaller shape has too few slots, and often it is known without that shape.
-        if wanted > self.used_max() / 16 * 15 || wanted > self.next_smaller().used_max() {
+        if Self::is_least_for(wanted, self.used_max()) || wanted > self.next_smaller().used_max() {
             return None;
         }
         self.resized_for(wanted).filter(|shape| shape.words < self.words)
+    }
+
+    /// Returns for how many slots a smaller shape has room if `used` are in use.
+    #[inline(always)]
+    pub(super) const fn reduced_slots(used: usize) -> usize {
+        used + used / 16 + 1
+    }
+
+    /// Returns whether it is known that no smaller shape has room for `wanted` slots than one for `used_max`.
+    #[inline(always)]
+    pub(super) const fn is_least_for(wanted: usize, used_max: usize) -> bool {
+        wanted > used_max / 16 * 15
     }
 
     /// Returns the shape with the most slots for the next smaller allocation.

@@ -64,8 +64,7 @@ impl Table {
         room: &GrowthBudget<'_>,
         prefetch: impl Prefetch,
     ) -> Result<Added, AddError> {
-        self.prefetch_change(addition.hash, prefetch);
-        prefetch.with_fast_select(Add { table: self, addition, room })
+        prefetch.with_fast_select(Add { table: self, addition, room, prefetch })
     }
 
     /// Adds the `wanted` items in order, until one is refused. The hash of `addition` is ignored. O(items).
@@ -135,18 +134,23 @@ impl Table {
     }
 }
 
-struct Add<'t, 'l> {
+struct Add<'t, 'l, P> {
     table: &'t mut Table,
     addition: Addition,
     room: &'t GrowthBudget<'l>,
+    prefetch: P,
 }
 
-impl SelectTask for Add<'_, '_> {
+impl<P: Prefetch> SelectTask for Add<'_, '_, P> {
     type Output = Result<Added, AddError>;
 
     #[inline(always)]
     fn run(self, select: impl Select) -> Self::Output {
-        self.table.add_item(self.addition, self.room, select)
+        let Self { table, addition, room, prefetch } = self;
+        if !table.is_cached() {
+            table.prefetch_change(addition.hash, prefetch);
+        }
+        table.add_item(addition, room, select)
     }
 }
 
