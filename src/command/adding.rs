@@ -5,13 +5,13 @@ use std::borrow::Cow;
 
 use super::creation::spec;
 use super::effects::{Effects, KeyChange, Replication, count_of};
-use super::error::CommandError;
-use super::keyspace::{Host, KeyValue, Value};
+use super::error::{CommandError, CuckooError};
+use super::keyspace::{Host, KeyValue, Reply, Value, WriteKey};
 use super::options::CreationOptions;
-use super::outcomes::ItemOutcomes;
+use super::outcomes::{ItemOutcomes, check_loss};
 use super::replicated::{ArgumentList, Creation, ReplicatedCommand};
 use super::timing::{ReplicatedTimes, Timing};
-use everbloom_filter::{AddError, Filter, ItemSource, Log, Prefetch};
+use everbloom_filter::{AddError, Added, Filter, ItemSource, Log, Prefetch};
 
 /// The items of a command. Each is an argument, or all are packed in one argument.
 pub(super) trait Adds<'a> {
@@ -83,14 +83,13 @@ impl<'a> Adds<'a> for &[&'a [u8]] {
         outcomes: &ItemOutcomes,
         buffer: Self::Buffer,
     ) -> Vec<ReplicatedCommand<'a>> {
-        let added = outcomes.added(self.iter().copied()).map(Cow::Borrowed);
-        match (creation, times) {
-            (Some(mut creation), times) => {
+        let added = outcomes.added(self.iter().copied());
+        match creation {
+            Some(mut creation) => {
                 times.into_iter().for_each(|times| creation.at(times));
-                creation.commands(key, added, buffer)
+                creation.commands(key, added.map(Cow::Borrowed), buffer)
             }
-            (None, Some(times)) => vec![ReplicatedCommand::add_at(key, times, added, buffer)],
-            (None, None) => vec![ReplicatedCommand::of_items("BF.MADD", [Cow::Borrowed(key)], added, buffer)],
+            None => vec![added_again(key, times, added, buffer)],
         }
     }
 }
@@ -172,6 +171,95 @@ fn add_to<'a, A: Adds<'a>>(
     outcomes.check(host)?;
     filter.count_life_adds(timing.items_with_life(outcomes.items_added));
     Ok(outcomes)
+}
+
+/// The add of one item to an existing filter, which has taken or refused it.
+pub(super) struct SingleAdd<'a> {
+    pub(super) key: &'a [u8],
+    pub(super) item: &'a [u8],
+    pub(super) outcome: Result<Added, AddError>,
+    /// The times of the item, if replicas need them.
+    pub(super) times: Option<ReplicatedTimes>,
+    /// Whether the command has words that are not replicated.
+    pub(super) has_foreign_words: bool,
+    /// Whether the command is CF.ADD or CF.ADDNX: an item that is added again is replied as added, and errors have texts of
+    /// their own.
+    pub(super) is_cuckoo: bool,
+}
+
+impl<'a> SingleAdd<'a> {
+    /// Updates the statistics of the key, and replies.
+    ///
+    /// # Errors
+    /// The item was refused in a command that must succeed. Nothing was replied.
+    #[inline(always)]
+    pub(super) fn finish(
+        self,
+        open: &mut impl WriteKey,
+        host: &dyn Host,
+        reply: &mut impl Reply,
+    ) -> Result<Effects<'a>, CommandError> {
+        match self.outcome {
+            Ok(Added::Present) => {
+                reply.boolean(false);
+                Ok(Effects { items_known: 1, ..Effects::default() })
+            }
+            Ok(added) => {
+                let layers_added = open.changed(1, Some(self.item));
+                reply.boolean(self.is_cuckoo || added == Added::New);
+                let (replication, items_with_life) = (self.replication(), self.items_with_life());
+                Ok(Effects {
+                    replication,
+                    items_added: 1,
+                    items_with_life,
+                    layers_added,
+                    ..Effects::default()
+                })
+            }
+            Err(error) => {
+                check_loss(error, host)?;
+                let text =
+                    if self.is_cuckoo { CuckooError::Add(error).into() } else { CommandError::Add(error) };
+                reply.error(&text.to_string());
+                Ok(Effects { items_refused: 1, refused: Some(error), ..Effects::default() })
+            }
+        }
+    }
+
+    /// Returns how many items with a life of their own were added.
+    #[inline(always)]
+    fn items_with_life(&self) -> u64 {
+        self.times.is_some_and(|times| times.end_ms.is_some()).into()
+    }
+
+    /// Returns what is replicated: the unchanged command, or one without the words that are not replicated, and with the times
+    /// of the item if replicas need them.
+    #[inline(always)]
+    fn replication(&self) -> Replication<'a> {
+        if self.times.is_none() && !self.has_foreign_words {
+            return Replication::Verbatim;
+        }
+        Replication::Rewritten(vec![added_again(
+            self.key,
+            self.times,
+            std::iter::once(self.item),
+            Vec::new(),
+        )])
+    }
+}
+
+/// Returns the command that adds items to an existing filter, with their times if replicas need them.
+fn added_again<'a>(
+    key: &'a [u8],
+    times: Option<ReplicatedTimes>,
+    items: impl Iterator<Item = &'a [u8]>,
+    buffer: ArgumentList<'a>,
+) -> ReplicatedCommand<'a> {
+    let items = items.map(Cow::Borrowed);
+    match times {
+        Some(times) => ReplicatedCommand::add_at(key, times, items, buffer),
+        None => ReplicatedCommand::of_items("BF.MADD", [Cow::Borrowed(key)], items, buffer),
+    }
 }
 
 /// Checks that a command without options may create the filter if the key has no value: with `bf.auto-create no` only

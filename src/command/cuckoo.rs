@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use std::num::{NonZeroU8, NonZeroU16};
 use std::ops::{Deref, RangeInclusive};
 
-use super::adding::{AddRules, add_items, argument_buffer, check_auto_create};
+use super::adding::{AddRules, SingleAdd, add_items, argument_buffer, check_auto_create};
 use super::arguments::Arguments;
 use super::chunks::{add_chunk, chunk_at, filter_of_header, write_chunk};
 use super::effects::{Effects, KeyChange, Replication, count_of, publish};
@@ -20,7 +20,7 @@ use super::keyspace::{
 };
 use super::number::parse_integer;
 use super::options::{CommandOptions, CreationOptions, find, is_named, unknown_option};
-use super::outcomes::{ItemOutcomes, check_loss};
+use super::outcomes::ItemOutcomes;
 use super::replicated::{ReplicatedCommand, number, word};
 use super::reserve::creation;
 use super::spare::Spare;
@@ -30,7 +30,7 @@ use everbloom_filter::cuckoo::filter::{Arrays, CuckooFilter, CuckooParameters};
 use everbloom_filter::limits::{
     CUCKOO_BUCKET_MAX_SLOTS, CUCKOO_CAPACITY_MAX_ITEMS, CUCKOO_ITERATIONS_MAX, EXPANSION_MAX,
 };
-use everbloom_filter::{Added, Filter, Format, Kind, OutOfMemory};
+use everbloom_filter::{Filter, Format, Kind, OutOfMemory};
 use everbloom_format::DecodeError;
 use everbloom_format::redisbloom::cuckoo as format;
 use everbloom_format::value::is_header;
@@ -355,24 +355,9 @@ pub(super) fn add<'a>(
             return Ok(effects);
         }
     };
-    match outcome {
-        Ok(Added::Present) => {
-            reply.boolean(false);
-            Ok(Effects { items_known: 1, ..Effects::default() })
-        }
-        Ok(Added::New | Added::Again) => {
-            // Copies do not follow a counting filter.
-            let layers_added = open.changed(1, None);
-            reply.boolean(true);
-            let replication = Replication::Verbatim;
-            Ok(Effects { replication, items_added: 1, layers_added, ..Effects::default() })
-        }
-        Err(error) => {
-            check_loss(error, keyspace)?;
-            reply.error(&CuckooError::Add(error).to_string());
-            Ok(Effects { items_refused: 1, refused: Some(error), ..Effects::default() })
-        }
-    }
+    let (key, times, has_foreign_words) = (key.bytes, None, false);
+    let added = SingleAdd { key, item, outcome, times, has_foreign_words, is_cuckoo: true };
+    added.finish(&mut open, keyspace, reply)
 }
 
 /// Adds items to the value of a key, or to a new filter with the given options. O(items).

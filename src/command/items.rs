@@ -2,17 +2,17 @@
 
 use std::borrow::Cow;
 
-use super::adding::{AddRules, add_items, argument_buffer, check_auto_create};
+use super::adding::{AddRules, SingleAdd, add_items, argument_buffer, check_auto_create};
 use super::arguments::Arguments;
 use super::effects::{Effects, KeyChange, Replication, publish};
 use super::error::CommandError;
-use super::keyspace::{Host, KeyName, KeyValue, Keyspace, ReadKey, Reply, WriteKey};
+use super::keyspace::{Host, KeyValue, Keyspace, ReadKey, Reply, WriteKey};
 use super::options::{CommandOptions, CreationOptions};
-use super::outcomes::{ItemOutcomes, check_loss};
+use super::outcomes::ItemOutcomes;
 use super::replicated::ReplicatedCommand;
 use super::table::Command;
 use super::timing::{ReplicatedTimes, Timing, lookup_generation};
-use everbloom_filter::{Added, Filter, Format, Kind, Log, Prefetch};
+use everbloom_filter::{AddError, Added, Filter, Format, Kind, Log, Prefetch};
 
 /// The rules of BF.ADD, BF.MADD and BF.INSERT.
 const RULES: AddRules = AddRules { ends_when_full: true, only_absent: false };
@@ -41,6 +41,9 @@ pub(super) fn add<'a>(
             let outcome = filter.add(item, keyspace, keyspace.prefetch());
             (outcome, timing.replicated(filter))
         }
+        KeyValue::Present(filter) => {
+            add_by_options(filter, item, &options.creation, keyspace, keyspace.prefetch())?
+        }
         _ => {
             let slot = open.slot_to_add();
             let (outcomes, change) =
@@ -50,40 +53,26 @@ pub(super) fn add<'a>(
             return Ok(effects);
         }
     };
-    match outcome {
-        Ok(Added::Present) => {
-            reply.boolean(false);
-            Ok(Effects { items_known: 1, ..Effects::default() })
-        }
-        Ok(added) => {
-            let layers_added = open.changed(1, Some(item));
-            reply.boolean(added == Added::New);
-            Ok(Effects {
-                replication: replication(key, item, times),
-                items_added: 1,
-                layers_added,
-                ..Effects::default()
-            })
-        }
-        Err(error) => {
-            check_loss(error, keyspace)?;
-            reply.error(&CommandError::Add(error).to_string());
-            Ok(Effects { items_refused: 1, refused: Some(error), ..Effects::default() })
-        }
-    }
+    let has_foreign_words = has_options && options.creation.has_foreign_words();
+    let added = SingleAdd { key: key.bytes, item, outcome, times, has_foreign_words, is_cuckoo: false };
+    added.finish(&mut open, keyspace, reply)
 }
 
-/// Returns what is replicated for one added item: the unchanged command, or one with the time of the item if replicas
-/// need it.
-#[inline(always)]
-fn replication<'a>(key: KeyName<'a>, item: &'a [u8], times: Option<ReplicatedTimes>) -> Replication<'a> {
-    match times {
-        None => Replication::Verbatim,
-        Some(times) => {
-            let items = std::iter::once(Cow::Borrowed(item));
-            Replication::Rewritten(vec![ReplicatedCommand::add_at(key.bytes, times, items, Vec::new())])
-        }
+/// Adds an item to a filter by the options for items. Returns the outcome, and the times of the item if replicas need them.
+#[inline(never)]
+fn add_by_options(
+    filter: &mut Filter,
+    item: &[u8],
+    options: &CreationOptions,
+    host: &dyn Host,
+    prefetch: impl Prefetch,
+) -> Result<(Result<Added, AddError>, Option<ReplicatedTimes>), CommandError> {
+    let timing = Timing::of(filter, options, host)?;
+    let outcome = filter.add_absent(item, options.if_absent, host, prefetch);
+    if timing.end_ms.is_some() && matches!(outcome, Ok(Added::New | Added::Again)) {
+        filter.count_life_adds(1);
     }
+    Ok((outcome, timing.replicated(filter)))
 }
 
 /// Adds items to the filter in a slot, or to a new filter with the settings, with the options for items. It is not inlined, because nearly all

@@ -31,6 +31,22 @@ impl Filter {
         limit: &dyn ByteLimit,
         prefetch: impl Prefetch,
     ) -> Result<Added, AddError> {
+        self.add_absent(item, false, limit, prefetch)
+    }
+
+    /// Does [`add`](Self::add). If `only_absent`, an item that is, or seems to be, present is not counted again, and its
+    /// time stays. O(layers * probes).
+    ///
+    /// # Errors
+    /// [`AddError`] if the item is refused; the filter is then unchanged.
+    #[inline(always)]
+    pub fn add_absent(
+        &mut self,
+        item: &[u8],
+        only_absent: bool,
+        limit: &dyn ByteLimit,
+        prefetch: impl Prefetch,
+    ) -> Result<Added, AddError> {
         // Shorter paths for most filters. They are inlined; the rules are those of `add_hashed`.
         if let Parts::Layer(only) = &mut self.parts
             && only.room_items() > 0
@@ -47,11 +63,10 @@ impl Filter {
             only.count_items(1);
             return Ok(Added::New);
         }
-        self.add_beside_layer(item, false, limit, prefetch)
+        self.add_beside_layer(item, only_absent, limit, prefetch)
     }
 
-    /// Does [`add`](Self::add), without the shorter path for a filter of one layer. If `only_absent`, an item that is, or
-    /// seems to be, present is not counted again. O(layers * probes).
+    /// Does [`add_absent`](Self::add_absent), without the shorter path for a filter of one layer. O(layers * probes).
     ///
     /// # Errors
     /// [`AddError`] if the item is refused; the filter is then unchanged.
