@@ -189,19 +189,17 @@ impl SizeArguments {
     fn further(&self) -> String {
         let mut text = String::new();
         if self.window.is_some() {
-            let (first, last) = match self.partitions {
-                Some(_) => ("key:2:{0}", "key:8:{0}"),
-                None => ("key:2", "key:8"),
-            };
+            let [first, last] = ["key:2", "key:8"].map(|name| self.key(name));
             text.push_str(&format!(
                 "`rotating`: create {first} to {last} in the same way, and replace the oldest at each seventh of the \
                  window\n"
             ));
         }
         if let Some(count) = self.partitions.filter(|count| *count > 1) {
+            let others: Vec<String> = partitions::numbers(count).iter().skip(1).map(u32::to_string).collect();
             text.push_str(&format!(
-                "create {{1}} to {{{}}} in the same way; `everbloom load --partitions {count}` creates all of them\n",
-                count - 1
+                "create key:{{n}} in the same way for n = {}; `everbloom load --partitions {count}` creates all of them\n",
+                others.join(", ")
             ));
         }
         text
@@ -277,7 +275,8 @@ impl SizeArguments {
 
     /// Returns the key of the first partition, or the name itself without partitions.
     fn key(&self, name: &str) -> String {
-        if self.partitions.is_some() { partitions::key(name, 0) } else { name.to_owned() }
+        let first = self.partitions.and_then(|count| partitions::numbers(count).first().copied());
+        first.map_or_else(|| name.to_owned(), |number| partitions::key(name, number))
     }
 }
 

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::harness::{Client, Site, Test, tests};
-use crate::tool::{fail, json, pass, start, url};
+use crate::tool::{fail, json, keys, pass, start, url};
 
 pub(crate) const TESTS: &[Test] = tests![
     sizes_are_those_that_a_server_allocates,
@@ -11,6 +11,7 @@ pub(crate) const TESTS: &[Test] = tests![
     sizes_of_windows_and_rotating_keys_are_those_of_a_server,
     sizes_of_counting_filters_are_those_of_a_server,
     partitions_are_sized_as_load_reserves_them,
+    partitions_have_the_keys_that_load_creates,
     impossible_numbers_are_refused,
 ];
 
@@ -166,7 +167,7 @@ fn partitions_are_sized_as_load_reserves_them(site: &Site) {
         assert_eq!((&sizes["partitions"], &sizes["items_per_key"]), (&24.into(), &84_489.into()));
         let size = find(&sizes, "everbloom", "reserved");
         let (bytes, command) = (number(size, "bytes"), size["command"].as_str().unwrap());
-        assert!(command.starts_with("BF.RESERVE key:{0} 0.01 84489"), "{command}");
+        assert!(command.starts_with("BF.RESERVE key:{10} 0.01 84489"), "{command}");
         let all = 24 * made(&mut client, command);
         // A window takes memory for its items only.
         let taken = if window.is_empty() { bytes..bytes + 24_000 } else { 0..bytes / 10 };
@@ -174,8 +175,40 @@ fn partitions_are_sized_as_load_reserves_them(site: &Site) {
         let rotating = sizes["filters"].as_array().unwrap().iter().filter(|size| size["keys"] == 24 * 8);
         assert_eq!(rotating.count(), if window.is_empty() { 0 } else { 2 });
     }
-    let ended = pass("over 24 partitions of 84489", &["size", "--items", "2e6", "--partitions", "24"]);
-    assert!(ended.out.contains("{1} to {23}"), "{}", ended.out);
+    pass("over 24 partitions of 84489", &["size", "--items", "2e6", "--partitions", "24"]);
+}
+
+/// Returns the keys of all partitions that `size` names: the first in its commands, the others in its last line.
+fn named(count: &str, how: &[&str]) -> Vec<String> {
+    let size = [&["size", "--items", "1000", "--partitions", count], how].concat();
+    let sizes = json(&size);
+    let command = find(&sizes, "everbloom", "reserved")["command"].as_str().unwrap();
+    let mut names = vec![command.split(' ').nth(1).unwrap().to_owned()];
+    let text = pass("", &size).out;
+    if let Some((_, others)) = text.split_once(" in the same way for n = ") {
+        let numbers = others.split_once(';').unwrap().0.split(", ");
+        names.extend(numbers.map(|number| format!("key:{{{number}}}")));
+    }
+    names.sort();
+    names
+}
+
+fn partitions_have_the_keys_that_load_creates(site: &Site) {
+    let (server, mut client, files) = start(site);
+    let file = files.items("items", 1000);
+    for (count, how) in [("1", &[][..]), ("2", &[]), ("24", &[]), ("64", &["--window", "1h"])] {
+        json(&[&["load", &url(&server), "key", &file, "--partitions", count], how].concat());
+        let made = keys(&mut client);
+        assert_eq!(made.len().to_string(), count);
+        assert_eq!(named(count, how), made);
+        client.say("FLUSHALL");
+    }
+    // The keys of the other modules, which have a filter for each seventh of the window.
+    let text = pass(
+        "key:2:{10} to key:8:{10}",
+        &["size", "--items", "1000", "--partitions", "24", "--window", "1h"],
+    );
+    assert!(text.out.contains("BF.RESERVE key:1:{10} 0.00125 "), "{}", text.out);
 }
 
 fn impossible_numbers_are_refused(site: &Site) {
