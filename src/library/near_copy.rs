@@ -4,9 +4,9 @@
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 
-use crate::BloomFilter;
 use crate::clock::{Stopwatch, TICK_MS, clock_ms};
 use crate::follower::{CommandReply, FilterCopy, FollowError, FollowProgress, Follower};
+use crate::{BloomFilter, Options};
 
 /// The time of a copy that never was up to date.
 const NEVER: u64 = u64::MAX;
@@ -14,6 +14,8 @@ const NEVER: u64 = u64::MAX;
 const UNKNOWN: i64 = i64::MAX;
 /// The most bytes of records that are applied while lookups wait: 1024 records, some 0.1 ms.
 const STEP_BYTES: usize = 17 << 10;
+/// The error rate of a filter of the program's own items.
+const OWN_ERROR_RATE: f64 = 1e-6;
 
 /// What a reply has brought to a [`NearCopy`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +48,20 @@ enum Known {
     Nothing,
     /// There is no filter.
     Missing,
+    /// There was no filter, and the program has added these items since.
+    Own(BloomFilter),
     Copy(FilterCopy),
+}
+
+impl Known {
+    /// Returns what is known after the program has added the first item where there was no filter.
+    fn own(item: &[u8]) -> Self {
+        let options = Options { error_rate: OWN_ERROR_RATE, ..Options::unreserved() };
+        let filter = BloomFilter::new(options).ok();
+        let filter = filter.and_then(|mut filter| filter.add(item).is_ok().then_some(filter));
+        // Without memory nothing is known, so lookups ask the server.
+        filter.map_or(Self::Nothing, Self::Own)
+    }
 }
 
 struct CopyState {
@@ -55,6 +70,9 @@ struct CopyState {
     /// A loaded copy that takes the place of `known` when it has all changes up to a time after its load. Items that the
     /// program adds are added to both, so that lookups find them without a gap.
     next: Option<FilterCopy>,
+    /// The items that the program has added since the refresh under way began; `None` between refreshes. The refresh may
+    /// lack them, so they are added to what it brings.
+    own: Option<Vec<Vec<u8>>>,
 }
 
 /// The commands of the follower, and their times in milliseconds since the start.
@@ -93,7 +111,7 @@ impl NearCopy {
         let following = Following { follower: Follower::new(key), asked_ms: 0, load_began_ms: 0 };
         Self {
             watch: Stopwatch::new(),
-            state: RwLock::new(CopyState { known: Known::Nothing, next: None }),
+            state: RwLock::new(CopyState { known: Known::Nothing, next: None, own: None }),
             as_of_ms: AtomicU64::new(NEVER),
             ahead_ms: AtomicI64::new(UNKNOWN),
             following: Mutex::new(following),
@@ -109,6 +127,10 @@ impl NearCopy {
         // A load begins with a command without a position.
         if command.len() == 2 {
             following.load_began_ms = following.asked_ms;
+        }
+        // The later commands of a load belong to the refresh that began with it.
+        if command.len() == 2 || !following.follower.is_loading() {
+            self.change_state(|state| state.own = Some(Vec::new()));
         }
         command
     }
@@ -133,10 +155,11 @@ impl NearCopy {
             FollowProgress::Lost => {
                 following.follower.restart();
                 let has_log = self.change_state(|state| {
+                    state.own = None;
                     let next = state.next.take();
                     match (&next, &state.known) {
                         (Some(copy), _) | (None, Known::Copy(copy)) => copy.has_log(),
-                        (None, Known::Nothing | Known::Missing) => true,
+                        (None, Known::Nothing | Known::Missing | Known::Own(_)) => true,
                     }
                 });
                 Ok((if has_log { NearProgress::Lost } else { NearProgress::Changed }, 0))
@@ -150,7 +173,7 @@ impl NearCopy {
                 let applied = steps.try_for_each(|records| {
                     self.change_state(|state| match (&mut state.next, &mut state.known) {
                         (Some(copy), _) | (None, Known::Copy(copy)) => copy.apply(records),
-                        (None, Known::Nothing | Known::Missing) => Ok(()),
+                        (None, Known::Nothing | Known::Missing | Known::Own(_)) => Ok(()),
                     })
                 });
                 if let Err(error) = applied {
@@ -199,7 +222,7 @@ impl NearCopy {
         let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
         let is_usable = match &state.known {
             Known::Copy(copy) => self.time_for(copy).is_some(),
-            Known::Missing => true,
+            Known::Missing | Known::Own(_) => true,
             Known::Nothing => false,
         };
         self.age_at_ms(self.watch.elapsed_ms()).filter(|_| is_usable)
@@ -219,21 +242,22 @@ impl NearCopy {
                 Some(now_ms) => NearLookup::Copy(in_copy(copy.filter(), now_ms)),
                 None => NearLookup::Stale,
             },
+            Known::Own(filter) => NearLookup::Copy(in_copy(filter, 0)),
             Known::Missing => NearLookup::Missing,
             Known::Nothing => NearLookup::Stale,
         }
     }
 
-    /// Adds an item that was added on the server, so that lookups find it from now on. A copy of a filter whose changes the
-    /// server does not keep, and which is being loaded, may lack it until the next load.
+    /// Adds an item that was added on the server, so that lookups find it from now on. If there was no filter, lookups find
+    /// the program's own items alone until the filter is loaded.
     pub fn added(&self, item: &[u8]) {
         self.change_state(|state| {
-            let known = if let Known::Copy(copy) = &mut state.known { Some(copy) } else { None };
-            for copy in known.into_iter().chain(&mut state.next) {
-                // A copy without the time is not used yet, and gets the item by its record.
-                if let Some(now_ms) = self.time_for(copy) {
-                    copy.add(item, now_ms);
-                }
+            self.add_own(&mut state.known, item);
+            if let Some(copy) = &mut state.next {
+                self.add_to(copy, item);
+            }
+            if let Some(own) = &mut state.own {
+                own.push(item.to_vec());
             }
         });
     }
@@ -242,7 +266,28 @@ impl NearCopy {
     pub fn with_copy<T>(&self, read: impl FnOnce(&BloomFilter) -> T) -> Option<T> {
         match &self.state.read().unwrap_or_else(PoisonError::into_inner).known {
             Known::Copy(copy) => Some(read(copy.filter())),
-            Known::Nothing | Known::Missing => None,
+            Known::Nothing | Known::Missing | Known::Own(_) => None,
+        }
+    }
+
+    /// Adds an item of the program to what is known.
+    fn add_own(&self, known: &mut Known, item: &[u8]) {
+        match known {
+            Known::Nothing => {}
+            Known::Missing => *known = Known::own(item),
+            Known::Own(filter) => {
+                if filter.add(item).is_err() {
+                    *known = Known::Nothing;
+                }
+            }
+            Known::Copy(copy) => self.add_to(copy, item),
+        }
+    }
+
+    /// Adds an item to a copy. A copy without the time is not used yet, and gets the item by its record.
+    fn add_to(&self, copy: &mut FilterCopy, item: &[u8]) {
+        if let Some(now_ms) = self.time_for(copy) {
+            copy.add(item, now_ms);
         }
     }
 
@@ -267,9 +312,11 @@ impl NearCopy {
         change(&mut self.state.write().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Notes that the copy has all changes up to the time of the last command. A loaded copy takes the place of the former.
+    /// Notes that the copy has all changes up to the time of the last command. A loaded copy takes the place of the former. It
+    /// has the own items: it was loaded before the command, and [`added`](Self::added) has added later ones to it.
     fn note_current(&self, asked_ms: u64) {
         let old = self.change_state(|state| {
+            state.own = None;
             // A copy without the time could not be used. It waits, and what is known stays.
             if state.next.as_ref().is_some_and(|copy| self.time_for(copy).is_none()) {
                 return None;
@@ -281,10 +328,14 @@ impl NearCopy {
         drop(old);
     }
 
-    /// Replaces what is known. Frees the old copy after the lock, so that lookups do not wait for it.
-    fn publish(&self, known: Known, as_of_ms: u64) {
+    /// Replaces what is known, and adds the own items that it may lack. Frees the old copy after the lock, so that lookups do
+    /// not wait for it.
+    fn publish(&self, mut known: Known, as_of_ms: u64) {
         let old = self.change_state(|state| {
             self.as_of_ms.store(as_of_ms, Relaxed);
+            for item in state.own.take().into_iter().flatten() {
+                self.add_own(&mut known, &item);
+            }
             (std::mem::replace(&mut state.known, known), state.next.take())
         });
         drop(old);

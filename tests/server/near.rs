@@ -372,6 +372,15 @@ fn own_adds_are_found_at_once(site: &Site) {
     let mut client = server.client();
     client.say("BF.RESERVE k 0.01 1000 NONSCALING");
     let slow = NearOptions { interval: Duration::from_secs(3600), ..options() };
+    // Also if there was no filter when the copy began.
+    let first = near(&server, "none", slow.clone());
+    for number in 0..1000 {
+        let item = number.to_string();
+        first.add(item.as_bytes()).unwrap();
+        assert_eq!(first.contains(item.as_bytes()), Ok(true), "{item}");
+    }
+    let others = (1000..2000).filter(|number| first.contains(number.to_string().as_bytes()) != Ok(false));
+    assert_eq!(others.count(), 0);
     let copy = near(&server, "k", slow);
     for number in 0..1000 {
         let item = number.to_string();

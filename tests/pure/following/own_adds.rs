@@ -47,6 +47,82 @@ fn an_own_item_is_found_from_its_add_on_whatever_the_follower_does_then() {
     }
 }
 
+/// Asserts that an own item is found from its add on, before and after each of the next commands.
+fn assert_found(copy: &NearCopy, server: &mut Server, story: &str) {
+    server.run("BF.ADD f own");
+    copy.added(b"own");
+    for further in 0..24 {
+        let found = copy.look_up(u64::MAX, |filter, now_ms| filter.contains_at(b"own", now_ms));
+        assert_eq!(found, NearLookup::Copy(true), "{story}, then {further}");
+        step(copy, server);
+    }
+    assert!(!copy.is_loading(), "{story}");
+}
+
+#[test]
+fn an_own_item_is_found_from_its_add_on_if_there_was_no_filter() {
+    for steps_before in 1..3 {
+        let (mut server, copy) = (Server::new(), NearCopy::new("f"));
+        (0..steps_before).for_each(|_| _ = step(&copy, &mut server));
+        assert_eq!(copy.look_up(u64::MAX, |_, _| ()), NearLookup::Missing);
+        assert_found(&copy, &mut server, "the first filter");
+        // The filter is deleted, and the copy notices it.
+        server.keys.clear();
+        while copy.look_up(u64::MAX, |_, _| ()) != NearLookup::Missing {
+            step(&copy, &mut server);
+        }
+        assert_found(&copy, &mut server, "a filter after a deletion");
+    }
+}
+
+#[test]
+fn many_own_items_are_found_and_no_others() {
+    let (mut server, copy) = (Server::new(), NearCopy::new("f"));
+    step(&copy, &mut server);
+    let found = |item: u32| copy.look_up(u64::MAX, |filter, _| filter.contains(&item.to_le_bytes()));
+    (0..5000u32).for_each(|item| copy.added(&item.to_le_bytes()));
+    assert!((0..5000).all(|item| found(item) == NearLookup::Copy(true)));
+    assert!((5000..10_000).all(|item| found(item) == NearLookup::Copy(false)));
+    // It is not a copy of a filter of the server.
+    assert_eq!(copy.with_copy(|_| ()), None);
+}
+
+#[test]
+fn an_own_item_is_found_if_it_was_added_after_the_server_had_replied_that_there_is_no_filter() {
+    for added_before in [false, true] {
+        let (mut server, copy) = (Server::new(), NearCopy::new("f"));
+        step(&copy, &mut server);
+        if added_before {
+            copy.added(b"other");
+        }
+        let command = copy.command();
+        server.call(&slices(&command));
+        let reply = reply_of(&server);
+        server.run("BF.ADD f own");
+        copy.added(b"own");
+        assert_eq!(copy.take(reply), Ok((NearProgress::Current, 0)));
+        let found = |item: &[u8]| copy.look_up(u64::MAX, |filter, _| filter.contains(item));
+        // The reply is later than the add of the other item. So this has been deleted.
+        assert_eq!((found(b"own"), found(b"other")), (NearLookup::Copy(true), NearLookup::Copy(false)));
+        assert_found(&copy, &mut server, "the second item");
+    }
+}
+
+#[test]
+fn an_own_item_is_found_while_a_filter_that_cannot_be_followed_is_loaded() {
+    for steps_before in 0..12 {
+        let (mut server, copy) = (Server::new(), NearCopy::new("f"));
+        server.run("BF.RESERVE f 0.01 100 COUNTING");
+        server.run("BF.MADD f a b c");
+        while step(&copy, &mut server) != NearProgress::Current {}
+        server.run("BF.ADD f d");
+        (0..steps_before).for_each(|_| _ = step(&copy, &mut server));
+        assert_found(&copy, &mut server, &format!("{steps_before} steps"));
+        let found = copy.look_up(u64::MAX, |filter, _| filter.contains(b"d"));
+        assert_eq!(found, NearLookup::Copy(true));
+    }
+}
+
 #[test]
 fn a_copy_is_used_when_it_has_the_changes_since_its_load() {
     let (mut server, copy) = (Server::new(), NearCopy::new("f"));
