@@ -36,9 +36,7 @@ impl ReplaceArguments {
         let data_type = text(&router.call(key, &[b"TYPE", key])?).unwrap_or_default();
         match data_type.as_str() {
             "none" => Ok(()),
-            name if self.replace && (self.force || matches!(Family::of(name), Some(Family::Bloom(_)))) => {
-                Ok(())
-            }
+            name if self.replace && (self.force || Family::of(name).is_some()) => Ok(()),
             name if self.replace => Err(Failure::new(format!(
                 "the key is a {name}, not a filter: use --replace --force to replace it"
             ))),

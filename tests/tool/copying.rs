@@ -122,6 +122,9 @@ fn cuckoo_filters_of_redisbloom_are_copied_and_compared(site: &Site) {
     let failed = fail(3, "", &arguments).json();
     assert_eq!(failed["failed"].as_array().unwrap().len(), 1, "{failed}");
     assert_eq!(failed["failed"][0]["key"], "cuckoo-2", "{failed}");
+    // --replace replaces cuckoo filters as it replaces others, and so ends the difference.
+    let replaced = json(&["copy", &url(&from), &url(&to), "--verify", "--replace"]);
+    assert_eq!((&replaced["already_present"], &replaced["verified"]), (&0.into(), &4.into()), "{replaced}");
 }
 
 fn an_interrupted_copy_is_continued(site: &Site) {
