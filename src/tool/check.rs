@@ -91,7 +91,17 @@ pub(crate) fn run(arguments: CheckArguments, printer: &Printer) -> Result<(), Fa
         let site = if checked.is_of_all { site.with_database(database) } else { site.clone() };
         checked.add(&mut Router::new(&site)?, arguments.pattern.as_deref(), printer)?;
     }
-    report(&checked, printer)
+    match &arguments.pattern {
+        Some(pattern) if checked.is_empty() => Err(nothing_matches(&site, pattern, &checked.others)),
+        _ => report(&checked, printer),
+    }
+}
+
+/// Returns the failure of a check without a key. A job that checks one filter would otherwise succeed with a mistyped key.
+fn nothing_matches(site: &Site, pattern: &str, others: &BTreeMap<i64, u64>) -> Failure {
+    let failure = Failure::new(format!("no filter of {site} matches {pattern}: check the pattern"));
+    let others = other_databases(others);
+    if others.is_empty() { failure } else { failure.with(others.trim_end()) }
 }
 
 /// What was found in the databases that were looked at.
@@ -127,6 +137,11 @@ impl Checked {
             self.kept.push(KeptKey { database, key: shown(&key), data_type, bytes });
         }
         Ok(())
+    }
+
+    /// Returns whether no key was found.
+    fn is_empty(&self) -> bool {
+        self.filters.is_empty() && self.loading.is_empty() && self.kept.is_empty()
     }
 
     /// Returns a key with its database, if all databases were looked at.

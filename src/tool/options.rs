@@ -33,7 +33,7 @@ pub(crate) struct FilterArguments {
     #[arg(long)]
     pub(crate) keyed: bool,
     /// Count items, so that they can be deleted
-    #[arg(long)]
+    #[arg(long, conflicts_with = "window")]
     pub(crate) counting: bool,
     /// Sliding window: each item expires after this time (500ms, 30s, 15m, 12h, 7d, 2w)
     #[arg(long, value_name = "TIME", value_parser = window, group = "windowed")]

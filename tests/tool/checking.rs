@@ -45,6 +45,10 @@ fn every_filter_is_shown_with_its_statistics(site: &Site) {
         (&120.into(), &1.into())
     );
     client.say("DEL lives");
+    // A mistyped key is an error. A server without a filter is none.
+    fail(1, "matches lives: check the pattern", &["check", &url(&server), "--match", "lives"]);
+    fail(1, "not looked at: database 0 (", &["check", &format!("{}/1", url(&server)), "--match", "small"]);
+    pass("0 filters, ", &["check", &format!("{}/1", url(&server))]);
     for protocol in [&[][..], &["--resp3"]] {
         let checked = json(&[&["check", &url(&server)], protocol].concat());
         let filters = checked["filters"].as_array().unwrap();

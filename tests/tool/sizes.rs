@@ -157,6 +157,8 @@ fn sizes_of_counting_filters_are_those_of_a_server(site: &Site) {
     let text = "1000000 items at 0.01, each added once\n";
     pass(text, &["size", "--items", "1e6", "--counting"]);
     fail(2, "--window", &["size", "--items", "1e6", "--counting", "--window", "7d"]);
+    // `load` refuses this too, before it reads the file or asks the server.
+    fail(2, "--window", &["load", "redis://127.0.0.1:1", "k", "none", "--counting", "--window", "7d"]);
 }
 
 fn partitions_are_sized_as_load_reserves_them(site: &Site) {
