@@ -191,7 +191,7 @@ pub(super) fn exists<'a>(
 /// -1 if it never expires, -2 if it or the filter is absent. O(layers * probes).
 ///
 /// # Errors
-/// The key has another type. Nothing was replied.
+/// The command is refused. Nothing was replied.
 pub(super) fn ttl<'a>(
     mut arguments: Arguments<'a>,
     keyspace: &impl Keyspace,
@@ -200,11 +200,16 @@ pub(super) fn ttl<'a>(
     let unit_ms = if arguments.command() == Command::Ttl { 1000 } else { 1 };
     let (key, item) = (arguments.key()?, arguments.required()?);
     let key = keyspace.open_to_read(key);
-    let filter = key.slot().present()?;
-    let end_of = |filter: &Filter| {
-        filter.item_end(item, filter.generation_at(|| keyspace.now_ms()), keyspace.prefetch())
+    let end_ms = match key.slot().present()? {
+        Some(filter) => {
+            filter.item_end(item, filter.generation_at(|| keyspace.now_ms()), keyspace.prefetch())
+        }
+        None => {
+            missing(keyspace)?;
+            None
+        }
     };
-    match filter.and_then(end_of) {
+    match end_ms {
         None => reply.signed(-2),
         Some(u64::MAX) => reply.signed(-1),
         Some(end_ms) => reply.integer(end_ms.saturating_sub(keyspace.now_ms()).div_ceil(unit_ms)),

@@ -27,7 +27,8 @@ pub struct Settings {
     pub max_filter_bytes: u64,
     /// `bf.format`: format of filters created without one.
     pub format: Format,
-    /// `bf.missing-filter`: whether BF.EXISTS, BF.MEXISTS and BF.BULKEXISTS return an error for a key that does not exist.
+    /// `bf.missing-filter`: whether BF.EXISTS, BF.MEXISTS, BF.BULKEXISTS, BF.TTL and BF.PTTL return an error for a key that
+    /// does not exist.
     pub missing_filter_is_error: bool,
     /// `bf.auto-create`: whether BF.ADD and BF.MADD create the filter.
     pub auto_create: bool,
