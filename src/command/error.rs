@@ -182,9 +182,14 @@ pub enum CommandError {
     /// The end of a life has passed. Holds the word.
     #[error("ERR the end of {0} is in the past: check the clocks, and the unit of {0}")]
     LifePast(&'static str),
-    /// A life or a duration is longer than the window. Holds the word.
-    #[error("ERR {0} is more than the window of the filter")]
-    BeyondWindow(&'static str),
+    /// A life or a duration is longer than the window.
+    #[error("ERR {word} is more than the window of the filter, {}: check the unit of {word}", shown_span(*.window_ms))]
+    BeyondWindow {
+        /// The word of the life or the duration.
+        word: &'static str,
+        /// The window.
+        window_ms: u64,
+    },
     /// BF.LOADCHUNK and BF.MERGE: items of a sliding window that would make all others expire.
     #[error("ERR the items are more than a window ahead of the server's clock: check the clocks")]
     ItemsAhead,
@@ -437,6 +442,11 @@ pub enum ImportError {
 pub fn quotable(word: &[u8]) -> String {
     const MAX_BYTES: usize = 128;
     String::from_utf8_lossy(word.get(..MAX_BYTES).unwrap_or(word)).into_owned()
+}
+
+/// Returns a time span with its unit: seconds if it is a whole number of them, milliseconds otherwise.
+fn shown_span(ms: u64) -> String {
+    if ms.is_multiple_of(1000) { format!("{} s", ms / 1000) } else { format!("{ms} ms") }
 }
 
 /// The error of a command that failed unexpectedly.

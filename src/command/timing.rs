@@ -122,8 +122,9 @@ impl Duration {
         if end_ms <= now_ms {
             return Err(CommandError::LifePast(self.word.text()));
         }
-        if end_ms > window.now_ms().saturating_add(window.span.ms()) {
-            return Err(CommandError::BeyondWindow(self.word.text()));
+        let window_ms = window.span.ms();
+        if end_ms > window.now_ms().saturating_add(window_ms) {
+            return Err(CommandError::BeyondWindow { word: self.word.text(), window_ms });
         }
         Ok(end_ms)
     }
@@ -140,8 +141,9 @@ pub(super) fn lookup_generation(
     let Some(within) = within else { return Ok(filter.generation_at(|| host.now_ms())) };
     let word = within.word.text();
     let window = filter.window_at(host.now_ms()).ok_or(CommandError::NeedsWindow(word))?;
-    if within.ms > window.span.ms() {
-        return Err(CommandError::BeyondWindow(word));
+    let window_ms = window.span.ms();
+    if within.ms > window_ms {
+        return Err(CommandError::BeyondWindow { word, window_ms });
     }
     Ok(window.seen_within(within.ms))
 }
