@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import struct
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
@@ -42,6 +43,23 @@ def _unix_ms(moment: Moment) -> int:
     return round(moment.timestamp() * 1000)
 
 
+def _whole(number: float, what: str) -> int:
+    """Return a whole number, which may be a float such as 1e6."""
+    if isinstance(number, float) and number.is_integer():
+        return int(number)
+    try:
+        return operator.index(number)
+    except TypeError:
+        raise TypeError(f"{what} is a whole number, not {number!r}") from None
+
+
+def _rate(rate: float) -> str:
+    """Return an error rate as text."""
+    if isinstance(rate, (str, bytes)) or not hasattr(rate, "__float__"):
+        raise TypeError(f"an error rate is a number such as 0.01, not {type(rate).__name__}")
+    return repr(float(rate))
+
+
 def _items(items: Iterable[Item]) -> Iterable[Item]:
     """Return items, or raise TypeError for one text or bytes, which Python would take apart."""
     if isinstance(items, (str, bytes, bytearray, memoryview)):
@@ -71,7 +89,7 @@ class Shape(TypedDict, total=False):
 #: The words of the options of Shape.
 WORDS: dict[str, Callable[[Any], list[Any]]] = {
     "window": lambda span: ["PWINDOW", _ms(span)],
-    "steps": lambda steps: ["STEPS", steps],
+    "steps": lambda steps: ["STEPS", _whole(steps, "steps")],
     "refresh": lambda refresh: [] if refresh else ["NOREFRESH"],
     "keyed": lambda keyed: ["KEYED"] if keyed else [],
     "counting": lambda counting: ["COUNTING"] if counting else [],
@@ -128,7 +146,7 @@ class Everbloom:
 
         Raises ExistsError if the filter exists, without ``if_not_exists``.
         """
-        words: list[Any] = ["BF.RESERVE", key, repr(float(error_rate)), capacity]
+        words: list[Any] = ["BF.RESERVE", key, _rate(error_rate), _whole(capacity, "a capacity")]
         words += _shape(shape)
         reply = self._client.call(*words, *(["IFNOTEXISTS"] if if_not_exists else []))
         return reply not in (0, False)
@@ -174,8 +192,8 @@ class Everbloom:
         Raises NotFoundError without ``create`` if there is no filter.
         """
         words: list[Any] = ["BF.INSERT", key]
-        words += ["CAPACITY", capacity] if capacity is not None else []
-        words += ["ERROR", repr(float(error_rate))] if error_rate is not None else []
+        words += ["CAPACITY", _whole(capacity, "a capacity")] if capacity is not None else []
+        words += ["ERROR", _rate(error_rate)] if error_rate is not None else []
         words += [] if create else ["NOCREATE"]
         words += _shape(shape)
         words += ["AT", _unix_ms(at)] if at is not None else []
@@ -223,6 +241,8 @@ class Everbloom:
         self, key: Key, items: Iterable[Item], progress: Optional[Callable[[int, int], None]] = None
     ) -> int:
         """Add any number of items with BF.BULKADD. Return how many were new.
+
+        Items are taken as they are: ``(line.rstrip("\\n") for line in file)`` cuts off the newlines of a file.
 
         Sends batches of 10,000 items, or 1 MB, and calls ``progress`` after each with the numbers of items
         that were sent and that were new. Raises RefusedError if items were refused; those of the batches

@@ -158,6 +158,9 @@ class NearFilter(Copy):
         """
         if on_stale not in ("server", "error"):
             raise ValueError('on_stale must be "server" or "error"')
+        for name, seconds in (("interval", interval), ("max_age", max_age)):
+            if not hasattr(seconds, "__float__"):
+                raise TypeError(f"{name} is a number of seconds, not {type(seconds).__name__}")
         if not 0.001 <= interval <= 3600:
             raise ValueError("interval must be a number of seconds from 0.001 to 3600")
         own = Client(client)

@@ -179,8 +179,25 @@ class Commands(ServerTest):
             for wrong in ("1d", timedelta(days=1)):
                 with self.assertRaisesRegex(TypeError, "a moment is UNIX time in seconds or a datetime, not"):
                     bloom.add("w", "x", life_until=wrong)
+            for wrong in ("1000", 1000.5, float("inf"), None):
+                with self.assertRaisesRegex(TypeError, "a capacity is a whole number, not "):
+                    bloom.reserve("v", 0.01, wrong)
+            with self.assertRaisesRegex(TypeError, "steps is a whole number, not '14'"):
+                bloom.reserve("v", 0.01, 1000, window=60, steps="14")
+            for wrong in ("1%", b"0.01", None):
+                with self.assertRaisesRegex(TypeError, "an error rate is a number such as 0.01, not "):
+                    bloom.reserve("v", wrong, 1000)
+            for wrong in ({"interval": "1s"}, {"max_age": "10"}, {"interval": timedelta(seconds=1)}):
+                with self.assertRaisesRegex(TypeError, "(interval|max_age) is a number of seconds, not "):
+                    everbloom.NearFilter(client, "w", **wrong)
             # Nothing was sent.
             self.assertEqual((client.dbsize(), bloom.stats("w")["items"]), (1, 0))
+
+    def test_a_whole_float_is_an_integer(self):
+        for bloom, client in self.each():
+            bloom.reserve("r", 0.01, 1e6, window=60, steps=14.0)
+            bloom.insert("i", ["a"], capacity=5e3)
+            self.assertEqual((bloom.stats("r")["capacity"], bloom.stats("i")["capacity"]), (1_000_000, 5000))
 
     def test_a_lost_server_is_an_error_of_its_own(self):
         from support import free_port, lib
