@@ -40,12 +40,12 @@ check-port:
 
 build: ## build the module; as root on Debian, also install missing build tools
 	@scripts/setup $(NEEDS)
-	@[ -e $(MODULE) ] || echo 'A first build takes two to four minutes.'
+	@[ -e $(MODULE) ] || echo 'A first build takes two to four minutes on an idle machine.'
 	@scripts/build --lib
 
 tool: ## build the command-line tool, everbloom
 	@scripts/setup $(NEEDS)
-	@[ -e $(TOOL) ] || echo 'A first build takes two to four minutes.'
+	@[ -e $(TOOL) ] || echo 'A first build takes two to four minutes on an idle machine.'
 	@scripts/build -p everbloom-tool
 
 ##@ Develop

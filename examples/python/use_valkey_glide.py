@@ -18,6 +18,7 @@ assert bf(["BF.MADD", "seen", "alice", "bob", "carol"]) == [False, True, True]
 assert bf(["BF.MEXISTS", "seen", "alice", "dave"]) == [True, False]
 
 # An error of one item is raised for the whole batch, although the items before it were added. Look them up.
+# The client also prints the error.
 bf(["BF.RESERVE", "tickets", "0.01", "2", "NONSCALING"])
 try:
     bf(["BF.MADD", "tickets", "1", "2", "3"])
