@@ -169,7 +169,7 @@ pub(super) fn shift_down(words: &mut [u64], begin: u32, end: u32, width: u32) {
     let Some(mut range) = words.get_mut((begin / 64) as usize..=last) else { return };
     let (stay, width, fall) = (low_bits(begin % 64), width & 63, 64u32.wrapping_sub(width) & 63);
     let below = range.first().map_or(0, |first| first & stay);
-    // From the lowest word up, as in `shift_up`.
+    // From the lowest word up, as in `insert_bits`.
     let mut fours = fours_of(range);
     while fours != 0
         && let Some(window) = range.first_chunk()
