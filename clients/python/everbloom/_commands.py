@@ -7,7 +7,7 @@ import struct
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Callable, Optional, TypedDict, Union
+from typing import TYPE_CHECKING, Any, Callable, Optional, SupportsIndex, TypedDict, Union
 
 from ._clients import Client, Item, Key
 from ._errors import RefusedError, refusal
@@ -43,14 +43,14 @@ def _unix_ms(moment: Moment) -> int:
     return round(moment.timestamp() * 1000)
 
 
-def _whole(number: float, what: str) -> int:
+def _whole(number: float | SupportsIndex, what: str) -> int:
     """Return a whole number, which may be a float such as 1e6."""
-    if isinstance(number, float) and number.is_integer():
-        return int(number)
-    try:
+    if isinstance(number, float):
+        if number.is_integer():
+            return int(number)
+    elif hasattr(number, "__index__"):
         return operator.index(number)
-    except TypeError:
-        raise TypeError(f"{what} is a whole number, not {number!r}") from None
+    raise TypeError(f"{what} is a whole number, not {number!r}")
 
 
 def _rate(rate: float) -> str:
@@ -240,9 +240,9 @@ class Everbloom:
     def bulk_add(
         self, key: Key, items: Iterable[Item], progress: Optional[Callable[[int, int], None]] = None
     ) -> int:
-        """Add any number of items with BF.BULKADD. Return how many were new.
+        r"""Add any number of items with BF.BULKADD. Return how many were new.
 
-        Items are taken as they are: ``(line.rstrip("\\n") for line in file)`` cuts off the newlines of a file.
+        Items are taken as they are: ``(line.rstrip("\n") for line in file)`` cuts the newlines of a file off.
 
         Sends batches of 10,000 items, or 1 MB, and calls ``progress`` after each with the numbers of items
         that were sent and that were new. Raises RefusedError if items were refused; those of the batches

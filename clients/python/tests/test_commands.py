@@ -194,7 +194,7 @@ class Commands(ServerTest):
             self.assertEqual((client.dbsize(), bloom.stats("w")["items"]), (1, 0))
 
     def test_a_whole_float_is_an_integer(self):
-        for bloom, client in self.each():
+        for bloom, _client in self.each():
             bloom.reserve("r", 0.01, 1e6, window=60, steps=14.0)
             bloom.insert("i", ["a"], capacity=5e3)
             self.assertEqual((bloom.stats("r")["capacity"], bloom.stats("i")["capacity"]), (1_000_000, 5000))
