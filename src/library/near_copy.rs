@@ -71,7 +71,7 @@ struct CopyState {
     /// program adds are added to both, so that lookups find them without a gap.
     next: Option<FilterCopy>,
     /// The items that the program has added since the refresh under way began; `None` between refreshes. The refresh may
-    /// lack them, so they are added to what it brings.
+    /// lack them, so they are added to what it brings. Their memory follows from what the program adds in that time.
     own: Option<Vec<Vec<u8>>>,
 }
 
@@ -329,8 +329,13 @@ impl NearCopy {
     }
 
     /// Replaces what is known, and adds the own items that it may lack. Frees the old copy after the lock, so that lookups do
-    /// not wait for it.
+    /// not wait for it. O(own items).
     fn publish(&self, mut known: Known, as_of_ms: u64) {
+        // Lookups wait only for the items that are added in the meantime.
+        let early = self.change_state(|state| state.own.as_mut().map(std::mem::take));
+        for item in early.into_iter().flatten() {
+            self.add_own(&mut known, &item);
+        }
         let old = self.change_state(|state| {
             self.as_of_ms.store(as_of_ms, Relaxed);
             for item in state.own.take().into_iter().flatten() {
