@@ -149,7 +149,8 @@ fn start_for_three(site: &Site, purpose: &str) -> Option<(Cgroup, Server)> {
         return None;
     }
     let cgroup = Cgroup::make(site, purpose)?;
-    let server = site.start();
+    // A replica that frees its data in the background reads reserved memory of former filters while it loads the new ones.
+    let server = site.launch().with("replica-lazy-flush no").start();
     cgroup.add(&server);
     cgroup.limit(THREE_FILTERS);
     Some((cgroup, server))
