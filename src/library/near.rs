@@ -17,7 +17,7 @@ use crate::near_copy::{NearCopy, NearLookup, NearProgress};
 /// How a [`NearFilter`] follows, and what it does without a recent copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NearOptions {
-    /// How often the copy asks for changes: 250 ms.
+    /// How often the copy asks for changes: 250 ms. It must be less than `max_age`.
     pub interval: Duration,
     /// The age from which on the copy is not used: 10 s. The clock of lookups may count a copy as up to 22 ms older than it is.
     pub max_age: Duration,
@@ -56,6 +56,9 @@ pub enum WhenStale {
 /// Why a lookup or an add has no result.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum NearError {
+    /// The interval of the options is not less than their `max_age`.
+    #[error("interval must be less than max_age")]
+    Interval,
     /// There is no copy that is recent enough. Holds the last error of the copy, if there was one.
     #[error("there is no recent copy of the filter{}", reason(.0))]
     Stale(String),
@@ -120,8 +123,11 @@ impl NearFilter {
     /// wait for the server: see [`wait`](Self::wait).
     ///
     /// # Errors
-    /// [`NearError::Connection`] if the address is not one, or no thread can be started.
+    /// [`NearError::Interval`], and [`NearError::Connection`] if the address is not one, or no thread can be started.
     pub fn open(url: &str, key: impl Into<Vec<u8>>, options: NearOptions) -> Result<Self, NearError> {
+        if options.interval >= options.max_age {
+            return Err(NearError::Interval);
+        }
         let info = url.into_connection_info()?;
         // An error only means that the program has chosen another provider.
         let _ = rustls::crypto::ring::default_provider().install_default();

@@ -1,8 +1,10 @@
 //! The public library: sizes in advance, times of items, digests.
 
+use std::time::Duration;
+
 use everbloom::{
-    BloomFilter, CreateError, Format, Growth, ItemLife, ItemTime, LayerSize, Loader, Options, ReserveError,
-    Steps, WithinError, counting_size, filter_size, window_size,
+    BloomFilter, CreateError, Format, Growth, ItemLife, ItemTime, LayerSize, Loader, NearError, NearFilter,
+    NearOptions, Options, ReserveError, Steps, WithinError, counting_size, filter_size, window_size,
 };
 use everbloom_filter::filter::policy::window::MomentError;
 use everbloom_filter::generation::WindowLength;
@@ -276,4 +278,18 @@ fn a_window_says_what_was_seen_and_how_long_items_live() {
     plain.add(b"alice").unwrap();
     assert_eq!(plain.remaining_life(b"alice", 0), ItemLife::Endless);
     assert_eq!((plain.seen_within(b"alice", 1, 0), plain.window_steps()), (Err(WithinError::NoWindow), None));
+}
+
+#[test]
+fn a_near_filter_that_would_rarely_be_fresh_is_refused() {
+    let default = NearOptions::default();
+    let open = |interval, max_age| {
+        let options = NearOptions { interval, max_age, ..default.clone() };
+        NearFilter::open("no address", "seen", options).map(drop)
+    };
+    for interval in [default.max_age, default.max_age * 2] {
+        assert_eq!(open(interval, default.max_age), Err(NearError::Interval));
+    }
+    assert_eq!(open(Duration::ZERO, Duration::ZERO), Err(NearError::Interval));
+    assert!(matches!(open(default.interval, default.max_age), Err(NearError::Connection(_))));
 }

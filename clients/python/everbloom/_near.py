@@ -150,9 +150,9 @@ class NearFilter(Copy):
         """Begin to follow the filter under ``key``. Does not wait for the server: see ``wait``.
 
         ``client`` is a ``Redis`` or ``RedisCluster`` of redis-py 5 to 8, or that of valkey-py 6, also of a
-        sentinel. The copy asks for changes each ``interval`` seconds. From an age of ``max_age`` seconds on,
-        lookups ask the server by the client, or raise StaleError if ``on_stale`` is ``"error"``: then they
-        never use the network.
+        sentinel. The copy asks for changes each ``interval`` seconds, which must be less than ``max_age``.
+        From an age of ``max_age`` seconds on, lookups ask the server by the client, or raise StaleError if
+        ``on_stale`` is ``"error"``: then they never use the network.
 
         Raises TypeError for another client, and ValueError for another option.
         """
@@ -163,6 +163,8 @@ class NearFilter(Copy):
                 raise TypeError(f"{name} is a number of seconds, not {type(seconds).__name__}")
         if not 0.001 <= interval <= 3600:
             raise ValueError("interval must be a number of seconds from 0.001 to 3600")
+        if 0 <= max_age <= interval:
+            raise ValueError("interval must be less than max_age: both are in seconds")
         own = Client(client)
         raw_key = own.encode(key)
         self = super().__new__(cls, raw_key, max_age, own.encoder.encoding, own.encoder.encoding_errors)

@@ -101,7 +101,7 @@ class Lookups(ServerTest):
 
     def test_own_adds_are_found_at_once(self):
         self.client.execute_command("BF.RESERVE", "seen", 0.001, 1000)
-        copy = near(self.client, interval=3600)
+        copy = near(self.client, interval=3599)
         self.addCleanup(copy.close)
         wait_for(lambda: threads(), "the thread")
         self.assertIs(copy.add("alice"), True)
@@ -193,7 +193,11 @@ class Staleness(ServerTest):
 
     def test_without_a_copy_the_server_is_asked(self):
         self.client.execute_command("BF.ADD", "seen", "alice")
-        with NearFilter(self.client, "seen", max_age=0) as copy:
+        rules = ["on", ">secret", "~seen", "+bf.exists", "+bf.mexists", "+@connection"]
+        self.client.execute_command("ACL", "SETUSER", "asks", *rules)
+        client = self.server.client(username="asks", password="secret")
+        self.addCleanup(client.close)
+        with NearFilter(client, "seen") as copy:
             self.assertIn("alice", copy)
             self.assertNotIn("bob", copy)
             self.assertEqual(copy.contains_many(["alice", "bob"] * 1500), [True, False] * 1500)
@@ -202,6 +206,9 @@ class Staleness(ServerTest):
     def test_arguments_are_checked(self):
         for wrong in ({"on_stale": "ask"}, {"interval": 0}, {"max_age": -1}, {"interval": float("nan")}):
             with self.assertRaises(ValueError):
+                NearFilter(self.client, "seen", **wrong)
+        for wrong in ({"interval": 250}, {"max_age": 0.25}, {"interval": 2, "max_age": 1}, {"max_age": 0}):
+            with self.assertRaisesRegex(ValueError, "less than max_age: both are in seconds"):
                 NearFilter(self.client, "seen", **wrong)
         for client in (None, 17, "redis://localhost"):
             with self.assertRaises(TypeError):
@@ -265,7 +272,7 @@ print("end" if sys.argv[2] == "wait" else near.lag)
 
     def test_other_threads_run_during_large_batches(self):
         self.client.execute_command("BF.RESERVE", "seen", 0.001, 100_000)
-        copy = near(self.client, interval=3600)
+        copy = near(self.client, interval=3599)
         self.addCleanup(copy.close)
         items, interval = [str(number) for number in range(400_000)], sys.getswitchinterval()
         has_run, go = [], threading.Lock()
