@@ -42,7 +42,7 @@ pub(crate) struct FilterArguments {
     #[arg(long, value_name = "NUMBER", requires = "window", value_parser = steps)]
     pub(crate) steps: Option<Steps>,
     /// Time to live of the key (500ms, 30s, 15m, 12h, 7d, 2w)
-    #[arg(long, value_name = "TIME", value_parser = milliseconds)]
+    #[arg(long, alias = "ttl", value_name = "TIME", value_parser = milliseconds)]
     pub(crate) ex: Option<u64>,
 }
 

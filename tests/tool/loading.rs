@@ -230,6 +230,7 @@ fn wrong_arguments_are_reported_before_input_is_read(_: &Site) {
         (&["--error", "1.5"][..], "between 0 and 1"),
         (&["--window", "1ms"], "between 100ms and"),
         (&["--ex", "900"], "with a unit"),
+        (&["--ttl", "900"], "with a unit"),
         (&["--capacity", "many"], "such as 5000, 500k, 5M"),
         (&["--expansion", "0"], "1..=32768"),
         (&["--partitions", "0"], "between 1 and 1024"),
