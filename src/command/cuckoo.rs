@@ -214,7 +214,7 @@ fn new_cuckoo<'a>(
         (options.expires_at_ms.is_some(), "EX"),
     ];
     if let Some((_, word)) = own.iter().find(|(is_given, _)| *is_given) {
-        return Err(CommandError::NeedsEverbloom(word));
+        return Err(CuckooError::NeedsEverbloom(word).into());
     }
     let parameters = settings.parameters(capacity_items);
     let filter = CuckooFilter::reserve(parameters, host).map_err(CommandError::Reserve)?;
@@ -243,7 +243,7 @@ fn parse_reserve(
     // All options but KEYED have a value. RedisBloom counts the arguments first.
     let flags = words.iter().filter(|word| is_named("KEYED", word)).count();
     if !words.len().wrapping_sub(flags).is_multiple_of(2) {
-        return Err(odd_words(words, &arguments));
+        return Err(odd_words(capacity, words, &arguments));
     }
     let capacity = parse_integer(capacity).ok_or(CuckooError::BadCapacity)?;
     let (mut given, mut unknown) = (CommandOptions::default(), None);
@@ -283,14 +283,16 @@ fn parse_reserve(
     Ok((creation, capacity_items, settings))
 }
 
-/// Returns the error of CF.RESERVE with an option that has no value, or with a word that is no option.
-fn odd_words(words: &[&[u8]], arguments: &Arguments<'_>) -> CommandError {
+/// Returns the error of CF.RESERVE with an option that has no value, or with a word that is no option: a capacity, after an
+/// error rate as in BF.RESERVE.
+fn odd_words(capacity: &[u8], words: &[&[u8]], arguments: &Arguments<'_>) -> CommandError {
     let command = arguments.command();
     let mut rest = words.iter();
     while let Some(word) = rest.next() {
         match find(command.spec().syntax, word) {
             Some(OptionWord::Keyed) => {}
             Some(_) => drop(rest.next()),
+            None if parse_integer(capacity).is_none() => return CuckooError::BadCapacity.into(),
             None => return unknown_option(word, command),
         }
     }

@@ -88,9 +88,9 @@ pub enum CommandError {
     /// An unknown option. BF.INSERT has another text, and RedisBloom's BF.RESERVE ignores the word.
     #[error("ERR unknown argument '{0}'")]
     UnknownArgument(String),
-    /// BF.RESERVE: a number in place of an option, probably an expansion. Holds the number.
-    #[error("ERR unknown argument '{0}': write EXPANSION {0}, or omit the number")]
-    BareExpansion(String),
+    /// A number in place of an option. Holds the number and the option that it is probably for.
+    #[error("ERR unknown argument '{0}': write {1} {0}, or omit the number")]
+    BareNumber(String, &'static str),
     /// An unknown option that is like one of the command's. Holds the word and the option.
     #[error("ERR unknown argument '{0}': use {1}")]
     MisspeltOption(String, &'static str),
@@ -310,6 +310,14 @@ pub enum CommandError {
     /// BF.MERGE.
     #[error("ERR {}", merge_text(*.0))]
     Merge(MergeError),
+    /// BF.MERGE into a new key: the sources expire in different ways.
+    #[error("ERR the source '{other}' has another WINDOW, or other STEPS, than the source '{first}'")]
+    OtherWindow {
+        /// The key of the first source.
+        first: String,
+        /// The key of the first source that differs.
+        other: String,
+    },
     /// BF.IMPORT or BF.EXPORT. Only everbloom has these commands.
     #[error("ERR {0}")]
     Import(#[from] ImportError),
@@ -330,6 +338,9 @@ pub enum CuckooError {
     /// The capacity is not an integer.
     #[error("Bad capacity")]
     BadCapacity,
+    /// An option of counting filters, with `bf.format redisbloom`. CF.* has no FORMAT. Holds the option.
+    #[error("ERR {0} needs bf.format everbloom")]
+    NeedsEverbloom(&'static str),
     /// CF.RESERVE: the capacity is out of range.
     #[error("Capacity must be in the range [2 * BUCKETSIZE, {}]", CUCKOO_CAPACITY_MAX_ITEMS)]
     ReserveCapacityRange,

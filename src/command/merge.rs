@@ -140,7 +140,8 @@ impl<'a> MergeRequest<'a> {
             }
             None => {
                 let merged = Filter::merged_of(&sources, latest, is_forced, keyspace, memory);
-                let merged = merged.map_err(refusal)?;
+                let merged =
+                    merged.map_err(|error| other_window(&named).unwrap_or_else(|| refusal(error)))?;
                 open.publish(Value::Filter(Box::new(merged)))?;
                 true
             }
@@ -157,6 +158,15 @@ fn required<F>(name: KeyName<'_>, value: KeyValue<F>) -> Result<F, CommandError>
         KeyValue::WrongType => Err(CommandError::MergeWrongType(quotable(name.bytes))),
         value => value.required(),
     }
+}
+
+/// Returns the command's error if sources of a new filter have different windows.
+fn other_window(named: &[(KeyName<'_>, &Filter)]) -> Option<CommandError> {
+    let mut spans = named.iter().filter_map(|(name, filter)| Some((name, filter.window()?.span)));
+    let (first, span) = spans.next()?;
+    let (other, _) = spans.find(|(_, other)| *other != span)?;
+    let [first, other] = [first, other].map(|name| quotable(name.bytes));
+    Some(CommandError::OtherWindow { first, other })
 }
 
 /// Returns the command's error for a merge that is refused.

@@ -184,7 +184,7 @@ impl CommandOptions {
                 if accepts {
                     Ok(())
                 } else {
-                    Err(CommandError::BareExpansion(quotable(word)))
+                    Err(CommandError::BareNumber(quotable(word), OptionWord::Expansion.text()))
                 }
             }
             // RedisBloom compares only some letters of an option of BF.INSERT. It ignores the word in BF.RESERVE.
@@ -278,8 +278,12 @@ impl CommandOptions {
     }
 }
 
-/// Returns the error of an option that a command does not have. It names the option that is most like it.
+/// Returns the error of an option that a command does not have. It names the option that is most like it. A ratio is
+/// probably an error rate.
 pub(super) fn unknown_option(word: &[u8], command: Command) -> CommandError {
+    if command == Command::CfReserve && parse_double(word).is_some_and(is_ratio) {
+        return CommandError::BareNumber(quotable(word), OptionWord::Error.text());
+    }
     match nearest(command.spec().syntax, word) {
         Some(option) => CommandError::MisspeltOption(quotable(word), option),
         None => CommandError::UnknownArgument(quotable(word)),
@@ -342,7 +346,6 @@ impl<'a> OptionValue<'_, 'a> {
         let is_reserve = self.arguments.command() == Command::Reserve;
         self.arguments.optional().ok_or_else(|| match self.option {
             OptionWord::Expansion if is_reserve => CommandError::ReserveNoExpansion,
-            OptionWord::Format if is_reserve => CommandError::UnknownFormat,
             option if self.arguments.command() == Command::CfReserve => {
                 CuckooError::NoValue(option.text()).into()
             }

@@ -91,8 +91,8 @@ fn new_filters_have_the_type_of_the_format(site: &Site) {
         }
     }
     client.say("CONFIG SET bf.format redisbloom");
-    assert_eq!(client.say("CF.RESERVE new 100 ERROR 0.1"), "-ERR ERROR needs FORMAT everbloom");
-    assert_eq!(client.say("CF.INSERT new KEYED ITEMS a"), "-ERR KEYED needs FORMAT everbloom");
+    assert_eq!(client.say("CF.RESERVE new 100 ERROR 0.1"), "-ERR ERROR needs bf.format everbloom");
+    assert_eq!(client.say("CF.INSERT new KEYED ITEMS a"), "-ERR KEYED needs bf.format everbloom");
     client.say("DEL k");
     client.say("CF.ADD k a");
     let import = "BF.IMPORT d SOURCE k SCHEME go-zero BITS 1024 HASHES 3";
