@@ -25,7 +25,7 @@ replies = client.bf().madd("tickets", "1", "2", "3")
 assert replies[:2] == [1, 1] and isinstance(replies[2], redis.ResponseError)
 
 # One field of BF.INFO is a list of one value in RESP2, and a dict in RESP3, which redis-py speaks by default from 8.0 on.
-# bf() changes how its client reads BF.INFO: one field is then a KeyError, except with protocol=3. So use another client.
+# After bf(), BF.INFO of one field by the same client raises KeyError, except with protocol=3. So use another client.
 field = redis.Redis.from_url(sys.argv[1]).execute_command("BF.INFO", "seen", "ITEMS")
 assert list(field.values() if isinstance(field, dict) else field) == [3]
 print("done")

@@ -16,6 +16,8 @@ import redis
 DAY_SECONDS = 86_400
 client = redis.Redis.from_url(sys.argv[1])
 count = int(sys.argv[2]) if len(sys.argv) > 2 else 1_000_000
+if count < 100_000:
+    raise SystemExit("at least 100000 ids, to see their memory beside the server's own")
 if client.dbsize():
     raise SystemExit("the server has keys: use an empty one")
 generator = random.Random(1)

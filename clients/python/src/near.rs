@@ -164,7 +164,7 @@ impl Copy {
 
     /// Return for each item of an iterable whether it may have been added.
     ///
-    /// In less time per item than ``in``. Other threads run during more than 1,000 items.
+    /// Other threads run during more than 1,000 items.
     fn contains_many<'py>(slf: &Bound<'py, Self>, items: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let items = slf.get().encoder.encode_all(items)?;
         let shared = Self::shared(slf)?;
