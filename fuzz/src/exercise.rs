@@ -6,7 +6,7 @@ use everbloom_filter::prefetch::NoPrefetch;
 use everbloom_filter::{Filter, Policy, UnknownMemory, Validation};
 
 use super::input::Input;
-use crate::make::CountedLimit;
+use crate::make::{CountedLimit, add_within};
 use crate::saved::{assert_same, assert_survives, assert_value_survives, fingerprint, validated};
 use crate::server::{NOW_MS, Server};
 use crate::slices;
@@ -81,7 +81,7 @@ fn ask(filter: &Filter, items: &[Vec<u8>]) {
 fn grow(filter: &mut Filter, items: &[Vec<u8>], limit_bytes: u64) {
     let mut other = filter.try_clone(UnknownMemory).unwrap();
     let (before, layers) = (filter.items(), filter.part_count());
-    let singly: Vec<_> = items.iter().map(|item| filter.add(item, &limit_bytes, NoPrefetch)).collect();
+    let singly: Vec<_> = items.iter().map(|item| add_within(filter, item, limit_bytes)).collect();
     let mut results = Vec::new();
     let limit = CountedLimit::new(limit_bytes);
     other.add_many(&slices(items), &limit, NoPrefetch, |result| {

@@ -4,10 +4,9 @@
 use crate::support::ROOT;
 use everbloom::Steps;
 use everbloom_filter::generation::WindowLength;
-use everbloom_filter::prefetch::NoPrefetch;
 use everbloom_filter::{AddError, Added, Filter, UnknownMemory, Window};
 
-use crate::support::make::{self, START_MS, contains, promise, set_time, windowed};
+use crate::support::make::{self, START_MS, add_within, contains, promise, set_time, windowed};
 use crate::support::saved::assert_valid;
 
 const DAY_MS: u64 = 86_400_000;
@@ -171,7 +170,7 @@ fn expired_items_take_no_room_from_new_ones() {
         set_time(filter, at_ms);
         let first = *next;
         *next += items;
-        (first..*next).filter(|item| filter.add(&item.to_le_bytes(), &limit, NoPrefetch).is_err()).count()
+        (first..*next).filter(|item| add_within(filter, &item.to_le_bytes(), limit).is_err()).count()
     };
     // For four windows, items come at two and a half times the pace of the capacity. The limit is 1.2 times the bytes
     // of a filter with the reserved number of items.

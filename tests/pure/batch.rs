@@ -3,8 +3,8 @@
 //! for the other items of the command.
 
 use crate::support::make::{
-    ANY, CountedLimit, START_MS, add, contains, counting, keyed, keyed_counting, keyed_window, plain,
-    promise, redisbloom, remove, saturating, set_time, unreserved, valkey, window, windowed,
+    ANY, CountedLimit, START_MS, add, add_within, contains, counting, keyed, keyed_counting, keyed_window,
+    plain, promise, redisbloom, remove, saturating, set_time, unreserved, valkey, window, windowed,
 };
 use crate::support::saved::{assert_same, assert_valid};
 use crate::support::{Random, slices};
@@ -247,7 +247,7 @@ fn a_command_asks_for_the_limit_once_and_grows_no_more_after_a_refusal() {
         set_time(&mut filter, START_MS + 3000);
         let size_bytes = filter.size_bytes();
         let mut fill =
-            (0..).map(|item| filter.add(format!("fill-{item}").as_bytes(), &size_bytes, NoPrefetch));
+            (0..).map(|item| add_within(&mut filter, format!("fill-{item}").as_bytes(), size_bytes));
         assert!(fill.any(|outcome| outcome.is_err()));
         // The limit permits no growth, some growth, or much growth.
         for bytes in [size_bytes, size_bytes * 3 / 2, size_bytes * 5] {
@@ -266,7 +266,7 @@ fn a_command_asks_for_the_limit_once_and_grows_no_more_after_a_refusal() {
             // Until the first refusal, all is as with one command for each item.
             let accepted = outcomes.iter().take_while(|outcome| outcome.is_ok()).count();
             let expected: Vec<_> =
-                items.iter().take(accepted + 1).map(|item| single.add(item, &bytes, NoPrefetch)).collect();
+                items.iter().take(accepted + 1).map(|item| add_within(&mut single, item, bytes)).collect();
             assert_eq!(outcomes[..expected.len()], expected, "{name}, seed {seed}");
             // After it, an item that is present is accepted unless its add must be stored. Any other item goes to a
             // free slot or gets the same refusal.

@@ -2,14 +2,13 @@
 //! that was loaded from such bytes.
 
 use everbloom_filter::limits::LAYERS_MAX;
-use everbloom_filter::prefetch::NoPrefetch;
 use everbloom_filter::{Filter, Kind, UnknownMemory, Validation};
 use everbloom_format::DecodeError;
 use everbloom_format::filter::chunk;
 use everbloom_format::value::from_header;
 
 use crate::Field;
-use crate::make::{ANY, START_MS, contains, remove, set_time};
+use crate::make::{ANY, START_MS, add_within, contains, remove, set_time};
 use crate::saved::{loaded_as, saved};
 
 /// Numbers at the limits of every width and range.
@@ -95,7 +94,7 @@ fn assert_behaves(mut filter: Filter, context: &dyn Fn() -> String) {
     for now_ms in &times[..if filter.window().is_some() { 5 } else { 1 }] {
         set_time(&mut filter, *now_ms);
         let items = (0..40u64).map(|number| number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes());
-        let added: Vec<_> = items.filter(|item| filter.add(item, &limit_bytes, NoPrefetch).is_ok()).collect();
+        let added: Vec<_> = items.filter(|item| add_within(&mut filter, item, limit_bytes).is_ok()).collect();
         assert!(added.iter().all(|item| contains(&filter, item)), "{}", context());
         if filter.kind() == Kind::Counting {
             for item in added.iter().step_by(2) {

@@ -141,7 +141,14 @@ fn reserve(policy: Policy, hash: Hash) -> Filter {
 
 /// Adds an item without a limit.
 pub fn add(filter: &mut Filter, item: &[u8]) -> Result<Added, AddError> {
-    filter.add(item, &ANY, NoPrefetch)
+    add_within(filter, item, ANY)
+}
+
+/// Adds an item under a limit of the filter's bytes. [`Filter::add`] is inlined wherever it is called: in each test it would
+/// take seconds to compile.
+#[inline(never)]
+pub fn add_within(filter: &mut Filter, item: &[u8], limit_bytes: u64) -> Result<Added, AddError> {
+    filter.add(item, &limit_bytes, NoPrefetch)
 }
 
 /// Returns whether the item may be in the filter.
@@ -169,7 +176,7 @@ pub fn grow(filter: &mut Filter, limit_bytes: u64) -> Result<(), everbloom::Rese
     // the number of layers.
     let mut items = (layers as u64..).map(u64::to_le_bytes);
     let new = items.find(|item| !contains(filter, item)).unwrap();
-    match filter.add(&new, &limit_bytes, NoPrefetch) {
+    match add_within(filter, &new, limit_bytes) {
         Ok(Added::New) => {
             assert_eq!(filter.layer_count(), layers + 1);
             Ok(())

@@ -8,7 +8,7 @@ use everbloom_filter::Added;
 use everbloom_filter::prefetch::NoPrefetch;
 use everbloom_filter::table::{Addition, History, Table};
 
-use super::{add, addition, any, counted, has, hash, measured_rate, timed};
+use super::{add, addition, any, counted, has, hash, insert, measured_rate, timed};
 
 fn remove(table: &mut Table, item: u64) -> bool {
     super::remove(table, item, NoPrefetch).unwrap()
@@ -78,7 +78,7 @@ fn a_removal_takes_the_longest_entry() {
 
 fn add_at(table: &mut Table, item: u64, added: u64, now: u64) -> Added {
     let addition = Addition { hash: hash(item), generation: added, ..addition(now) };
-    table.add(addition, &any(), NoPrefetch).unwrap()
+    insert(table, addition, &any()).unwrap()
 }
 
 #[test]

@@ -14,7 +14,7 @@ use everbloom_filter::{GrowthBudget, ItemHash, work};
 
 use super::forged::{Forged, forged, now_of};
 use super::segments::{add_part, load_of, made_of, made_of_parts, parts};
-use super::{KINDS, add_kind, addition, any, bytes, hash, made, of_kind, remove};
+use super::{KINDS, add_kind, addition, any, bytes, hash, insert, made, of_kind, remove};
 use crate::support::fuzz::forge::FILLINGS;
 use crate::support::{ROOT, Random};
 
@@ -87,7 +87,7 @@ fn windows_of_120_steps_are_as_before() {
             let now = 200 + step / 200 + step / 20_000 * 130;
             let generation = if step % 3 == 0 { now - random.next() % 121 } else { now };
             let addition = Addition { hash: hash(step - step % 7 / 6), generation, ..addition(now) };
-            table.add(addition, &any(), NoPrefetch).unwrap();
+            insert(&mut table, addition, &any()).unwrap();
             if is_checkpoint(step) {
                 digests.add(&table, now);
             }
@@ -204,7 +204,7 @@ fn tables_shrink_as_before() {
                 let late = random.next() % 15;
                 let addition =
                     Addition { hash: hash(random.next() % 60_000), generation: now - late, ..addition(now) };
-                table.add(addition, &any(), NoPrefetch).unwrap();
+                insert(&mut table, addition, &any()).unwrap();
             }
             if is_checkpoint(step) || is_checkpoint(items - step) {
                 digests.add(&table, now);
@@ -284,7 +284,7 @@ fn tables_take_crafted_items_as_before() {
                 let h1 = random.next() << equal_bits;
                 let h2 = (random.next() % buckets) << 58 | random.next() >> 6;
                 let addition = Addition { hash: ItemHash { h1, h2 }, ..addition(20 + step / 400) };
-                refused += u64::from(table.add(addition, &any(), NoPrefetch).is_err());
+                refused += u64::from(insert(&mut table, addition, &any()).is_err());
                 if step.is_power_of_two() || step % 400 == 0 {
                     digests.add(&table, 20 + step / 400);
                     digests.add_bytes(&format!("{refused} refused"));
@@ -307,7 +307,7 @@ fn tables_are_refused_memory_as_before() {
         for step in 0..12_000 {
             // Items expire, so a compaction is taken back if the growth after it is refused.
             let addition = Addition { hash: hash(step), ..addition(100 + step / 300) };
-            if let Err(error) = table.add(addition, &GrowthBudget::new(&limit), NoPrefetch) {
+            if let Err(error) = insert(&mut table, addition, &GrowthBudget::new(&limit)) {
                 assert_eq!(table.internal_validate(), Ok(()));
                 digests.add_bytes(&format!("{step} {limit} {error:?}"));
                 limit += limit / 9;
@@ -321,7 +321,7 @@ fn tables_are_refused_memory_as_before() {
             let room = GrowthBudget::new(&limit);
             let mut add = |item| {
                 let addition = Addition { hash: hash(command * 400 + item), ..addition(100 + command / 2) };
-                table.add(addition, &room, NoPrefetch)
+                insert(&mut table, addition, &room)
             };
             let outcomes: Vec<_> = (0..400).map(&mut add).collect();
             digests.add_bytes(&format!("{outcomes:?}"));
@@ -333,7 +333,7 @@ fn tables_are_refused_memory_as_before() {
             let hash = ItemHash { h1: (random.next() << 20) | (step / 40), h2: random.next() >> 6 };
             let addition = Addition { hash, ..addition(100 + step / 60) };
             for limit in [600u64, 2_000, 4_000, 9_000, 30_000, 80_000, u64::MAX] {
-                let outcome = table.add(addition, &GrowthBudget::new(&limit), NoPrefetch);
+                let outcome = insert(&mut table, addition, &GrowthBudget::new(&limit));
                 assert_eq!(table.internal_validate(), Ok(()));
                 digests.add_bytes(&format!("{outcome:?}"));
                 digests.add(&table, 110);
@@ -607,7 +607,7 @@ fn forged_tables_grow_while_their_entries_expire_as_before() {
             let (mut random, now, is_checkpoint) = (Random(3), now_of(kind) + 20, checkpoints(9_000));
             for step in 0..9_000 {
                 let even = ItemHash { h1: random.next() << 1, h2: random.next() };
-                let outcome = table.add(Addition { hash: even, ..addition(now) }, &any(), NoPrefetch);
+                let outcome = insert(&mut table, Addition { hash: even, ..addition(now) }, &any());
                 if is_checkpoint(step) {
                     digests.add_bytes(&format!("{outcome:?}"));
                     digests.add(&table, now);
@@ -631,7 +631,7 @@ fn a_full_segment_takes_items_as_before() {
         for _ in 0..11_000 {
             let hash = ItemHash { h1: random.next() << 7, h2: random.next() };
             let addition = Addition { hash, ..addition(20) };
-            refused += u64::from(table.add(addition, &any(), NoPrefetch).is_err());
+            refused += u64::from(insert(&mut table, addition, &any()).is_err());
         }
         assert_eq!(table.internal_validate(), Ok(()));
         digests.add(&table, 20);

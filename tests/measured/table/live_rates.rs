@@ -1,9 +1,8 @@
 //! Timed entries: the error rate is that of the live entries, whatever the table has gone through.
 
-use everbloom_filter::prefetch::NoPrefetch;
 use everbloom_filter::table::{Addition, Table};
 
-use super::{addition, any, hash, measured_rate, timed};
+use super::{addition, any, hash, insert, measured_rate, timed};
 
 const PROBES: u64 = 100_000;
 
@@ -11,7 +10,7 @@ const PROBES: u64 = 100_000;
 fn add(table: &mut Table, items: std::ops::Range<u64>, generation: u64, now: u64) {
     for item in items {
         let addition = Addition { hash: hash(item), generation, ..addition(now) };
-        table.add(addition, &any(), NoPrefetch).unwrap();
+        insert(table, addition, &any()).unwrap();
     }
 }
 

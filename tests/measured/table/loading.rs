@@ -1,6 +1,5 @@
 //! Parts of dumps that do not fit the table that their header describes, or that are crafted.
 
-use everbloom_filter::prefetch::NoPrefetch;
 use everbloom_filter::table::{
     Addition, DumpedSegment, EntryKind, LoadError, POSITIONS, Schedule, Table, TableCounts, TableLoad,
 };
@@ -8,7 +7,7 @@ use everbloom_filter::{GrowthBudget, ItemHash};
 
 use super::forged::{forged, words};
 use super::segments::{add_part, is_proportionate, load_of, made_of, made_of_parts, parts};
-use super::{KINDS, add, add_kind, addition, any, bytes, has_at, hash, of_kind, plain};
+use super::{KINDS, add, add_kind, addition, any, bytes, has_at, hash, insert, of_kind, plain};
 use crate::support::Random;
 use crate::support::fuzz::forge::{self, Filling, TableForm};
 
@@ -107,7 +106,7 @@ fn two_versions_of_a_part_that_do_not_fit_together_are_refused() {
         let mut table = plain(0.01);
         while table.used_slots() < 4_500 {
             let hash = ItemHash { h1: random.next() & !7, h2: random.next() };
-            table.add(Addition { hash, ..addition(0) }, &any(), NoPrefetch).unwrap();
+            insert(&mut table, Addition { hash, ..addition(0) }, &any()).unwrap();
         }
         assert_eq!(table.segment_count(), 1);
         table

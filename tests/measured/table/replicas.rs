@@ -6,7 +6,7 @@ use everbloom_filter::table::{Addition, EntryKind, Table};
 use everbloom_filter::words::Select;
 use everbloom_filter::{AddError, Added, GrowthBudget, ItemHash, Prefetch};
 
-use super::{add_kind, addition, any, bytes, counted, hash, of_kind, remove, timed};
+use super::{add_kind, addition, any, bytes, counted, hash, insert, of_kind, remove, timed};
 use crate::support::Random;
 
 const KINDS: [EntryKind; 4] = [
@@ -58,7 +58,7 @@ fn replicas_with_other_limits_and_processors_have_the_same_bytes() {
             let late = if random.below(4) == 0 { random.next() % 15 } else { 0 };
             let addition = Addition { hash: hash(item), generation: now - late, ..addition(now) };
             let before = (primary.counts(), primary.used_slots(), primary.size_bytes());
-            let outcome = primary.add(addition, &GrowthBudget::new(&limit), NoPrefetch);
+            let outcome = insert(&mut primary, addition, &GrowthBudget::new(&limit));
             match outcome {
                 Ok(Added::Present) | Err(_) => {
                     assert_eq!(
@@ -101,7 +101,7 @@ fn an_add_that_is_present_has_changed_nothing() {
             for _ in 0..adds {
                 let hash = hash(random.next());
                 let before = (table.counts(), table.used_slots(), table.size_bytes());
-                let outcome = table.add(Addition { hash, ..addition(now) }, &any(), NoPrefetch).unwrap();
+                let outcome = insert(&mut table, Addition { hash, ..addition(now) }, &any()).unwrap();
                 let after = (table.counts(), table.used_slots(), table.size_bytes());
                 assert!(outcome != Added::Present || before == after, "{round}: {before:?} {after:?}");
                 after_joins += u32::from(after.0.segments < before.0.segments);
@@ -120,7 +120,7 @@ fn adds_and_removals_at_the_boundary_do_not_split_and_join_in_turn() {
         let mut table = counted(0.01);
         let mut next = 0;
         let mut add = |table: &mut Table| {
-            let _ = table.add(Addition { hash: hash(next), ..addition(0) }, &any(), NoPrefetch).unwrap();
+            let _ = insert(table, Addition { hash: hash(next), ..addition(0) }, &any()).unwrap();
             next += 1;
         };
         let size = |table: &Table| (table.segment_count(), table.counts().blocks_log);
@@ -158,7 +158,7 @@ fn a_split_before_a_refusal_is_taken_back() {
         let mut item = |segment| ItemHash { h1: random.next() & !3 | segment, h2: random.next() };
         let with = |table: &Table, hash| {
             let mut table = table.try_clone().unwrap();
-            table.add(Addition { hash, ..addition(20) }, &any(), NoPrefetch).unwrap();
+            insert(&mut table, Addition { hash, ..addition(20) }, &any()).unwrap();
             table
         };
         let mut table = of_kind(kind, 0.01, 50);
@@ -186,7 +186,7 @@ fn a_split_before_a_refusal_is_taken_back() {
         for limit in (table.size_bytes()..after.size_bytes()).step_by(8) {
             let mut refusing = table.try_clone().unwrap();
             let addition = Addition { hash: last, ..addition(20) };
-            let refused = refusing.add(addition, &GrowthBudget::new(&limit), NoPrefetch);
+            let refused = insert(&mut refusing, addition, &GrowthBudget::new(&limit));
             assert!(matches!(refused, Err(AddError::CannotGrow(_))), "{kind:?}, limit {limit}");
             assert_eq!(refusing.segment_count(), 4, "{kind:?}, limit {limit}");
             assert!(bytes(&refusing) == bytes(&table), "{kind:?}, limit {limit}");

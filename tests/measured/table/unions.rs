@@ -9,8 +9,8 @@ use everbloom_filter::table::{Addition, EntryKind, Table, UnionError};
 use everbloom_filter::{GrowthBudget, ItemHash, work};
 
 use super::{
-    KINDS, add, add_kind, addition, any, counted, has_at, hash, made, measured_rate, of_kind, plain, remove,
-    timed,
+    KINDS, add, add_kind, addition, any, counted, has_at, hash, insert, made, measured_rate, of_kind, plain,
+    remove, timed,
 };
 use crate::support::Random;
 use crate::support::work::assert_work;
@@ -244,7 +244,7 @@ fn a_bucket_of_a_counted_union_has_at_most_31_slots() {
         let mut table = counted(1e-9);
         for _ in 0..items {
             let hash = ItemHash { h1: random.next() << 20, h2: random.next() >> 6 };
-            table.add(Addition { hash, ..addition(0) }, &any(), NoPrefetch).unwrap();
+            insert(&mut table, Addition { hash, ..addition(0) }, &any()).unwrap();
         }
         table
     };
@@ -267,7 +267,7 @@ fn a_union_of_crafted_tables_that_is_too_full_has_all_items() {
                 ..4_500 => ItemHash { h1: random.next() & !0x41 | upper_half << 6, h2: random.next() },
                 _ => ItemHash { h1: hash(hashes.len() as u64).h1 | 1, ..hash(hashes.len() as u64) },
             };
-            table.add(Addition { hash, ..addition(0) }, &any(), NoPrefetch).unwrap();
+            insert(&mut table, Addition { hash, ..addition(0) }, &any()).unwrap();
             hashes.push(hash);
         }
         assert_eq!(table.match_all_counts().saturated_buckets, 0);
@@ -307,7 +307,7 @@ fn a_union_with_a_copy_adds_nothing() {
         for _ in 0..300 {
             // All items are in the first of up to 64 blocks.
             let hash = ItemHash { h1: random.next() << 6, h2: random.next() };
-            table.add(Addition { hash, ..addition(NOW) }, &any(), NoPrefetch).unwrap();
+            insert(&mut table, Addition { hash, ..addition(NOW) }, &any()).unwrap();
         }
         let copy = table.try_clone().unwrap();
         let united = table.union_with(&[&copy], NOW, &any(), |_| Ok::<(), UnionError>(())).unwrap();

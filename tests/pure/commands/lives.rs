@@ -149,7 +149,7 @@ fn assert_seen(mut server: Server, step_ms: u64) {
 /// any mixture of lives: 2.3 million checks, and 13.8 million in the long form.
 #[test]
 fn every_mixture_of_lives_keeps_the_promises() {
-    let items = effort(60_000, 300_000);
+    let items = effort(30_000, 300_000);
     type Life = fn(&mut Random) -> u64;
     let mixtures: [(&str, Life); 4] = [
         ("short", |random| 1 + random.next() % 1500),

@@ -7,14 +7,14 @@ mod limits;
 use std::collections::HashSet;
 
 use everbloom_filter::filter::size::validate_scale_to;
-use everbloom_filter::prefetch::NoPrefetch;
 use everbloom_filter::{
     AddError, Added, Filter, FilterSpec, Growth, Hash, Policy, Promise, ReserveError, ScaleError,
     UnknownMemory, Validation,
 };
 use proptest::prelude::*;
 
-use crate::support::make::{add, contains, plain, promise, saturating, set_bits};
+use crate::support::effort;
+use crate::support::make::{add, add_within, contains, plain, promise, saturating, set_bits};
 use crate::support::saved::digested;
 
 /// Returns promises of fixed, scaling and unreserved filters. At the lowest rate, a filter has no false positives in a
@@ -50,14 +50,14 @@ fn validate(parameters: Promise, target_items: u64, limit_bytes: u64) -> Result<
 fn fill(filter: &mut Filter, items: u64, limit_bytes: u64) -> Result<(), AddError> {
     let mut next = filter.items();
     while filter.items() < items {
-        filter.add(&next.to_le_bytes(), &limit_bytes, NoPrefetch)?;
+        add_within(filter, &next.to_le_bytes(), limit_bytes)?;
         next += 1;
     }
     Ok(())
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(effort(100, 300)) })]
 
     #[test]
     fn a_filter_agrees_with_a_set(parameters in parameters(), items in items()) {
@@ -156,7 +156,7 @@ proptest! {
         let (mut offered, mut refused) = (0u64, None);
         while refused.is_none() && offered < 20_000 {
             let before = digested(&filter);
-            refused = filter.add(&offered.to_le_bytes(), &limit_bytes, NoPrefetch).err();
+            refused = add_within(&mut filter, &offered.to_le_bytes(), limit_bytes).err();
             prop_assert!(refused.is_none() || before == digested(&filter));
             offered += 1;
         }
@@ -181,7 +181,7 @@ fn a_saturating_filter_takes_items_until_every_bit_is_set() {
         for item in 0..items {
             let item = item.to_le_bytes();
             let was_there = contains(&filter, &item);
-            let added = filter.add(&item, &0, NoPrefetch).unwrap();
+            let added = add_within(&mut filter, &item, 0).unwrap();
             assert_eq!(added == Added::Present, was_there);
             counted += u64::from(added == Added::New);
             assert!(contains(&filter, &item), "an added item is missed");

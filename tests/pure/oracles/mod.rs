@@ -16,7 +16,7 @@ const DAY_MS: u64 = 86_400_000;
 
 /// Returns how many operations are done with each kind.
 fn operations() -> u64 {
-    effort(180_000, 1_000_000)
+    effort(90_000, 1_000_000)
 }
 
 /// A filter, and the items that are offered to it.

@@ -3,7 +3,6 @@
 
 use everbloom_filter::filter::policy::redisbloom::{RedisBloomOptions, reported_size_bytes};
 use everbloom_filter::hash::murmur2::Murmur2;
-use everbloom_filter::prefetch::NoPrefetch;
 use everbloom_filter::{AddError, Filter, ItemHash};
 use everbloom_format::redisbloom::HEADER_ITERATOR;
 use serde_json::Value;
@@ -11,7 +10,7 @@ use serde_json::Value;
 use super::{add, chunk, from_header, load, load_chunk, policy};
 use crate::recorded::recorded;
 use crate::support::fixtures::Case;
-use crate::support::make::{self, ANY, contains, parameters, redisbloom};
+use crate::support::make::{self, ANY, add_within, contains, parameters, redisbloom};
 use crate::support::rdb::Payload;
 use crate::support::saved::saved;
 use crate::support::{Field, Record};
@@ -257,7 +256,7 @@ fn an_unusual_growth_is_kept_and_ends_on_overflow() {
         let mut chain = load(&record, 4);
         assert_eq!(saved(&chain), record);
         // A growth of 2^32 - 1 gives 5.5 GB, which the limit refuses.
-        let outcome = chain.add(b"b", &(1u64 << 20), NoPrefetch);
+        let outcome = add_within(&mut chain, b"b", 1 << 20);
         assert_eq!(outcome.is_ok(), next_capacity_items.is_some(), "{growth}");
         assert!(!matches!(outcome, Err(AddError::Full)));
         assert!(contains(&chain, b"a"));

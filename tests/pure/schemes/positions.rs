@@ -9,7 +9,7 @@ use everbloom_filter::{Filter, Growth};
 
 use super::vectors::{hex, number, numbers, positions, recording, system, systems};
 use crate::batch::{add_both, commands, found_both};
-use crate::support::make::{ANY, bits_of, client};
+use crate::support::make::{add, bits_of, client};
 use crate::support::{Random, slices};
 
 #[test]
@@ -203,7 +203,7 @@ fn hashing_needs_no_memory_for_the_item() {
             let mut filter = imported(scheme, encoding, 8 * 8192);
             let is_text = TEXT.contains(&encoding) || encoding == ItemEncoding::Raw;
             let (_, largest_bytes) = largest_allocation(|| {
-                let added = filter.add(item, &u64::MAX, NoPrefetch);
+                let added = add(&mut filter, item);
                 assert_eq!(added.is_ok(), is_text, "{scheme:?} {encoding:?}");
                 assert_eq!(filter.contains(item, NoPrefetch), is_text);
                 filter.add_many(&[item], &u64::MAX, NoPrefetch, |_| true);
@@ -231,7 +231,7 @@ fn many_items_at_once_equal_items_one_by_one() {
             }
             assert!(bits_of(&single) == bits_of(&batched) && single.items() > 1500, "{name}");
             commands(&items).for_each(|group| _ = found_both(&batched, group, &name));
-            assert_eq!(batched.add(b"x", &ANY, NoPrefetch).is_err(), encoding == ItemEncoding::Int32Le);
+            assert_eq!(add(&mut batched, b"x").is_err(), encoding == ItemEncoding::Int32Le);
         }
     }
 }

@@ -10,11 +10,10 @@ use everbloom_filter::filter::policy::{BitOrder, StringForm};
 use everbloom_filter::hash::scheme::{Scheme, SchemeParameters};
 use everbloom_filter::hash::scheme_hash::SchemeHash;
 use everbloom_filter::limits::CAPACITY_MAX_ITEMS;
-use everbloom_filter::prefetch::NoPrefetch;
 use everbloom_filter::{AddError, BitArray, Filter, Growth};
 use serde_json::Value;
 
-use crate::support::make::{client, imported, set_bits};
+use crate::support::make::{add, client, contains, imported, set_bits};
 
 /// The recordings of one system.
 pub(crate) struct System {
@@ -130,13 +129,13 @@ impl Array {
 
     /// Returns whether the item may be in the filter.
     pub(crate) fn contains(&self, item: &[u8]) -> bool {
-        self.0.contains(item, NoPrefetch)
+        contains(&self.0, item)
     }
 
     /// Adds the item. Returns how many of its bits were clear.
     pub(crate) fn insert(&mut self, item: &[u8]) -> Result<u64, AddError> {
         let set_before = set_bits(&self.0);
-        self.0.add(item, &u64::MAX, NoPrefetch)?;
+        add(&mut self.0, item)?;
         Ok(set_bits(&self.0) - set_before)
     }
 }

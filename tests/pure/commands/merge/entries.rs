@@ -204,7 +204,7 @@ fn a_window_is_merged_in_every_generation() {
 /// than the window.
 #[test]
 fn random_windows_are_merged_with_their_times() {
-    for seed in 0..5 {
+    for seed in 0..effort(2, 5) {
         let mut random = Random(seed);
         let mut server = server();
         let mut times = std::collections::HashMap::<u64, u64>::new();

@@ -9,8 +9,6 @@ use crate::support::server::Server;
 
 /// Items of a destination, and of a source that is like it.
 const ITEMS: u64 = 12_000;
-/// Limits for each merge.
-const LIMITS: u64 = 12;
 
 /// The commands that create a filter under `@`, and add its items.
 const KINDS: [(&str, &str); 12] = [
@@ -95,8 +93,9 @@ fn merge_under_limits(pair: &mut Pair, sources: &[&str], context: &str) {
     let all = sources.join(" ");
     let mut done = [0, 0];
     for sources in sources.iter().copied().chain([all.as_str()]) {
-        for number in 0..=LIMITS {
-            let limit = 1 + bytes * number * 5 / (LIMITS * 4);
+        let limits = effort(6, 12);
+        for number in 0..=limits {
+            let limit = 1 + bytes * number * 5 / (limits * 4);
             let reply = pair.merge(&format!("{sources} FORCE"), limit, context);
             done[usize::from(reply == "+OK")] += 1;
         }
@@ -159,7 +158,7 @@ fn a_merge_into_an_uncommon_table_has_all_items_or_changes_nothing() {
 /// and the limit are.
 #[test]
 fn a_merge_with_a_copy_changes_nothing_at_any_size() {
-    let step = effort(48_000, 16_000);
+    let step = effort(96_000, 16_000);
     for (create, step) in
         [("BF.INSERT @ ITEMS first", step), ("BF.RESERVE @ 0.01 100 WINDOW 86400", 2 * step)]
     {
