@@ -114,7 +114,7 @@ coverage: ## print the lines of the pure modules that the tests without a server
 sanitize: build ## run every command and callback in a server under valgrind's memcheck
 	@scripts/sanitize
 
-defrag-server: ## build Redis with its own jemalloc, which active defragmentation needs, in the target directory
+defrag-server: ## install a Redis with its own jemalloc, which active defragmentation needs, in the target directory
 	@scripts/defrag-server
 
 test-defrag: build ## test active defragmentation on that server

@@ -14,6 +14,7 @@ use everbloom_filter::{AddError, Added, GrowthBudget, ItemHash, TableSpec};
 
 use super::forge::{self, FILLINGS, TableForm};
 use super::input::Input;
+use crate::make::insert;
 use crate::work::{assert_work, callback};
 
 /// Largest number of steps of one input.
@@ -133,7 +134,7 @@ impl World {
         let addition = self.addition(hash, flags);
         let before = self.table.counts();
         _ = work::take();
-        let result = self.table.add(addition, &GrowthBudget::new(&limit), NoPrefetch);
+        let result = insert(&mut self.table, addition, &GrowthBudget::new(&limit));
         let done = work::take();
         assert!(done.slots < ADD_SLOTS_MAX, "{done:?}");
         let known = self.known.entry((hash.h1, hash.h2)).or_default();

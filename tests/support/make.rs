@@ -10,9 +10,10 @@ use everbloom_filter::generation::WindowLength;
 use everbloom_filter::hash::scheme::SchemeParameters;
 use everbloom_filter::hash::siphash::{HashKey, Seed};
 use everbloom_filter::prefetch::NoPrefetch;
+use everbloom_filter::table::{Addition, Table};
 use everbloom_filter::{
-    AddError, Added, ByteLimit, Filter, FilterSpec, Growth, Hash, Layer, Layout, Limit, OutOfMemory, Policy,
-    Promise, Rules, Window,
+    AddError, Added, ByteLimit, Filter, FilterSpec, Growth, GrowthBudget, Hash, Layer, Layout, Limit,
+    OutOfMemory, Policy, Promise, Rules, Window,
 };
 use everbloom_format::chunks::Trust;
 use everbloom_format::client::bitmap;
@@ -149,6 +150,12 @@ pub fn add(filter: &mut Filter, item: &[u8]) -> Result<Added, AddError> {
 #[inline(never)]
 pub fn add_within(filter: &mut Filter, item: &[u8], limit_bytes: u64) -> Result<Added, AddError> {
     filter.add(item, &limit_bytes, NoPrefetch)
+}
+
+/// Adds an entry to a table, as [`add_within`] adds an item to a filter.
+#[inline(never)]
+pub fn insert(table: &mut Table, addition: Addition, room: &GrowthBudget<'_>) -> Result<Added, AddError> {
+    table.add(addition, room, NoPrefetch)
 }
 
 /// Returns whether the item may be in the filter.

@@ -8,8 +8,9 @@ use everbloom_filter::prefetch::NoPrefetch;
 use everbloom_filter::table::{Addition, Table};
 
 use super::unions::union_of;
-use super::{add, addition, any, counted, has, hash, insert, remove};
+use super::{add, addition, any, counted, has, hash, remove};
 use crate::support::Random;
+use crate::support::make::insert;
 
 /// Removes each item as often as it was added. The table is empty then.
 fn remove_all(table: &mut Table, counts: &HashMap<u64, u64>) {

@@ -6,9 +6,8 @@ use everbloom_filter::work::{self, Work};
 use everbloom_filter::{AddError, Added, ItemHash};
 
 use super::segments::{made_of_parts, parts};
-use super::{
-    add, add_kind, addition, any, counted, has, has_at, hash, insert, of_kind, plain, remove, timed,
-};
+use super::{add, add_kind, addition, any, counted, has, has_at, hash, of_kind, plain, remove, timed};
+use crate::support::make::insert;
 use crate::support::{Random, effort};
 
 /// Returns a crafted hash: the `bits` low bits of its first word are the same in every call, and so is its bucket if

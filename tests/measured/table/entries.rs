@@ -8,7 +8,8 @@ use everbloom_filter::Added;
 use everbloom_filter::prefetch::NoPrefetch;
 use everbloom_filter::table::{Addition, History, Table};
 
-use super::{add, addition, any, counted, has, hash, insert, measured_rate, timed};
+use super::{add, addition, any, counted, has, hash, measured_rate, timed};
+use crate::support::make::insert;
 
 fn remove(table: &mut Table, item: u64) -> bool {
     super::remove(table, item, NoPrefetch).unwrap()

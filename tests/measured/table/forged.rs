@@ -9,9 +9,10 @@ use everbloom_filter::work::{self, Work};
 use everbloom_filter::{AddError, ItemHash};
 
 use super::segments::{add_part, is_proportionate, load_of, made_of, parts};
-use super::{KINDS, add_kind, addition, any, has_at, hash, insert, made, of_kind};
+use super::{KINDS, add_kind, addition, any, has_at, hash, made, of_kind};
 use crate::support::effort;
 use crate::support::fuzz::forge::{FILLINGS, Filling, TableForm, full_segment, most_slots};
+use crate::support::make::insert;
 use crate::support::work::assert_work;
 
 /// The generation of the forged tables.

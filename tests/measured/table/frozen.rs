@@ -14,8 +14,9 @@ use everbloom_filter::{GrowthBudget, ItemHash, work};
 
 use super::forged::{Forged, forged, now_of};
 use super::segments::{add_part, load_of, made_of, made_of_parts, parts};
-use super::{KINDS, add_kind, addition, any, bytes, hash, insert, made, of_kind, remove};
+use super::{KINDS, add_kind, addition, any, bytes, hash, made, of_kind, remove};
 use crate::support::fuzz::forge::FILLINGS;
+use crate::support::make::insert;
 use crate::support::{ROOT, Random};
 
 /// The digests of the states of a history.

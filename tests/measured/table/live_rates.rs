@@ -2,7 +2,8 @@
 
 use everbloom_filter::table::{Addition, Table};
 
-use super::{addition, any, hash, insert, measured_rate, timed};
+use super::{addition, any, hash, measured_rate, timed};
+use crate::support::make::insert;
 
 const PROBES: u64 = 100_000;
 

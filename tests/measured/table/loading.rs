@@ -7,9 +7,10 @@ use everbloom_filter::{GrowthBudget, ItemHash};
 
 use super::forged::{forged, words};
 use super::segments::{add_part, is_proportionate, load_of, made_of, made_of_parts, parts};
-use super::{KINDS, add, add_kind, addition, any, bytes, has_at, hash, insert, of_kind, plain};
+use super::{KINDS, add, add_kind, addition, any, bytes, has_at, hash, of_kind, plain};
 use crate::support::Random;
 use crate::support::fuzz::forge::{self, Filling, TableForm};
+use crate::support::make::insert;
 
 /// Returns a table with some items, and `segments` segments.
 fn sparse(kind: EntryKind, segments: usize, items: u64) -> Table {

@@ -19,6 +19,8 @@ use everbloom_filter::prefetch::NoPrefetch;
 use everbloom_filter::table::{Addition, EntryKind, Table, TableSpec, Union};
 use everbloom_filter::{AddError, Added, GrowthBudget, ItemHash, OutOfMemory, Prefetch};
 
+use crate::support::make::insert;
+
 /// Every kind of entries.
 const KINDS: [EntryKind; 3] =
     [EntryKind::Plain, EntryKind::Counted, EntryKind::Timed(everbloom::Steps::Fourteen)];
@@ -62,12 +64,6 @@ fn made(union: Union) -> Option<Table> {
 /// Returns the hash of an item that is a number.
 fn hash(item: u64) -> ItemHash {
     hash128(&item.to_le_bytes())
-}
-
-/// Adds an entry. [`Table::add`] is inlined wherever it is called: in each test it would take seconds to compile.
-#[inline(never)]
-fn insert(table: &mut Table, addition: Addition, room: &GrowthBudget<'_>) -> Result<Added, AddError> {
-    table.add(addition, room, NoPrefetch)
 }
 
 /// Adds an item to plain or counted entries.

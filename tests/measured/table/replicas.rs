@@ -6,8 +6,9 @@ use everbloom_filter::table::{Addition, EntryKind, Table};
 use everbloom_filter::words::Select;
 use everbloom_filter::{AddError, Added, GrowthBudget, ItemHash, Prefetch};
 
-use super::{add_kind, addition, any, bytes, counted, hash, insert, of_kind, remove, timed};
+use super::{add_kind, addition, any, bytes, counted, hash, of_kind, remove, timed};
 use crate::support::Random;
+use crate::support::make::insert;
 
 const KINDS: [EntryKind; 4] = [
     EntryKind::Plain,

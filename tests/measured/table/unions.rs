@@ -9,10 +9,11 @@ use everbloom_filter::table::{Addition, EntryKind, Table, UnionError};
 use everbloom_filter::{GrowthBudget, ItemHash, work};
 
 use super::{
-    KINDS, add, add_kind, addition, any, counted, has_at, hash, insert, made, measured_rate, of_kind, plain,
-    remove, timed,
+    KINDS, add, add_kind, addition, any, counted, has_at, hash, made, measured_rate, of_kind, plain, remove,
+    timed,
 };
 use crate::support::Random;
+use crate::support::make::insert;
 use crate::support::work::assert_work;
 
 /// The generation of timed entries.
