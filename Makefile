@@ -91,7 +91,7 @@ fuzz-smoke: ## fuzz every target, for S seconds in total
 
 exhaust: ## run the long form of the tests, every history of five operations, and N histories of a deployment
 	@scripts/setup build
-	EVERBLOOM_TESTS=full cargo test --locked -p everbloom-tests -p everbloom-measured-tests --test pure --test measured
+	EVERBLOOM_TESTS=full cargo test --locked -p everbloom-tests -p everbloom-measured-tests -p everbloom-filter --lib --test pure --test measured
 	WORLDS_OPERATIONS=5 DEPLOYMENT_HISTORIES=$(or $(N),100000) cargo test --locked -p everbloom-tests --test starved -- \
 	  worlds deployment --nocapture
 
