@@ -1,6 +1,7 @@
 //! WINDOW, PWINDOW, NOREFRESH and AT: sliding-window filters, their memory and limits, and the time in replicated
 //! commands.
 
+use crate::support::effort;
 use crate::support::make::START_MS;
 use crate::support::saved::{chunks, digested, loaded, saved};
 use crate::support::server::Server;
@@ -162,13 +163,13 @@ fn commands_that_store_nothing_change_nothing() {
 
 /// Asserts that the error rate in BF.STATS is the measured one, at several times without adds.
 fn assert_current_rate(server: &mut Server) {
-    const ABSENT: u64 = 50_000;
+    let absent_items = effort(20_000, 50_000);
     let start_ms = server.now_ms;
     for later_ms in [0, 2_000, 5_000, 10_000, 13_000, 14_000, 15_000, 16_000, 100_000] {
         server.now_ms = start_ms + later_ms;
-        let measured = found(server, "absent", ABSENT) as f64 / ABSENT as f64;
+        let measured = found(server, "absent", absent_items) as f64 / absent_items as f64;
         let now = server.number("k", "ERROR-RATE-NOW");
-        let deviation = (now.max(1.0 / ABSENT as f64) / ABSENT as f64).sqrt();
+        let deviation = (now.max(1.0 / absent_items as f64) / absent_items as f64).sqrt();
         let context = format!("{now} after {later_ms} ms, {measured} measured");
         assert!(now >= measured - 5.0 * deviation, "{context}");
         // Several entries of a bucket can match the same item.

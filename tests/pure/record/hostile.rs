@@ -16,7 +16,7 @@ use crate::support::make::{
 };
 use crate::support::saved::{loaded, saved, string};
 use crate::support::server::Server;
-use crate::support::{Field, Random, Record};
+use crate::support::{Field, Random, Record, effort};
 
 /// The largest size of a filter from hostile bytes.
 const LIMIT_BYTES: u64 = 64 << 20;
@@ -327,7 +327,12 @@ fn a_record_with_edge_values_is_refused_or_valid() {
         // The first layers and the table have all possible fields.
         let most_bytes = POLICY_BYTES + 3 * LAYER_BYTES + TABLE_BYTES;
         let offsets = (0..record_bytes.min(most_bytes)).flat_map(|at| [1, 4, 8].map(|width| (at, width)));
-        for (at, width) in offsets.filter(|(at, width)| at + width <= record_bytes && at % width == 0) {
+        // The quick form alters a fourth of the single bytes.
+        let of_bytes = effort(4, 1);
+        let is_chosen = |(at, width): &(usize, usize)| {
+            at + width <= record_bytes && at % if *width == 1 { of_bytes } else { *width } == 0
+        };
+        for (at, width) in offsets.filter(is_chosen) {
             let numbers = NUMBERS.into_iter().chain(FLOATS.map(f64::to_bits));
             let values: BTreeSet<Vec<u8>> =
                 numbers.map(|number| number.to_le_bytes()[..width].to_vec()).collect();
@@ -338,5 +343,5 @@ fn a_record_with_edge_values_is_refused_or_valid() {
             }
         }
     }
-    outcomes.assert_at_least(10_000, 1000);
+    outcomes.assert_at_least(effort(5_000, 10_000), effort(500, 1000));
 }

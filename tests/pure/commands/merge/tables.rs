@@ -245,7 +245,7 @@ fn common_items_take_no_memory() {
 #[test]
 fn a_merge_above_the_promise_costs_little() {
     let mut server = Server::new();
-    for (key, items) in [("all", 0..300_000), ("a", 300_000..550_000), ("b", 550_000..800_000)] {
+    for (key, items) in [("all", 0..100_000), ("a", 100_000..180_000), ("b", 180_000..260_000)] {
         assert_eq!(server.run(&format!("BF.INSERT {key} ERROR 0.001 ITEMS first")), "*1 #t");
         server.add(key, "", items);
     }
