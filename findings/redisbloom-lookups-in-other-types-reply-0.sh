@@ -6,7 +6,7 @@
 # A good engineer would guess: WRONGTYPE, as from SISMEMBER and BF.ADD, since a 0 of a filter means "certainly absent".
 #
 # Who is hurt: programs that were changed from BF to CF (for deletions) in the process that adds and not in each that looks
-# up, or that have a wrong key. Every lookup says 0: a check of revoked tokens lets all of them pass.
+# up, or that have a wrong key. Every lookup says 0, and a filter that is full of items looks empty.
 # shellcheck source=findings/lib.sh
 . "$(dirname "$0")/lib.sh"
 

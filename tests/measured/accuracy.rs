@@ -5,9 +5,9 @@
 //! rate passes if it is at most the promised one plus three standard deviations. The standard deviation is the larger
 //! of that of the binomial distribution and that of the mean over the filters.
 //!
-//! The default run takes a few seconds of processor time. It finds gross faults at the lowest rates and small ones
+//! The default run takes some 20 seconds of processor time. It finds gross faults at the lowest rates and small ones
 //! at higher rates. `EVERBLOOM_TESTS=full cargo test -p everbloom-measured-tests accuracy -- --nocapture`
-//! measures large tables too, makes 10 to 200 times as many probes per case and takes about 25 minutes of processor
+//! measures large tables too, makes 20 to 140 times as many probes per case and takes about 25 minutes of processor
 //! time. tests/measured/sizing.rs computes rates from the fill of the arrays, which is far more precise than probes.
 
 use everbloom_filter::Filter;
