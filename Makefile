@@ -174,7 +174,7 @@ clean: ## remove everything that was built
 #: RECORD=1          append the figures of `make soak` and `make fuzz` to docs/runs.csv
 #: MODULE_DIR=path  directory for `make install` (default: /usr/lib/redis/modules)
 #: N=n              number of histories of `make exhaust` (default: 100000)
-#: ONLY=a,b         measure only these in `make bench`: commands, growth, window, instructions
+#: ONLY=a,b         measure only these in `make bench`: commands, growth, window, blocking, instructions
 #: OFFICIAL=1       build the images of `make container` from the official images, not from a minimal Debian
 #: OUTPUT=file      results of `make bench` (default: docs/performance.csv for a whole run)
 #: PARTS="..."      parts of `make test-dist`: deb, rpm, aarch64, musl, wheel (default: all)

@@ -74,17 +74,23 @@ impl Bench<'_> {
         if self.items <= ITEMS_MAX_FILLED_ONE_BY_ONE {
             self.fill_one_by_one()?;
         }
+        self.server.say("FLUSHALL")?;
+        let empty_bytes = self.server.used_bytes()?;
         self.fill()?;
-        let size_bytes = self.server.size_bytes("filter:0")?;
-        self.push("BF.INFO SIZE", "bits per item", size_bytes * 8.0 / self.items as f64);
-        if size_bytes > LARGE_PAGES_MIN_BYTES {
+        let used_bytes = (self.server.used_bytes()? - empty_bytes) / self.copies as f64;
+        self.push("used_memory", "bits per item", used_bytes * 8.0 / self.items as f64);
+        if self.filter.is_bloom() {
+            let size_bytes = self.server.size_bytes("filter:0")?;
+            self.push("BF.INFO SIZE", "bits per item", size_bytes * 8.0 / self.items as f64);
+        }
+        if used_bytes > LARGE_PAGES_MIN_BYTES {
             std::thread::sleep(LARGE_PAGES_TIME);
         }
         self.look_up()?;
         if self.filter.can_merge() && self.items <= ITEMS_MAX_FILLED_ONE_BY_ONE {
             self.merge()?;
         }
-        if self.filter.name == "counting" {
+        if self.filter.can_delete() {
             self.delete()?;
         }
         self.server.say("FLUSHALL")
@@ -122,11 +128,12 @@ impl Bench<'_> {
     fn fill_one_by_one(&mut self) -> Result<(), Failure> {
         self.server.say("FLUSHALL")?;
         self.filter.make(self.server, "filter:0", self.items)?;
-        let numbers = 0..self.items;
-        self.server.measure("BF.ADD", pipelines("BF.ADD", |_| "filter:0".to_owned(), 1, numbers))?;
+        let (numbers, add) = (0..self.items, self.filter.commands.add);
+        self.server.measure(add, pipelines(add, |_| "filter:0".to_owned(), 1, numbers))?;
         for (percentile, measure) in [("p99.9", "us of the 1000th slowest"), ("p100", "us of the slowest")] {
-            let value = self.server.stat("latencystats", "latency_percentiles_usec_BF.ADD", percentile)?;
-            self.push("BF.ADD while the filter fills", measure, value);
+            let field = format!("latency_percentiles_usec_{add}");
+            let value = self.server.stat("latencystats", &field, percentile)?;
+            self.push(&format!("{add} while the filter fills"), measure, value);
         }
         Ok(())
     }
@@ -134,7 +141,6 @@ impl Bench<'_> {
     /// Creates and fills the copies. Most items are added in batches, then up to a tenth in packed batches, and at last
     /// up to a tenth one by one.
     fn fill(&mut self) -> Result<(), Failure> {
-        self.server.say("FLUSHALL")?;
         for copy in 0..self.copies {
             self.filter.make(self.server, &format!("filter:{copy}"), self.items)?;
         }
@@ -142,9 +148,9 @@ impl Bench<'_> {
         let packed = if self.filter.is_own() { self.items / 10 / 1000 * 1000 } else { 0 };
         let mut first = 0;
         for (command, per_command, items) in [
-            ("BF.MADD", 100, self.items - singles - packed),
+            (self.filter.commands.add_many, 100, self.items - singles - packed),
             ("BF.BULKADD", 1000, packed),
-            ("BF.ADD", 1, singles),
+            (self.filter.commands.add, 1, singles),
         ] {
             let count = items * self.copies;
             if count > 0 {
@@ -158,7 +164,8 @@ impl Bench<'_> {
 
     /// Looks up absent and present items.
     fn look_up(&mut self) -> Result<(), Failure> {
-        let mut ways = vec![("BF.EXISTS", 1, SINGLE_ITEMS), ("BF.MEXISTS", 100, BATCH_ITEMS)];
+        let commands = self.filter.commands;
+        let mut ways = vec![(commands.exists, 1, SINGLE_ITEMS), (commands.exists_many, 100, BATCH_ITEMS)];
         if self.filter.is_own() {
             ways.push(("BF.BULKEXISTS", 1000, BATCH_ITEMS));
         }
@@ -175,18 +182,24 @@ impl Bench<'_> {
             require(found == count, "found", found, count)?;
         }
         let rate = mistakes as f64 / asked as f64;
-        self.push("BF.EXISTS, absent", "error rate", rate);
-        // valkey-bloom promises twice the rate for filters that grow. Small filters vary more by chance.
+        self.push(&format!("{}, absent", commands.exists), "error rate", rate);
+        // valkey-bloom promises twice the rate for filters that grow, cuckoo filters of RedisBloom have about three
+        // times the rate. Small filters vary more by chance.
         if rate < ERROR_RATE * 5.0 { Ok(()) } else { Err(format!("error rate {rate}").into()) }
     }
 
-    /// Deletes a tenth of the items, half of them one by one.
+    /// Deletes a tenth of the items, half of them one by one. CF.DEL takes one item only.
     fn delete(&mut self) -> Result<(), Failure> {
         let each = (self.items / 20).min(SINGLE_ITEMS / self.quick) / 100 * 100;
-        for (first, per_command) in [(0, 1), (each, 100)] {
+        let ways: &[_] = if self.filter.is_bloom() {
+            &[("BF.DEL", 0, 1), ("BF.DEL", each, 100)]
+        } else {
+            &[("CF.DEL", 0, 1)]
+        };
+        for &(command, first, per_command) in ways {
             let count = each * self.copies;
             if count > 0 {
-                let deleted = self.send("BF.DEL", per_command, "present", count, |place| first + place)?;
+                let deleted = self.send(command, per_command, "present", count, |place| first + place)?;
                 require(deleted == count, "deleted", deleted, count)?;
             }
         }

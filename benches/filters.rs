@@ -14,6 +14,31 @@ const OWN_FORMAT: &str = "everbloom";
 /// Items per pipeline, so that its replies fit into the buffers of the socket.
 const PIPELINE_ITEMS: u64 = 10_000;
 
+/// The commands on a kind of filter.
+#[derive(PartialEq, Eq)]
+pub(crate) struct Commands {
+    pub(crate) reserve: &'static str,
+    pub(crate) add: &'static str,
+    pub(crate) add_many: &'static str,
+    pub(crate) exists: &'static str,
+    pub(crate) exists_many: &'static str,
+}
+
+const BLOOM: Commands = Commands {
+    reserve: "BF.RESERVE",
+    add: "BF.ADD",
+    add_many: "BF.MADD",
+    exists: "BF.EXISTS",
+    exists_many: "BF.MEXISTS",
+};
+const CUCKOO: Commands = Commands {
+    reserve: "CF.RESERVE",
+    add: "CF.ADD",
+    add_many: "CF.INSERT",
+    exists: "CF.EXISTS",
+    exists_many: "CF.MEXISTS",
+};
+
 /// A kind of filter in one of the servers.
 #[derive(Clone)]
 pub(crate) struct Filter {
@@ -23,8 +48,9 @@ pub(crate) struct Filter {
     pub(crate) name: &'static str,
     /// The setting `bf.format` for it, if the module has this setting.
     format: Option<&'static str>,
-    /// The options of BF.RESERVE; `None` if the filter is not reserved.
+    /// The options of BF.RESERVE or CF.RESERVE; `None` if the filter is not reserved.
     options: Option<&'static str>,
+    pub(crate) commands: &'static Commands,
 }
 
 impl Filter {
@@ -32,22 +58,26 @@ impl Filter {
     pub(crate) fn all(server: usize, module: &mut Server) -> Vec<Self> {
         let own = OWN_FORMAT;
         let wanted = [
-            ("unreserved", Some(own), None),
-            ("reserved", Some(own), Some("")),
-            ("counting", Some(own), Some("COUNTING")),
-            ("window", Some(own), Some("WINDOW 3600")),
-            ("redisbloom unreserved", Some("redisbloom"), None),
-            ("redisbloom reserved", Some("redisbloom"), Some("")),
-            ("valkey-bloom unreserved", Some("valkey-bloom"), None),
-            ("valkey-bloom reserved", Some("valkey-bloom"), Some("")),
+            ("unreserved", Some(own), None, &BLOOM),
+            ("reserved", Some(own), Some(""), &BLOOM),
+            ("counting", Some(own), Some("COUNTING"), &BLOOM),
+            ("window", Some(own), Some("WINDOW 3600"), &BLOOM),
+            ("window of 120 steps", Some(own), Some("WINDOW 3600 STEPS 120"), &BLOOM),
+            ("CF.RESERVE", Some(own), Some(""), &CUCKOO),
+            ("redisbloom unreserved", Some("redisbloom"), None, &BLOOM),
+            ("redisbloom reserved", Some("redisbloom"), Some(""), &BLOOM),
+            ("redisbloom CF.RESERVE", Some("redisbloom"), Some(""), &CUCKOO),
+            ("valkey-bloom unreserved", Some("valkey-bloom"), None, &BLOOM),
+            ("valkey-bloom reserved", Some("valkey-bloom"), Some(""), &BLOOM),
             // The filters of other modules.
-            ("unreserved", None, None),
-            ("reserved", None, Some("")),
+            ("unreserved", None, None, &BLOOM),
+            ("reserved", None, Some(""), &BLOOM),
+            ("CF.RESERVE", None, Some(""), &CUCKOO),
         ];
         let has_formats = module.say(&format!("CONFIG SET bf.format {own}")).is_ok();
-        let filters = wanted.into_iter().filter(|(_, format, _)| format.is_some() == has_formats);
+        let filters = wanted.into_iter().filter(|(_, format, ..)| format.is_some() == has_formats);
         filters
-            .map(|(name, format, options)| Self { server, name, format, options })
+            .map(|(name, format, options, commands)| Self { server, name, format, options, commands })
             .filter(|filter| {
                 // An earlier version of our module may lack a kind.
                 let is_made = filter.make(module, "probe", 100).is_ok();
@@ -56,7 +86,17 @@ impl Filter {
             .collect()
     }
 
-    /// Returns whether the filter is made with BF.RESERVE.
+    /// Returns whether `BF.*` works on the filter in every module.
+    pub(crate) fn is_bloom(&self) -> bool {
+        *self.commands == BLOOM
+    }
+
+    /// Returns whether BF.DEL or CF.DEL deletes items of the filter.
+    pub(crate) fn can_delete(&self) -> bool {
+        self.name == "counting" || !self.is_bloom()
+    }
+
+    /// Returns whether the filter is made with BF.RESERVE or CF.RESERVE.
     pub(crate) fn is_reserved(&self) -> bool {
         self.options.is_some()
     }
@@ -64,17 +104,17 @@ impl Filter {
     /// Returns whether an empty filter takes as many bytes as a full one. The memory of other filters grows with their
     /// items.
     pub(crate) fn has_all_bytes_at_once(&self) -> bool {
-        self.options == Some("")
+        self.options == Some("") && self.is_bloom()
     }
 
-    /// Returns whether it is a filter of our module, which has commands that other modules lack.
+    /// Returns whether it is a Bloom filter of our module, which has commands that other modules lack.
     pub(crate) fn is_own(&self) -> bool {
-        self.format.is_some()
+        self.format.is_some() && self.is_bloom()
     }
 
     /// Returns whether two such filters can be merged when both are full.
     pub(crate) fn can_merge(&self) -> bool {
-        self.format == Some(OWN_FORMAT)
+        self.format == Some(OWN_FORMAT) && self.is_bloom()
     }
 
     /// Creates an empty filter for that number of items, if it is reserved. Others are created by their first add.
@@ -82,10 +122,9 @@ impl Filter {
         if let Some(format) = self.format {
             server.say(&format!("CONFIG SET bf.format {format}"))?;
         }
-        match self.options {
-            Some(options) => server.say(&format!("BF.RESERVE {key} {ERROR_RATE} {items} {options}")),
-            None => Ok(()),
-        }
+        let Some(options) = self.options else { return Ok(()) };
+        let rate = if self.is_bloom() { format!("{ERROR_RATE} ") } else { String::new() };
+        server.say(&format!("{} {key} {rate}{items} {options}", self.commands.reserve))
     }
 }
 
@@ -123,6 +162,9 @@ pub(crate) fn pipelines(
                 break;
             }
             let one = pipeline.cmd(command).arg(key(place));
+            if command == CUCKOO.add_many {
+                one.arg("ITEMS");
+            }
             if command.starts_with("BF.BULK") {
                 one.arg("LINES").arg(items.join("\n"))
             } else {

@@ -34,8 +34,8 @@ pub(crate) fn measure(
     } else {
         Extent { items_max: 100_000_000, others_items_max: 1_000_000, filters: 10, probes: 100_000 }
     };
-    let mut progress = Progress::new("growth", filters.len());
-    for filter in filters {
+    let mut progress = Progress::new("growth", filters.iter().filter(|filter| filter.is_bloom()).count());
+    for filter in filters.iter().filter(|filter| filter.is_bloom()) {
         let server = servers.get_mut(filter.server).ok_or("no such server")?;
         progress.step(&format!("{} {}", server.module, filter.name));
         if filter.is_reserved() {

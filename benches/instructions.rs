@@ -36,7 +36,8 @@ pub(crate) fn measure(plan: &Plan, modules: &[Module], record: &mut Record) -> R
         for module in modules {
             progress.step(&module.file);
             let mut counter = Counter::start(module)?;
-            for (place, filter) in Filter::all(0, &mut counter.server).into_iter().enumerate() {
+            let filters = Filter::all(0, &mut counter.server);
+            for (place, filter) in filters.iter().filter(|filter| filter.is_bloom()).enumerate() {
                 let key = |_| format!("filter:{place}");
                 // Reserved filters are large enough for the new items too.
                 filter.make(&mut counter.server, &key(0), 2 * items)?;

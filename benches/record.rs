@@ -98,7 +98,9 @@ impl Record {
     /// Returns a table of the medians for each number of items, with a column for each kind of filter of each module.
     pub(crate) fn table(&self) -> String {
         // The other cases are points of curves, which the table leaves out.
-        let values: Vec<_> = self.values.iter().filter(|(case, _)| case.case.starts_with("BF.")).collect();
+        let is_curve =
+            |case: &Case| ["growth", "window, hour"].iter().any(|name| case.case.starts_with(name));
+        let values: Vec<_> = self.values.iter().filter(|(case, _)| !is_curve(case)).collect();
         let filters = distinct(values.iter().map(|(case, _)| (&case.module, &case.server, case.filter)));
         let mut text = String::new();
         for (column, (module, server, filter)) in filters.iter().enumerate() {

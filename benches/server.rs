@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use redis::{Connection, ConnectionLike, FromRedisValue, Pipeline, Value};
+use redis::{Client, Connection, ConnectionLike, FromRedisValue, Pipeline, Value};
 use tempfile::TempDir;
 
 use super::{Failure, Module};
@@ -16,6 +16,7 @@ const START_TIMEOUT: Duration = Duration::from_secs(60);
 /// A running server with one module. Its process is killed when it is dropped.
 pub(crate) struct Server {
     child: Child,
+    client: Client,
     connection: Connection,
     /// The name and version of the module, such as `everbloom 1.0.0`.
     pub(crate) module: String,
@@ -50,7 +51,7 @@ impl Server {
         command.arg("--loadmodule").args(file.split_whitespace());
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
         let started = Instant::now();
-        let client = redis::Client::open(format!("unix://{socket}"))?;
+        let client = Client::open(format!("unix://{socket}"))?;
         let connection = loop {
             if let Ok(connection) = client.get_connection() {
                 break connection;
@@ -62,8 +63,14 @@ impl Server {
             }
             std::thread::sleep(Duration::from_millis(5));
         };
-        let mut server =
-            Self { child, connection, module: String::new(), name: String::new(), _directory: directory };
+        let mut server = Self {
+            child,
+            client,
+            connection,
+            module: String::new(),
+            name: String::new(),
+            _directory: directory,
+        };
         // Valkey also reports the version of Redis with which it is compatible.
         server.name = match server.info("server", "valkey_version") {
             Ok(version) => format!("Valkey {version}"),
@@ -124,6 +131,14 @@ impl Server {
         let value = self.info(section, field)?;
         let part = value.split(',').find_map(|part| part.strip_prefix(name)?.strip_prefix('='));
         Ok(part.ok_or_else(|| format!("{field} has no {name}: {value}"))?.parse()?)
+    }
+
+    /// Returns the bytes that the server has allocated, without the buffers of this program's connection and without the
+    /// statistics of commands.
+    pub(crate) fn used_bytes(&mut self) -> Result<f64, Failure> {
+        self.connection = self.client.get_connection()?;
+        self.say("CONFIG RESETSTAT")?;
+        Ok(self.info("memory", "used_memory")?.parse()?)
     }
 
     /// Returns the bytes of a filter by BF.INFO.

@@ -71,7 +71,7 @@ pub(crate) fn measure(plan: &Plan, server: &mut Server, record: &mut Record) -> 
 
 /// Returns the memory of a key with an expiry and an empty value.
 fn key_bytes(server: &mut Server) -> Result<f64, Failure> {
-    let empty_bytes: f64 = server.info("memory", "used_memory")?.parse()?;
+    let empty_bytes = server.used_bytes()?;
     let numbers: Vec<u64> = (0..KEYS).collect();
     for numbers in numbers.chunks(10_000) {
         let mut commands = Pipeline::new();
@@ -80,7 +80,7 @@ fn key_bytes(server: &mut Server) -> Result<f64, Failure> {
         }
         server.send(&commands)?;
     }
-    let used_bytes: f64 = server.info("memory", "used_memory")?.parse()?;
+    let used_bytes = server.used_bytes()?;
     server.say("FLUSHALL")?;
     Ok((used_bytes - empty_bytes) / KEYS as f64)
 }
