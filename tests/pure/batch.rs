@@ -7,7 +7,7 @@ use crate::support::make::{
     plain, promise, redisbloom, remove, saturating, set_time, unreserved, valkey, window, windowed,
 };
 use crate::support::saved::{assert_same, assert_valid};
-use crate::support::{Random, slices};
+use crate::support::{Random, effort, slices};
 use everbloom_filter::filter::policy::redisbloom::RedisBloomOptions;
 use everbloom_filter::generation::WindowLength;
 use everbloom_filter::prefetch::NoPrefetch;
@@ -37,8 +37,8 @@ const KINDS: [(&str, Make); 10] = [
 /// add. Layers of up to 1 MiB are not prefetched. Everbloom's own layers are paged from 1 MiB on. At 1e-6 an item has
 /// six lines.
 fn filters() -> impl Iterator<Item = (String, Make, f64, u64, u64)> {
-    let sizes =
-        [(100, 0.01, 3000), (900_000, 0.01, 40_000), (2_000_000, 0.01, 40_000), (700_000, 1e-6, 40_000)];
+    let paged = effort(15_000, 40_000);
+    let sizes = [(100, 0.01, 3000), (900_000, 0.01, paged), (2_000_000, 0.01, paged), (700_000, 1e-6, paged)];
     sizes.into_iter().flat_map(|(capacity, rate, items)| {
         KINDS.map(|(kind, make)| (format!("{kind}, {capacity} items at {rate}"), make, rate, capacity, items))
     })

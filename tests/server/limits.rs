@@ -159,9 +159,9 @@ fn a_command_may_carry_many_items(site: &Site) {
     assert_eq!(client.ones("BF.MEXISTS k", &items), items.len());
 }
 
-/// A batch of 64 MiB of newlines has an item per byte. The size of the batch bounds the memory.
+/// A batch of 16 MiB of newlines has an item per byte. The size of the batch bounds the memory.
 fn a_large_batch_has_a_complete_reply(site: &Site) {
-    const BYTES: usize = 64 << 20;
+    const BYTES: usize = 16 << 20;
     let server = site.start();
     let mut client = server.client();
     let newlines = vec![b'\n'; BYTES];

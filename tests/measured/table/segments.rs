@@ -11,7 +11,7 @@ use everbloom_filter::{BlockVisitor, GrowthBudget, OutOfMemory};
 
 use super::{KINDS, add, add_kind, any, bytes, counted, has, has_at, hash, of_kind, plain, reloaded, remove};
 use crate::support::fuzz::forge::{self, TableForm};
-use crate::support::{Moves, Random};
+use crate::support::{Moves, Random, effort};
 
 /// Begins the load of a dump of this table.
 pub(super) fn load_of(table: &Table) -> TableLoad {
@@ -352,7 +352,7 @@ fn parts_of_a_growing_table_of_counted_entries_are_loaded_in_any_order() {
     assert!(source.table.match_all_counts().void_entries > 100, "{:?}", source.table.match_all_counts());
     let mut random = Random(2);
     let mut cards = Vec::new();
-    for order in 0..6 {
+    for order in 0..effort(5, 7) {
         let mut ordered = parts.clone();
         match order {
             0 => {}

@@ -10,6 +10,9 @@ use crate::support::server::Server;
 /// Items of a destination, and of a source that is like it.
 const ITEMS: u64 = 12_000;
 
+/// Items of the busy time and of the quiet time of windows.
+const WINDOWS: [(u64, u64); 4] = [(30_000, 8_000), (60_000, 100), (60_000, 8_000), (200_000, 6_000)];
+
 /// The commands that create a filter under `@`, and add its items.
 const KINDS: [(&str, &str); 12] = [
     ("unreserved", "BF.INSERT @ ITEMS first"),
@@ -136,7 +139,7 @@ fn a_merge_into_an_uncommon_table_has_all_items_or_changes_nothing() {
     }
     merge_under_limits(&mut pair, &["copy", "bits", "other"], "union");
 
-    for (busy, quiet) in [(30_000, 8_000), (60_000, 8_000), (200_000, 6_000), (60_000, 100)] {
+    for &(busy, quiet) in effort(&WINDOWS[..2], &WINDOWS[..]) {
         let mut window = Server::at(1_400_000_000);
         let create = "BF.RESERVE @ 0.01 60000 WINDOW 14";
         make(&mut window, "dest", create, 100_000..100_000 + busy);
@@ -158,13 +161,13 @@ fn a_merge_into_an_uncommon_table_has_all_items_or_changes_nothing() {
 /// and the limit are.
 #[test]
 fn a_merge_with_a_copy_changes_nothing_at_any_size() {
-    let step = effort(96_000, 16_000);
+    let step = effort(64_000, 16_000);
     for (create, step) in
         [("BF.INSERT @ ITEMS first", step), ("BF.RESERVE @ 0.01 100 WINDOW 86400", 2 * step)]
     {
         let mut server = Server::new();
         make(&mut server, "k", create, 0..20_000);
-        for items in (20_000..effort(250_000, 400_000)).step_by(step) {
+        for items in (20_000..effort(120_000, 400_000)).step_by(step) {
             server.add("k", "", items..items + step as u64);
             let (before, replicated) = (server.digested("k"), server.replicated.len());
             server.copy("k", "copy");

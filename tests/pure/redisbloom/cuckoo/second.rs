@@ -175,7 +175,7 @@ fn assert_follows(
 #[test]
 fn random_commands_give_the_bytes_of_a_second_filter() {
     let (mut random, mut commands, mut most_arrays) = (Random(5), 0, 0);
-    while commands < 100_000 {
+    while commands < effort(50_000, 100_000) {
         let is_sparse = random.below(20) == 0;
         let largest = if random.below(4) == 0 { 255 } else { 5 };
         let bucket_size = 1 + random.below(largest);
