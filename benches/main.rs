@@ -134,18 +134,32 @@ fn main() -> Result<(), Failure> {
         filters.extend(Filter::all(index, server));
     }
 
+    let is_whole = !is_quick && only.is_none() && variable("ITEMS").is_none();
+    let output = match variable("OUTPUT") {
+        Some(path) => PathBuf::from(path),
+        None if is_whole => Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/performance.csv"),
+        None => {
+            let target = variable("CARGO_TARGET_DIR").unwrap_or_else(|| "target".to_owned());
+            Path::new(&target).join("bench/performance.csv")
+        }
+    };
     let mut record = Record::new()?;
+    // Written after each part, so that a failure in a later one loses nothing.
     if is_wanted("commands") {
         commands::measure(&plan, &mut servers, &filters, &mut record)?;
+        record.write(&output)?;
     }
     if is_wanted("growth") {
         growth::measure(&plan, &mut servers, &filters, &mut record)?;
+        record.write(&output)?;
     }
     if is_wanted("window") {
         window::measure(&plan, servers.first_mut().ok_or("no server")?, &mut record)?;
+        record.write(&output)?;
     }
     if is_wanted("blocking") {
         blocking::measure(&plan, &mut servers, &filters, &mut record)?;
+        record.write(&output)?;
     }
     drop(servers);
     if is_wanted("instructions") {
@@ -156,15 +170,6 @@ fn main() -> Result<(), Failure> {
         }
     }
     println!("{}", record.table());
-    let is_whole = !is_quick && only.is_none() && variable("ITEMS").is_none();
-    let output = match variable("OUTPUT") {
-        Some(path) => PathBuf::from(path),
-        None if is_whole => Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/performance.csv"),
-        None => {
-            let target = variable("CARGO_TARGET_DIR").unwrap_or_else(|| "target".to_owned());
-            Path::new(&target).join("bench/performance.csv")
-        }
-    };
     record.write(&output)?;
     println!("written: {}", output.display());
     Ok(())

@@ -47,6 +47,8 @@ impl Server {
         let (wrapped, rest) = program.split_first().ok_or("no server")?;
         let mut command = Command::new(wrapped);
         command.args(rest).args(["--port", "0", "--unixsocket", &socket, "--save", "", "--logfile", &log]);
+        // Blocking commands save; without a directory of its own, another server would load that.
+        command.arg("--dir").arg(directory.path());
         command.args(["--enable-debug-command", "yes", "--latency-tracking-info-percentiles", "99.9 100"]);
         command.arg("--loadmodule").args(file.split_whitespace());
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
