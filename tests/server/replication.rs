@@ -2,12 +2,13 @@
 //! replicas.
 
 use crate::harness::{Raw, Server, Site, Test, tests};
-use crate::journeys::strict;
+use crate::journeys::{append_only, strict};
 use crate::support::dialogues::replicated;
 
 pub(crate) const TESTS: &[Test] = tests![
     only_changes_are_replicated,
     scripts_and_transactions_replicate_effects,
+    a_replica_starts_from_its_own_append_only_file,
     a_server_without_the_module_gets_no_filter,
 ];
 
@@ -83,6 +84,27 @@ fn scripts_and_transactions_replicate_effects(site: &Site) {
 }
 
 /// The section "Replication" of docs/operations.md.
+fn a_replica_starts_from_its_own_append_only_file(site: &Site) {
+    let primary = site.start();
+    let replica = primary.replica(append_only(strict(site.launch()), "no"));
+    let mut client = primary.client();
+    for (sent, _) in replicated() {
+        client.say(&sent);
+    }
+    // The last source keys look like the time of a replicated merge.
+    for key in ["source", "AT", "5"] {
+        client.say(&format!("BF.ADD {key} {key}"));
+    }
+    assert_eq!(client.say("BF.MERGE merged source AT 5"), "+OK");
+    assert_eq!(client.int("WAIT 1 60000"), 1);
+    let mut follower = replica.client();
+    let (digest, keys) = (follower.digest("merged"), follower.int("DBSIZE"));
+    drop(primary);
+    let restarted = replica.restart_as(|launch| launch.with("replicaof no one"));
+    let mut follower = restarted.client();
+    assert_eq!((follower.digest("merged"), follower.int("DBSIZE")), (digest, keys));
+}
+
 fn a_server_without_the_module_gets_no_filter(site: &Site) {
     let primary = site.start();
     let mut client = primary.client();

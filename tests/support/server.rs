@@ -232,12 +232,19 @@ impl Server {
         assert_eq!(replica.state(), self.state());
     }
 
-    /// Runs replicated commands as a replica does, except those of the server itself.
+    /// Runs replicated commands as a replica does, except those of the server itself. Its own append-only file has what it
+    /// was sent, and not more.
     pub fn replay(&mut self, calls: &[Vec<Vec<u8>>]) {
         self.is_replicated = true;
         for call in calls.iter().filter(|call| call[0] != b"PEXPIREAT") {
+            let before = self.replicated_calls.len();
             let reply = self.call(&slices(call));
-            assert!(!reply.contains("-ERR"), "{reply} to {}", call.join(&b' ').escape_ascii());
+            let line = call.join(&b' ');
+            assert!(!reply.contains("-ERR"), "{reply} to {}", line.escape_ascii());
+            for written in self.replicated_calls.iter().skip(before) {
+                let written = written.join(&b' ');
+                assert!(written == line, "{} for {}", written.escape_ascii(), line.escape_ascii());
+            }
         }
     }
 

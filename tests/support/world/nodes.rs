@@ -75,7 +75,10 @@ impl Node {
                     self.server.is_replicated = true;
                     let reply = self.server.call(&slices(call));
                     assert!(!reply.starts_with('-') && !reply.contains(" -ERR"), "{reply} to {call:?}");
-                    self.server.take_replicated();
+                    // The node's own append-only file has what it was sent, and not more.
+                    for written in self.server.take_replicated() {
+                        assert_eq!(&written, call, "a replica writes another command than it was sent");
+                    }
                 }
                 // The time to live of a key.
                 _ => {}
