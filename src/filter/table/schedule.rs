@@ -8,13 +8,15 @@
 //! approximate a set without knowing its size in advance", FOCS 2013).
 
 use super::entry::EntryKind;
-use super::size::{BLOCKS_LOG_MAX, BUCKETS, SEGMENTS_MAX_LOG, SegmentShape, TableSize, byte, depth};
+use super::size::{
+    BLOCKS_LOG_MAX, BUCKETS, SEGMENTS_MAX_LOG, SLOT_MAX_BITS, SegmentShape, TableSize, byte, depth,
+};
 use crate::generation::Steps;
 
-/// The longest remainder. With its marker bit and four bits of a generation it fits a word.
+/// The longest remainder. With its marker bit and four bits of a generation it fits a slot.
 pub(super) const REMAINDER_MAX_BITS: u32 = 58;
 /// The longest remainder with eight bits of a generation.
-const FINE_REMAINDER_MAX_BITS: u32 = 55;
+const FINE_REMAINDER_MAX_BITS: u32 = 54;
 /// The largest size of a table, as the logarithm of the number of blocks.
 const SIZE_LIMIT_LOG: u32 = SEGMENTS_MAX_LOG + BLOCKS_LOG_MAX;
 /// Smallest error rate that remainders are sized for.
@@ -85,6 +87,21 @@ impl EntryKind {
         if let Self::Timed(Steps::Fine) = self { FINE_REMAINDER_MAX_BITS } else { REMAINDER_MAX_BITS }
     }
 }
+
+/// No slot is wider than the moves of slots permit, or an insert would overwrite one.
+const _: () = {
+    let kinds = [
+        EntryKind::Plain,
+        EntryKind::Counted,
+        EntryKind::Timed(Steps::Fourteen),
+        EntryKind::Timed(Steps::Fine),
+    ];
+    let mut rest: &[EntryKind] = &kinds;
+    while let [kind, others @ ..] = rest {
+        assert!(kind.remainder_max_bits() + 1 + kind.generation_bits() <= SLOT_MAX_BITS);
+        rest = others;
+    }
+};
 
 impl Schedule {
     /// Returns the schedule with the shortest remainders that keep an error rate. `items` is the number of live items

@@ -7,6 +7,8 @@ use crate::words::low_bits;
 
 /// Buckets of a block.
 pub(super) const BUCKETS: u32 = 64;
+/// The most bits of a slot: the words of a block can be moved by as many bits.
+pub(super) const SLOT_MAX_BITS: u32 = 63;
 /// The bits of the hash that choose a bucket in a block.
 pub(super) const BUCKET_BITS: u32 = BUCKETS.ilog2();
 /// The most slots of a block: the first three words have space for the run ends of 112 slots.
@@ -35,7 +37,7 @@ pub(super) struct SegmentShape {
     pub(super) blocks_log: u32,
     /// Slots of a block, at most [`SLOTS_MAX`].
     pub(super) slots: u32,
-    /// Bits of a slot, 1 to 64.
+    /// Bits of a slot, 1 to [`SLOT_MAX_BITS`].
     pub(super) width: u32,
     /// Words of the allocation: those of the blocks, rounded up to a size class of allocators.
     pub(super) words: usize,

@@ -6,9 +6,10 @@ use std::collections::BTreeMap;
 use everbloom::Steps;
 use everbloom_filter::Added;
 use everbloom_filter::prefetch::NoPrefetch;
-use everbloom_filter::table::{Addition, History, Table};
+use everbloom_filter::table::{Addition, EntryKind, History, Table};
 
-use super::{add, addition, any, counted, has, hash, measured_rate, timed};
+use super::forged::now_of;
+use super::{KINDS, add, add_kind, addition, any, counted, has, has_at, hash, measured_rate, of_kind, timed};
 use crate::support::make::insert;
 
 fn remove(table: &mut Table, item: u64) -> bool {
@@ -34,6 +35,20 @@ fn memory_and_rate_follow_the_items_down_again() {
     // Removed items leave fewer slots in use than a thousandth of their number.
     assert!(table.used_slots() < 3_000 + items / 1000, "{}", table.used_slots());
     assert_eq!(table.internal_validate(), Ok(()));
+}
+
+/// The slots of these tables become as wide as slots can be.
+#[test]
+fn items_with_the_longest_entries_are_found() {
+    let fine = EntryKind::Timed(Steps::Fine);
+    for kind in KINDS.into_iter().chain([fine]) {
+        let mut table = of_kind(kind, 1e-15, 50);
+        for item in 0..5_000 {
+            add_kind(&mut table, item, now_of(kind));
+        }
+        assert_eq!(table.internal_validate(), Ok(()), "{kind:?}");
+        assert!((0..5_000).all(|item| has_at(&table, item, now_of(kind))), "{kind:?}");
+    }
 }
 
 /// Entries that were added while the table was small become void. When their item is removed, copies of them stay
