@@ -138,9 +138,11 @@ impl Known {
         }
     }
 
-    /// Keeps what a dump of the filter under `from` must have after a change of it: items that are there all the time.
-    pub fn keep(&mut self, from: &[u8], event: &Event) {
-        if event.key() != from {
+    /// Keeps what a dump of the filter under `from` must have in the copy under `to` after a change of either: items that are
+    /// there all the time. The copy can be added to from its last chunk on.
+    pub fn keep(&mut self, from: &[u8], to: &[u8], event: &Event) {
+        let is_added_to_copy = event.key() == to && matches!(event, Event::Added { .. });
+        if event.key() != from && !is_added_to_copy {
             return;
         }
         match event {

@@ -250,7 +250,7 @@ impl World {
         // A dump ends with the filter into which it is loaded.
         self.dump.take_if(|dump| dump.to == *event.key() && event.is_replaced());
         if let Some(dump) = &mut self.dump {
-            dump.known.keep(&dump.from, &event);
+            dump.known.keep(&dump.from, &dump.to, &event);
         }
         Known::apply(&mut self.known, &event);
         // A world whose replicas are prompt loses nothing.
