@@ -1,6 +1,6 @@
 //! Clocks that say how old a copy is.
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 /// The most milliseconds by which [`Stopwatch::about_ms`] and [`Stopwatch::elapsed_ms`] differ: the longest tick of Linux,
 /// and one for rounding.
@@ -50,12 +50,8 @@ fn ticks() -> Duration {
     START.elapsed()
 }
 
-/// Returns the time of this machine's clock in milliseconds of UNIX time.
-pub(crate) fn clock_ms() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, whole_ms)
-}
-
-fn whole_ms(time: Duration) -> u64 {
+/// Returns a time in whole milliseconds, rounded down.
+pub(crate) fn whole_ms(time: Duration) -> u64 {
     time.as_secs().saturating_mul(1000).saturating_add(time.subsec_millis().into())
 }
 

@@ -120,11 +120,16 @@ impl FilterCopy {
     }
 
     /// Adds an item that was added on the server, before its record comes. `now_ms` is the time in milliseconds of UNIX
-    /// time, for sliding windows. Returns whether the copy has the item now: it lacks one that a full filter refuses.
-    /// O(layers * probes).
-    pub fn add(&mut self, item: &[u8], now_ms: u64) -> bool {
+    /// time, for sliding windows. `is_new` is the server's reply: a window with `NOREFRESH` does not keep an item that was
+    /// not new, and neither does its copy, unless that lacks the item. Returns whether the copy has the item now: it lacks
+    /// one that a full filter refuses. O(layers * probes).
+    pub fn add(&mut self, item: &[u8], now_ms: u64, is_new: bool) -> bool {
         let filter = &mut self.filter.0;
         filter.set_now(now_ms);
+        let keeps_first = filter.window().is_some_and(|window| window.no_refresh);
+        if keeps_first && !is_new && filter.contains(item, Processor) {
+            return true;
+        }
         let place = filter.add_place();
         match filter.add_hash().pair(item) {
             Some(pair) if has_log(filter) => filter.repeat(&place, pair, Processor).is_ok(),

@@ -10,7 +10,7 @@ use redis::{Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, Value};
 use thiserror::Error;
 
 use crate::BloomFilter;
-use crate::clock::clock_ms;
+use crate::clock::whole_ms;
 use crate::follower::{CommandReply, FollowError};
 use crate::near_copy::{NearCopy, NearLookup, NearProgress};
 
@@ -183,7 +183,7 @@ impl NearFilter {
     /// [`NearError`]. If the connection breaks, the item may have been added.
     pub fn add(&self, item: &[u8]) -> Result<bool, NearError> {
         let is_new = self.0.ask("BF.ADD", &[item])?.contains(&true);
-        self.0.copy.added(item);
+        self.0.copy.added(item, is_new);
         Ok(is_new)
     }
 
@@ -329,22 +329,22 @@ impl Shared {
         };
         drop(stats);
         if self.copy.needs_time() {
-            self.measure_clock(link)?;
+            self.ask_time(link)?;
         }
         Ok(wait)
     }
 
-    /// Measures by how much the server's clock is ahead, for a sliding window.
-    fn measure_clock(&self, link: &mut Link) -> Result<(), NearError> {
-        let before_ms = clock_ms();
+    /// Asks for the time of the server, for a sliding window.
+    fn ask_time(&self, link: &mut Link) -> Result<(), NearError> {
+        let asked = Instant::now();
         let reply = link.call(&[b"TIME".to_vec()])?;
-        let here_ms = before_ms.midpoint(clock_ms());
-        let there_ms = match reply {
+        let round_trip_ms = whole_ms(asked.elapsed());
+        let server_ms = match reply {
             CommandReply::Error(text) => return Err(FollowError::Refused(text).into()),
             CommandReply::Array(parts) => time_ms(&parts).ok_or(FollowError::Reply("TIME"))?,
             _ => return Err(FollowError::Reply("TIME").into()),
         };
-        self.copy.set_ahead_ms(there_ms.cast_signed().saturating_sub_unsigned(here_ms));
+        self.copy.set_server_time(server_ms, round_trip_ms);
         Ok(())
     }
 }

@@ -4,13 +4,13 @@
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 
-use crate::clock::{Stopwatch, TICK_MS, clock_ms};
+use crate::clock::{Stopwatch, TICK_MS};
 use crate::follower::{CommandReply, FilterCopy, FollowError, FollowProgress, Follower};
 use crate::{BloomFilter, Options};
 
 /// The time of a copy that never was up to date.
 const NEVER: u64 = u64::MAX;
-/// The difference of clocks that were not compared.
+/// The difference to a clock that was not read.
 const UNKNOWN: i64 = i64::MAX;
 /// The most bytes of records that are applied while lookups wait: 1024 records, some 0.1 ms.
 const STEP_BYTES: usize = 17 << 10;
@@ -85,15 +85,16 @@ struct Following {
 /// A copy of a server's filter that several threads may look up while one of them follows the server:
 ///
 /// 1. It sends [`command`](Self::command), and passes the reply to [`take`](Self::take).
-/// 2. If that was more than a part and the filter [`needs_time`](Self::needs_time), it sends TIME, and passes the difference
-///    of the clocks to [`set_ahead_ms`](Self::set_ahead_ms).
+/// 2. If that was more than a part and the filter [`needs_time`](Self::needs_time), it sends TIME, and passes the time to
+///    [`set_server_time`](Self::set_server_time).
 /// 3. It waits as the [`NearProgress`] says, and sends the next command.
 pub struct NearCopy {
     watch: Stopwatch,
     state: RwLock<CopyState>,
     /// When the state was that of the server, in milliseconds since `start`; [`NEVER`] if it never was.
     as_of_ms: AtomicU64,
-    /// By how many milliseconds the server's clock is ahead of this one's, or [`UNKNOWN`].
+    /// By how many milliseconds the server's clock is ahead of `watch`, or [`UNKNOWN`]. The clock of this machine is not
+    /// used, because it can be set: an item that was added at a later time would make the others expire.
     ahead_ms: AtomicI64,
     following: Mutex<Following>,
 }
@@ -210,8 +211,13 @@ impl NearCopy {
             || matches!(&state.known, Known::Copy(copy) if has_window(copy))
     }
 
-    /// Sets by how many milliseconds the server's clock is ahead of this one's.
-    pub fn set_ahead_ms(&self, ahead_ms: i64) {
+    /// Sets the time of the server: what TIME replied, in milliseconds of UNIX time, and how long its reply took, by a clock
+    /// that cannot be set.
+    pub fn set_server_time(&self, server_ms: u64, round_trip_ms: u64) {
+        let now_ms = server_ms.saturating_add(round_trip_ms / 2);
+        // No clock shows a time that does not fit.
+        let ahead_ms = i64::try_from(now_ms)
+            .map_or(UNKNOWN, |now_ms| now_ms.saturating_sub_unsigned(self.watch.elapsed_ms()));
         self.ahead_ms.store(ahead_ms, Relaxed);
     }
 
@@ -248,13 +254,13 @@ impl NearCopy {
         }
     }
 
-    /// Adds an item that was added on the server, so that lookups find it from now on. If there was no filter, lookups find
-    /// the program's own items alone until the filter is loaded.
-    pub fn added(&self, item: &[u8]) {
+    /// Adds an item that was added on the server, so that lookups find it from now on. `is_new` is the server's reply. If
+    /// there was no filter, lookups find the program's own items alone until the filter is loaded.
+    pub fn added(&self, item: &[u8], is_new: bool) {
         self.change_state(|state| {
-            self.add_own(&mut state.known, item);
+            self.add_own(&mut state.known, item, is_new);
             if let Some(copy) = &mut state.next {
-                self.add_to(copy, item);
+                self.add_to(copy, item, is_new);
             }
             if let Some(own) = &mut state.own {
                 own.push(item.to_vec());
@@ -271,7 +277,7 @@ impl NearCopy {
     }
 
     /// Adds an item of the program to what is known.
-    fn add_own(&self, known: &mut Known, item: &[u8]) {
+    fn add_own(&self, known: &mut Known, item: &[u8], is_new: bool) {
         match known {
             Known::Nothing => {}
             Known::Missing => *known = Known::own(item),
@@ -280,14 +286,14 @@ impl NearCopy {
                     *known = Known::Nothing;
                 }
             }
-            Known::Copy(copy) => self.add_to(copy, item),
+            Known::Copy(copy) => self.add_to(copy, item, is_new),
         }
     }
 
     /// Adds an item to a copy. A copy without the time is not used yet, and gets the item by its record.
-    fn add_to(&self, copy: &mut FilterCopy, item: &[u8]) {
+    fn add_to(&self, copy: &mut FilterCopy, item: &[u8], is_new: bool) {
         if let Some(now_ms) = self.time_for(copy) {
-            copy.add(item, now_ms);
+            copy.add(item, now_ms, is_new);
         }
     }
 
@@ -304,7 +310,7 @@ impl NearCopy {
             return Some(0);
         }
         let ahead_ms = self.ahead_ms.load(Relaxed);
-        (ahead_ms != UNKNOWN).then(|| clock_ms().saturating_add_signed(ahead_ms))
+        (ahead_ms != UNKNOWN).then(|| self.watch.about_ms().saturating_add_signed(ahead_ms))
     }
 
     /// Calls `change` with the state. Lookups wait meanwhile.
@@ -334,12 +340,12 @@ impl NearCopy {
         // Lookups wait only for the items that are added in the meantime.
         let early = self.change_state(|state| state.own.as_mut().map(std::mem::take));
         for item in early.into_iter().flatten() {
-            self.add_own(&mut known, &item);
+            self.add_own(&mut known, &item, true);
         }
         let old = self.change_state(|state| {
             self.as_of_ms.store(as_of_ms, Relaxed);
             for item in state.own.take().into_iter().flatten() {
-                self.add_own(&mut known, &item);
+                self.add_own(&mut known, &item, true);
             }
             (std::mem::replace(&mut state.known, known), state.next.take())
         });

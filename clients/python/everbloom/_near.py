@@ -85,17 +85,17 @@ class _Thread(threading.Thread):
         elif record_bytes:
             self.stats = replace(stats, record_bytes=stats.record_bytes + record_bytes)
         if progress != "part" and self._steps.needs_time():
-            self._measure_clock()
+            self._ask_time()
         return self._interval if progress == "current" else 0.0
 
-    def _measure_clock(self) -> None:
-        before = time.time()
+    def _ask_time(self) -> None:
+        asked = time.monotonic()
         reply = self._link.call(b"TIME")
-        here = (before + time.time()) / 2
+        round_trip = time.monotonic() - asked
         if isinstance(reply, str):
             raise refusal(RuntimeError(reply))
         seconds, micros = reply
-        self._steps.set_ahead_ms(int(seconds) * 1000 + int(micros) // 1000 - int(here * 1000))
+        self._steps.set_server_time(int(seconds) * 1000 + int(micros) // 1000, int(round_trip * 1000))
 
     def _backoff(self) -> float:
         """Return the wait before the next load. A copy that has followed for a minute begins anew."""
@@ -210,7 +210,7 @@ class NearFilter(Copy):
             raise ClosedError("the near filter was closed")
         data = self._encode(item)
         is_new = bool(self._client.call("BF.ADD", self._key, data))
-        self._added(data)
+        self._added(data, is_new)
         return is_new
 
     @property

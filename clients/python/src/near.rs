@@ -186,9 +186,9 @@ impl Copy {
     }
 
     /// Adds an item that was added on the server.
-    fn _added(slf: &Bound<'_, Self>, item: &[u8]) -> PyResult<()> {
+    fn _added(slf: &Bound<'_, Self>, item: &[u8], is_new: bool) -> PyResult<()> {
         let shared = Self::shared(slf)?;
-        slf.py().detach(|| shared.copy.added(item));
+        slf.py().detach(|| shared.copy.added(item, is_new));
         Ok(())
     }
 
@@ -246,9 +246,9 @@ impl Steps {
         py.detach(|| self.shared.copy.needs_time())
     }
 
-    /// Sets by how many milliseconds the server's clock is ahead.
-    fn set_ahead_ms(&self, ahead_ms: i64) {
-        self.shared.copy.set_ahead_ms(ahead_ms);
+    /// Sets the time of the server, and how long the reply to TIME took.
+    fn set_server_time(&self, server_ms: u64, round_trip_ms: u64) {
+        self.shared.copy.set_server_time(server_ms, round_trip_ms);
     }
 
     /// Returns whether a load is under way, or comes next.

@@ -1,21 +1,18 @@
 //! A program that adds an item finds it in its copy from then on, also while the copy is loaded again.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use everbloom::{NearCopy, NearLookup, NearProgress};
 
 use crate::following::reply_of;
-use crate::support::server::{NOW_MS, Server};
+use crate::support::server::Server;
 use crate::support::slices;
 
-/// Sends the next command, and sets the time of a server whose clock stands still.
+/// Sends the next command, and sets the time of the server, whose clock stands still.
 fn step(copy: &NearCopy, server: &mut Server) -> NearProgress {
     let command = copy.command();
     server.call(&slices(&command));
     let (progress, _) = copy.take(reply_of(server)).unwrap();
     if progress != NearProgress::Part && copy.needs_time() {
-        let here_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();
-        copy.set_ahead_ms(i64::try_from(NOW_MS).unwrap() - i64::try_from(here_ms).unwrap());
+        copy.set_server_time(server.now_ms, 0);
     }
     progress
 }
@@ -36,7 +33,7 @@ fn an_own_item_is_found_from_its_add_on_whatever_the_follower_does_then() {
             server.run("BF.MADD f a b c");
             (0..steps_before).for_each(|_| _ = step(&copy, &mut server));
             server.run("BF.ADD f own");
-            copy.added(b"own");
+            copy.added(b"own", true);
             for further in 0..24 {
                 let found = copy.look_up(u64::MAX, |filter, now_ms| filter.contains_at(b"own", now_ms));
                 assert_eq!(found, NearLookup::Copy(true), "{creation}: {steps_before} steps, then {further}");
@@ -50,7 +47,7 @@ fn an_own_item_is_found_from_its_add_on_whatever_the_follower_does_then() {
 /// Asserts that an own item is found from its add on, before and after each of the next commands.
 fn assert_found(copy: &NearCopy, server: &mut Server, story: &str) {
     server.run("BF.ADD f own");
-    copy.added(b"own");
+    copy.added(b"own", true);
     for further in 0..24 {
         let found = copy.look_up(u64::MAX, |filter, now_ms| filter.contains_at(b"own", now_ms));
         assert_eq!(found, NearLookup::Copy(true), "{story}, then {further}");
@@ -80,7 +77,7 @@ fn many_own_items_are_found_and_no_others() {
     let (mut server, copy) = (Server::new(), NearCopy::new("f"));
     step(&copy, &mut server);
     let found = |item: u32| copy.look_up(u64::MAX, |filter, _| filter.contains(&item.to_le_bytes()));
-    (0..5000u32).for_each(|item| copy.added(&item.to_le_bytes()));
+    (0..5000u32).for_each(|item| copy.added(&item.to_le_bytes(), true));
     assert!((0..5000).all(|item| found(item) == NearLookup::Copy(true)));
     assert!((5000..10_000).all(|item| found(item) == NearLookup::Copy(false)));
     // It is not a copy of a filter of the server.
@@ -93,13 +90,13 @@ fn an_own_item_is_found_if_it_was_added_after_the_server_had_replied_that_there_
         let (mut server, copy) = (Server::new(), NearCopy::new("f"));
         step(&copy, &mut server);
         if added_before {
-            copy.added(b"other");
+            copy.added(b"other", true);
         }
         let command = copy.command();
         server.call(&slices(&command));
         let reply = reply_of(&server);
         server.run("BF.ADD f own");
-        copy.added(b"own");
+        copy.added(b"own", true);
         assert_eq!(copy.take(reply), Ok((NearProgress::Current, 0)));
         let found = |item: &[u8]| copy.look_up(u64::MAX, |filter, _| filter.contains(item));
         // The reply is later than the add of the other item. So this has been deleted.
@@ -143,4 +140,39 @@ fn a_copy_is_used_when_it_has_the_changes_since_its_load() {
         (found(&copy), copy.with_copy(|_| ()), copy.age_ms().is_some()),
         (NearLookup::Missing, None, true)
     );
+}
+
+#[test]
+fn an_own_item_that_was_not_new_expires_with_that_of_the_server() {
+    let (mut server, copy) = (Server::new(), NearCopy::new("f"));
+    server.run("BF.RESERVE f 0.0001 100 WINDOW 14 NOREFRESH");
+    let follow = |server: &mut Server| while step(&copy, server) != NearProgress::Current {};
+    follow(&mut server);
+    let found = || copy.look_up(u64::MAX, |filter, now_ms| filter.contains_at(b"own", now_ms));
+    for (is_new, later_ms, is_found) in
+        [(true, 7_000, true), (false, 9_000, false), (true, 13_000, true), (false, 3_000, false)]
+    {
+        assert_eq!(server.run("BF.ADD f own") == "#t", is_new);
+        copy.added(b"own", is_new);
+        assert_eq!(found(), NearLookup::Copy(true));
+        server.now_ms += later_ms;
+        follow(&mut server);
+        assert_eq!(found(), NearLookup::Copy(is_found), "{is_new}, after {later_ms} ms");
+    }
+}
+
+/// The clock of this machine is not used: only the time of the server counts, and what has passed since.
+#[test]
+fn the_time_of_a_lookup_is_that_of_the_server() {
+    let (mut server, copy) = (Server::new(), NearCopy::new("f"));
+    server.run("BF.RESERVE f 0.01 100 WINDOW 14");
+    while step(&copy, &mut server) != NearProgress::Current {}
+    for (server_ms, round_trip_ms) in [(5_000_000, 0), (4_000_000_000_000, 200), (1_000, 0)] {
+        copy.set_server_time(server_ms, round_trip_ms);
+        let NearLookup::Copy(now_ms) = copy.look_up(u64::MAX, |_, now_ms| now_ms) else { panic!("no copy") };
+        let expected_ms = server_ms + round_trip_ms / 2;
+        assert!(now_ms + 20 >= expected_ms && now_ms < expected_ms + 60_000, "{now_ms} for {expected_ms}");
+    }
+    copy.set_server_time(u64::MAX, 0);
+    assert_eq!(copy.look_up(u64::MAX, |_, _| ()), NearLookup::Stale);
 }

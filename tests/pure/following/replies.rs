@@ -133,7 +133,7 @@ fn own_adds_are_found_at_once() {
             server.run(&format!("BF.MADD f other{number} {item}"));
             let copy = near.copy.as_mut().unwrap();
             if number % 2 == 0 && server.reply.get(2).is_some_and(|reply| reply == "#t") {
-                assert!(copy.add(item.as_bytes(), server.now_ms));
+                assert!(copy.add(item.as_bytes(), server.now_ms, true));
                 assert!(copy.filter().contains_at(item.as_bytes(), server.now_ms));
             }
             if number % 7 == 0 {
