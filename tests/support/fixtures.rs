@@ -15,7 +15,7 @@ pub const PRODUCERS: [(&str, usize); 10] = [
     ("valkey-bloom-0.1.0", 9),
     ("valkey-bloom-1.0-fixed-seed", 9),
     ("valkey-bloom-1.0-random-seed", 9),
-    ("everbloom-1.0.0", 19),
+    ("everbloom-1.0.0", 20),
 ];
 
 /// The producer whose filters do not show their hash.
