@@ -50,8 +50,7 @@ fn ticks() -> Duration {
     START.elapsed()
 }
 
-/// Returns a time in whole milliseconds, rounded down.
-pub(crate) fn whole_ms(time: Duration) -> u64 {
+fn whole_ms(time: Duration) -> u64 {
     time.as_secs().saturating_mul(1000).saturating_add(time.subsec_millis().into())
 }
 

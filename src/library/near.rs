@@ -10,7 +10,6 @@ use redis::{Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, Value};
 use thiserror::Error;
 
 use crate::BloomFilter;
-use crate::clock::whole_ms;
 use crate::follower::{CommandReply, FollowError};
 use crate::near_copy::{NearCopy, NearLookup, NearProgress};
 
@@ -336,15 +335,13 @@ impl Shared {
 
     /// Asks for the time of the server, for a sliding window.
     fn ask_time(&self, link: &mut Link) -> Result<(), NearError> {
-        let asked = Instant::now();
         let reply = link.call(&[b"TIME".to_vec()])?;
-        let round_trip_ms = whole_ms(asked.elapsed());
         let server_ms = match reply {
             CommandReply::Error(text) => return Err(FollowError::Refused(text).into()),
             CommandReply::Array(parts) => time_ms(&parts).ok_or(FollowError::Reply("TIME"))?,
             _ => return Err(FollowError::Reply("TIME").into()),
         };
-        self.copy.set_server_time(server_ms, round_trip_ms);
+        self.copy.set_server_time(server_ms);
         Ok(())
     }
 }

@@ -211,13 +211,12 @@ impl NearCopy {
             || matches!(&state.known, Known::Copy(copy) if has_window(copy))
     }
 
-    /// Sets the time of the server: what TIME replied, in milliseconds of UNIX time, and how long its reply took, by a clock
-    /// that cannot be set.
-    pub fn set_server_time(&self, server_ms: u64, round_trip_ms: u64) {
-        let now_ms = server_ms.saturating_add(round_trip_ms / 2);
+    /// Sets the time of the server: what TIME has just replied, in milliseconds of UNIX time. It is late by the way of the
+    /// reply, and so is the copy. So no item expires in the copy before it does on the server.
+    pub fn set_server_time(&self, server_ms: u64) {
         // No clock shows a time that does not fit.
-        let ahead_ms = i64::try_from(now_ms)
-            .map_or(UNKNOWN, |now_ms| now_ms.saturating_sub_unsigned(self.watch.elapsed_ms()));
+        let ahead_ms = i64::try_from(server_ms)
+            .map_or(UNKNOWN, |server_ms| server_ms.saturating_sub_unsigned(self.watch.elapsed_ms()));
         self.ahead_ms.store(ahead_ms, Relaxed);
     }
 
@@ -310,7 +309,9 @@ impl NearCopy {
             return Some(0);
         }
         let ahead_ms = self.ahead_ms.load(Relaxed);
-        (ahead_ms != UNKNOWN).then(|| self.watch.about_ms().saturating_add_signed(ahead_ms))
+        // The time of the watch may be a tick early.
+        let now_ms = || self.watch.about_ms().saturating_add_signed(ahead_ms).saturating_sub(TICK_MS);
+        (ahead_ms != UNKNOWN).then(now_ms)
     }
 
     /// Calls `change` with the state. Lookups wait meanwhile.

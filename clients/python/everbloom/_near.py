@@ -89,13 +89,11 @@ class _Thread(threading.Thread):
         return self._interval if progress == "current" else 0.0
 
     def _ask_time(self) -> None:
-        asked = time.monotonic()
         reply = self._link.call(b"TIME")
-        round_trip = time.monotonic() - asked
         if isinstance(reply, str):
             raise refusal(RuntimeError(reply))
         seconds, micros = reply
-        self._steps.set_server_time(int(seconds) * 1000 + int(micros) // 1000, int(round_trip * 1000))
+        self._steps.set_server_time(int(seconds) * 1000 + int(micros) // 1000)
 
     def _backoff(self) -> float:
         """Return the wait before the next load. A copy that has followed for a minute begins anew."""

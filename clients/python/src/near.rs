@@ -246,9 +246,9 @@ impl Steps {
         py.detach(|| self.shared.copy.needs_time())
     }
 
-    /// Sets the time of the server, and how long the reply to TIME took.
-    fn set_server_time(&self, server_ms: u64, round_trip_ms: u64) {
-        self.shared.copy.set_server_time(server_ms, round_trip_ms);
+    /// Sets the time of the server.
+    fn set_server_time(&self, server_ms: u64) {
+        self.shared.copy.set_server_time(server_ms);
     }
 
     /// Returns whether a load is under way, or comes next.
