@@ -13,10 +13,8 @@ use super::size::{
 };
 use crate::generation::Steps;
 
-/// The longest remainder. With its marker bit and four bits of a generation it fits a slot.
+/// The longest remainder. With eight bits of a generation only shorter ones fit a slot.
 pub(super) const REMAINDER_MAX_BITS: u32 = 58;
-/// The longest remainder with eight bits of a generation.
-const FINE_REMAINDER_MAX_BITS: u32 = 54;
 /// The largest size of a table, as the logarithm of the number of blocks.
 const SIZE_LIMIT_LOG: u32 = SEGMENTS_MAX_LOG + BLOCKS_LOG_MAX;
 /// Smallest error rate that remainders are sized for.
@@ -79,29 +77,13 @@ impl EntryKind {
             Self::Timed(_) => 6,
         }
     }
-}
 
-impl EntryKind {
-    /// Returns the longest remainder of an entry.
+    /// Returns the longest remainder of an entry. With its marker bit and the bits of a generation it fits a slot.
     const fn remainder_max_bits(self) -> u32 {
-        if let Self::Timed(Steps::Fine) = self { FINE_REMAINDER_MAX_BITS } else { REMAINDER_MAX_BITS }
+        let fitting = SLOT_MAX_BITS - 1 - self.generation_bits();
+        if fitting < REMAINDER_MAX_BITS { fitting } else { REMAINDER_MAX_BITS }
     }
 }
-
-/// No slot is wider than the moves of slots permit, or an insert would overwrite one.
-const _: () = {
-    let kinds = [
-        EntryKind::Plain,
-        EntryKind::Counted,
-        EntryKind::Timed(Steps::Fourteen),
-        EntryKind::Timed(Steps::Fine),
-    ];
-    let mut rest: &[EntryKind] = &kinds;
-    while let [kind, others @ ..] = rest {
-        assert!(kind.remainder_max_bits() + 1 + kind.generation_bits() <= SLOT_MAX_BITS);
-        rest = others;
-    }
-};
 
 impl Schedule {
     /// Returns the schedule with the shortest remainders that keep an error rate. `items` is the number of live items
