@@ -125,8 +125,8 @@ impl<'a> MergeRequest<'a> {
         let latest = timing.latest;
         // A replica would read the last keys of a client's merge as a time if they look like one and no time follows. It writes
         // a replicated merge, which has its time, to its own append-only file as it came.
-        let lacks_time = timing.is_source_ahead || split_time(self.words).is_some();
-        let needs_time = lacks_time && !keyspace.is_replicated();
+        let needs_time =
+            !keyspace.is_replicated() && (timing.is_source_ahead || split_time(self.words).is_some());
         let buffer = argument_buffer(self.words.len())?;
         // The primary has checked the error rate already.
         let is_forced = self.is_forced || keyspace.is_replicated();

@@ -83,7 +83,7 @@ fn scripts_and_transactions_replicate_effects(site: &Site) {
     assert_eq!(replica.client().say("DEBUG DIGEST"), client.say("DEBUG DIGEST"));
 }
 
-/// The section "Replication" of docs/operations.md.
+/// A replica writes to its file what it was sent, and not more.
 fn a_replica_starts_from_its_own_append_only_file(site: &Site) {
     let primary = site.start();
     let replica = primary.replica(append_only(strict(site.launch()), "no"));
@@ -108,6 +108,7 @@ fn a_replica_starts_from_its_own_append_only_file(site: &Site) {
     assert_eq!((follower.digest("merged"), follower.int("DBSIZE")), (digest, keys));
 }
 
+/// The section "Replication" of docs/operations.md.
 fn a_server_without_the_module_gets_no_filter(site: &Site) {
     let primary = site.start();
     let mut client = primary.client();
