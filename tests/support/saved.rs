@@ -292,7 +292,18 @@ pub fn assert_survives(filter: &Filter, context: &str) {
     assert_same(loaded_as(filter.format(), None, &saved(filter), ANY).unwrap(), "snapshot");
     let bytes = copy.size_bytes();
     defragment(&mut copy, bytes, context);
-    assert_same(from_chunks(&copy, 77), "chunks");
-    assert_same(rewritten(filter), "rewritten");
+    for (load, way) in [
+        (&(|one: &Filter| from_chunks(one, 77)) as &dyn Fn(&Filter) -> Filter, "chunks"),
+        (&rewritten, "rewritten"),
+    ] {
+        let loaded = load(&copy);
+        // A load counts the items again if the entries have more than the header says: forged ones, and those that a join has
+        // made of copies that removals left.
+        if filter.policy().counting().is_some() && loaded.items() > filter.items() {
+            self::assert_same(&loaded, &load(&loaded), &format!("{context}, {way} again"));
+        } else {
+            assert_same(loaded, way);
+        }
+    }
     assert_same(copy, "copy");
 }

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::dump::{CheckedSegment, DumpedSegment};
-use super::entry::EntryKind;
+use super::entry::{EntryKind, visit_entries};
 use super::reshape::load_of;
 use super::rewrite::{Rewriter, Rule};
 use super::segment::{RewriteError, Segment};
@@ -120,6 +120,9 @@ impl TableLoad {
                 return Err(LoadError::Ahead);
             }
             let place = (checked.depth, checked.placed().position());
+            if added.contains_key(&place) {
+                return Err(LoadError::Invalid("two segments for the same items"));
+            }
             if let Some(before) = self.parts.get(&place) {
                 if before.is_same(&checked) {
                     continue;
@@ -128,9 +131,7 @@ impl TableLoad {
                 checked = self.united(before, &checked)?;
             }
             bytes += checked.size_bytes();
-            if added.insert(place, checked).is_some() {
-                return Err(LoadError::Invalid("two segments for the same items"));
-            }
+            added.insert(place, checked);
         }
         room.check(bytes)?;
         let mut parts = Vec::new();
@@ -186,7 +187,8 @@ impl TableLoad {
     /// Makes the table of all segments. If each has its place in a table of the size that the header names, they are moved
     /// out of here: O(segments). Otherwise the table gets a size for its entries: O(entries). The counts are those of the
     /// header if the table uses as many slots as the header says. Otherwise the dumped table has changed since its header was
-    /// written, and the entries are counted: O(entries).
+    /// written, and the entries are counted: O(entries). So they are if their own counts are more than the header says: a count
+    /// can rise without another slot.
     ///
     /// # Errors
     /// [`LoadError`]. Nothing has changed.
@@ -205,7 +207,7 @@ impl TableLoad {
         } else {
             self.rewritten(load, room)?
         };
-        if table.used_slots() != self.used_slots {
+        if table.used_slots() != self.used_slots || table.has_more_than(self.counts.items) {
             table.recount();
         }
         table.counts.settle(table.used_slots());
@@ -363,6 +365,24 @@ impl TableCounts {
 /// Returns whether a table with this load may have this size.
 fn is_proportionate(size: TableSize, load: u64) -> bool {
     size.segments <= SPARE_SEGMENTS || size <= TableSize::for_slots(load * SPARE_MAX)
+}
+
+impl Table {
+    /// Returns whether the counted entries have more than so many items. Void entries do not count, because they may be copies
+    /// of removed ones. O(slots) if entries are counted.
+    fn has_more_than(&self, items: u64) -> bool {
+        let (kind, mut found) = (self.kind(), 0u64);
+        if kind == EntryKind::Counted {
+            for (_, segment) in self.directory.segments() {
+                for block in 0..segment.blocks() {
+                    visit_entries(kind, segment, block, |_, entry| {
+                        found = found.saturating_add(if entry.value > 1 { entry.number } else { 0 });
+                    });
+                }
+            }
+        }
+        found > items
+    }
 }
 
 impl CheckedSegment {

@@ -172,7 +172,9 @@ fn a_part_of_a_dump_of_a_joined_table_arrives_twice() {
     let twice = parts(&table).into_iter().flat_map(|(part, _)| [part.clone(), part]);
     let mut copy = made_of_parts(&table, twice);
     assert!(items(0).chain(items(1)).all(|hash| copy.contains(hash, 0, NoPrefetch)));
-    assert_eq!(copy.counts(), table.counts());
+    // What a join has made of copies of void entries counts in a loaded table.
+    let items = table.items(0);
+    assert!((items..items + 2).contains(&copy.items(0)), "{} of {items}", copy.items(0));
     for hash in (0..TIMES).flat_map(|_| often) {
         copy.remove_each(&[hash], NoPrefetch, |removed| removed == Ok(true) || panic!("{removed:?}"));
     }

@@ -171,7 +171,10 @@ fn forged_segments_are_copied_saved_and_dumped_within_their_bytes() {
             made_of(&mut load)
         });
         assert_work(work, 2 * bytes + loaded.size_bytes(), &context);
-        assert!(loaded.counts() == table.counts() && loaded.segments().eq(table.segments()), "{context}");
+        // Forged entries have counts that no header tells.
+        let is_told = table.kind() != EntryKind::Counted || loaded.items(0) <= table.items(0);
+        assert!(!is_told || loaded.counts() == table.counts(), "{context}");
+        assert!(loaded.segments().eq(table.segments()), "{context}");
     });
 }
 

@@ -404,3 +404,21 @@ fn a_dump_that_ends_well_is_complete() {
     }
     assert!(complete > 100 && ended > 50, "{complete} complete, {ended} ended");
 }
+
+/// The header of a dump may tell fewer items than the chunks after it have, because a count can rise without another slot.
+#[test]
+fn counts_that_rise_during_a_dump_are_loaded() {
+    let mut server = server();
+    server.must("BF.RESERVE k 0.01 100 COUNTING");
+    server.run("BF.MADD k y x x");
+    let mut chunks = vec![scan(&mut server, "k", 0).unwrap()];
+    (0..97).for_each(|_| _ = server.run("BF.ADD k x"));
+    while let Some(chunk) = scan(&mut server, "k", chunks[chunks.len() - 1].0) {
+        chunks.push(chunk);
+    }
+    load_all(&mut server, "copy", &chunks);
+    assert_eq!(server.run("CF.COUNT copy x"), ":99");
+    assert_eq!(server.run("BF.CARD copy"), ":100");
+    (0..99).for_each(|_| _ = server.run("BF.DEL copy x"));
+    assert_eq!(server.run("BF.EXISTS copy y"), "#t");
+}

@@ -107,6 +107,26 @@ fn impossible_runs_are_refused_by_name() {
     assert_eq!(broken(EntryKind::Plain, 1, 1, &[(true, 3)]), Some("stamp"));
 }
 
+/// A segment may come again, but not twice in one chunk, whatever it takes the place of.
+#[test]
+fn two_segments_for_one_place_are_refused() {
+    let (table, width) = table(EntryKind::Plain);
+    let of =
+        |value, words| part(&Block { occupied: 1, offset: 0, slots: vec![(true, value)], width }, words, 0);
+    let mut load = TableLoad::new(EntryKind::Plain, table.counts(), 0).unwrap();
+    let mut add = |parts: Vec<DumpedSegment>| {
+        let added = load.add(parts, u64::MAX, &GrowthBudget::new(&ANY));
+        assert_eq!(load.internal_validate(), Ok(()));
+        (added.map(|_| ()).map_err(|error| error.to_string()), load.size_bytes())
+    };
+    let (added, large_bytes) = add(vec![of(4, 16)]);
+    assert_eq!(added, Ok(()));
+    let (refused, bytes) = add(vec![of(5, 8), of(6, 8)]);
+    assert!(refused.is_err_and(|text| text.contains("two segments for the same items")));
+    assert_eq!(bytes, large_bytes);
+    assert!(add(vec![of(5, 8)]).1 < large_bytes);
+}
+
 #[test]
 fn impossible_counts_are_refused_by_name() {
     /// An entry that knows as many bits as a counted entry must know.

@@ -105,7 +105,7 @@ impl Table {
     /// Counts a removal. `is_last` is whether it has removed the entry.
     #[inline(always)]
     fn uncount(&mut self, is_last: bool) {
-        // Counts of a header may be too small.
+        // Counts of a snapshot may be too small.
         if let ItemCounts::Counted { items, entries, .. } = &mut self.counts {
             *entries = entries.saturating_sub(is_last.into());
             *items = items.saturating_sub(1);
@@ -123,7 +123,7 @@ impl Table {
             let found = longest_match(&slots, &address).ok_or(NotRemoved::Absent)?;
             if self.items(0) <= 1 && self.used_slots() <= LEFT_SLOTS_MAX {
                 // Copies of void entries may be left in other buckets. They are removed with the last item. More slots have
-                // other items, of which a forged header did not tell.
+                // other items, of which a forged snapshot did not tell.
                 *self = self.emptied();
                 return Ok(());
             }
