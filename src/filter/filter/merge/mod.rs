@@ -93,6 +93,8 @@ impl Filter {
         if !sources.iter().all(|source| self.has_entries_for(source, appends)) {
             return Err(MergeError::Mismatch);
         }
+        // The hash that the entries of the sources have. Appended layers of other hashes do not change it.
+        let table_hash = self.next_table_hash();
         let mut planner = Planner::new(self, appends, is_forced);
         for source in sources {
             planner.plan_source(source, limit, memory)?;
@@ -121,7 +123,7 @@ impl Filter {
             self.insert_layers(plan.added, plan.last, layers);
         }
         if let Union::Made(table) = united {
-            self.set_table(table);
+            self.set_table(table, table_hash);
             sources.iter().for_each(|source| self.count_life_adds(source.life_adds()));
         }
         if let Some(counting) = self.policy.counting_mut().filter(|_| deletions > 0) {

@@ -31,7 +31,7 @@ impl Filter {
     }
 
     /// Returns the hash of the table that the filter has, or will get.
-    fn next_table_hash(&self) -> Hash {
+    pub(super) fn next_table_hash(&self) -> Hash {
         let is_own = !self.policy.has_several_hashes() && self.hash().is_own();
         self.table_hash().copied().unwrap_or(if is_own { self.hash() } else { Hash::Murmur3 })
     }
@@ -96,10 +96,9 @@ impl Filter {
         }
     }
 
-    /// Sets the table, which has entries of other filters. The last layer then takes no more items, and a filter of
-    /// another format becomes a union.
-    pub(super) fn set_table(&mut self, table: Table) {
-        let hash = self.next_table_hash();
+    /// Sets the table, which has entries of other filters, and their hash. The last layer then takes no more items, and a
+    /// filter of another format becomes a union.
+    pub(super) fn set_table(&mut self, table: Table, hash: Hash) {
         if self.format() != Format::Everbloom {
             self.policy = self.policy.merged(self.layers(), false);
         }

@@ -173,3 +173,28 @@ fn a_layer_of_valkey_bloom_in_a_union_is_of_whole_bytes_within_the_limit_of_a_la
     assert!(matches!(refused((LAYER_MAX_BYTES + 1) * 8), Err(DecodeError::TooLarge { .. })));
     assert!(loaded(&record, u64::MAX).is_ok());
 }
+
+/// Layers with other hashes, which come before or after entries, do not change the hash with which the entries are found.
+#[test]
+fn any_three_kinds_in_any_order_keep_their_items() {
+    let sorts = [0, 2, 3, 4, 5, 7, 8, 9, 11, 12, 13].map(|index| SORTS[index]);
+    let triples = sorts.iter().flat_map(|one| sorts.iter().map(move |other| (one, other)));
+    let triples = triples.flat_map(|(one, other)| sorts.iter().map(move |third| [*one, *other, *third]));
+    let mut merged = 0;
+    for sources in triples {
+        let mut server = Server::new();
+        let keys = ["first", "second", "third"];
+        keys.iter().zip(sources).for_each(|(key, sort)| make(&mut server, key, sort));
+        let held = keys.map(|key| server.found(key, &format!("{key}-"), 0..40));
+        let reply = server.run("BF.MERGE made first second third FORCE");
+        let context = sources.map(|sort| sort.options);
+        assert!(reply == "+OK" || reply.starts_with(MISMATCH), "{context:?}: {reply}");
+        if reply == "+OK" {
+            merged += 1;
+            for (key, held) in keys.iter().zip(held) {
+                assert!(server.found("made", &format!("{key}-"), 0..40) >= held, "{context:?}: {key}");
+            }
+        }
+    }
+    assert!(merged > 300, "{merged}");
+}
