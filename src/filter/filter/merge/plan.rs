@@ -84,7 +84,7 @@ pub(super) struct Planner<'f, 's: 'f> {
     layers: Vec<Contents<'f>>,
     /// The same layers, by shape.
     groups: Vec<ShapeGroup<'f>>,
-    /// The footprint of all parts, except a last layer that can be replaced.
+    /// The footprint of all parts, except a last layer that [can be replaced](Self::is_last_replaceable).
     footprint: Footprint,
     plan: MergePlan<'s>,
 }
@@ -243,6 +243,10 @@ impl<'f, 's: 'f> Planner<'f, 's> {
         reason = "the number is that of a layer of the destination or of an added one"
     )]
     fn unite(&mut self, number: usize, set_bits: u64, from: &Contents<'s>, memory: impl Memory) {
+        if number + 1 == self.layer_count() {
+            // From here on the last layer cannot be replaced.
+            self.footprint = self.footprint_with_last();
+        }
         let layer = self.layers.get_mut(number).expect("a layer");
         let then = match number.checked_sub(self.filter.layer_count()) {
             None => {
@@ -255,6 +259,7 @@ impl<'f, 's: 'f> Planner<'f, 's> {
                 Contents::of(added).of_shape(from.shape)
             }
         };
+        let set_bits = then.set_bits;
         let before = std::mem::replace(layer, then).set_bits;
         let group = self.groups.iter_mut().find(|group| group.shape.has_shape_of(from.shape));
         group.expect("the group of the layer").place(number, Some(before), set_bits);

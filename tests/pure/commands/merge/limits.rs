@@ -182,3 +182,27 @@ fn a_merge_with_a_copy_changes_nothing_at_any_size() {
         }
     }
 }
+
+/// An empty layer counts towards the limit when a source is united with it.
+#[test]
+fn the_limit_counts_an_empty_layer_that_takes_bits() {
+    for further in ["", " CAPACITY 50000"] {
+        let mut server = Server::new();
+        server.must("BF.RESERVE dest 0.01 100000");
+        server.must("BF.RESERVE same 0.01 100000");
+        server.add("same", "", 0..1000);
+        assert_eq!(server.run(&format!("BF.INSERT other ERROR 0.001{further} ITEMS first")), "*1 #t");
+        server.add("other", "", 1000..40_000);
+        let [dest, other] = ["dest", "other"].map(|key| server.filter(key).size_bytes());
+        server.settings.max_filter_bytes = dest + other / 2;
+        let before = server.digested("dest");
+        for sources in ["other", "same other", "other same"] {
+            let reply = server.run(&format!("BF.MERGE dest {sources} FORCE"));
+            assert!(reply.starts_with("-ERR filter would take "), "{sources}: {reply}");
+            assert_eq!(server.digested("dest"), before);
+        }
+        server.settings.max_filter_bytes = u64::MAX;
+        server.must("BF.MERGE dest same other FORCE");
+        assert!(server.filter("dest").size_bytes() > dest + other / 2);
+    }
+}
