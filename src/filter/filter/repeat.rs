@@ -100,9 +100,10 @@ impl Filter {
             }
             let last = self.layer_count().saturating_sub(1);
             self.grow(&room).map_err(RepeatError::Refused)?;
-            // The layer before was full. A copy that was loaded while items were added has counted fewer.
+            // The layer before was full. A copy that was loaded while items were added has counted fewer. The estimate of a
+            // client's layer may be above its capacity.
             if let Some(full) = self.parts.layers_mut().get_mut(last) {
-                full.set_items(full.capacity_items());
+                full.set_items(full.counts().items.max(full.capacity_items()));
             }
         }
         if place.has_table {

@@ -212,3 +212,17 @@ fn hostile_replies_are_errors() {
     assert!(copy.apply(&[0; 16]).is_err() && copy.apply(&[0; 17]).is_err());
     assert!(copy.apply(&[127; 17]).is_err());
 }
+
+/// The items of an imported bitmap are estimated, and may be more than its capacity.
+#[test]
+fn a_copy_of_a_full_bitmap_is_valid_after_adds() {
+    let mut server = Server::new();
+    server.must("BF.IMPORT f SOURCE string SCHEME murmur3-salted BITS 8 HASHES 1 CAPACITY 1");
+    let mut near = Near::new("f");
+    near.catch_up(&mut server);
+    let mut added = (0..).map(|item| server.run(&format!("BF.ADD f item-{item}")));
+    assert!(added.any(|reply| reply == "#t"));
+    near.catch_up(&mut server);
+    let copy = near.copy.unwrap();
+    assert_eq!((near.loads, copy.filter().digest()), (1, digest(server.filter("f"))));
+}
