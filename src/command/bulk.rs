@@ -326,8 +326,6 @@ impl BatchGroups<'_> {
 }
 
 impl<'a> Adds<'a> for Batch<'a> {
-    /// Items after a refused one are still processed. A full filter refuses only new items. An item that it has already
-    /// is not refused: its outcome is 0.
     type Buffer = BatchBuffer<'a>;
 
     fn count(&self) -> usize {
@@ -350,8 +348,9 @@ impl<'a> Adds<'a> for Batch<'a> {
     }
 
     /// BF.BULKADD has no option for a time. If replicas need the time, the first added item is replicated with it in a
-    /// BF.INSERT before the batch. The batch then adds to the newest generation of the filter, which is the generation
-    /// of that item. Items with a life of their own are not of that generation, so all of them are in the BF.INSERT.
+    /// BF.INSERT, and the others in a batch after it. The batch then adds to the newest generation of the filter, which is the
+    /// generation of that item. Items with a life of their own are not of that generation, so all of them are in the
+    /// BF.INSERT.
     fn replicated(
         &self,
         key: &'a [u8],
@@ -364,14 +363,14 @@ impl<'a> Adds<'a> for Batch<'a> {
         let mut commands =
             creation.map_or_else(Vec::new, |creation| creation.commands(key, iter::empty(), Vec::new()));
         if let Some(times) = times {
-            let has_life = times.end_ms.is_some();
-            let first = self.added(outcomes).map(Cow::Borrowed).take(if has_life { usize::MAX } else { 1 });
+            let with_time = if times.end_ms.is_some() { usize::MAX } else { 1 };
+            let first = self.added(outcomes).map(Cow::Borrowed).take(with_time);
             commands.push(ReplicatedCommand::add_at(key, times, first, arguments));
-            if has_life {
-                return commands;
+            self.added(outcomes).skip(with_time).for_each(|item| self.packing.pack(item, &mut data));
+            if !data.is_empty() {
+                commands.push(self.command(key, Cow::Owned(data)));
             }
-        }
-        if (if_absent || outcomes.items_refused > 0) && outcomes.items_added > 0 {
+        } else if (if_absent || outcomes.items_refused > 0) && outcomes.items_added > 0 {
             self.added(outcomes).for_each(|item| self.packing.pack(item, &mut data));
             commands.push(self.command(key, Cow::Owned(data)));
         } else if outcomes.items_added > 0 {

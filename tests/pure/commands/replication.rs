@@ -310,3 +310,23 @@ fn a_batch_is_replicated_as_sent_or_with_the_added_items() {
         assert_eq!(server.replicated.join("|"), replicated, "{line:?}");
     }
 }
+
+/// The first item of a generation is replicated with its time, and is not in the batch after it.
+#[test]
+fn a_batch_that_begins_a_generation_is_replicated_in_two_parts() {
+    let mut server = Server::new();
+    server.must("BF.RESERVE k 0.01 100 WINDOW 14");
+    for (line, first, others) in [
+        ("BF.BULKADD k LINES a\nb\na\nc", "a", "BF.BULKADD k LINES b\nc\n"),
+        ("BF.BULKADD k FIXED 1 ab", "a", "BF.BULKADD k FIXED 1 b"),
+        ("BF.BULKADD k IFABSENT FIXED 1 bax", "x", ""),
+        ("BF.BULKADD k LINES d", "d", ""),
+    ] {
+        server.now_ms += 1000;
+        server.replicated.clear();
+        server.run(line);
+        let with_time = &server.replicated[0];
+        assert!(with_time.starts_with("BF.INSERT k ") && with_time.ends_with(&format!(" ITEMS {first}")));
+        assert_eq!(server.replicated[1..].join("|"), others, "{line:?}");
+    }
+}
