@@ -1,5 +1,6 @@
 //! Packed batches: many items in one string, for BF.BULKADD.
 
+use std::cmp::max_by_key;
 use std::iter;
 
 use memchr::{memchr, memchr_iter, memmem};
@@ -41,6 +42,14 @@ pub(crate) struct BatchTime {
     pub(crate) life_ms: Option<u64>,
 }
 
+impl BatchTime {
+    /// Returns the one of two times of the same generations whose life ends last. With it, a server refuses items of both
+    /// as expired only if all of them are.
+    pub(crate) fn last_to_end(self, other: Self) -> Self {
+        max_by_key(self, other, |time| time.life_ms.map(|life_ms| time.at_ms.saturating_add(life_ms)))
+    }
+}
+
 /// A packed batch.
 #[derive(Clone, Debug)]
 pub(crate) struct ItemBatch {
@@ -48,7 +57,8 @@ pub(crate) struct ItemBatch {
     pub(crate) data: Vec<u8>,
     /// The number of items.
     pub(crate) items: u64,
-    /// The time of the items. Items without a time are added with the current time of the server.
+    /// The time of the items: that of the item whose life ends last. Items without a time are added with the current time
+    /// of the server.
     pub(crate) time: Option<BatchTime>,
 }
 

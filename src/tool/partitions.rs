@@ -116,7 +116,7 @@ pub(crate) struct Spreader<'k> {
     keys: &'k [Vec<u8>],
     batches: Vec<ItemBatch>,
     batch_bytes: usize,
-    /// The time of the items in the batches. All of them have the same generation.
+    /// The time of the items in the batches, that of the life that ends last. All of them have the same generations.
     time: Option<BatchTime>,
 }
 
@@ -138,6 +138,7 @@ impl<'k> Spreader<'k> {
             self.flush(&mut emit)?;
             self.time = batch.time;
         }
+        self.time = self.time.zip(batch.time).map(|(ours, theirs)| ours.last_to_end(theirs));
         for item in batch.iter() {
             let number = partition_of(item, self.keys.len());
             let Some((key, theirs)) = self.keys.get(number).zip(self.batches.get_mut(number)) else {
@@ -270,6 +271,28 @@ mod tests {
             let expected = (share + 4.0 * share.sqrt()).ceil();
             assert_eq!(capacity_items(items, count) as f64, expected, "{items} {count}");
         }
+    }
+
+    #[test]
+    fn batches_of_partitions_have_the_time_of_the_life_that_ends_last() {
+        let batch = |at_ms, life_ms| {
+            let time = BatchTime { generations: (7, 8), at_ms, life_ms: Some(life_ms) };
+            let mut batch = ItemBatch::prefixed(0, Some(time));
+            batch.push(b"item").unwrap();
+            batch
+        };
+        let keys = keys("k", 2).unwrap();
+        let mut spreader = Spreader::new(&keys);
+        for batch in [batch(1000, 10), batch(900, 200), batch(1050, 40)] {
+            spreader.spread(&batch, |_, _| unreachable!("the batch is small")).unwrap();
+        }
+        let mut emitted = Vec::new();
+        let keep = |_: &[u8], batch: ItemBatch| {
+            emitted.push((batch.items, batch.time.map(|time| (time.at_ms, time.life_ms))));
+            Ok(())
+        };
+        spreader.flush(keep).unwrap();
+        assert_eq!(emitted, [(3, Some((900, Some(200))))]);
     }
 
     #[test]

@@ -52,6 +52,7 @@ impl<E: FnMut(ItemBatch) -> Result<(), Failure>> GenerationBatches<'_, E> {
         let time = time.flatten();
         let generations = time.map_or((0, 0), |time| time.generations);
         let batch = self.open.entry(generations).or_insert_with(|| ItemBatch::prefixed(BATCH_BYTES, time));
+        batch.time = batch.time.zip(time).map(|(of_batch, time)| of_batch.last_to_end(time));
         batch.push(item).map_err(|failure| failure.about(format!("line {line}")))?;
         if batch.data.len() >= BATCH_BYTES {
             let newer = self.open.split_off(&(generations.0, generations.1 + 1));
@@ -163,4 +164,40 @@ fn no_column(column: &str, names: &ByteRecord) -> Failure {
     }
     let names: Vec<String> = names.iter().map(shown).collect();
     Failure::new(format!("no column {column}: the columns are {}", names.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use everbloom::Steps;
+
+    use super::*;
+    use crate::packing::BatchTime;
+
+    #[test]
+    fn a_batch_has_the_time_of_the_item_whose_life_ends_last() {
+        // The times are in one generation, and so are the ends.
+        let (window_ms, server_ms) = (7 * 86_400_000, 1_795_428_000_000);
+        let times = Times::new(("at", Some("life")), (window_ms, Steps::Fourteen), server_ms);
+        let rows = [(0, 40), (2, 30), (3, 50), (1, 20)];
+        let text: String = rows
+            .iter()
+            .map(|(before, life)| format!("item-{before},{},{life}\n", server_ms - before * 1000))
+            .collect();
+        let (mut emitted, expired) = (Vec::new(), AtomicU64::new(0));
+        let batches = GenerationBatches {
+            open: BTreeMap::new(),
+            times: Some(&times),
+            expired: &expired,
+            unnamed_header: &OnceLock::new(),
+            emit: |batch| {
+                emitted.push(batch);
+                Ok(())
+            },
+        };
+        read_csv(format!("item,at,life\n{text}").as_bytes(), "item", b',', true, batches).unwrap();
+        let time = |batch: &ItemBatch| batch.time.map(|BatchTime { at_ms, life_ms, .. }| (at_ms, life_ms));
+        let found: Vec<_> = emitted.iter().map(|batch| (batch.items, time(batch))).collect();
+        assert_eq!(found, [(4, Some((server_ms - 3000, Some(50_000))))]);
+        assert_eq!(expired.into_inner(), 0);
+    }
 }
