@@ -80,9 +80,9 @@ pub(crate) fn run(arguments: LoadArguments, printer: &Printer) -> Result<(), Fai
     let site = Site::new(&arguments.url, &arguments.connection, "EVERBLOOM")?;
     let keys = arguments.keys()?;
     let capacity = arguments.options.capacity;
-    if !arguments.add && capacity.is_none() && arguments.input.is_stdin() {
+    if !arguments.add && capacity.is_none() && arguments.input.is_read_once() {
         return Err(Failure::usage(
-            "the items of standard input cannot be counted first: give their number with --capacity",
+            "the items of standard input or of a pipe cannot be counted first: give their number with --capacity",
         ));
     }
     if let Some(all_items) = capacity {

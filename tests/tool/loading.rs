@@ -1,11 +1,14 @@
 //! Tests `load` with items of files and of standard input.
 
+use std::io::Write;
 use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
 use crate::harness::{Site, Test, skip, tests};
-use crate::tool::{Files, Loading, fail, fixture, json, keys, pass, path, present, run, start, url};
+use crate::tool::{
+    Ended, Files, Loading, fail, fixture, json, keys, pass, path, present, run, spawn, start, url,
+};
 
 pub(crate) const TESTS: &[Test] = tests![
     every_line_is_an_item,
@@ -16,6 +19,7 @@ pub(crate) const TESTS: &[Test] = tests![
     an_existing_key_is_unchanged_without_an_option,
     only_filters_are_replaced_without_force,
     an_empty_input_replaces_no_filter_without_force,
+    a_pipe_is_not_counted_and_then_found_empty,
     options_are_those_of_bf_reserve,
     wrong_arguments_are_reported_before_input_is_read,
     items_that_a_full_filter_refuses_give_exit_code_3,
@@ -197,6 +201,28 @@ fn an_empty_input_replaces_no_filter_without_force(site: &Site) {
     assert_eq!(client.say("BF.INFO new CAPACITY"), "[50]");
     json(&["load", &address, "good", &empty, "--replace", "--force"]);
     assert_eq!(client.int("BF.CARD good"), 0);
+}
+
+fn a_pipe_is_not_counted_and_then_found_empty(site: &Site) {
+    let (server, mut client, files) = start(site);
+    let (address, trouble) = (url(&server), "give their number with --capacity");
+    json(&["load", &address, "k", &files.items("ten", 10)]);
+    let before = client.digest("k");
+    let replace = |more: &[&str]| {
+        let load = ["load", &address, "k", "/dev/stdin", "--replace", "--force"];
+        let mut tool = spawn(&[&load, more].concat());
+        // Fails if the tool has ended.
+        let _ = tool.stdin.take().unwrap().write_all(b"a\nb\nc\n");
+        Ended::of(tool.wait_with_output().unwrap())
+    };
+    let ended = replace(&[]);
+    assert!(ended.code == Some(2) && ended.err.contains(trouble), "{:?}: {}", ended.code, ended.err);
+    assert_eq!(client.digest("k"), before);
+    let named = files.path("pipe");
+    assert!(Command::new("mkfifo").arg(&named).status().unwrap().success());
+    fail(2, trouble, &["load", &address, "k", &named, "--replace"]);
+    assert_eq!(replace(&["--capacity", "3"]).code, Some(0));
+    assert_eq!(client.int("BF.CARD k"), 3);
 }
 
 fn options_are_those_of_bf_reserve(site: &Site) {

@@ -6,7 +6,7 @@ mod times;
 pub(crate) use times::Times;
 
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::fs::{self, File, Metadata};
 use std::io::{self, BufReader, Cursor, Read};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -61,9 +61,11 @@ fn delimiter(text: &str) -> Result<u8, String> {
 }
 
 impl InputArguments {
-    /// Returns whether the items come from standard input, which can be read once.
-    pub(crate) fn is_stdin(&self) -> bool {
-        self.file == Path::new("-")
+    /// Returns whether the items can be read only once: those of standard input, and of what is no regular file, such as a
+    /// pipe. Directories, and files without metadata, are errors of [`open`].
+    pub(crate) fn is_read_once(&self) -> bool {
+        let is_special = |metadata: Metadata| !(metadata.is_file() || metadata.is_dir());
+        self.file == Path::new("-") || fs::metadata(&self.file).is_ok_and(is_special)
     }
 
     /// Returns the batches of the file, which another thread reads. With `times`, all items of a batch have the same
