@@ -191,8 +191,8 @@ impl Drop for Draft {
     }
 }
 
-/// Renames all drafts of one filter to their final keys. If one rename fails, the renamed filters are removed, except
-/// those that replaced a key.
+/// Renames all drafts of one filter to their final keys. If one rename fails, returns its failure and removes the renamed
+/// filters, except those that replaced a key.
 pub(crate) fn publish_all(
     drafts: Vec<Draft>,
     router: &mut Router,
@@ -212,10 +212,24 @@ pub(crate) fn publish_all(
                 format!("{failure}; {number} partitions were replaced, the others were not: load again");
             return Err(Failure::partly(message));
         }
-        for key in &published {
-            router.call(key, &[b"UNLINK", key])?;
-        }
-        return Err(failure);
+        return Err(match remove(&published, router) {
+            Ok(()) => failure,
+            Err(error) => {
+                Failure::partly(format!("{failure}; the new partitions could not all be removed: {error}"))
+            }
+        });
     }
     Ok(())
+}
+
+/// Removes the filters under the keys, after a failure that may be one of the connections. Tries all of them, and returns
+/// the first error.
+fn remove(keys: &[Vec<u8>], router: &mut Router) -> Result<(), CallError> {
+    if keys.is_empty() {
+        return Ok(());
+    }
+    // Closes the connections in any case. If it cannot read the slots, the router connects to the nodes that it knows.
+    let _ = router.refresh();
+    let removed = keys.iter().map(|key| router.call(key, &[b"UNLINK", key]).map(drop));
+    removed.fold(Ok(()), Result::and)
 }

@@ -1,13 +1,9 @@
 //! Tests `check`.
 
-use std::io::{BufReader, Write};
-use std::net::{TcpListener, TcpStream};
-use std::thread;
-
 use redis::from_redis_value;
 
 use crate::harness::{Site, Test, tests};
-use crate::tool::{fail, json, pass, primaries, run, url};
+use crate::tool::{fail, imitate, json, pass, primaries, run, url};
 
 pub(crate) const TESTS: &[Test] = tests![
     every_filter_is_shown_with_its_statistics,
@@ -119,13 +115,9 @@ fn a_copy_without_its_chunks_is_remarked(site: &Site) {
 
 fn keys_that_everbloom_only_keeps_are_listed(_: &Site) {
     // RedisBloom is not installed: this server replies as RedisBloom does.
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = format!("redis://{}", listener.local_addr().unwrap());
-    let keys = ["MBbloom--", "MBbloomCF", "CMSk-TYPE", "TopK-TYPE", "TDIS-TYPE", "string"];
-    thread::spawn(move || {
-        for stream in listener.incoming() {
-            thread::spawn(move || serve(&stream.unwrap(), &keys));
-        }
+    let address = imitate(|words| {
+        let keys = ["MBbloom--", "MBbloomCF", "CMSk-TYPE", "TopK-TYPE", "TDIS-TYPE", "string"];
+        Some(redisbloom(words, &keys))
     });
     let checked = fail(3, "no command of everbloom works on 3 keys", &["check", &address, "--json"]).json();
     let types: Vec<&str> =
@@ -157,35 +149,27 @@ fn a_node_of_a_cluster_is_checked_with_all_others_or_not_at_all(site: &Site) {
     }
 }
 
-/// Replies like a server with RedisBloom. The name of each key is its type.
-fn serve(stream: &TcpStream, keys: &[&str]) {
-    let (mut reader, mut writer, mut parser) = (BufReader::new(stream), stream, redis::Parser::new());
+/// Returns the reply of a server with RedisBloom. The name of each key is its type.
+fn redisbloom(words: &[String], keys: &[&str]) -> String {
     let bulk = |text: &str| format!("${}\r\n{text}\r\n", text.len());
-    while let Ok(command) = parser.parse_value(&mut reader) {
-        let words: Vec<String> = redis::from_redis_value(command).unwrap();
-        let word = |index: usize| words.get(index).map_or("", String::as_str);
-        let reply = match word(0) {
-            "SCAN" => {
-                let keys: String = keys.iter().map(|key| bulk(key)).collect();
-                format!("*2\r\n$1\r\n0\r\n*6\r\n{keys}")
-            }
-            "TYPE" => format!("+{}\r\n", word(1)),
-            "BF.STATS" => "-ERR unknown command 'BF.STATS', with args beginning with: \r\n".to_owned(),
-            "BF.INFO" | "CF.INFO" => {
-                let fields = [("Capacity", 6300), ("Size", 800), ("Number of filters", 6)];
-                let more = [("Number of items inserted", 9), ("Expansion rate", 2)];
-                let fields: String = fields
-                    .iter()
-                    .chain(&more)
-                    .map(|(name, number)| format!("+{name}\r\n:{number}\r\n"))
-                    .collect();
-                format!("*10\r\n{fields}")
-            }
-            "MEMORY" => ":777\r\n".to_owned(),
-            _ => "+OK\r\n".to_owned(),
-        };
-        if writer.write_all(reply.as_bytes()).is_err() {
-            return;
+    match words[0].as_str() {
+        "SCAN" => {
+            let all: String = keys.iter().map(|key| bulk(key)).collect();
+            format!("*2\r\n$1\r\n0\r\n*{}\r\n{all}", keys.len())
         }
+        "TYPE" => format!("+{}\r\n", words[1]),
+        "BF.STATS" => "-ERR unknown command 'BF.STATS', with args beginning with: \r\n".to_owned(),
+        "BF.INFO" | "CF.INFO" => {
+            let fields = [("Capacity", 6300), ("Size", 800), ("Number of filters", 6)];
+            let more = [("Number of items inserted", 9), ("Expansion rate", 2)];
+            let fields: String = fields
+                .iter()
+                .chain(&more)
+                .map(|(name, number)| format!("+{name}\r\n:{number}\r\n"))
+                .collect();
+            format!("*10\r\n{fields}")
+        }
+        "MEMORY" => ":777\r\n".to_owned(),
+        _ => "+OK\r\n".to_owned(),
     }
 }

@@ -1,13 +1,11 @@
 //! Tests `copy` between servers, versions and formats.
 
-use std::io::{BufReader, Write};
-use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use crate::harness::{Client, Site, Test, show, tests, wait_until};
 use crate::interrupting::send;
-use crate::tool::{Ended, Files, command, fail, json, keys, pass, primaries, spawn, url};
+use crate::tool::{Ended, Files, command, fail, imitate, json, keys, pass, primaries, spawn, url};
 
 pub(crate) const TESTS: &[Test] = tests![
     filters_of_every_kind_are_copied_to_every_other_server,
@@ -360,31 +358,16 @@ fn a_target_without_the_format_is_named(site: &Site) {
     let server = site.start();
     server.client().say("BF.RESERVE k 0.01 100");
     // RedisBloom is not installed: this server refuses a filter of the format everbloom as RedisBloom 2.8 does.
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let target = format!("redis://{}", listener.local_addr().unwrap());
-    thread::spawn(move || {
-        for stream in listener.incoming() {
-            thread::spawn(move || refuse(&stream.unwrap()));
-        }
+    let target = imitate(|words| {
+        let reply = match words[0].as_str() {
+            "TYPE" => "+none\r\n",
+            "RESTORE" => "-ERR Bad data format\r\n",
+            "EXEC" => "*2\r\n-ERR not found\r\n:0\r\n",
+            _ => "+OK\r\n",
+        };
+        Some(reply.to_owned())
     });
     let reason =
         "k: ERR not found; the server cannot read filters of the format everbloom: check with MODULE LIST";
     fail(3, reason, &["copy", &url(&server), &target]);
-}
-
-/// Replies like a server that has no filter and does not know the format of the one that is sent.
-fn refuse(stream: &TcpStream) {
-    let (mut reader, mut writer, mut parser) = (BufReader::new(stream), stream, redis::Parser::new());
-    while let Ok(command) = parser.parse_value(&mut reader) {
-        let words: Vec<Vec<u8>> = redis::from_redis_value(command).unwrap();
-        let reply: &[u8] = match words[0].as_slice() {
-            b"TYPE" => b"+none\r\n",
-            b"RESTORE" => b"-ERR Bad data format\r\n",
-            b"EXEC" => b"*2\r\n-ERR not found\r\n:0\r\n",
-            _ => b"+OK\r\n",
-        };
-        if writer.write_all(reply).is_err() {
-            return;
-        }
-    }
 }

@@ -1,11 +1,13 @@
 //! Tests `load --partitions` on one server, and on a cluster whose slots move during the load.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread::sleep;
 use std::time::Duration;
 
 use crate::harness::{Client, Server, Site, Test, tests, wait_until};
 use crate::interrupting::end_by;
-use crate::tool::{Files, Loading, fail, items, json, keys, pass, primaries, start, url};
+use crate::tool::{Files, Loading, fail, imitate, items, json, keys, pass, primaries, start, url};
 
 pub(crate) const TESTS: &[Test] = tests![
     items_are_in_the_documented_partition,
@@ -14,6 +16,7 @@ pub(crate) const TESTS: &[Test] = tests![
     no_item_is_lost_while_a_slot_moves,
     the_rename_waits_until_a_slot_has_moved,
     an_interrupted_load_leaves_no_partition,
+    partitions_are_removed_over_a_new_connection,
 ];
 
 /// Returns the CRC-32 of zlib, computed bit by bit.
@@ -314,4 +317,42 @@ fn an_interrupted_load_leaves_no_partition(site: &Site) {
         (client.say("GET k:{1}"), keys(&mut client)),
         ("\"mine\"".to_owned(), vec!["k:{1}".to_owned()])
     );
+}
+
+fn partitions_are_removed_over_a_new_connection(_: &Site) {
+    let files = Files::new();
+    let file = files.items("items", 100);
+    for is_refusing in [false, true] {
+        let (renames, removed) = (AtomicU32::new(0), Arc::new(Mutex::new(Vec::new())));
+        let seen = Arc::clone(&removed);
+        let address = imitate(move |words| {
+            let reply = match words[0].as_str() {
+                "EXISTS" => ":0\r\n".to_owned(),
+                "TYPE" => "+none\r\n".to_owned(),
+                "BF.BULKADD" => {
+                    "-ERR unknown command 'BF.BULKADD', with args beginning with: \r\n".to_owned()
+                }
+                // BF.INSERT KEY NOCREATE ITEMS and the items.
+                "BF.INSERT" => format!("*{}\r\n{}", words.len() - 4, ":1\r\n".repeat(words.len() - 4)),
+                // The connection breaks at the third of four partitions.
+                "RENAMENX" if renames.fetch_add(1, Ordering::Relaxed) == 2 => return None,
+                "UNLINK" => {
+                    seen.lock().unwrap().push(words[1].clone());
+                    let is_final = !words[1].contains("everbloom");
+                    if is_refusing && is_final { "-OOM no\r\n" } else { ":1\r\n" }.to_owned()
+                }
+                "EXEC" => "*2\r\n:1\r\n:1\r\n".to_owned(),
+                _ => "+OK\r\n".to_owned(),
+            };
+            Some(reply)
+        });
+        let load = ["load", &address, "k", &file, "--partitions", "4", "--capacity", "100"];
+        let (code, more) = if is_refusing { (3, "could not all be removed: OOM no") } else { (1, "") };
+        let ended = fail(code, more, &load);
+        assert!(ended.err.contains("everbloom: connection: "), "{}", ended.err);
+        let removed = removed.lock().unwrap();
+        let finals: Vec<&String> = removed.iter().filter(|key| !key.contains("everbloom")).collect();
+        let expected = partition_keys("k", 4);
+        assert_eq!(finals, expected.iter().take(2).collect::<Vec<_>>(), "{removed:?}");
+    }
 }
