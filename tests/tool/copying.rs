@@ -5,6 +5,7 @@ use std::thread;
 
 use crate::harness::{Client, Site, Test, show, tests, wait_until};
 use crate::interrupting::send;
+use crate::partitions::Moving;
 use crate::tool::{Ended, Files, command, fail, imitate, json, keys, pass, primaries, spawn, url};
 
 pub(crate) const TESTS: &[Test] = tests![
@@ -19,6 +20,7 @@ pub(crate) const TESTS: &[Test] = tests![
     a_source_without_chunks_is_read_by_dump,
     a_large_filter_is_copied_in_chunks_or_not_at_all,
     a_cluster_is_copied_node_by_node,
+    filters_are_restored_in_a_slot_that_is_moving,
     a_node_of_a_cluster_is_refused_without_the_option,
     source_and_target_have_separate_credentials,
     a_target_without_the_format_is_named,
@@ -319,6 +321,21 @@ fn a_cluster_is_copied_node_by_node(site: &Site) {
     let copied = json(&["copy", &url(&to), &url(&back[1]), "-c", "--verify"]);
     assert_eq!((&copied["by_dump"], &copied["verified"]), (&3.into(), &3.into()), "{copied}");
     assert_eq!(keys(&mut back[0].client()), ["bar", "{bar}2"]);
+}
+
+fn filters_are_restored_in_a_slot_that_is_moving(site: &Site) {
+    let from = site.launch().with_option("bf.format redisbloom").start();
+    let mut client = from.client();
+    client.say("CF.ADD k item");
+    client.say("BF.ADD {k}2 item");
+    let to: [_; 2] = primaries(site);
+    // The owner of the slot refuses new keys with ASK.
+    let moving = Moving::begin(&to, "k");
+    let copied = json(&["copy", &url(&from), &url(&to[0]), "-c"]);
+    assert_eq!(copied["by_dump"], 2, "{copied}");
+    moving.end();
+    let found: Vec<Vec<String>> = to.iter().map(|node| keys(&mut node.client())).collect();
+    assert!(found.contains(&vec!["k".to_owned(), "{k}2".to_owned()]), "{found:?}");
 }
 
 fn a_node_of_a_cluster_is_refused_without_the_option(site: &Site) {

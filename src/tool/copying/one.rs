@@ -78,7 +78,7 @@ impl Copier {
             match from.call(&[b"DUMP", key])? {
                 Value::BulkString(payload) => match self.restore(key, expiry_ms, &payload) {
                     Ok(()) => return Ok(Copied { way: Way::Dump, bytes: payload.len() as u64 }),
-                    Err(error @ CallError::Broken(_)) => return Err(error.into()),
+                    Err(error @ (CallError::Broken(_) | CallError::Unrouted(_))) => return Err(error.into()),
                     Err(CallError::Refused(text)) if text.starts_with("BUSYKEY") => {
                         return Err(Failure::new(text));
                     }
@@ -114,8 +114,7 @@ impl Copier {
         if self.replacing.replace {
             command.push(b"REPLACE");
         }
-        let to = self.to.connection_for(key).map_err(|failure| CallError::Broken(failure.to_string()))?;
-        to.call(&command).map(drop)
+        self.to.call(key, &command).map(drop)
     }
 }
 
