@@ -11,8 +11,7 @@ use super::failure::{Failure, check_interruption};
 use super::output::{Printer, bytes, counted, shown, table};
 use super::partitions;
 use super::server::{
-    CallError, ConnectionArguments, DatabaseArguments, Family, Router, Site, field, integer, other_databases,
-    scan, text,
+    ConnectionArguments, DatabaseArguments, Family, Router, Site, field, integer, other_databases, scan, text,
 };
 
 /// Filters with at least this number of layers get advice. They have grown at least four times.
@@ -170,7 +169,7 @@ enum Queried {
     Filter(Box<CheckedFilter>),
     /// A filter that a client is loading.
     Loading,
-    /// Nothing: it no longer exists.
+    /// No filter of the family: it no longer exists.
     Vanished,
 }
 
@@ -196,8 +195,8 @@ fn query(router: &mut Router, key: &[u8], family: Family, data_type: String) -> 
     match queried {
         Ok(filter) => Ok(Queried::Filter(Box::new(filter))),
         Err(error) if error.is_of_load() => Ok(Queried::Loading),
-        Err(error @ CallError::Refused(_)) if !error.lacks_command() => Ok(Queried::Vanished),
-        Err(error) => Err(error.into()),
+        Err(error) if error.is_of_no_filter() => Ok(Queried::Vanished),
+        Err(error) => Err(Failure::from(error).about(shown(key))),
     }
 }
 

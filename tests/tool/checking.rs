@@ -9,6 +9,7 @@ pub(crate) const TESTS: &[Test] = tests![
     every_filter_is_shown_with_its_statistics,
     a_copy_without_its_chunks_is_remarked,
     keys_that_everbloom_only_keeps_are_listed,
+    a_filter_that_cannot_be_queried_is_an_error,
     a_node_of_a_cluster_is_checked_with_all_others_or_not_at_all,
 ];
 
@@ -132,6 +133,26 @@ fn keys_that_everbloom_only_keeps_are_listed(_: &Site) {
     let filter = &checked["filters"][0];
     assert_eq!((&filter["layers"], &filter["items"], &filter["bytes"]), (&6.into(), &9.into(), &777.into()));
     assert!(filter["fill"].is_null() && filter["advice"].as_str().unwrap().contains("6300"), "{filter}");
+}
+
+fn a_filter_that_cannot_be_queried_is_an_error(_: &Site) {
+    let check = |error: &'static str| {
+        let address = imitate(move |words| match words[0].as_str() {
+            "BF.STATS" => Some(format!("-{error}\r\n")),
+            _ => Some(redisbloom(words, &["MBbloom--"])),
+        });
+        ["check".to_owned(), address]
+    };
+    for error in ["BUSY Redis is busy running a script", "ERR internal error", "MASTERDOWN Link is down"] {
+        let arguments = check(error);
+        fail(1, &format!("MBbloom--: {error}"), &arguments.each_ref().map(String::as_str));
+    }
+    // The filter has vanished since the scan.
+    for error in ["ERR not found", "not found", "WRONGTYPE no filter"] {
+        let arguments = check(error);
+        let checked = json(&arguments.each_ref().map(String::as_str));
+        assert_eq!(checked["filters"].as_array().unwrap().len(), 0, "{checked}");
+    }
 }
 
 fn a_node_of_a_cluster_is_checked_with_all_others_or_not_at_all(site: &Site) {

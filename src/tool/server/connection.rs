@@ -33,6 +33,12 @@ impl CallError {
         matches!(self, Self::Refused(text) if unknown_command(text).is_some() || text.starts_with("NOPERM"))
     }
 
+    /// Returns whether the command was refused because there is no filter under the key, or no filter of its family.
+    pub(crate) fn is_of_no_filter(&self) -> bool {
+        let is_said = |text: &str| text.starts_with("not found") || text.starts_with("WRONGTYPE");
+        matches!(self, Self::Refused(text) if is_said(text.trim_start_matches("ERR ")))
+    }
+
     /// Returns whether the command was refused because a client is loading the chunks of the filter.
     pub(crate) fn is_of_load(&self) -> bool {
         matches!(self, Self::Refused(text) if text.starts_with("ERR the filter is being loaded"))
