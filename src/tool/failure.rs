@@ -51,6 +51,11 @@ impl Failure {
         Self { kind: FailureKind::Interrupted, ..Self::new("interrupted") }
     }
 
+    /// Returns the failure of a thread that panicked.
+    pub(crate) fn of_panic() -> Self {
+        Self::new("internal error: a thread panicked")
+    }
+
     /// Returns the failure with a subject, such as a key, before its message.
     pub(crate) fn about(self, subject: impl Display) -> Self {
         Self { message: format!("{subject}: {}", self.message), ..self }

@@ -192,7 +192,7 @@ pub(crate) fn run(arguments: CopyArguments, printer: &Printer) -> Result<(), Fai
             let done = outcomes.len() as u64;
             progress.set(done, format!("{done} of {filters}, {}", bytes(sent_bytes)));
         }
-        let panicked = |_| Err(Failure::new("internal error: a thread panicked"));
+        let panicked = |_| Err(Failure::of_panic());
         jobs.into_iter().map(|job| job.join().unwrap_or_else(panicked)).collect()
     });
     let seconds = progress.finish();

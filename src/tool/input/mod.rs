@@ -5,6 +5,7 @@ mod times;
 
 pub(crate) use times::Times;
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fs::{self, File, Metadata};
 use std::io::{self, BufReader, Cursor, Read};
@@ -12,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Arc, OnceLock};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use flate2::read::MultiGzDecoder;
@@ -76,7 +77,7 @@ impl InputArguments {
         let (sender, receiver) = sync_channel(AHEAD_BATCHES);
         let (arguments, name) = (self.clone(), self.file.display().to_string());
         let (times, noted) = (times.cloned(), Arc::clone(&seen));
-        thread::spawn(move || {
+        let thread = thread::spawn(move || {
             let emit = |batch| sender.send(Ok(batch)).map_err(|_| Failure::interrupted());
             let outcome = match &arguments.csv {
                 Some(column) => {
@@ -96,7 +97,7 @@ impl InputArguments {
                 let _ = sender.send(Err(failure.about(name)));
             }
         });
-        Ok(BatchReader { receiver, seen, total_bytes })
+        Ok(BatchReader { receiver, thread: Cell::new(Some(thread)), seen, total_bytes })
     }
 
     /// Reads the file and returns the number of items that have not expired.
@@ -131,6 +132,8 @@ pub(crate) struct SeenInput {
 /// The batches of a file as they are read. After a signal, the next element is the error of the interruption.
 pub(crate) struct BatchReader {
     receiver: Receiver<Result<ItemBatch, Failure>>,
+    /// The reading thread; `None` after its end.
+    thread: Cell<Option<JoinHandle<()>>>,
     seen: Arc<SeenInput>,
     /// Bytes of the file before decompression; `None` for standard input.
     pub(crate) total_bytes: Option<u64>,
@@ -172,7 +175,10 @@ impl Iterator for &BatchReader {
             match self.receiver.recv_timeout(PATIENCE) {
                 Ok(batch) => return Some(batch),
                 Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return None,
+                Err(RecvTimeoutError::Disconnected) => {
+                    let ended = self.thread.take().map_or(Ok(()), JoinHandle::join);
+                    return ended.err().map(|_| Err(Failure::of_panic()));
+                }
             }
         }
     }
@@ -219,5 +225,23 @@ impl Read for CountedInput {
         let length = self.source.read(buffer)?;
         self.seen.done_bytes.fetch_add(length as u64, Ordering::Relaxed);
         Ok(length)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_of_the_reading_thread_is_a_failure() {
+        let (sender, receiver) = sync_channel(AHEAD_BATCHES);
+        let thread = thread::spawn(move || {
+            sender.send(Ok(ItemBatch::of_lines(b"item\n".to_vec()))).unwrap();
+            panic!("for the test");
+        });
+        let thread = Cell::new(Some(thread));
+        let batches = BatchReader { receiver, thread, seen: Arc::default(), total_bytes: None };
+        let read: Vec<_> = batches.into_iter().map(|batch| batch.map(|batch| batch.items)).collect();
+        assert_eq!(read, [Ok(1), Err(Failure::of_panic())]);
     }
 }
