@@ -71,7 +71,7 @@ Examples:
   everbloom load redis://127.0.0.1:7000 seen urls.txt --partitions 24 -c
 
 The user and the password can be in EVERBLOOM_USERNAME and EVERBLOOM_PASSWORD instead of the address.
-Exit codes: 0 done; 1 failed; 2 wrong arguments; 3 done, but items were refused; 130 interrupted.";
+Exit codes: 0 done; 1 failed; 2 wrong arguments; 3 done, but items were refused, or the result was not printed; 130 interrupted.";
 
 /// The options that the error about an existing key names.
 const CHOICES: &str = "--replace or --add";
@@ -299,7 +299,9 @@ fn report(
         arguments.key,
         counted(items, "item"),
     );
-    printer.result(&text, &json)?;
+    let printed = printer.result(&text, &json);
+    printed
+        .map_err(|failure| Failure::partly(format!("the items were loaded, but not reported: {failure}")))?;
     if refused == 0 {
         return Ok(());
     }

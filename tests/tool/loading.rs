@@ -1,5 +1,6 @@
 //! Tests `load` with items of files and of standard input.
 
+use std::fs::File;
 use std::io::Write;
 use std::process::{Command, Stdio};
 use std::thread::sleep;
@@ -7,7 +8,7 @@ use std::time::Duration;
 
 use crate::harness::{Site, Test, skip, tests};
 use crate::tool::{
-    Ended, Files, Loading, fail, fixture, json, keys, pass, path, present, run, spawn, start, url,
+    Ended, Files, Loading, command, fail, fixture, json, keys, pass, path, present, run, spawn, start, url,
 };
 
 pub(crate) const TESTS: &[Test] = tests![
@@ -23,6 +24,7 @@ pub(crate) const TESTS: &[Test] = tests![
     options_are_those_of_bf_reserve,
     wrong_arguments_are_reported_before_input_is_read,
     items_that_a_full_filter_refuses_give_exit_code_3,
+    a_result_that_cannot_be_printed_gives_exit_code_3,
     progress_is_shown_in_lines_and_on_a_terminal_in_a_bar,
 ];
 
@@ -279,6 +281,15 @@ fn items_that_a_full_filter_refuses_give_exit_code_3(site: &Site) {
     assert_eq!((count("items"), count("new")), (100, 40), "{result}");
     assert!(count("refused") > 50 && count("present") + count("refused") == 60, "{result}");
     assert_eq!(server.client().int("BF.CARD k"), 40);
+}
+
+fn a_result_that_cannot_be_printed_gives_exit_code_3(site: &Site) {
+    let (server, mut client, files) = start(site);
+    let full = File::options().write(true).open("/dev/full").unwrap();
+    let mut load = command(&["load", &url(&server), "k", &files.items("ten", 10)]);
+    let ended = Ended::of(load.stdout(full).output().unwrap());
+    assert!(ended.code == Some(3) && ended.err.contains("the items were loaded, but"), "{}", ended.err);
+    assert_eq!(client.int("BF.CARD k"), 10);
 }
 
 fn progress_is_shown_in_lines_and_on_a_terminal_in_a_bar(site: &Site) {
