@@ -391,18 +391,36 @@ fn jittered(time: Duration) -> Duration {
 
 /// A connection that is made when it is needed.
 struct Link {
-    info: ConnectionInfo,
+    /// The address that the program has given.
+    own: ConnectionInfo,
+    /// The node of the cluster that a reply has named, until a call to it fails; `None` for the own address.
+    moved: Option<ConnectionInfo>,
     timeout: Duration,
     connection: Option<redis::Connection>,
 }
 
 impl Link {
-    const fn new(info: ConnectionInfo, timeout: Duration) -> Self {
-        Self { info, timeout, connection: None }
+    const fn new(own: ConnectionInfo, timeout: Duration) -> Self {
+        Self { own, moved: None, timeout, connection: None }
+    }
+
+    /// Returns the address of the connection.
+    fn info(&self) -> &ConnectionInfo {
+        self.moved.as_ref().unwrap_or(&self.own)
+    }
+
+    /// Sends a command and returns its reply. After an error, the next call goes to the own address again, because the other
+    /// node may have left the cluster.
+    fn call(&mut self, command: &[Vec<u8>]) -> Result<CommandReply, NearError> {
+        let reply = self.call_redirected(command);
+        if reply.is_err() {
+            self.moved = None;
+        }
+        reply
     }
 
     /// Sends a command and returns its reply, of another node of the cluster if this one says so.
-    fn call(&mut self, command: &[Vec<u8>]) -> Result<CommandReply, NearError> {
+    fn call_redirected(&mut self, command: &[Vec<u8>]) -> Result<CommandReply, NearError> {
         let reply = self.call_here(command)?;
         let CommandReply::Error(text) = &reply else { return Ok(reply) };
         let Some((host, port)) =
@@ -411,7 +429,7 @@ impl Link {
             return Ok(reply);
         };
         let Ok(port) = port.parse() else { return Ok(reply) };
-        let address = match self.info.addr().clone() {
+        let address = match self.info().addr().clone() {
             ConnectionAddr::TcpTls { host: here, insecure, tls_params, .. } => {
                 let host = if host.is_empty() { here } else { host.to_owned() };
                 ConnectionAddr::TcpTls { host, port, insecure, tls_params }
@@ -420,7 +438,7 @@ impl Link {
             ConnectionAddr::Tcp(here, _) if host.is_empty() => ConnectionAddr::Tcp(here, port),
             _ => ConnectionAddr::Tcp(host.to_owned(), port),
         };
-        (self.info, self.connection) = (self.info.clone().set_addr(address), None);
+        (self.moved, self.connection) = (Some(self.own.clone().set_addr(address)), None);
         self.call_here(command)
     }
 
@@ -429,7 +447,7 @@ impl Link {
             Some(connection) => connection,
             None => {
                 let connection =
-                    Client::open(self.info.clone())?.get_connection_with_timeout(self.timeout)?;
+                    Client::open(self.info().clone())?.get_connection_with_timeout(self.timeout)?;
                 connection.set_read_timeout(Some(self.timeout))?;
                 connection.set_write_timeout(Some(self.timeout))?;
                 connection

@@ -7,7 +7,7 @@ use everbloom::{NearError, NearFilter, NearOptions, WhenStale};
 
 use crate::clients::url;
 use crate::foreign::lookups;
-use crate::harness::{Client, Cluster, Server, Site, Test, numbered, tests, wait_until};
+use crate::harness::{Client, Cluster, Server, Site, Test, imitate, numbered, tests, wait_until};
 use crate::kinds::fill;
 
 pub(crate) const TESTS: &[Test] = tests![
@@ -25,6 +25,7 @@ pub(crate) const TESTS: &[Test] = tests![
     own_adds_are_found_at_once,
     following_needs_a_permission_of_its_own,
     a_copy_looks_for_a_key_that_has_moved,
+    a_copy_returns_to_its_own_address_if_a_node_has_gone,
 ];
 
 /// Options for tests: a copy that asks often, and is never too old.
@@ -427,4 +428,30 @@ fn a_copy_looks_for_a_key_that_has_moved(site: &Site) {
     wait_for(&copy, "alice");
     assert_eq!(copy.add(b"bob"), Ok(true));
     wait_for(&copy, "bob");
+}
+
+fn a_copy_returns_to_its_own_address_if_a_node_has_gone(_: &Site) {
+    // A node that replies to two adds, and closes every connection after them.
+    let calls = AtomicU32::new(0);
+    let other = imitate(move |words| match words[0].as_str() {
+        "BF.ADD" => (calls.fetch_add(1, Ordering::Relaxed) < 2).then(|| ":1\r\n".to_owned()),
+        _ => (calls.load(Ordering::Relaxed) < 2).then(|| "+OK\r\n".to_owned()),
+    });
+    let other_port = other.rsplit(':').next().unwrap().to_owned();
+    let moves = AtomicU32::new(0);
+    let own = imitate(move |words| {
+        let reply = match words[0].as_str() {
+            "BF.ADD" if moves.fetch_add(1, Ordering::Relaxed) == 0 => {
+                format!("-MOVED 7 127.0.0.1:{other_port}\r\n")
+            }
+            "BF.ADD" => ":0\r\n".to_owned(),
+            "CLIENT" => "+OK\r\n".to_owned(),
+            _ => "-ERR no\r\n".to_owned(),
+        };
+        Some(reply)
+    });
+    let copy = NearFilter::open(&own, "k", options()).unwrap();
+    assert_eq!([copy.add(b"a"), copy.add(b"b")], [Ok(true), Ok(true)]);
+    assert!(matches!(copy.add(b"c"), Err(NearError::Connection(_))));
+    assert_eq!(copy.add(b"c"), Ok(false));
 }

@@ -2,8 +2,8 @@
 
 use redis::from_redis_value;
 
-use crate::harness::{Site, Test, tests};
-use crate::tool::{fail, imitate, json, pass, primaries, run, url};
+use crate::harness::{Site, Test, imitate, tests};
+use crate::tool::{fail, json, pass, primaries, run, url};
 
 pub(crate) const TESTS: &[Test] = tests![
     every_filter_is_shown_with_its_statistics,

@@ -3,10 +3,10 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use crate::harness::{Client, Site, Test, show, tests, wait_until};
+use crate::harness::{Client, Site, Test, imitate, show, tests, wait_until};
 use crate::interrupting::send;
 use crate::partitions::Moving;
-use crate::tool::{Ended, Files, command, fail, imitate, json, keys, pass, primaries, spawn, url};
+use crate::tool::{Ended, Files, command, fail, json, keys, pass, primaries, spawn, url};
 
 pub(crate) const TESTS: &[Test] = tests![
     filters_of_every_kind_are_copied_to_every_other_server,

@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::thread::sleep;
 use std::time::Duration;
 
-use crate::harness::{Client, Server, Site, Test, tests, wait_until};
+use crate::harness::{Client, Server, Site, Test, imitate, tests, wait_until};
 use crate::interrupting::end_by;
-use crate::tool::{Files, Loading, fail, imitate, items, json, keys, pass, primaries, start, url};
+use crate::tool::{Files, Loading, fail, items, json, keys, pass, primaries, start, url};
 
 pub(crate) const TESTS: &[Test] = tests![
     items_are_in_the_documented_partition,

@@ -2,11 +2,13 @@
 
 mod client;
 mod cluster;
+mod imitation;
 mod server;
 mod site;
 
 pub(crate) use client::{Client, Raw, packed, show};
 pub(crate) use cluster::Cluster;
+pub(crate) use imitation::imitate;
 pub(crate) use server::{Launch, Server, append_only_file};
 pub(crate) use site::Site;
 
