@@ -202,8 +202,9 @@ impl NearFilter {
     /// Waits until there is a copy, or it is known that there is no filter. Returns whether this was so in time.
     #[must_use]
     pub fn wait(&self, timeout: Duration) -> bool {
-        let end = Instant::now() + timeout;
-        while self.lag().is_none() && Instant::now() < end {
+        // No clock shows an end that does not fit.
+        let end = Instant::now().checked_add(timeout);
+        while self.lag().is_none() && end.is_none_or(|end| Instant::now() < end) {
             thread::sleep(Duration::from_millis(1));
         }
         self.lag().is_some()

@@ -346,6 +346,8 @@ fn stale_copies_and_missing_keys_are_as_chosen(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     let copy = near(&server, "k", options());
+    // A wait without an end.
+    assert!(copy.wait(Duration::MAX));
     assert_eq!(copy.contains(b"alice"), Ok(false));
     let strict = near(&server, "k", NearOptions { missing_is_error: true, ..options() });
     assert_eq!(strict.contains(b"alice"), Err(NearError::Missing));
