@@ -29,29 +29,36 @@ pub(super) struct Topic {
     recent: Mutex<RecentLines>,
 }
 
-/// Lines about a payload that is not a filter.
-static LOADING: Topic = Topic::new("a filter cannot be loaded");
-/// Lines about a copy of a filter for which there is no memory.
-pub(super) static COPYING: Topic = Topic::new("a filter cannot be copied");
-/// Lines about a cuckoo filter with an old hash.
-pub(super) static OLD_CUCKOO: Topic = Topic::new("a cuckoo filter is from RedisBloom before 2.2");
-/// Lines about a filter that the server refuses.
-pub(super) static PUBLISHING: Topic = Topic::new("the server refused a new filter");
-/// Lines about a command that the server does not replicate.
-pub(super) static REPLICATING: Topic = Topic::new("the server did not replicate a command");
-/// Lines about a filter that has grown often.
-pub(super) static GROWING: Topic = Topic::new("a filter has grown often");
-/// Lines about an imported filter that the next new item makes unexportable.
-pub(super) static IMPORTING: Topic = Topic::new("an imported filter is full");
-/// Lines about a large block of memory that does not fit in the cgroup.
-pub(super) static ALLOCATING: Topic = Topic::new("memory was not allocated");
-/// Lines about a filter that has no room for new items.
-pub(super) static REFUSING: Topic = Topic::new("a filter refuses items");
-/// Lines about a panic. Every function that the server calls catches panics.
-static PANICKING: Topic = Topic::new("everbloom");
+/// Makes a static of each topic, and the list of all of them.
+macro_rules! topics {
+    ($($(#[$about:meta])* $visibility:vis static $name:ident: Topic = $topic:expr;)*) => {
+        $($(#[$about])* $visibility static $name: Topic = $topic;)*
+        static TOPICS: &[&Topic] = &[$(&$name),*];
+    };
+}
 
-static TOPICS: [&Topic; 9] =
-    [&LOADING, &COPYING, &ALLOCATING, &PUBLISHING, &REPLICATING, &GROWING, &IMPORTING, &REFUSING, &PANICKING];
+topics! {
+    /// Lines about a payload that is not a filter.
+    static LOADING: Topic = Topic::new("a filter cannot be loaded");
+    /// Lines about a copy of a filter for which there is no memory.
+    pub(super) static COPYING: Topic = Topic::new("a filter cannot be copied");
+    /// Lines about a cuckoo filter with an old hash.
+    pub(super) static OLD_CUCKOO: Topic = Topic::new("a cuckoo filter is from RedisBloom before 2.2");
+    /// Lines about a filter that the server refuses.
+    pub(super) static PUBLISHING: Topic = Topic::new("the server refused a new filter");
+    /// Lines about a command that the server does not replicate.
+    pub(super) static REPLICATING: Topic = Topic::new("the server did not replicate a command");
+    /// Lines about a filter that has grown often.
+    pub(super) static GROWING: Topic = Topic::new("a filter has grown often");
+    /// Lines about an imported filter that the next new item makes unexportable.
+    pub(super) static IMPORTING: Topic = Topic::new("an imported filter is full");
+    /// Lines about a large block of memory that does not fit in the cgroup.
+    pub(super) static ALLOCATING: Topic = Topic::new("memory was not allocated");
+    /// Lines about a filter that has no room for new items.
+    pub(super) static REFUSING: Topic = Topic::new("a filter refuses items");
+    /// Lines about a panic. Every function that the server calls catches panics.
+    static PANICKING: Topic = Topic::new("everbloom");
+}
 
 /// The lines that were written and omitted.
 struct RecentLines {

@@ -131,6 +131,11 @@ pub fn cuckoo_cases() -> Vec<(String, Vec<u8>)> {
     cases.map(|case| (case["case"].as_str().unwrap().to_owned(), decoded(&case["dump_b64"]))).collect()
 }
 
+/// Returns the reply of DUMP for a cuckoo filter of RedisBloom 2.0.3, whose hash later releases do not have.
+pub fn old_cuckoo_payload() -> Vec<u8> {
+    decoded(&read("redisbloom-cuckoo-2.0.3")["cases"][0]["dump_b64"])
+}
+
 /// A recorded value of one of RedisBloom's types that are only carried.
 pub struct CarriedCase {
     /// Producer and name: the key of the value in server tests.
