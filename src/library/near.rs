@@ -19,6 +19,7 @@ pub struct NearOptions {
     /// How often the copy asks for changes: 250 ms. It must be less than `max_age`.
     pub interval: Duration,
     /// The age from which on the copy is not used: 10 s. The clock of lookups may count a copy as up to 22 ms older than it is.
+    /// It does not count the time in which the machine sleeps.
     pub max_age: Duration,
     /// How often a copy is loaded again of a filter whose changes the server does not keep: 10 s.
     pub reload_interval: Duration,
