@@ -214,7 +214,7 @@ pub(crate) struct Steps {
 impl Steps {
     /// Returns the next command, and that it was asked for now.
     fn command<'py>(&self, py: Python<'py>) -> Vec<Bound<'py, PyBytes>> {
-        let command = self.shared.copy.command();
+        let command = py.detach(|| self.shared.copy.command());
         command.iter().map(|word| PyBytes::new(py, word)).collect()
     }
 
