@@ -30,7 +30,7 @@ const VERSION_BITS: u32 = 10;
 /// Most bytes of a field besides the bytes of a string.
 const FIELD_BYTES: usize = 10;
 
-/// DumpFields as servers encode them. DumpFields can be appended and read again in their order.
+/// Fields as servers encode them. Fields can be appended and read again in their order.
 #[derive(Debug, Default)]
 pub struct EncodedFields {
     bytes: Vec<u8>,
