@@ -344,7 +344,7 @@ const INTRODUCTIONS: &[&str] = &[
     "warning(context,&",
     "null_mut(),",
     "null_mut(),&",
-    "Throttle::new(",
+    "Topic::new(",
     "NAME_TAKEN:&str=",
     "or_else(||",
     "warnings.push(",
