@@ -193,8 +193,8 @@ fn exact_scattered_rate(items: u64, size: LayerShape) -> f64 {
 fn small_layers_have_the_least_size_that_keeps_the_rate() {
     let (mut sizes, mut not_smallest) = (0, 0);
     for rate in RATES {
-        for items in
-            (1..=32).chain(effort(&[48, 64, 100][..], &[48, 64, 99, 100, 101, 150, 250]).iter().copied())
+        for items in (1..=effort(12, 32))
+            .chain(effort(&[32, 64, 100][..], &[48, 64, 99, 100, 101, 150, 250]).iter().copied())
         {
             if items > 100 && rate < 1e-6 {
                 continue;

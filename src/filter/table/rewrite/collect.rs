@@ -260,9 +260,9 @@ mod tests {
         choices
     }
 
-    /// Of the largest choices, the quick form of a test takes every fourth, and the full form, as in `make exhaust`, each.
+    /// Of the largest choices, the quick form of a test takes every sixteenth, and the full form, as in `make exhaust`, each.
     fn stride() -> usize {
-        if std::env::var("EVERBLOOM_TESTS").is_ok_and(|value| value == "full") { 1 } else { 4 }
+        if std::env::var("EVERBLOOM_TESTS").is_ok_and(|value| value == "full") { 1 } else { 16 }
     }
 
     /// Calls `check` with all sets of up to `most` entries that a segment can have; of those with four entries, with one
