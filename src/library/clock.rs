@@ -1,4 +1,5 @@
-//! Clocks that say how old a copy is. They stand still while the machine sleeps: Linux has no clock of ticks that does not.
+//! Clocks that say how old a copy is. They stand still while the machine sleeps: Linux has no clock of ticks that
+//! does not.
 
 use std::time::{Duration, Instant};
 

@@ -411,8 +411,8 @@ impl Link {
         self.moved.as_ref().unwrap_or(&self.own)
     }
 
-    /// Sends a command and returns its reply. After an error, the next call goes to the own address again, because the other
-    /// node may have left the cluster.
+    /// Sends a command and returns its reply. After an error, the next call goes to the own address again, because
+    /// the other node may have left the cluster.
     fn call(&mut self, command: &[Vec<u8>]) -> Result<CommandReply, NearError> {
         let reply = self.call_redirected(command);
         if reply.is_err() {

@@ -10,8 +10,8 @@
 //! 6. `effects` replicates the command, signals the key, and notifies events. `log` writes lines about the filter.
 //!
 //! Apart from the filters, the state of the module is in statics of `config`, `memory`, `stats`, `log`, `huge_pages`,
-//! `followers`, `effects`, `headroom`, `datatype`, `allocator` and `onload`. `allocator` allocates all memory of the module,
-//! if `headroom` has it.
+//! `followers`, `effects`, `headroom`, `datatype`, `allocator` and `onload`. `allocator` allocates all memory of the
+//! module, if `headroom` has it.
 
 #[macro_use]
 mod api;

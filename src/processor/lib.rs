@@ -1,4 +1,5 @@
-//! The processor's instructions for prefetching and for selecting bits. This is the only unsafe code outside `module`.
+//! The processor's instructions for prefetching and for selecting bits. This is the only unsafe code outside
+//! `module`.
 
 use everbloom_filter::prefetch::{Prefetch, SelectTask};
 use everbloom_filter::words::PortableSelect;

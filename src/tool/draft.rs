@@ -191,8 +191,8 @@ impl Drop for Draft {
     }
 }
 
-/// Renames all drafts of one filter to their final keys. If one rename fails, returns its failure and removes the renamed
-/// filters, except those that replaced a key.
+/// Renames all drafts of one filter to their final keys. If one rename fails, returns its failure and removes the
+/// renamed filters, except those that replaced a key.
 pub(crate) fn publish_all(
     drafts: Vec<Draft>,
     router: &mut Router,
@@ -222,13 +222,13 @@ pub(crate) fn publish_all(
     Ok(())
 }
 
-/// Removes the filters under the keys, after a failure that may be one of the connections. Tries all of them, and returns
-/// the first error.
+/// Removes the filters under the keys, after a failure that may be one of the connections. Tries all of them, and
+/// returns the first error.
 fn remove(keys: &[Vec<u8>], router: &mut Router) -> Result<(), CallError> {
     if keys.is_empty() {
         return Ok(());
     }
-    // Closes the connections in any case. If it cannot read the slots, the router connects to the nodes that it knows.
+    // Closes the connections in any case. If it cannot read the slots, the router uses the nodes that it knows.
     let _ = router.refresh();
     let removed = keys.iter().map(|key| router.call(key, &[b"UNLINK", key]).map(drop));
     removed.fold(Ok(()), Result::and)

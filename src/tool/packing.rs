@@ -43,8 +43,8 @@ pub(crate) struct BatchTime {
 }
 
 impl BatchTime {
-    /// Returns the one of two times of the same generations whose life ends last. With it, a server refuses items of both
-    /// as expired only if all of them are.
+    /// Returns the one of two times of the same generations whose life ends last. With it, a server refuses items of
+    /// both as expired only if all of them are.
     pub(crate) fn last_to_end(self, other: Self) -> Self {
         max_by_key(self, other, |time| time.life_ms.map(|life_ms| time.at_ms.saturating_add(life_ms)))
     }
@@ -57,8 +57,8 @@ pub(crate) struct ItemBatch {
     pub(crate) data: Vec<u8>,
     /// The number of items.
     pub(crate) items: u64,
-    /// The time of the items: that of the item whose life ends last. Items without a time are added with the current time
-    /// of the server.
+    /// The time of the items: that of the item whose life ends last. Items without a time are added with the current
+    /// time of the server.
     pub(crate) time: Option<BatchTime>,
 }
 

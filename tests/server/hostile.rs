@@ -409,8 +409,8 @@ fn lines_about_old_cuckoo_filters_are_counted_too(site: &Site) {
     wait_for_lines(&server, "a cuckoo filter is from RedisBloom before 2.2: ", MANY);
 }
 
-/// Waits until a number of lines that begin so are written or counted as omitted, which the server logs after a flood.
-/// Returns how many were written.
+/// Waits until a number of lines that begin so are written or counted as omitted, which the server logs after a
+/// flood. Returns how many were written.
 fn wait_for_lines(server: &Server, beginning: &str, number: u64) -> u64 {
     let counts = || {
         let log = server.log();

@@ -62,8 +62,8 @@ fn delimiter(text: &str) -> Result<u8, String> {
 }
 
 impl InputArguments {
-    /// Returns whether the items can be read only once: those of standard input, and of what is no regular file, such as a
-    /// pipe. Directories, and files without metadata, are errors of [`open`].
+    /// Returns whether the items can be read only once: those of standard input, and of what is no regular file, such
+    /// as a pipe. Directories, and files without metadata, are errors of [`open`].
     pub(crate) fn is_read_once(&self) -> bool {
         let is_special = |metadata: Metadata| !(metadata.is_file() || metadata.is_dir());
         self.file == Path::new("-") || fs::metadata(&self.file).is_ok_and(is_special)

@@ -7,8 +7,8 @@ use std::thread;
 
 use redis::{Parser, from_redis_value};
 
-/// Starts a server that replies to each command what `reply` returns, and closes the connection for `None`. Returns its
-/// address.
+/// Starts a server that replies to each command what `reply` returns, and closes the connection for `None`. Returns
+/// its address.
 pub(crate) fn imitate(reply: impl Fn(&[String]) -> Option<String> + Send + Sync + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("redis://{}", listener.local_addr().unwrap());
