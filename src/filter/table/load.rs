@@ -371,17 +371,17 @@ impl Table {
     /// Returns whether the counted entries have more than so many items. Void entries do not count, because they may be copies
     /// of removed ones. O(slots) if entries are counted.
     fn has_more_than(&self, items: u64) -> bool {
-        let (kind, mut found) = (self.kind(), 0u64);
+        let (kind, mut found) = (self.kind(), 0u128);
         if kind == EntryKind::Counted {
             for (_, segment) in self.directory.segments() {
                 for block in 0..segment.blocks() {
                     visit_entries(kind, segment, block, |_, entry| {
-                        found = found.saturating_add(if entry.value > 1 { entry.number } else { 0 });
+                        found += u128::from(if entry.value > 1 { entry.number } else { 0 });
                     });
                 }
             }
         }
-        found > items
+        found > items.into()
     }
 }
 
