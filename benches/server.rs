@@ -82,7 +82,10 @@ impl Server {
             file.split_whitespace().next().and_then(|path| path.rsplit('/').next()).unwrap_or_default();
         server.module = match server.info("bf", "bf_release") {
             Ok(release) => format!("everbloom {release}{suffix}"),
-            Err(_) => format!("{} {}{suffix}", file.trim_end_matches(".so"), server.module_version()?),
+            Err(_) => {
+                let name = file.trim_end_matches(".so").replace("redisbloom", "RedisBloom");
+                format!("{name} {}{suffix}", server.module_version()?)
+            }
         };
         // The server runs on the second processor only, so that the client can run on another one.
         if std::thread::available_parallelism().is_ok_and(|count| count.get() > 1) && on_path("taskset") {
@@ -92,13 +95,14 @@ impl Server {
         Ok(server)
     }
 
-    /// Returns the version of the module, for its name in the results.
+    /// Returns the version of the module, for its name in the results. The server has the number 20802 for 2.8.2.
     fn module_version(&mut self) -> Result<String, Failure> {
         let modules: Vec<Vec<Value>> = self.query("MODULE LIST")?;
         let fields = modules.first().ok_or("no module")?;
         let is_version = |value: &Value| String::from_redis_value_ref(value).is_ok_and(|name| name == "ver");
         let place = fields.iter().position(is_version).ok_or("a module without version")?;
-        Ok(u64::from_redis_value_ref(fields.get(place + 1).ok_or("a module without version")?)?.to_string())
+        let version = u64::from_redis_value_ref(fields.get(place + 1).ok_or("a module without version")?)?;
+        Ok(format!("{}.{}.{}", version / 10_000, version / 100 % 100, version % 100))
     }
 
     /// Returns the id of the process.
