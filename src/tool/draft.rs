@@ -154,7 +154,8 @@ impl Draft {
         } else {
             b"RENAMENX"
         };
-        let replies = router.transact(&self.name, &[expire, vec![rename, &self.name, &self.key]])?;
+        let renamed = router.transact(&self.name, &[expire, vec![rename, &self.name, &self.key]]);
+        let replies = renamed.map_err(|error| self.failure_of_rename(error, router))?;
         if replies.last() == Some(&Value::Int(0)) {
             return Err(Failure::of(
                 shown(&self.key),
@@ -163,6 +164,23 @@ impl Draft {
         }
         self.exists = false;
         Ok(())
+    }
+
+    /// Returns the failure of the transaction that renames the temporary key. If the connection broke, the server may have
+    /// executed it: nothing has changed only if the temporary key is still there.
+    fn failure_of_rename(&self, error: CallError, router: &mut Router) -> Failure {
+        if !matches!(error, CallError::Broken(_)) {
+            return error.into();
+        }
+        // Closes the connections in any case. If it cannot read the slots, the router uses the nodes that it knows.
+        let _ = router.refresh();
+        match router.call(&self.name, &[b"EXISTS", &self.name]) {
+            Ok(Value::Int(1)) => error.into(),
+            _ => Failure::partly(format!(
+                "{error}; the filter may be complete under {}: compare its BF.CARD",
+                shown(&self.key)
+            )),
+        }
     }
 }
 

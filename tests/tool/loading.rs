@@ -3,10 +3,11 @@
 use std::fs::File;
 use std::io::Write;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::sleep;
 use std::time::Duration;
 
-use crate::harness::{Site, Test, skip, tests};
+use crate::harness::{Site, Test, imitate, skip, tests};
 use crate::tool::{
     Ended, Files, Loading, command, fail, fixture, json, keys, pass, path, present, run, spawn, start, url,
 };
@@ -25,6 +26,7 @@ pub(crate) const TESTS: &[Test] = tests![
     wrong_arguments_are_reported_before_input_is_read,
     items_that_a_full_filter_refuses_give_exit_code_3,
     a_result_that_cannot_be_printed_gives_exit_code_3,
+    a_connection_that_breaks_at_the_end_gives_exit_code_3_if_the_filter_may_be_there,
     progress_is_shown_in_lines_and_on_a_terminal_in_a_bar,
 ];
 
@@ -290,6 +292,32 @@ fn a_result_that_cannot_be_printed_gives_exit_code_3(site: &Site) {
     let ended = Ended::of(load.stdout(full).output().unwrap());
     assert!(ended.code == Some(3) && ended.err.contains("the items were loaded, but"), "{}", ended.err);
     assert_eq!(client.int("BF.CARD k"), 10);
+}
+
+fn a_connection_that_breaks_at_the_end_gives_exit_code_3_if_the_filter_may_be_there(_: &Site) {
+    let files = Files::new();
+    let file = files.items("ten", 10);
+    for (is_renamed, code, text) in [(false, 1, "everbloom: connection: "), (true, 3, "may be complete")] {
+        let transactions = AtomicU32::new(0);
+        let address = imitate(move |words| {
+            let reply = match words[0].as_str() {
+                "EXISTS" => format!(":{}\r\n", u8::from(words[1].contains("everbloom") && !is_renamed)),
+                "TYPE" => "+none\r\n".to_owned(),
+                "BF.BULKADD" => {
+                    "-ERR unknown command 'BF.BULKADD', with args beginning with: \r\n".to_owned()
+                }
+                // BF.INSERT KEY NOCREATE ITEMS and the items.
+                "BF.INSERT" => format!("*{}\r\n{}", words.len() - 4, ":1\r\n".repeat(words.len() - 4)),
+                // The first transaction creates the filter under the temporary key.
+                "EXEC" if transactions.fetch_add(1, Ordering::Relaxed) == 1 => return None,
+                "EXEC" => "*2\r\n:1\r\n:1\r\n".to_owned(),
+                _ => "+OK\r\n".to_owned(),
+            };
+            Some(reply)
+        });
+        let ended = fail(code, "", &["load", &address, "k", &file, "--capacity", "10"]);
+        assert!(ended.err.contains(text), "{}", ended.err);
+    }
 }
 
 fn progress_is_shown_in_lines_and_on_a_terminal_in_a_bar(site: &Site) {

@@ -327,7 +327,7 @@ fn partitions_are_removed_over_a_new_connection(_: &Site) {
         let seen = Arc::clone(&removed);
         let address = imitate(move |words| {
             let reply = match words[0].as_str() {
-                "EXISTS" => ":0\r\n".to_owned(),
+                "EXISTS" => format!(":{}\r\n", u8::from(words[1].contains("everbloom"))),
                 "TYPE" => "+none\r\n".to_owned(),
                 "BF.BULKADD" => {
                     "-ERR unknown command 'BF.BULKADD', with args beginning with: \r\n".to_owned()
