@@ -80,8 +80,8 @@ impl Adding<'_> {
     }
 }
 
-/// Returns the replies to the items of a command; none if it was refused.
-fn outcomes(words: &[String]) -> Vec<Outcome> {
+/// Returns the replies to the items of a command; none if it was refused. `negative` is what 0 and false stand for.
+fn outcomes(words: &[String], negative: Outcome) -> Vec<Outcome> {
     let replies = match words[0].as_bytes()[0] {
         b'*' => &words[1..],
         b'-' if words.len() == 1 => return Vec::new(),
@@ -89,7 +89,7 @@ fn outcomes(words: &[String]) -> Vec<Outcome> {
     };
     let outcome = |word: &String| match word.as_str() {
         "#t" | ":1" => Outcome::New,
-        "#f" | ":0" | "-Not found" => Outcome::Again,
+        "#f" | ":0" | "-Not found" => negative,
         other => {
             assert!(other.starts_with('-') || other == ":-1", "{other}");
             Outcome::Refused
@@ -141,7 +141,9 @@ impl World {
             reply.strip_prefix('$').unwrap_or_default().chars().map(outcome).collect()
         } else {
             self.call_with(&slices(&front), &[items, &back].concat());
-            outcomes(&self.server().reply)
+            // In RESP3, CF.INSERT replies false for a refused item.
+            let adds_all = adding.form == Form::Occurrences && !adding.if_absent;
+            outcomes(&self.server().reply, if adds_all { Outcome::Refused } else { Outcome::Again })
         };
         let is_full = self.server().reply.iter().any(|word| word.contains("scaling filter is full"));
         if !had && self.has(key) {
@@ -207,7 +209,7 @@ impl World {
         let mut all = Vec::new();
         for items in items.chunks(most) {
             self.call_with(&[name, key], items);
-            let outcomes = outcomes(&self.server().reply);
+            let outcomes = outcomes(&self.server().reply, Outcome::Again);
             let can_delete = self.server().cuckoos.contains_key(key)
                 || self.filter(key).is_some_and(|filter| filter.kind() == Kind::Counting);
             for (item, outcome) in items.iter().zip(&outcomes) {
@@ -317,7 +319,7 @@ impl World {
         let is_cuckoo = self.server().cuckoos.contains_key(key);
         let name: &[u8] = if is_cuckoo { b"CF.MEXISTS" } else { b"BF.MEXISTS" };
         self.call_with(&[name, key], items);
-        let outcomes = outcomes(&self.server().reply);
+        let outcomes = outcomes(&self.server().reply, Outcome::Again);
         for ((item, must), outcome) in items.iter().zip(must).zip(outcomes) {
             assert!(outcome == Outcome::New || !must, "lost {}", item.escape_ascii());
         }
