@@ -267,7 +267,7 @@ impl World {
         let before = load.size_bytes();
         _ = work::take();
         let made = load.add(vec![segment], u64::MAX, &room).and_then(|replaced| {
-            let made = load.make_table(&room);
+            let made = load.make_table(false, &room);
             if made.is_err() {
                 load.take_back(replaced);
             }
@@ -339,7 +339,7 @@ impl World {
             }
             assert_eq!(self.table.internal_validate(), Ok(()));
         }
-        let copy = load.make_table(&any).unwrap();
+        let copy = load.make_table(false, &any).unwrap();
         assert_eq!(copy.internal_validate(), Ok(()));
         for (item, known) in &kept {
             let is_live = !self.kind().has_expired(known.added, self.now);

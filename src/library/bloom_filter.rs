@@ -6,7 +6,7 @@
 
 use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
 
-use everbloom_filter::filter::dumps::Dump;
+use everbloom_filter::filter::dumps::{Dump, still_dump_id};
 use everbloom_filter::filter::loading::FilterValue;
 use everbloom_filter::generation::Steps;
 use everbloom_filter::{
@@ -265,7 +265,7 @@ impl BloomFilter {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn chunks(&self) -> Chunks<'_> {
-        let dump = self.0.dump_as(RandomState::new().hash_one(0));
+        let dump = self.0.dump_as(still_dump_id(RandomState::new().hash_one(0)));
         Chunks { filter: &self.0, dump, next_iterator: Some(0) }
     }
 

@@ -2,10 +2,10 @@
 //! is not saved: a filter that was loaded from a snapshot knows no dump.
 
 use super::Filter;
-use super::dump_state::LoadOrigin;
+use super::dump_state::{LoadOrigin, changing_dump_id};
 use crate::table::POSITIONS;
 
-pub use super::dump_state::{ChunkChecksum, Dump, DumpId};
+pub use super::dump_state::{ChunkChecksum, Dump, DumpId, still_dump_id};
 
 /// What reading commands remember about a filter. It is beside the filter, since they must not change the filter itself,
 /// and it is not saved.
@@ -22,7 +22,7 @@ impl Remembered {
     /// continues. Otherwise it ends, and a new dump begins with the id `fresh`, a random number. O(layers).
     pub fn begin_dump(&mut self, filter: &Filter, fresh: DumpId) {
         if self.last.is_none() || self.has_changed {
-            *self = Self { last: Some(filter.dump_as(fresh)), has_changed: false };
+            *self = Self { last: Some(filter.dump_as(changing_dump_id(fresh))), has_changed: false };
         }
     }
 
@@ -87,10 +87,12 @@ impl Filter {
     }
 
     /// Sets the bits of layer `number`, 0 being the oldest, that are set in `bytes`: the bytes of the layer from
-    /// `offset` on. Returns false, and sets nothing, if some of them are outside the layer. O(bytes).
+    /// `offset` on. Returns whether one of them was clear; `None`, and sets nothing, if some of them are outside the
+    /// layer. O(bytes).
     #[must_use]
-    pub fn add_bytes(&mut self, number: usize, offset: usize, bytes: &[u8]) -> bool {
-        let layer = self.layers_mut().get_mut(number);
-        layer.is_some_and(|layer| layer.bits_mut().add_bytes(offset, bytes))
+    pub fn add_bytes(&mut self, number: usize, offset: usize, bytes: &[u8]) -> Option<bool> {
+        let bits = self.layers_mut().get_mut(number)?.bits_mut();
+        let before = bits.set_bits();
+        bits.add_bytes(offset, bytes).then(|| bits.set_bits() != before)
     }
 }

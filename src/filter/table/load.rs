@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::dump::{CheckedSegment, DumpedSegment};
-use super::entry::{EntryKind, visit_entries};
+use super::entry::EntryKind;
 use super::reshape::load_of;
 use super::rewrite::{Rewriter, Rule};
 use super::segment::{RewriteError, Segment};
@@ -185,14 +185,13 @@ impl TableLoad {
     }
 
     /// Makes the table of all segments. If each has its place in a table of the size that the header names, they are moved
-    /// out of here: O(segments). Otherwise the table gets a size for its entries: O(entries). The counts are those of the
-    /// header if the table uses as many slots as the header says. Otherwise the dumped table has changed since its header was
-    /// written, and the entries are counted: O(entries). So they are if their own counts are more than the header says: a count
-    /// can rise without another slot.
+    /// out of here: O(segments). Otherwise the table gets a size for its entries: O(entries). Without further work the counts
+    /// are those of the header, if the dumped table `was_still`, or if it uses as many slots as the header says and
+    /// its entries [agree](Table::has_counts_of_entries). Otherwise the entries are counted: O(entries).
     ///
     /// # Errors
     /// [`LoadError`]. Nothing has changed.
-    pub fn make_table(&mut self, room: &GrowthBudget<'_>) -> Result<Table, LoadError> {
+    pub fn make_table(&mut self, was_still: bool, room: &GrowthBudget<'_>) -> Result<Table, LoadError> {
         let sums = self.parts.values().fold(EntrySums::default(), |sums, one| sums.plus(one.sums));
         let used = self.placed().map(|one| one.segment.used() as u64).sum::<u64>();
         let load = load_of(used, sums.match_all_counts.void_slots);
@@ -207,7 +206,7 @@ impl TableLoad {
         } else {
             self.rewritten(load, room)?
         };
-        if table.used_slots() != self.used_slots || table.has_more_than(self.counts.items) {
+        if table.used_slots() != self.used_slots || !was_still && !table.has_counts_of_entries() {
             table.recount();
         }
         table.counts.settle(table.used_slots());
@@ -365,24 +364,6 @@ impl TableCounts {
 /// Returns whether a table with this load may have this size.
 fn is_proportionate(size: TableSize, load: u64) -> bool {
     size.segments <= SPARE_SEGMENTS || size <= TableSize::for_slots(load * SPARE_MAX)
-}
-
-impl Table {
-    /// Returns whether the counted entries have more than so many items. Void entries do not count, because they may be copies
-    /// of removed ones. O(slots) if entries are counted.
-    fn has_more_than(&self, items: u64) -> bool {
-        let (kind, mut found) = (self.kind(), 0u128);
-        if kind == EntryKind::Counted {
-            for (_, segment) in self.directory.segments() {
-                for block in 0..segment.blocks() {
-                    visit_entries(kind, segment, block, |_, entry| {
-                        found += u128::from(if entry.value > 1 { entry.number } else { 0 });
-                    });
-                }
-            }
-        }
-        found > items.into()
-    }
 }
 
 impl CheckedSegment {

@@ -41,7 +41,8 @@ impl TableSpec {
         let schedule = Schedule::new(self.kind, self.error_rate, self.items);
         let (size, segment_bytes) = schedule.expected(self.kind, items);
         let directory_bytes = Directory::bytes_of(size.segments);
-        segment_bytes + directory_bytes + History::bytes(self.kind)
+        // No table has so many items that the bytes of its segments do not fit a segment.
+        segment_bytes.saturating_add(directory_bytes + History::bytes(self.kind))
     }
 }
 
@@ -341,9 +342,21 @@ impl Table {
 
     /// Sets the counts to those of the entries. O(slots).
     pub(super) fn recount(&mut self) {
+        self.counts.recount(&self.tally());
+    }
+
+    /// Returns whether the entries can have these counts. This is not so in some forged tables, in those that are loaded from a
+    /// dump during which only counts or times have changed, and if entries are counted and removals have left copies of void
+    /// entries. O(slots); O(1) for plain entries.
+    #[must_use]
+    pub fn has_counts_of_entries(&self) -> bool {
+        self.kind() == EntryKind::Plain || self.counts.agree_with(&self.tally())
+    }
+
+    fn tally(&self) -> Tally {
         let (kind, newest, mut tally) = (self.kind(), self.newest(), Tally::default());
         self.directory.segments().for_each(|(_, segment)| tally.count(kind, segment, newest));
-        self.counts.recount(&tally);
+        tally
     }
 
     #[inline(always)]

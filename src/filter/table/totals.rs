@@ -201,11 +201,14 @@ impl Tally {
     }
 }
 
+/// Returns a number in units of 2^-[`TALLY_BITS`] as a count.
+fn rounded(units: u128) -> u64 {
+    // Crafted counts may have a larger sum.
+    u64::try_from((units + (1 << (TALLY_BITS - 1))) >> TALLY_BITS).unwrap_or(u64::MAX)
+}
+
 /// Adds the difference of two numbers in units of 2^-[`TALLY_BITS`] to a count.
 fn add_difference(count: &mut u64, before: u128, after: u128) {
-    // Crafted counts may have a larger sum.
-    let rounded =
-        |units: u128| u64::try_from((units + (1 << (TALLY_BITS - 1))) >> TALLY_BITS).unwrap_or(u64::MAX);
     let (before, after) = (rounded(before), rounded(after));
     *count = count.saturating_add(after.saturating_sub(before)).saturating_sub(before.saturating_sub(after));
 }
@@ -283,6 +286,17 @@ impl ItemCounts {
         self.add_change(&Tally::default(), entries);
     }
 
+    /// Returns whether the counts may be those of all entries. A generation may have a larger count: an entry can stand for
+    /// several items.
+    pub(super) fn agree_with(&self, entries: &Tally) -> bool {
+        match self {
+            Self::Plain { .. } => true,
+            Self::Counted { items, .. } => rounded(entries.items) == *items,
+            Self::Timed { history, .. } => history.covers(entries),
+            Self::Fine { history, .. } => history.covers(entries),
+        }
+    }
+
     /// Makes a generation the newest one, unless there is a newer one.
     pub(super) fn advance(&mut self, generation: Generation) {
         match self {
@@ -353,6 +367,11 @@ impl<const N: usize> History<N> {
         for (items, (before, after)) in self.items.iter_mut().zip(generations) {
             *items = items.saturating_add(*after).saturating_sub(*before);
         }
+    }
+
+    /// Returns whether no generation has more entries than its count.
+    fn covers(&self, entries: &Tally) -> bool {
+        self.items.iter().zip(&entries.generations).all(|(items, entries)| items >= entries)
     }
 
     /// Adds items to a generation, which is one of those with a count.

@@ -225,7 +225,7 @@ fn the_limit_bounds_the_parts_and_then_the_table() {
             let mut load = load_of(&source);
             parts(&source).into_iter().for_each(|(part, _)| _ = add_part(&mut load, part).unwrap());
             let before = load.size_bytes();
-            let made = load.make_table(&GrowthBudget::new(&limit));
+            let made = load.make_table(false, &GrowthBudget::new(&limit));
             assert_eq!(made.is_ok(), is_made, "{kind:?}, {limit}: {before}");
             if let Err(error) = made {
                 assert!(matches!(error, LoadError::NoRoom(_)), "{error}");

@@ -30,7 +30,7 @@ pub(super) fn add_part(load: &mut TableLoad, part: DumpedSegment) -> Result<Repl
 
 /// Ends a load with whatever has come.
 pub(super) fn made_of(load: &mut TableLoad) -> Table {
-    let table = load.make_table(&any()).unwrap();
+    let table = load.make_table(false, &any()).unwrap();
     assert_eq!(table.internal_validate(), Ok(()));
     table
 }
