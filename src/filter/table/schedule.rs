@@ -193,8 +193,9 @@ impl Schedule {
         self.remainder_bits(kind, address_bits) + 1 + kind.generation_bits()
     }
 
-    /// Returns the expected size of a table that has grown to `items` items, and the expected bytes of its segments.
-    pub(super) fn expected(self, kind: EntryKind, items: u64) -> (TableSize, u64) {
+    /// Returns the expected size of a table that has grown to `items` items, and the expected bytes of its segments: infinite
+    /// if no table has so many items.
+    pub(super) fn expected(self, kind: EntryKind, items: u64) -> (TableSize, f64) {
         // Timed entries are live for up to a step longer than the window.
         let longer = kind.steps().map_or(0, |steps| items / steps.count());
         // No table has so many items that the sum is cut.
@@ -204,18 +205,21 @@ impl Schedule {
         // The number of segments that have been split in this round.
         let split = size.segments - whole;
         let bytes = |depth: u32, segments: usize| {
+            if segments == 0 {
+                return 0.0;
+            }
             let width = self.slot_width(kind, depth + size.blocks_log);
             let mean = used as f64 / (1u64 << depth) as f64;
             let deviation = if depth == 0 { 0.0 } else { mean.sqrt() };
             let sizes = EIGHTHS.map(|eighth| {
                 let used = (mean + eighth * deviation).max(0.0).round();
                 SegmentShape::for_slots(size.blocks_log, width, used as usize)
-                    .map_or(0.0, |shape| shape.bytes() as f64)
+                    .map_or(f64::INFINITY, |shape| shape.bytes() as f64)
             });
             sizes.iter().sum::<f64>() / EIGHTHS.len() as f64 * segments as f64
         };
         let depth = depth(size.segments);
-        (size, (bytes(depth, whole - split) + bytes(depth + 1, 2 * split)) as u64)
+        (size, bytes(depth, whole - split) + bytes(depth + 1, 2 * split))
     }
 }
 

@@ -41,8 +41,7 @@ impl TableSpec {
         let schedule = Schedule::new(self.kind, self.error_rate, self.items);
         let (size, segment_bytes) = schedule.expected(self.kind, items);
         let directory_bytes = Directory::bytes_of(size.segments);
-        // No table has so many items that the bytes of its segments do not fit a segment.
-        segment_bytes.saturating_add(directory_bytes + History::bytes(self.kind))
+        (segment_bytes + (directory_bytes + History::bytes(self.kind)) as f64) as u64
     }
 }
 

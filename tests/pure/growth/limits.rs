@@ -2,6 +2,7 @@
 //! ones.
 
 use everbloom_filter::bits::sizing::LayerShape;
+use everbloom_filter::generation::Steps;
 use everbloom_filter::limits::{
     CAPACITY_MAX_ITEMS, LAYER_MAX_BYTES, LAYERS_MAX, PROBES_MAX, PROBES_TOTAL_MAX,
 };
@@ -191,4 +192,19 @@ fn a_limit_that_was_raised_is_read_again_before_a_refusal() {
     assert!(server.call(&[b"BF.LOADCHUNK", b"larger", b"1", &header]).starts_with('-'));
     raise_limit_to(1 << 20);
     assert_eq!(server.call(&[b"BF.LOADCHUNK", b"larger", b"1", &header]), "+OK");
+}
+
+/// VALIDATESCALETO refuses what does not fit, and so all that is larger.
+#[test]
+fn more_items_never_make_the_expected_size_smaller() {
+    for kind in [
+        EntryKind::Plain,
+        EntryKind::Counted,
+        EntryKind::Timed(Steps::Fourteen),
+        EntryKind::Timed(Steps::Fine),
+    ] {
+        let spec = TableSpec { error_rate: 0.01, kind, items: 100 };
+        let bytes: Vec<u64> = (0..64).map(|log| spec.expected_bytes(1 << log)).collect();
+        assert!(bytes.is_sorted() && bytes[63] == u64::MAX, "{kind:?}: {bytes:?}");
+    }
 }
