@@ -22,7 +22,7 @@ use super::contents::{CHUNK_BYTES, append_segments, bits_at, layer_chunks, locat
 use super::record;
 use super::stream::DecodeError;
 use everbloom_filter::bits::BitBytes;
-use everbloom_filter::filter::dumps::{ChunkChecksum, Dump};
+use everbloom_filter::filter::dumps::{ChunkChecksum, Dump, still_dump_id};
 use everbloom_filter::filter::loading::{ChunkContent, Loaded, LoadingFilter};
 use everbloom_filter::hash::murmur3::hash128;
 use everbloom_filter::table::LoadError;
@@ -294,7 +294,7 @@ pub(super) fn load_chunk(
     }
     let position = end.checked_sub(payload.len() as u64).ok_or(ChunkError::BadData)?;
     let (layer, offset) = locate(filter, position).ok_or(ChunkError::BadData)?;
-    if filter.add_bytes(layer, offset, payload) { Ok(true) } else { Err(ChunkError::BadData) }
+    filter.add_bytes(layer, offset, payload).ok_or(ChunkError::BadData)
 }
 
 /// What a chunk did to a filter that is being loaded.
@@ -402,7 +402,7 @@ pub(super) fn rewrite(
     let header = record::encode(filter);
     // The id is not random, because a child of the server may draw the same random numbers as the server draws for its
     // next dumps.
-    let id = hash128(&header).h1.wrapping_add(hash128(&fresh.to_le_bytes()).h2);
+    let id = still_dump_id(hash128(&header).h1.wrapping_add(hash128(&fresh.to_le_bytes()).h2));
     let has_table = filter.table().is_some();
     let mut writer = ChunkWriter::new(id, has_table);
     let mut emit_chunk = |writer: &mut ChunkWriter, end: u64| {

@@ -114,7 +114,7 @@ pub fn load_chunk(
 ) -> Result<bool, ChunkError> {
     match value {
         FilterValue::Complete(filter) if filter.format() == Format::RedisBloom => {
-            redisbloom::load_chunk(filter, next_iterator, data).map(|()| true)
+            redisbloom::load_chunk(filter, next_iterator, data)
         }
         FilterValue::Complete(filter) => chunks::load_chunk(filter, next_iterator, data, trust),
         FilterValue::Loading(loading) => {

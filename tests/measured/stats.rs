@@ -239,7 +239,7 @@ fn the_stats_of_layers_merged_bit_by_bit_give_their_items_and_error_rate() {
             // A tenth of the items of the previous filter are also in this one.
             let first = source * capacity * 9 / 10;
             force(&mut other, first..first + capacity);
-            assert!(into.add_bytes(0, 0, &other.layers()[0].bits().bytes()));
+            assert!(into.add_bytes(0, 0, &other.layers()[0].bits().bytes()).is_some());
             let items = first + capacity;
             let (_, _, stats) = into.stats(into.now());
             let error = stats.estimated_items / items as f64 - 1.0;

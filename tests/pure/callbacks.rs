@@ -129,7 +129,7 @@ fn the_digest_of_bits_says_where_they_are() {
     let size_bytes = filter.layers()[0].bits().size_bytes() as usize;
     let with_byte = |offset: usize| {
         let mut filter = filter.try_clone(UnknownMemory).unwrap();
-        assert!(filter.add_bytes(0, offset, &[1]));
+        assert!(filter.add_bytes(0, offset, &[1]).is_some());
         assert_eq!(filter.internal_validate(Validation::Contents), Ok(()));
         digested(&filter)
     };

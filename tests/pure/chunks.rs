@@ -214,7 +214,7 @@ fn a_rewritten_file_omits_clear_chunks() {
     }
     // The second of three chunks has no set bit.
     let mut filter = plain(promise(0.01, 30_000_000, 0));
-    assert!(filter.add_bytes(0, 0, &[1]) && filter.add_bytes(0, 33 << 20, &[1]));
+    assert!([0, 33 << 20].iter().all(|offset| filter.add_bytes(0, *offset, &[1]).is_some()));
     let iterators: Vec<u64> =
         rewritten_chunks(&filter, 7).into_iter().map(|(iterator, _)| iterator).collect();
     assert_eq!(iterators.len(), 3);

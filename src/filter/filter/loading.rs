@@ -7,7 +7,7 @@ use std::ops::Range;
 use super::Filter;
 #[cfg(feature = "inspection")]
 use super::Validation;
-use super::dump_state::{ChunkChecksum, DumpId, LoadOrigin};
+use super::dump_state::{ChunkChecksum, DumpId, LoadOrigin, is_of_still_filter};
 use super::parts::Parts;
 use super::policy::Policy;
 use crate::growth_budget::GrowthBudget;
@@ -243,8 +243,9 @@ impl LoadingFilter {
         };
         let replaced = self.table.add(segments, self.filter.latest_generation(now_ms), &room)?;
         let range = self.joined(&part);
-        let made =
-            if range == (0, self.filter.dump_end()) { Some(self.table.make_table(&room)) } else { None };
+        let was_still = is_of_still_filter(self.id);
+        let is_all = range == (0, self.filter.dump_end());
+        let made = if is_all { Some(self.table.make_table(was_still, &room)) } else { None };
         let table = match made.transpose() {
             Ok(table) => table,
             Err(error) => {
@@ -259,11 +260,9 @@ impl LoadingFilter {
         }
         self.ranges.insert(range.0, range.1);
         if let Some((layer, offset, bytes)) = bits {
-            let set_bits = |filter: &Filter| filter.layers().get(layer).map(|layer| layer.bits().set_bits());
-            let before = set_bits(&self.filter);
-            let is_added = self.filter.add_bytes(layer, offset, bytes);
-            debug_assert!(is_added, "the layer takes the bytes");
-            has_changed |= set_bits(&self.filter) != before;
+            let added = self.filter.add_bytes(layer, offset, bytes);
+            debug_assert!(added.is_some(), "the layer takes the bytes");
+            has_changed |= added == Some(true);
         }
         Ok(match table {
             Some(table) => Loaded::All(table),

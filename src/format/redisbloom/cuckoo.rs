@@ -205,11 +205,12 @@ pub fn chunk(filter: &CuckooFilter, iterator: u64) -> Option<Chunk<'_>> {
     None
 }
 
-/// Writes the bytes of a chunk. `iterator` is the one that CF.SCANDUMP replied with it. O(bytes).
+/// Writes the bytes of a chunk. `iterator` is the one that CF.SCANDUMP replied with it. Returns
+/// whether the filter has changed. O(bytes).
 ///
 /// # Errors
 /// [`ChunkError::BadData`]; the filter is then unchanged.
-pub fn load_chunk(filter: &mut CuckooFilter, iterator: u64, data: &[u8]) -> Result<(), ChunkError> {
+pub fn load_chunk(filter: &mut CuckooFilter, iterator: u64, data: &[u8]) -> Result<bool, ChunkError> {
     let position = iterator.checked_sub(1).and_then(|end| end.checked_sub(data.len() as u64));
     let mut offset = position.filter(|_| !data.is_empty()).ok_or(ChunkError::BadData)?;
     let last = filter.arrays().len().saturating_sub(1);
@@ -223,7 +224,7 @@ pub fn load_chunk(filter: &mut CuckooFilter, iterator: u64, data: &[u8]) -> Resu
         if offset >= length {
             offset = offset.saturating_sub(length);
         }
-        return if array.write(offset, data) { Ok(()) } else { Err(ChunkError::BadData) };
+        return array.write(offset, data).ok_or(ChunkError::BadData);
     }
     Err(ChunkError::BadData)
 }

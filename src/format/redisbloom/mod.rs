@@ -34,19 +34,20 @@ pub(super) fn chunk<'f>(policy: &RedisBloom, filter: &'f Filter, iterator: u64) 
 }
 
 /// Sets the bits of a chunk. RedisBloom overwrites bits instead, and loses items that were added meanwhile.
-/// `next_iterator` is the iterator that BF.SCANDUMP replied with the chunk. O(bytes).
+/// `next_iterator` is the iterator that BF.SCANDUMP replied with the chunk. Returns whether the filter has changed.
+/// O(bytes).
 ///
 /// # Errors
 /// [`ChunkError`]; the filter is then unchanged. The checks have RedisBloom's order: [`ChunkError::BadData`] for data
 /// longer than the iterator, [`ChunkError::BeyondEnd`] for a position outside all layers, then [`ChunkError::TooBig`].
-pub(super) fn load_chunk(filter: &mut Filter, next_iterator: u64, data: &[u8]) -> Result<(), ChunkError> {
+pub(super) fn load_chunk(filter: &mut Filter, next_iterator: u64, data: &[u8]) -> Result<bool, ChunkError> {
     let start = next_iterator
         .checked_sub(data.len() as u64)
         .filter(|_| next_iterator > 0)
         .ok_or(ChunkError::BadData)?;
     let position = start.checked_sub(1).ok_or(ChunkError::BeyondEnd)?;
     let (layer, offset) = locate(filter, position).ok_or(ChunkError::BeyondEnd)?;
-    if filter.add_bytes(layer, offset, data) { Ok(()) } else { Err(ChunkError::TooBig) }
+    filter.add_bytes(layer, offset, data).ok_or(ChunkError::TooBig)
 }
 
 /// Calls `emit` with the commands that recreate the filter. Clear chunks are not omitted, because RedisBloom before

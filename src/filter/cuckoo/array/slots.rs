@@ -19,7 +19,7 @@ impl BucketArray {
             return Err(SlotsError::Length);
         }
         let mut array = Self::try_new(buckets, bucket_size).map_err(|OutOfMemory| SlotsError::OutOfMemory)?;
-        if array.write(0, bytes) { Ok(array) } else { Err(SlotsError::Length) }
+        array.write(0, bytes).map(|_| array).ok_or(SlotsError::Length)
     }
 
     /// Makes a copy with its own memory. Free pages take no memory in the copy. O(bytes that may have a fingerprint).
@@ -85,39 +85,41 @@ impl BucketArray {
     }
 
     /// Writes bytes over the slots from a position on. Does not touch memory that was never written to, for bytes that are
-    /// zero. Returns false, and changes nothing, if the bytes do not fit. O(bytes).
+    /// zero. Returns whether a slot has changed; `None`, and changes nothing, if the bytes do not fit. O(bytes).
     #[must_use]
-    pub fn write(&mut self, position: u64, bytes: &[u8]) -> bool {
-        let Ok(mut start) = usize::try_from(position) else { return false };
+    pub fn write(&mut self, position: u64, bytes: &[u8]) -> Option<bool> {
+        let mut start = usize::try_from(position).ok()?;
         if start.checked_add(bytes.len()).is_none_or(|end| end > self.bytes().len()) {
-            return false;
+            return None;
         }
-        let mut rest = bytes;
+        let (mut rest, mut has_changed) = (bytes, false);
         while !rest.is_empty() {
             let in_page = PAGE_BYTES.saturating_sub(start % PAGE_BYTES);
             let (part, after) = rest.split_at(in_page.min(rest.len()));
-            self.write_in_page(start, part);
+            has_changed |= self.write_in_page(start, part);
             start = start.saturating_add(part.len());
             rest = after;
         }
-        true
+        Some(has_changed)
     }
 
-    /// Writes bytes over slots of one page.
-    fn write_in_page(&mut self, start: usize, from: &[u8]) {
+    /// Writes bytes over slots of one page. Returns whether one has changed.
+    fn write_in_page(&mut self, start: usize, from: &[u8]) -> bool {
         let range = start..start.saturating_add(from.len());
         let was_free = self.fingerprints == 0 || self.occupancy.is_clear(range.clone());
         let added = count_fingerprints(from);
         if was_free && added == 0 {
-            return;
+            return false;
         }
-        let Some(to) = bytemuck::cast_slice_mut(&mut self.words).get_mut(range) else { return };
+        let Some(to) = bytemuck::cast_slice_mut(&mut self.words).get_mut(range) else { return false };
+        let has_changed = to != from;
         let removed = if was_free { 0 } else { count_fingerprints(to) };
         if added > 0 || removed > 0 {
             to.copy_from_slice(from);
             self.fingerprints = self.fingerprints.wrapping_sub(removed).wrapping_add(added);
             self.occupancy.note(start / 8);
         }
+        has_changed
     }
 
     /// Checks the number of fingerprints, and that they are in pages that may have some. O(bytes).
