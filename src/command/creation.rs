@@ -304,7 +304,7 @@ impl CreationOptions {
     /// Returns the growth of the new filter, with [`Growth::Fixed`] also for a saturating filter.
     ///
     /// As in RedisBloom, EXPANSION does not override `bf.expansion-factor 0`. It does in a replicated explicit
-    /// creation, and in valkey-bloom's format.
+    /// creation, in valkey-bloom's format, and in a filter of CF.*.
     fn growth_until_full(&self, host: &dyn Host) -> Growth {
         let settings = host.settings();
         let is_overridden = || self.is_explicit() && host.is_replicated();
@@ -312,6 +312,7 @@ impl CreationOptions {
             _ if self.is_fixed => Growth::Fixed,
             Some(expansion)
                 if settings.expansion_factor != 0
+                    || self.has_own_expansion
                     || self.resolved_format(&settings) == Format::ValkeyBloom
                     || is_overridden() =>
             {

@@ -163,7 +163,8 @@ fn makes_cuckoo(host: &dyn Host) -> bool {
 
 /// Returns the options with which a counting filter is created.
 fn counting_options(given: CreationOptions) -> CreationOptions {
-    CreationOptions { is_counting: true, expansion: Some(SHOWN.expansion_factor), ..given }
+    let expansion = Some(SHOWN.expansion_factor);
+    CreationOptions { is_counting: true, expansion, has_own_expansion: true, ..given }
 }
 
 /// CF.RESERVE: `key capacity [BUCKETSIZE b] [MAXITERATIONS m] [EXPANSION e] [ERROR rate] [KEYED] [EX s | PX ms | EXAT s |
@@ -268,6 +269,7 @@ fn parse_reserve(
     let creation = CreationOptions {
         capacity_items: Some(capacity_items),
         expansion: Some(expansion.unwrap_or(SHOWN.expansion_factor)),
+        has_own_expansion: true,
         is_counting: true,
         bucket_size: bucket_size.and_then(NonZeroU8::new),
         max_iterations: max_iterations.and_then(NonZeroU16::new),
@@ -377,27 +379,34 @@ fn add_occurrences<'a>(
 ) -> Result<(ItemOutcomes, KeyChange<'a>), CommandError> {
     let (options, slot) = match value.present()? {
         Some(Found::Cuckoo(filter)) => {
-            return add_to_cuckoo(key, items, rules, filter, Vec::new(), host);
+            let has_foreign_words = given.error_rate.is_some() || given.has_foreign_words();
+            return add_to_cuckoo(key, items, rules, filter, CuckooSource::Sent { has_foreign_words }, host);
         }
         None if makes_cuckoo(host) => {
             let settings = host.settings().cuckoo;
             let default_items = settings.initial_size_items.max(host.cuckoo_capacity_min_items());
             let capacity_items = given.capacity_items.unwrap_or(default_items);
             let (mut filter, creation) = new_cuckoo(key, &given, capacity_items, &settings, host)?;
-            let (outcomes, change) = add_to_cuckoo(key, items, rules, &mut filter, creation, host)?;
+            let (outcomes, change) =
+                add_to_cuckoo(key, items, rules, &mut filter, CuckooSource::New(creation), host)?;
             return Ok((outcomes, KeyChange { publish: Some(Value::Cuckoo(filter)), ..change }));
         }
-        // An existing filter ignores the options.
-        Some(Found::Filter(filter)) => {
-            // Copies do not follow a counting filter.
-            (CreationOptions::default(), KeyValue::Present((filter, None)))
-        }
+        // An existing filter ignores the options. Copies do not follow a counting filter.
+        Some(Found::Filter(filter)) => (given, KeyValue::Present((filter, None))),
         None => (counting_options(given), KeyValue::Vacant),
     };
     add_items(key.bytes, &items, &options, rules, slot, host, host.prefetch())
 }
 
-/// Adds items to a cuckoo filter. `commands` create it on replicas, if it is new.
+/// How replicas get a cuckoo filter to which items are added.
+enum CuckooSource<'a> {
+    /// The filter exists. The command may be replicated as it was sent, unless it has options that RedisBloom lacks.
+    Sent { has_foreign_words: bool },
+    /// The filter is new, and these commands create it.
+    New(Vec<ReplicatedCommand<'a>>),
+}
+
+/// Adds items to a cuckoo filter.
 ///
 /// # Errors
 /// The filter has as many arrays as it may have, or there is no memory for the outcomes. Nothing has changed.
@@ -406,7 +415,7 @@ fn add_to_cuckoo<'a>(
     items: &[&'a [u8]],
     rules: AddRules,
     filter: &mut CuckooFilter,
-    mut commands: Vec<ReplicatedCommand<'a>>,
+    source: CuckooSource<'a>,
     host: &impl Keyspace,
 ) -> Result<(ItemOutcomes, KeyChange<'a>), CommandError> {
     if filter.release() == CuckooRelease::Old {
@@ -425,9 +434,11 @@ fn add_to_cuckoo<'a>(
         outcomes.push(if is_present { Ok(false) } else { filter.add(hash, host).map(|()| true) });
     });
     outcomes.check(host)?;
-    let replication = if commands.is_empty() && outcomes.items_added == items.len() as u64 {
+    let is_verbatim = matches!(source, CuckooSource::Sent { has_foreign_words: false });
+    let replication = if is_verbatim && outcomes.items_added == items.len() as u64 {
         Replication::Verbatim
     } else {
+        let mut commands = if let CuckooSource::New(commands) = source { commands } else { Vec::new() };
         if outcomes.items_added > 0 {
             let head = [Cow::Borrowed(key.bytes), word("NOCREATE"), word("ITEMS")];
             let added = outcomes.added(items.iter().copied()).map(Cow::Borrowed);
@@ -661,8 +672,8 @@ pub(super) fn load_chunk<'a>(
         }
         KeyValue::Present(_) if is_header(iterator, data) => return Err(CommandError::ItemExists),
         KeyValue::Present(Found::Cuckoo(filter)) => {
-            format::load_chunk(filter, iterator, data).map_err(|_| CuckooError::Chunk)?;
-            KeyChange::received(None, true)
+            let has_changed = format::load_chunk(filter, iterator, data).map_err(|_| CuckooError::Chunk)?;
+            KeyChange::received(None, has_changed)
         }
         KeyValue::WrongType => return Err(CommandError::WrongType),
         KeyValue::InUse => return Err(CommandError::InUse),

@@ -64,6 +64,8 @@ pub struct CreationOptions {
     pub expansion: Option<u32>,
     /// NONSCALING.
     pub is_fixed: bool,
+    /// Whether the expansion holds with `bf.expansion-factor 0` too: a filter of CF.*.
+    pub has_own_expansion: bool,
     /// SATURATE.
     pub is_saturating: bool,
     /// KEYED.

@@ -386,7 +386,7 @@ pub(super) const LOAD: CommandSpec = CommandSpec {
 
 pub(super) const IMPORT: CommandSpec = CommandSpec {
     name: "bf.import",
-    arguments: 3..=23,
+    arguments: 3..=28,
     complexity: "O(n) for a filter of n bytes",
     summary: "Creates a filter from the bitmap that a client keeps in a string and uses the hash scheme of that client",
     syntax: &[

@@ -67,3 +67,12 @@ fn a_long_word_is_quoted_by_its_start() {
         assert!(reply.starts_with("-ERR unknown ") && quoted == &word[..128], "{line}: {reply}");
     }
 }
+
+#[test]
+fn all_options_fit_in_one_command() {
+    let mut server = Server::new();
+    server.must(
+        "BF.IMPORT k SOURCE string SCHEME murmur3-salted BITS 64 HASHES 3 CAPACITY 10 SHIFT 0 ORDER msb ENCODING raw \
+         ERROR 0.01 EXPANSION 2 REPLACE EX 60",
+    );
+}

@@ -330,3 +330,56 @@ fn a_batch_that_begins_a_generation_is_replicated_in_two_parts() {
         assert_eq!(server.replicated[1..].join("|"), others, "{line:?}");
     }
 }
+
+/// Options that an existing filter ignores, and that RedisBloom does not have, are not sent to replicas.
+#[test]
+fn cf_insert_into_an_existing_filter_is_replicated_without_foreign_options() {
+    for (format, added) in
+        [(Format::RedisBloom, "CF.INSERT k NOCREATE ITEMS a"), (Format::Everbloom, "BF.MADD k a")]
+    {
+        for options in ["EX 60", "PXAT 9000000000000", "KEYED", "ERROR 0.1"] {
+            let mut server = Server::new();
+            server.settings.format = format;
+            server.must("CF.RESERVE k 1000");
+            server.replicated.clear();
+            let line = format!("CF.INSERT k {options} ITEMS a");
+            server.run(&line);
+            // Only RedisBloom lacks ERROR, and it has no counting filters.
+            let is_sent = format == Format::Everbloom && options.starts_with("ERROR");
+            assert_eq!(server.replicated, [if is_sent { line } else { added.to_owned() }], "{format:?}");
+            assert!(server.expiries.is_empty());
+        }
+    }
+}
+
+/// A chunk that comes again changes nothing, also if it is the last one.
+#[test]
+fn a_chunk_that_comes_again_is_not_replicated() {
+    for (format, create, dump, load) in [
+        (Format::Everbloom, "BF.RESERVE k 0.01 1000 NONSCALING", "BF.SCANDUMP", "BF.LOADCHUNK"),
+        (Format::RedisBloom, "BF.RESERVE k 0.01 1000", "BF.SCANDUMP", "BF.LOADCHUNK"),
+        (Format::RedisBloom, "CF.RESERVE k 1000", "CF.SCANDUMP", "CF.LOADCHUNK"),
+    ] {
+        let mut server = Server::new();
+        server.settings.format = format;
+        server.must(create);
+        server.run(&format!("{}.ADD k item", &load[..2]));
+        let (mut iterator, mut chunks) = ("0".to_owned(), Vec::new());
+        loop {
+            server.run(&format!("{dump} k {iterator}"));
+            iterator = server.reply[1][1..].to_owned();
+            if iterator == "0" {
+                break;
+            }
+            chunks.push((iterator.clone(), std::mem::take(&mut server.bulk)));
+        }
+        let mut send = |(iterator, data): &(String, Vec<u8>)| {
+            server.replicated.clear();
+            let call = [load.as_bytes(), b"copy", iterator.as_bytes(), data];
+            assert_eq!(server.call(&call), "+OK");
+            server.replicated.len()
+        };
+        assert!(chunks.iter().map(&mut send).all(|replicated| replicated == 1), "{create}");
+        assert!(chunks[1..].iter().map(&mut send).all(|replicated| replicated == 0), "{create}");
+    }
+}

@@ -290,3 +290,22 @@ fn every_occurrence_of_an_item_is_counted() {
     }
     assert_eq!((count, server.run("BF.EXISTS k x").as_str()), (0, "#f"));
 }
+
+/// `bf.expansion-factor` is about filters of BF.*: with 0 they are fixed. Those of CF.* grow unless EXPANSION is 0.
+#[test]
+fn filters_of_cf_grow_whatever_the_expansion_of_bf_is() {
+    for (line, is_fixed) in [
+        ("CF.RESERVE k 4", false),
+        ("CF.RESERVE k 4 EXPANSION 2", false),
+        ("CF.RESERVE k 4 EXPANSION 0", true),
+        ("CF.ADD k first", false),
+        ("CF.INSERT k CAPACITY 4 ITEMS first", false),
+        ("BF.RESERVE k 0.01 4 COUNTING EXPANSION 2", true),
+    ] {
+        let mut server = Server::new();
+        server.settings.expansion_factor = 0;
+        let reply = server.run(line);
+        assert!(!reply.starts_with('-'), "{line}: {reply}");
+        assert_eq!(server.filter("k").growth().is_fixed_size(), is_fixed, "{line}");
+    }
+}
