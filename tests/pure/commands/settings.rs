@@ -300,7 +300,7 @@ fn filters_of_cf_grow_whatever_the_expansion_of_bf_is() {
         ("CF.RESERVE k 4 EXPANSION 0", true),
         ("CF.ADD k first", false),
         ("CF.INSERT k CAPACITY 4 ITEMS first", false),
-        ("BF.RESERVE k 0.01 4 COUNTING EXPANSION 2", true),
+        ("BF.RESERVE k 0.01 4 COUNTING", true),
     ] {
         let mut server = Server::new();
         server.settings.expansion_factor = 0;
