@@ -24,6 +24,8 @@ class Client:
             raise TypeError(f"the client must be one of redis-py or valkey-py, not {type(client).__name__}")
         if any("asyncio" in names for names in modules):
             raise TypeError("the client must be a blocking one: call add and wait by asyncio.to_thread")
+        if hasattr(client, "command_stack"):
+            raise TypeError("the client must not be a pipeline, which sends no command before its end")
         self.raw = client
         self.encoder = client.get_encoder()
         errors = import_module(f"{roots[0]}.exceptions")
@@ -32,7 +34,13 @@ class Client:
         self.moved_error: Any = errors.MovedError
         #: The exception for a value that the client cannot encode.
         self.data_error: Any = errors.DataError
-        self.all_errors: Any = (errors.RedisError if roots[0] == "redis" else errors.ValkeyError, OSError)
+        name = roots[0].capitalize()
+        #: All of them. That of a cluster's client is no subclass of the first.
+        self.all_errors: Any = (
+            getattr(errors, f"{name}Error"),
+            getattr(errors, f"{name}ClusterException"),
+            OSError,
+        )
 
     def error(self, error: Exception) -> Exception:
         """Return the exception of this package for one of the client, or TypeError for a wrong argument."""
@@ -67,6 +75,17 @@ class Link:
         self._moved: dict[str, Any] = {}
 
     def _connect(self) -> Any:
+        try:
+            return self._open()
+        except Exception:
+            self.close()
+            # The node may have left the cluster, or lost its slots to another.
+            if hasattr(self._client.raw, "nodes_manager"):
+                with suppress(*self._client.all_errors):
+                    self._client.raw.nodes_manager.initialize()
+            raise
+
+    def _open(self) -> Any:
         raw = self._client.raw
         if hasattr(raw, "get_node_from_key"):
             node = raw.get_node_from_key(self._key)
@@ -92,16 +111,16 @@ class Link:
         self._connection.send_command(*words)
         return self._connection.read_response()
 
-    def call(self, *words: bytes) -> Any:
+    def call(self, *words: bytes, follows: bool = True) -> Any:
         """Return the reply: a list, or the text of an error of the server.
 
-        After another error it connects anew.
+        If it ``follows``, the node that has the key replies. After another error it connects anew.
         """
         try:
             return self._send(words)
         except self._client.response_error as error:
             text = str(error)
-            if isinstance(error, self._client.moved_error) or text.startswith("MOVED "):
+            if follows and (isinstance(error, self._client.moved_error) or text.startswith("MOVED ")):
                 return self._follow(text, words)
             if type(error).__name__ == "NoPermissionError":
                 return f"NOPERM {text.removeprefix('NOPERM ')}"
@@ -109,7 +128,6 @@ class Link:
         except BaseException:
             # Of any kind: the reply may be read in part.
             self.close()
-            self._moved = {}
             raise
 
     def _follow(self, moved: str, words: tuple[bytes, ...]) -> Any:
@@ -118,7 +136,7 @@ class Link:
         host, _, port = moved.rsplit(" ", 1)[-1].rpartition(":")
         # A node that does not know its own address means that of this connection.
         self._moved = {"port": int(port), **({"host": host} if host else {})}
-        return self._send(words)
+        return self.call(*words, follows=False)
 
     def interrupt(self) -> None:
         """Make a call of another thread end."""
@@ -128,7 +146,7 @@ class Link:
                 sock.shutdown(2)
 
     def close(self) -> None:
-        """Close the connection. The next call connects anew."""
-        connection, self._connection = self._connection, None
+        """Close the connection. The next call connects anew, to the node of the client."""
+        connection, self._connection, self._moved = self._connection, None, {}
         if connection is not None:
             connection.disconnect()

@@ -16,7 +16,8 @@ from concurrent.futures import ThreadPoolExecutor
 from support import LIBRARY, Cluster, Redis, Server, ServerTest, free_port, lib, wait_for
 
 import everbloom
-from everbloom import NearFilter
+from everbloom import Everbloom, NearFilter
+from everbloom._clients import Client, Link
 
 FAST = {"interval": 0.005, "max_age": 3600, "on_stale": "error"}
 
@@ -213,6 +214,9 @@ class Staleness(ServerTest):
         for client in (None, 17, "redis://localhost"):
             with self.assertRaises(TypeError):
                 NearFilter(client, "seen")
+        for use in (Everbloom, lambda client: NearFilter(client, "seen")):
+            with self.assertRaisesRegex(TypeError, "the client must not be a pipeline"):
+                use(self.client.pipeline())
         of_asyncio = getattr(__import__(f"{LIBRARY}.asyncio").asyncio, Redis.__name__)
 
         async def follow():
@@ -456,23 +460,37 @@ class Connections(ServerTest):
             self.assertIn("alice", copy)
             self.assertNotIn("alice", other)
 
-    def test_a_cluster_and_a_key_that_is_elsewhere(self):
+    def nodes(self, *slots):
+        """Return the nodes of a new cluster, each with its first and last slot, or none."""
         nodes = [
-            Server("--cluster-enabled", "yes", "--cluster-config-file", f"nodes-{at}") for at in range(2)
+            Server(
+                "--cluster-enabled",
+                "yes",
+                "--cluster-config-file",
+                f"nodes-{at}",
+                "--cluster-require-full-coverage",
+                "no",
+            )
+            for at in range(len(slots))
         ]
-        for node in nodes:
+        for node, own in zip(nodes, slots):
             self.addCleanup(node.stop)
+            if own:
+                node.client().execute_command("CLUSTER ADDSLOTSRANGE", *own)
+            nodes[0].client().execute_command("CLUSTER MEET", "127.0.0.1", node.port)
+        for node in nodes:
+            wait_for(lambda node=node: self.has(node, "CLUSTER INFO", "cluster_state:ok"), "the cluster")
+            known = f"cluster_known_nodes:{len(nodes)}"
+            wait_for(lambda node=node: self.has(node, "CLUSTER INFO", known), "the nodes")
+        return nodes
+
+    def has(self, node, command, text):
+        """Return whether the reply to the command contains the text."""
+        return text in str(node.client().execute_command(command)).replace("'", "").replace(" ", "")
+
+    def test_a_cluster_and_a_key_that_is_elsewhere(self):
+        nodes = self.nodes((0, 8191), (8192, 16383))
         clients = [node.client() for node in nodes]
-
-        def has_joined(client):
-            info = str(client.execute_command("CLUSTER INFO")).replace("'", "").replace(" ", "")
-            return "cluster_state:ok" in info and "cluster_known_nodes:2" in info
-
-        for client, slots in zip(clients, ((0, 8191), (8192, 16383))):
-            client.execute_command("CLUSTER ADDSLOTSRANGE", *slots)
-        clients[0].execute_command("CLUSTER MEET", "127.0.0.1", nodes[1].port)
-        for client in clients:
-            wait_for(lambda client=client: has_joined(client), "the cluster")
         cluster = Cluster(host="127.0.0.1", port=nodes[0].port)
         for key in ("a", "b", "c", "d"):
             cluster.execute_command("BF.ADD", key, "alice")
@@ -484,7 +502,47 @@ class Connections(ServerTest):
             for client in clients:
                 with near(client, key) as copy:
                     self.assertEqual(copy.contains_many(["alice", "bob", "carol"]), [True, True, False])
+                # There, it is found that there is no filter.
+                with near(client, f"none-{key}") as copy:
+                    self.assertEqual((copy.stats().errors, "alice" in copy), (0, False))
+        with self.assertRaisesRegex(TypeError, "the client must not be a pipeline"):
+            Everbloom(cluster.pipeline())
         cluster.close()
+
+    def test_a_node_that_has_a_moved_key_and_fails(self):
+        nodes = self.nodes((0, 8191), (8192, 16383))
+        # The slots of `a` and `b` are 15495 and 3300.
+        self.assertEqual(nodes[0].client().execute_command("CLUSTER KEYSLOT", "a"), 15495)
+        link = Link(Client(nodes[0].client()), b"a")
+        self.addCleanup(link.close)
+        nodes[1].kill()
+        with self.assertRaises(lib.exceptions.ConnectionError):
+            link.call(b"BF.CARD", b"a")
+        # The node of the client is next.
+        self.assertEqual(link.call(b"BF.CARD", b"b"), 0)
+
+    def test_a_copy_follows_the_new_primary_of_a_cluster(self):
+        old, new = self.nodes((0, 16383), None)
+        new.client().execute_command("CLUSTER REPLICATE", old.client().execute_command("CLUSTER MYID"))
+        client = new.client()
+        wait_for(lambda: client.info("replication").get("master_link_status") == "up", "the replica")
+        wait_for(lambda: self.has(old, "CLUSTER SLOTS", str(new.port)), "the replica at its primary")
+        cluster = Cluster(host="127.0.0.1", port=old.port)
+        cluster.execute_command("BF.ADD", "seen", "alice")
+        copy = near(cluster)
+        self.addCleanup(copy.close)
+        old.kill()
+        client.execute_command("CLUSTER FAILOVER", "TAKEOVER")
+        wait_for(lambda: client.info("replication")["role"] == "master", "the new primary")
+        wait_for(lambda: self.has(new, "CLUSTER INFO", "cluster_state:ok"), "the cluster")
+        client.execute_command("BF.ADD", "seen", "bob")
+        wait_for(lambda: "bob" in copy, "the item of the new primary")
+
+    def test_a_slot_without_a_node_is_a_lost_connection(self):
+        (node,) = self.nodes((0, 8191))
+        cluster = Cluster(host="127.0.0.1", port=node.port, require_full_coverage=False)
+        with self.assertRaisesRegex(everbloom.ConnectionLostError, "15495"):
+            Everbloom(cluster).add("a", "alice")
 
     def test_a_sentinel(self):
         port = free_port()
