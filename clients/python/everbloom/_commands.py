@@ -73,7 +73,7 @@ class Shape(TypedDict, total=False):
     #: How long items live after their last add: a sliding-window filter.
     window: Optional[Span]
     #: In how many steps they expire: 14 or 120.
-    steps: Optional[int]
+    steps: Optional[float]
     #: False: items live that long after their first add.
     refresh: bool
     #: The hash of the filter has a secret key.
@@ -131,7 +131,7 @@ class Everbloom:
         self,
         key: Key,
         error_rate: float,
-        capacity: int,
+        capacity: float,
         *,
         if_not_exists: bool = False,
         **shape: Unpack[Shape],
@@ -175,7 +175,7 @@ class Everbloom:
         items: Iterable[Item],
         *,
         error_rate: Optional[float] = None,
-        capacity: Optional[int] = None,
+        capacity: Optional[float] = None,
         create: bool = True,
         at: Optional[Moment] = None,
         if_absent: bool = False,

@@ -159,6 +159,7 @@ class NearFilter(Copy):
         for name, seconds in (("interval", interval), ("max_age", max_age)):
             if not hasattr(seconds, "__float__"):
                 raise TypeError(f"{name} is a number of seconds, not {type(seconds).__name__}")
+        interval, max_age = float(interval), float(max_age)
         if not 0.001 <= interval <= 3600:
             raise ValueError("interval must be a number of seconds from 0.001 to 3600")
         if 0 <= max_age <= interval:

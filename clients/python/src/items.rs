@@ -2,7 +2,7 @@
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyFloat, PyInt, PyString};
+use pyo3::types::{PyByteArray, PyBytes, PyFloat, PyInt, PyMemoryView, PyString};
 
 /// How the client of the program encodes text.
 pub(crate) struct Encoder {
@@ -47,7 +47,11 @@ impl Encoder {
     /// # Errors
     /// As [`encode`](Self::encode). TypeError also for one item in place of an iterable of items.
     pub(crate) fn encode_all<'py>(&self, items: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyBytes>>> {
-        if items.is_instance_of::<PyString>() || items.is_instance_of::<PyBytes>() {
+        let is_one = items.is_instance_of::<PyString>()
+            || items.is_instance_of::<PyBytes>()
+            || items.is_instance_of::<PyByteArray>()
+            || items.is_instance_of::<PyMemoryView>();
+        if is_one {
             return Err(PyTypeError::new_err("items must be an iterable of items, not one item"));
         }
         items.try_iter()?.map(|item| self.encode(&item?)).collect()

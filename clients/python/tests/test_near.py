@@ -12,6 +12,8 @@ import sys
 import threading
 import weakref
 from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
+from fractions import Fraction
 
 from support import LIBRARY, Cluster, Redis, Server, ServerTest, free_port, lib, wait_for
 
@@ -81,8 +83,9 @@ class Lookups(ServerTest):
                         copy.contains_many([wrong])
                     with self.assertRaises(TypeError):
                         copy.add(wrong)
-                with self.assertRaises(TypeError):
-                    copy.contains_many("one")
+                for one in ("one", b"one", bytearray(b"one"), memoryview(b"one")):
+                    with self.assertRaisesRegex(TypeError, "items must be an iterable of items, not one"):
+                        copy.contains_many(one)
                 with self.assertRaises(UnicodeEncodeError):
                     "\ud800" in copy
 
@@ -224,6 +227,13 @@ class Staleness(ServerTest):
 
         with self.assertRaisesRegex(TypeError, "blocking"):
             asyncio.run(follow())
+
+    def test_seconds_of_any_type_of_number(self):
+        for number in (Decimal, Fraction):
+            with near(self.client, interval=number("0.005"), max_age=number(3600)) as copy:
+                copy.add("alice")
+                self.client.execute_command("BF.ADD", "seen", number.__name__)
+                wait_for(lambda copy=copy, number=number: number.__name__ in copy, "the next item")
 
 
 class Ends(ServerTest):
