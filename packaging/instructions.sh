@@ -14,7 +14,7 @@ servers() {
 
 # Prints the lines of configuration files that a server without the module refuses, each with its file and line number.
 lines_that_need_it() {
-  grep -sHniE '^[[:space:]]*((loadmodule|include)[[:space:]].*everbloom|bf[.-])' \
+  grep -sHniE '^[[:space:]]*((loadmodule|include)[[:space:]].*everbloom|bf[.-]|cf-)' \
     /etc/redis/*.conf /etc/redis.conf /etc/valkey/*.conf /etc/valkey.conf || true
 }
 
@@ -63,9 +63,10 @@ removing() {
     echo
     echo "$lines" | sed 's/^/    /'
     echo
-    echo "If the server's data has filters, it does not start without the module either. Then install everbloom again,"
-    echo "delete the filters (SCAN 0 TYPE everbloom finds them) and SAVE, before you remove it. The page operations.md"
-    echo "of the documentation, section Removing, has all steps."
+    echo "If the server's data has keys of the types everbloom, MBbloom--, bloomfltr, MBbloomCF, CMSk-TYPE, TopK-TYPE or"
+    echo "TDIS-TYPE, it does not start without the module either. Then install everbloom again, delete these keys in each"
+    echo "database (SCAN 0 TYPE everbloom finds the first ones of a type) and SAVE, before you remove it. The page"
+    echo "operations.md of the documentation, section Removing, has all steps."
     echo
   } >&2
 }

@@ -212,4 +212,30 @@ fn the_warning_of_a_removal_is_complete_without_the_package() {
     let said = text(&output);
     assert!(said.contains("FILE:7:loadmodule") && said.contains("SCAN 0 TYPE everbloom"), "{said}");
     assert!(!said.contains("/usr/share"), "{said}");
+    let page = read("docs/operations.md");
+    let steps = page.split("\n## Removing\n").nth(1).unwrap().split("\n## ").next().unwrap();
+    for kind in ["everbloom", "MBbloom--", "bloomfltr", "MBbloomCF", "CMSk-TYPE", "TopK-TYPE", "TDIS-TYPE"] {
+        assert!(said.contains(kind) && steps.contains(&format!("`{kind}`")), "{kind}: {said}{steps}");
+    }
+}
+
+#[test]
+fn the_packages_find_the_lines_that_need_the_module() {
+    let dir = tempfile::tempdir().unwrap();
+    let script = read("packaging/instructions.sh").replace("/etc/", &format!("{}/", dir.path().display()));
+    fs::write(dir.path().join("instructions.sh"), script).unwrap();
+    let needed = [
+        "loadmodule /usr/lib/redis/modules/everbloom.so",
+        "  include /etc/everbloom/everbloom.conf",
+        "bf.error-rate 0.01",
+        "bf-error-rate 0.01",
+        "cf-bucket-size 4",
+    ];
+    let lines = format!("port 6379\n# bf.format everbloom\n{}\nappendonly yes\n", needed.join("\n"));
+    fs::write(dir.path().join("redis.conf"), lines).unwrap();
+    let script = ". ./instructions.sh; lines_that_need_it";
+    let output = Command::new("sh").args(["-ec", script]).current_dir(dir.path()).output().unwrap();
+    let said = text(&output);
+    assert_eq!(said.lines().count(), needed.len(), "{said}");
+    assert!(needed.iter().all(|line| said.contains(line)), "{said}");
 }
