@@ -66,6 +66,15 @@ fn the_image_takes_options_from_its_environment() {
             ("BF_ERROR_RATE", "0.001"),
             ("BF_ASSUME_REDISBLOOM_1_1", "yes"),
             ("BF_FORMAT", ""),
+            // Those that Kubernetes sets for the Services bf and bf-cache.
+            ("BF_SERVICE_HOST", "10.0.0.1"),
+            ("BF_SERVICE_PORT", "6379"),
+            ("BF_SERVICE_PORT_REDIS", "6379"),
+            ("BF_PORT", "tcp://10.0.0.1:6379"),
+            ("BF_PORT_6379_TCP", "tcp://10.0.0.1:6379"),
+            ("BF_PORT_6379_TCP_ADDR", "10.0.0.1"),
+            ("BF_CACHE_SERVICE_HOST", "10.0.0.2"),
+            ("BF_CACHE_PORT_6379_TCP_PROTO", "tcp"),
             ("DATA_DIR", "/elsewhere"),
         ],
     );
@@ -80,6 +89,7 @@ fn the_image_takes_options_from_its_environment() {
         assert!(words.contains(pair), "{pair} is not in: {words}");
     }
     assert!(!words.contains("bf.format"), "an empty variable sets nothing: {words}");
+    assert_eq!(words.matches("--bf.").count(), 2, "{words}");
     // The server uses the last of repeated options.
     assert!(words.find("--maxmemory\n2gb\n").unwrap() < words.find("--maxmemory\n3gb\n").unwrap(), "{words}");
 }
