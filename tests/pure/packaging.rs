@@ -249,3 +249,30 @@ fn the_packages_find_the_lines_that_need_the_module() {
     assert_eq!(said.lines().count(), needed.len(), "{said}");
     assert!(needed.iter().all(|line| said.contains(line)), "{said}");
 }
+
+/// Returns the version in the first line of a file that begins with `version`.
+fn version(file: &str) -> String {
+    let line = file.lines().find(|line| line.starts_with("version = ")).unwrap();
+    line.trim_start_matches("version = ").trim_matches('"').to_owned()
+}
+
+/// Builds use `--locked`.
+#[test]
+fn all_files_have_the_version_of_the_release() {
+    let release = version(&read("Cargo.toml"));
+    for path in ["clients/python/Cargo.toml", "clients/python/pyproject.toml"] {
+        assert_eq!(version(&read(path)), release, "{path}");
+    }
+    for path in ["Cargo.lock", "clients/python/Cargo.lock", "fuzz/Cargo.lock"] {
+        let text = read(path);
+        // Packages of a registry have a source. That of the fuzz targets is never released.
+        let own = text.split("[[package]]\n").skip(1).filter(|package| {
+            !package.contains("\nsource = ") && !package.starts_with("name = \"everbloom-fuzz\"\n")
+        });
+        let versions: Vec<String> = own.map(version).collect();
+        assert!(
+            versions.len() > 3 && versions.iter().all(|version| *version == release),
+            "{path}: {versions:?}"
+        );
+    }
+}
