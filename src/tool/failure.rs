@@ -10,8 +10,8 @@ use thiserror::Error;
 /// The exit codes, for the help.
 pub(crate) const EXIT_CODES: &str = "\
 Exit codes: 0 done; 1 failed, and 130 interrupted: no key was changed, except by `load --add` and `copy`; 2 wrong \
-arguments; 3 done in part: items were refused, filters were not copied, differences were found, or the result of a \
-load was not printed.";
+arguments; 3 done in part: items were refused, filters were not copied, differences were found, the result of a load \
+was not printed, or the connection broke at its end.";
 
 /// The kind of a failure, with its exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -71,7 +71,7 @@ Examples:
   everbloom load redis://127.0.0.1:7000 seen urls.txt --partitions 24 -c
 
 The user and the password can be in EVERBLOOM_USERNAME and EVERBLOOM_PASSWORD instead of the address.
-Exit codes: 0 done; 1 failed; 2 wrong arguments; 3 done, but items were refused, or the result was not printed; 130 interrupted.";
+Exit codes: 0 done; 1 failed; 2 wrong arguments; 3 done, but items were refused, the result was not printed, or the connection broke at the end; 130 interrupted.";
 
 /// The options that the error about an existing key names.
 const CHOICES: &str = "--replace or --add";

@@ -227,7 +227,7 @@ class NearFilter(Copy):
 
         Return whether this was so in time.
         """
-        end = time.monotonic() + timeout
+        end = time.monotonic() + float(timeout)
         while self._age() is None and not self._closed and time.monotonic() < end:
             time.sleep(0.002)
         return self._age() is not None

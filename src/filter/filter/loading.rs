@@ -215,7 +215,8 @@ impl LoadingFilter {
 
     /// Adds the content of a chunk, which has this part of the dump, in positions. An entry may be
     /// at most a window newer than `now_ms`, the time of the caller in milliseconds of UNIX time. O(bytes). The last
-    /// chunk: O(segments), or O(bytes of the filter) if the dumped table has changed during the dump.
+    /// chunk: O(segments), or O(bytes of the filter) if the dumped table has changed during the dump, or could do so and has
+    /// counted or timed entries.
     ///
     /// # Errors
     /// [`LoadError`]. Nothing has changed.

@@ -1,7 +1,7 @@
 //! The table: its segments, the counts of its items, and the sums over its entries.
 
 use super::directory::Directory;
-use super::entry::{EntryKind, visit_entries};
+use super::entry::{Entry, EntryKind, visit_entries};
 use super::schedule::Schedule;
 use super::segment::Segment;
 use super::size::{BUCKET_BITS, TableSize, depth_of};
@@ -341,21 +341,25 @@ impl Table {
 
     /// Sets the counts to those of the entries. O(slots).
     pub(super) fn recount(&mut self) {
-        self.counts.recount(&self.tally());
-    }
-
-    /// Returns whether the entries can have these counts. This is not so in some forged tables, in those that are loaded from a
-    /// dump during which only counts or times have changed, and if entries are counted and removals have left copies of void
-    /// entries. O(slots); O(1) for plain entries.
-    #[must_use]
-    pub fn has_counts_of_entries(&self) -> bool {
-        self.kind() == EntryKind::Plain || self.counts.agree_with(&self.tally())
-    }
-
-    fn tally(&self) -> Tally {
         let (kind, newest, mut tally) = (self.kind(), self.newest(), Tally::default());
         self.directory.segments().for_each(|(_, segment)| tally.count(kind, segment, newest));
-        tally
+        self.counts.recount(&tally);
+    }
+
+    /// Returns whether the entries can have these counts. This is not so in some forged tables, in those that are loaded
+    /// from a dump during which only counts or times have changed, and if entries are counted and removals have left
+    /// copies of void entries. Of timed entries it is not known which are copies, so void ones are left out. O(slots);
+    /// O(1) for plain entries.
+    #[must_use]
+    pub fn has_counts_of_entries(&self) -> bool {
+        let (kind, newest, mut tally) = (self.kind(), self.newest(), Tally::default());
+        if kind == EntryKind::Plain {
+            return true;
+        }
+        let is_counted = |entry: Entry| !kind.is_timed() || entry.value > 1;
+        let segments = self.directory.segments();
+        segments.for_each(|(_, segment)| tally.count_those(kind, segment, newest, is_counted));
+        self.counts.agree_with(&tally)
     }
 
     #[inline(always)]

@@ -185,9 +185,20 @@ impl Tally {
     /// Counts the entries of a segment. Those that have expired at `now` do not count. It is not known which plain and
     /// timed entries are copies, so each of them counts. O(slots).
     pub(super) fn count(&mut self, kind: EntryKind, segment: &Segment, now: Generation) {
+        self.count_those(kind, segment, now, |_| true);
+    }
+
+    /// Does [`count`](Self::count) for the entries for which `is_counted` holds.
+    pub(super) fn count_those(
+        &mut self,
+        kind: EntryKind,
+        segment: &Segment,
+        now: Generation,
+        is_counted: impl Fn(Entry) -> bool,
+    ) {
         for block in 0..segment.blocks() {
             visit_entries(kind, segment, block, |_, entry| {
-                if kind.has_expired(entry.number, now) {
+                if kind.has_expired(entry.number, now) || !is_counted(entry) {
                     return;
                 }
                 let unit = 1u128 << (TALLY_BITS - entry.copies);

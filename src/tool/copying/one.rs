@@ -4,7 +4,7 @@ use redis::Value;
 
 use crate::chunks::{ChunkResult, check_complete, chunks, dump, of_dump};
 use crate::draft::{Draft, ReplaceArguments};
-use crate::failure::{Failure, check_interruption};
+use crate::failure::{Failure, FailureKind, check_interruption};
 use crate::server::{CallError, Connection, Family, Router, integer};
 
 /// The largest filter that is copied by DUMP. Servers refuse very long arguments, and block while they read long ones.
@@ -48,7 +48,11 @@ impl Copier {
         let copied = self.try_copy(key, family);
         let Err(failure) = &copied else { return copied };
         let text = failure.to_string();
-        if !(text.starts_with("connection: ") || text.starts_with("MOVED ") || text.starts_with("ASK ")) {
+        // If the filter may be complete, a repetition would find it there.
+        let is_done = failure.kind == FailureKind::Partly;
+        if is_done
+            || !(text.starts_with("connection: ") || text.starts_with("MOVED ") || text.starts_with("ASK "))
+        {
             return copied;
         }
         self.from.refresh()?;

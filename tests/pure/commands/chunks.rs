@@ -455,3 +455,18 @@ fn items_that_are_refreshed_during_a_dump_are_counted() {
         assert_eq!(server.run("BF.CARD copy"), ":3", "{steps}");
     }
 }
+
+/// Void entries are copied by splits. A window with many of them has the same counts after a load.
+#[test]
+fn a_window_at_rest_keeps_its_counts_in_a_load() {
+    let mut server = server();
+    server.must(&format!("BF.RESERVE k 0.01 100 PWINDOW {WINDOW_MS}"));
+    server.add("k", "old-", 0..100);
+    server.now_ms += GENERATION_MS;
+    server.add("k", "new-", 0..150_000);
+    assert!(server.filter("k").table().unwrap().match_all_counts().void_entries > 500);
+    let chunks = dump(&mut server, "k");
+    load_all(&mut server, "copy", &chunks);
+    let counts = |key: &str| server.filter(key).table().unwrap().counts().history;
+    assert_eq!(counts("copy"), counts("k"));
+}
