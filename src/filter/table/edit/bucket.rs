@@ -10,7 +10,7 @@ use crate::table::totals::{EntrySums, weight};
 use crate::words::{PortableSelect, low_bits};
 
 impl Table {
-    /// Adds an entry with the longest remainder. `code` is the [code](EntryKind::code_of) of the generation of the entry; 0
+    /// Adds an entry with the longest remainder. `code` is the [code](crate::table::entry::EntryKind::code_of) of the generation of the entry; 0
     /// if entries are not timed.
     ///
     /// # Errors
