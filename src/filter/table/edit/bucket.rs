@@ -10,8 +10,7 @@ use crate::table::totals::{EntrySums, weight};
 use crate::words::{PortableSelect, low_bits};
 
 impl Table {
-    /// Adds an entry with the longest remainder. `code` is the [code](crate::table::entry::EntryKind::code_of) of the generation of the entry; 0
-    /// if entries are not timed.
+    /// Adds an entry with the longest remainder. `code` is that of its generation; 0 if entries are not timed.
     ///
     /// # Errors
     /// [`TooFull`] if the segment has no free slot. Nothing has changed.
