@@ -104,7 +104,9 @@ fn make(world: &mut World, key: &[u8], input: &mut Input<'_>) {
         );
         world.recount(key, false);
     } else {
-        let words = creation(input, true);
+        let mut words = creation(input, true);
+        // The words after it would be items.
+        words.retain(|word| !word.eq_ignore_ascii_case(b"ITEMS"));
         world.add(key, Adding { form: Form::Insert, words: &words, ..Adding::default() }, &[b"i0".to_vec()]);
     }
     let capacity = world.filter(key).map_or(0, Filter::capacity_items);

@@ -1,6 +1,7 @@
 //! What must be found in a filter.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use everbloom_filter::table::COUNT_MAX;
 
@@ -102,7 +103,9 @@ impl Known {
         match event {
             Event::Added { item, count, at_ms, from_ms, is_seen, .. } => {
                 let seen_ms = if *is_seen { *from_ms } else { 0 };
-                known.add(item, *count, *from_ms, seen_ms);
+                // If the clock went back, the window begins with the newest item of the filter.
+                let last_ms = *from_ms + known.latest_ms.saturating_sub(*at_ms);
+                known.add(item, *count, *from_ms..=last_ms, seen_ms);
                 known.newest_ms = known.newest_ms.max(*at_ms);
             }
             Event::Removed { item, .. } => known.remove(item),
@@ -116,12 +119,13 @@ impl Known {
         }
     }
 
-    fn add(&mut self, item: &[u8], count: u64, from_ms: u64, seen_ms: u64) {
+    fn add(&mut self, item: &[u8], count: u64, from_ms: RangeInclusive<u64>, seen_ms: u64) {
         let number = self.next;
-        let new = Item { count: 0, from_ms, last_ms: from_ms, seen_ms, number };
+        let (from_ms, last_ms) = from_ms.into_inner();
+        let new = Item { count: 0, from_ms, last_ms, seen_ms, number };
         let known = self.items.entry(item.to_vec()).or_insert(new);
         known.count = (known.count + count).min(COUNT_MAX);
-        (known.from_ms, known.last_ms) = (known.from_ms.max(from_ms), known.last_ms.max(from_ms));
+        (known.from_ms, known.last_ms) = (known.from_ms.max(from_ms), known.last_ms.max(last_ms));
         known.seen_ms = known.seen_ms.max(seen_ms);
         if known.number == number {
             self.ages.insert(number, item.to_vec());
