@@ -193,8 +193,8 @@ impl Schedule {
         self.remainder_bits(kind, address_bits) + 1 + kind.generation_bits()
     }
 
-    /// Returns the expected size of a table that has grown to `items` items, and the expected bytes of its segments: infinite
-    /// if no table has so many items.
+    /// Returns the expected size of a table that has grown to `items` items, and the expected bytes of its segments:
+    /// infinite if a table cannot have that many items.
     pub(super) fn expected(self, kind: EntryKind, items: u64) -> (TableSize, f64) {
         // Timed entries are live for up to a step longer than the window.
         let longer = kind.steps().map_or(0, |steps| items / steps.count());

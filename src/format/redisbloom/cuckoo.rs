@@ -205,8 +205,8 @@ pub fn chunk(filter: &CuckooFilter, iterator: u64) -> Option<Chunk<'_>> {
     None
 }
 
-/// Writes the bytes of a chunk. `iterator` is the one that CF.SCANDUMP replied with it. Returns
-/// whether the filter has changed. O(bytes).
+/// Writes the bytes of a chunk. `iterator` is the one that CF.SCANDUMP replied with it. Returns whether the filter has
+/// changed. O(bytes).
 ///
 /// # Errors
 /// [`ChunkError::BadData`]; the filter is then unchanged.
