@@ -84,7 +84,7 @@ class Server:
         shutil.rmtree(self.dir, ignore_errors=True)
 
 
-def wait_for(condition, what, seconds=30):
+def wait_for(condition, what, seconds=90):
     """Wait until the condition holds."""
     end = time.monotonic() + seconds
     while not condition():

@@ -402,9 +402,9 @@ with everbloom.NearFilter(client, "seen", interval=0.001) as near:
         except ImportError:
             self.skipTest("gunicorn is not installed")
         self.client.execute_command("BF.ADD", "seen", "alice")
-        port = free_port()
         environment = {**os.environ, "SERVER_PORT": str(self.server.port)}
-        folder = os.path.dirname(__file__)
+        # The master inherits the socket: a free port could be taken before it listens.
+        listener = socket.create_server(("127.0.0.1", 0))
         command = [
             sys.executable,
             "-m",
@@ -413,19 +413,21 @@ with everbloom.NearFilter(client, "seen", interval=0.001) as near:
             "-w",
             "2",
             "-b",
-            f"127.0.0.1:{port}",
+            f"fd://{listener.fileno()}",
             "--chdir",
-            folder,
+            os.path.dirname(__file__),
             "--log-level",
             "error",
             "prefork:application",
         ]
-        with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) as master:
+        with subprocess.Popen(command, env=environment, pass_fds=[listener.fileno()]) as master:
+            address = listener.getsockname()
+            listener.close()
             try:
                 replies = {}
 
                 def ask(item):
-                    with socket.create_connection(("127.0.0.1", port), 10) as stream:
+                    with socket.create_connection(address, 10) as stream:
                         stream.sendall(f"GET /{item} HTTP/1.0\r\n\r\n".encode())
                         pid, found = stream.makefile().read().split()[-2:]
                     replies.setdefault(pid, []).append(found)
