@@ -23,10 +23,10 @@ const ABSENT: u64 = 1 << 48;
 /// Promised rates, with the probes per case of the default and the full run: enough for 3 and 400 false positives at
 /// the lowest rate.
 const RATES: [(f64, u64, u64); 4] = [
-    (1e-2, 1_000_000, 20_000_000),
-    (1e-3, 2_000_000, 100_000_000),
-    (1e-4, 3_000_000, 200_000_000),
-    (1e-6, 3_000_000, 400_000_000),
+    (1e-2, 600_000, 20_000_000),
+    (1e-3, 1_000_000, 100_000_000),
+    (1e-4, 1_500_000, 200_000_000),
+    (1e-6, 2_000_000, 400_000_000),
 ];
 
 /// Numbers of items, with the number of filters over which the probes are spread.

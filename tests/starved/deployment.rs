@@ -142,7 +142,7 @@ fn holds(seed: u64, steps: &[u64]) -> Option<(usize, usize)> {
 #[test]
 fn a_deployment_loses_nothing() {
     let number = |name: &str, default| std::env::var(name).map_or(default, |value| value.parse().unwrap());
-    let (first, histories) = (number("DEPLOYMENT_SEED", 0), number("DEPLOYMENT_HISTORIES", 1500));
+    let (first, histories) = (number("DEPLOYMENT_SEED", 0), number("DEPLOYMENT_HISTORIES", 1000));
     let (mut commands, mut changes) = (0, 0);
     for seed in first..first + histories {
         let mut random = Random(seed);

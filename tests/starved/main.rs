@@ -45,15 +45,15 @@ static ALLOCATOR: allocator::Starving = allocator::Starving;
 /// More large allocations than any command makes.
 const ALLOCATIONS_MAX: i64 = 400;
 
-/// Runs a command with each of its large allocations failing in turn; in the quick form, with each of the first eight and
-/// every third of the others. Returns how many failed.
+/// Runs a command with each of its large allocations failing in turn; in the quick form, with each of the first five and
+/// every fifth of the others. Returns how many failed.
 fn starve(name: &str, prepare: &dyn Fn() -> Server, words: &[&[u8]]) -> i64 {
     let mut well = prepare();
     let before = well.state();
     let expected = well.call(words);
     assert!(!expected.starts_with('-'), "{name}: {expected}");
     let after = well.state();
-    let numbers = (0..8).chain((8..ALLOCATIONS_MAX).step_by(effort(3, 1)));
+    let numbers = (0..5).chain((5..ALLOCATIONS_MAX).step_by(effort(5, 1)));
     for (failures, number) in (0..).zip(numbers) {
         let mut server = prepare();
         assert_eq!(server.state(), before, "{name}");
@@ -291,7 +291,7 @@ fn no_memory_is_leaked() {
         };
         round();
         let before = live_bytes();
-        (0..2).for_each(|_| round());
+        (0..effort(1, 2)).for_each(|_| round());
         assert_eq!(live_bytes(), before, "{}", case.name);
     }
 }

@@ -9,8 +9,8 @@ use everbloom_filter::table::{Addition, Table};
 
 use super::unions::union_of;
 use super::{add, addition, any, counted, has, hash, remove};
-use crate::support::Random;
 use crate::support::make::insert;
+use crate::support::{Random, effort};
 
 /// Removes each item as often as it was added. The table is empty then.
 fn remove_all(table: &mut Table, counts: &HashMap<u64, u64>) {
@@ -161,7 +161,7 @@ fn a_hot_item_is_counted_at_every_size() {
 fn a_table_that_was_large_takes_new_items() {
     let (mut table, mut random) = (counted(0.01), Random(6));
     add(&mut table, 0).unwrap();
-    for (round, peak) in [2_000_000u64, 300_000, 1_000_000].into_iter().enumerate() {
+    for (round, peak) in [effort(700_000u64, 2_000_000), 300_000, 500_000].into_iter().enumerate() {
         let first = (round as u64 + 1) << 32;
         let mut items: Vec<u64> = (first..first + peak).collect();
         items.iter().for_each(|item| _ = add(&mut table, *item).unwrap());

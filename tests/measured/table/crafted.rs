@@ -44,7 +44,8 @@ fn attack(table: &mut Table, bits: u32, same_bucket: bool) {
 
 #[test]
 fn they_take_bounded_memory_and_leave_the_other_items_alone() {
-    for (bits, same_bucket) in [(18, true), (18, false), (12, false), (6, true), (6, false)] {
+    let attacks = [(18, false), (12, false), (6, true), (18, true), (6, false)];
+    for &(bits, same_bucket) in effort(&attacks[..3], &attacks) {
         for kind in [EntryKind::Plain, EntryKind::Counted, EntryKind::Timed(everbloom::Steps::Fourteen)] {
             let mut table = of_kind(kind, 0.01, 100_000);
             (0..100_000).for_each(|item| _ = add_kind(&mut table, item, 20));

@@ -4,6 +4,7 @@ use everbloom_filter::prefetch::NoPrefetch;
 use everbloom_filter::table::{Schedule, Table};
 
 use super::{add, addition, any, has, hash, measured_rate, plain};
+use crate::support::effort;
 
 const RATES: [f64; 8] = [0.5, 0.25, 0.05, 0.01, 0.0025, 0.001, 1e-4, 1e-9];
 
@@ -165,7 +166,7 @@ fn memory(table: &mut Table, from: u64, to: u64) -> (f64, f64) {
 #[test]
 fn the_memory_follows_the_items() {
     let measured = RATES.map(|error_rate| {
-        let (mean, worst) = memory(&mut plain(error_rate), 3_000, 1_000_000);
+        let (mean, worst) = memory(&mut plain(error_rate), 3_000, effort(300_000, 1_000_000));
         println!("{error_rate}: {mean:.2} bits per item, at most {worst:.2}");
         (mean, worst)
     });

@@ -7,8 +7,8 @@ use everbloom_filter::words::Select;
 use everbloom_filter::{AddError, Added, GrowthBudget, ItemHash, Prefetch};
 
 use super::{add_kind, addition, any, bytes, counted, hash, of_kind, remove, timed};
-use crate::support::Random;
 use crate::support::make::insert;
+use crate::support::{Random, effort};
 
 const KINDS: [EntryKind; 4] = [
     EntryKind::Plain,
@@ -184,7 +184,7 @@ fn a_split_before_a_refusal_is_taken_back() {
         let last = item(3);
         let after = with(&table, last);
         assert_eq!((table.segment_count(), after.segment_count()), (4, 5), "{kind:?}");
-        for limit in (table.size_bytes()..after.size_bytes()).step_by(8) {
+        for limit in (table.size_bytes()..after.size_bytes()).step_by(effort(40, 8)) {
             let mut refusing = table.try_clone().unwrap();
             let addition = Addition { hash: last, ..addition(20) };
             let refused = insert(&mut refusing, addition, &GrowthBudget::new(&limit));

@@ -74,11 +74,12 @@ fn a_life_of_the_window_is_that_of_a_plain_add() {
 /// Adds whose items have lives of their own move the newest generation as others do.
 #[test]
 fn short_lives_do_not_stop_the_time_of_a_filter() {
+    let steps = effort(80, 140) * 4;
     let bits = |options: &str, life: &str| {
         let mut server = server();
         server.must(format!("BF.RESERVE k 0.01 14000 WINDOW 14 {options}").trim_end());
         let (mut random, mut bits, mut samples) = (Random(7), 0.0, 0.0);
-        for step in 0..140 * 4 {
+        for step in 0..steps {
             server.now_ms += 250;
             let data: Vec<u8> = (0..250).flat_map(|_| random.next().to_le_bytes()).collect();
             let front: Vec<&[u8]> = [&b"BF.BULKADD"[..], b"k"]
@@ -87,7 +88,7 @@ fn short_lives_do_not_stop_the_time_of_a_filter() {
                 .collect();
             let call: Vec<&[u8]> = front.into_iter().chain([&b"FIXED"[..], b"8", &data]).collect();
             assert!(server.call(&call).starts_with('$'));
-            if step > 240 {
+            if step > 200 {
                 let filter = server.filter("k");
                 bits += filter.size_bytes() as f64 * 8.0 / filter.items() as f64;
                 samples += 1.0;
@@ -149,7 +150,7 @@ fn assert_seen(mut server: Server, step_ms: u64) {
 /// any mixture of lives: 2.3 million checks, and 13.8 million in the long form.
 #[test]
 fn every_mixture_of_lives_keeps_the_promises() {
-    let items = effort(30_000, 300_000);
+    let items = effort(15_000, 300_000);
     type Life = fn(&mut Random) -> u64;
     let mixtures: [(&str, Life); 4] = [
         ("short", |random| 1 + random.next() % 1500),

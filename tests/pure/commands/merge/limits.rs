@@ -96,7 +96,7 @@ fn merge_under_limits(pair: &mut Pair, sources: &[&str], context: &str) {
     let all = sources.join(" ");
     let mut done = [0, 0];
     for sources in sources.iter().copied().chain([all.as_str()]) {
-        let limits = effort(4, 12);
+        let limits = effort(2, 12);
         for number in 0..=limits {
             let limit = 1 + bytes * number * 5 / (limits * 4);
             let reply = pair.merge(&format!("{sources} FORCE"), limit, context);

@@ -60,7 +60,7 @@ fn make(random: &mut Random, key: &str, rate: f64, capacity: u64) -> String {
 fn random_merges_and_adds_stay_within_the_promise_at_twice_the_capacity() {
     const ABSENT: u64 = 30_000;
     let (mut merged, mut refused, mut sum) = (0, 0, 0.0);
-    let seeds = effort(30, 60);
+    let seeds = effort(20, 60);
     for seed in 0..seeds {
         let mut random = Random(seed);
         let mut server = Server::new();
@@ -111,7 +111,10 @@ fn random_merges_and_adds_stay_within_the_promise_at_twice_the_capacity() {
         sum += rate / promised;
     }
     println!("{merged} merged, {refused} refused, {} of the promise on average", sum / seeds as f64);
-    assert!(merged > 60 && refused > 20 && sum < seeds as f64, "{merged} merged, {refused} refused, {sum}");
+    assert!(
+        merged > effort(40, 60) && refused > effort(13, 20) && sum < seeds as f64,
+        "{merged} merged, {refused} refused, {sum}"
+    );
 }
 
 #[test]
@@ -247,8 +250,8 @@ fn no_destination_is_named_for_a_source_that_finds_everything() {
 /// makes it a union, whose promise covers the layers too.
 #[test]
 fn a_full_chain_and_a_table_are_refused_or_keep_the_promise() {
-    const ABSENT: u64 = 40_000;
-    const CAPACITY: u64 = 4000;
+    const ABSENT: u64 = 20_000;
+    const CAPACITY: u64 = 2000;
     let formats = [
         ("valkey-bloom", "FORMAT valkey-bloom SEED 0123456789abcdefghijklmnopqrstuv"),
         ("redisbloom", "FORMAT redisbloom"),
@@ -256,7 +259,7 @@ fn a_full_chain_and_a_table_are_refused_or_keep_the_promise() {
     for ((format, options), promised) in formats.into_iter().flat_map(|of| [0.01, 0.1].map(|rate| (of, rate)))
     {
         let (mut merged, mut refused) = (0, 0);
-        for &percent in effort(&[50, 97, 100][..], &[50, 90, 97, 99, 100]) {
+        for &percent in effort(&[50, 100][..], &[50, 90, 97, 99, 100]) {
             for (sources, others) in [("chain table", 1), ("table chain", 1), ("chain table table-2", 2)] {
                 let context = format!("{format} with {percent} %, {promised}: {sources}");
                 let mut server = Server::new();
@@ -289,6 +292,9 @@ fn a_full_chain_and_a_table_are_refused_or_keep_the_promise() {
             }
         }
         println!("{format}, {promised}: {merged} merged, {refused} refused");
-        assert!(merged >= 3 && refused >= 3, "{format}, {promised}: {merged} merged, {refused} refused");
+        assert!(
+            merged >= effort(1, 3) && refused >= effort(1, 3),
+            "{format}, {promised}: {merged} merged, {refused} refused"
+        );
     }
 }

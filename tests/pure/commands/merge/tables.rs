@@ -279,8 +279,9 @@ fn a_limit_of_a_merge_is_asked_at_most_three_times() {
 /// Merges sources whose entries have few bits of the hash, because their tables are much smaller than the destination.
 #[test]
 fn entries_of_small_tables_match_in_large_ones() {
+    const ITEMS: u64 = 100_000;
     let mut server = Server::new();
-    server.add("large", "", 0..200_000);
+    server.add("large", "", 0..ITEMS);
     let mut sources = String::new();
     for number in 0..20 {
         let key = format!("s{number}");
@@ -290,7 +291,7 @@ fn entries_of_small_tables_match_in_large_ones() {
         sources += &format!(" {key}");
     }
     assert_eq!(server.run(&format!("BF.MERGE large{sources} FORCE")), "+OK");
-    assert_eq!(server.found("large", "", 0..200_000), 200_000);
+    assert_eq!(server.found("large", "", 0..ITEMS), ITEMS);
     assert_eq!(server.found("large", "", 300_000..301_000), 1000);
     let filter = server.filter("large");
     assert_valid(filter, "large");
