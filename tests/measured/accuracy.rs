@@ -26,7 +26,7 @@ const RATES: [(f64, u64, u64); 4] = [
     (1e-2, 600_000, 20_000_000),
     (1e-3, 1_000_000, 100_000_000),
     (1e-4, 1_500_000, 200_000_000),
-    (1e-6, 2_000_000, 400_000_000),
+    (1e-6, 1_000_000, 400_000_000),
 ];
 
 /// Numbers of items, with the number of filters over which the probes are spread.
@@ -108,7 +108,7 @@ fn keeps(rate: f64) {
             // The largest filters take as much time as all others together.
             let most_items = match shape {
                 Shape::Fixed => 100_000,
-                Shape::Outgrown | Shape::Unreserved => 10_000,
+                Shape::Outgrown | Shape::Unreserved => 1_000,
             };
             if !full_run && items > most_items {
                 continue;

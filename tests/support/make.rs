@@ -181,9 +181,10 @@ pub fn grow(filter: &mut Filter, limit_bytes: u64) -> Result<(), everbloom::Rese
     last.set_items(last.capacity_items());
     // Searches for an item that no layer contains. Each call has added one layer and one item, so the search starts at
     // the number of layers.
-    let mut items = (layers as u64..).map(u64::to_le_bytes);
-    let new = items.find(|item| !contains(filter, item)).unwrap();
-    match add_within(filter, &new, limit_bytes) {
+    let items = (layers as u64..).map(u64::to_le_bytes);
+    let mut outcomes = items.map(|item| add_within(filter, &item, limit_bytes));
+    let outcome = outcomes.find(|outcome| *outcome != Ok(Added::Present)).unwrap();
+    match outcome {
         Ok(Added::New) => {
             assert_eq!(filter.layer_count(), layers + 1);
             Ok(())

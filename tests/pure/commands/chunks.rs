@@ -419,7 +419,7 @@ fn dump_with_change(server: &mut Server, change: impl FnOnce(&mut Server)) -> Ve
 /// slot. A large table has void entries too.
 #[test]
 fn counts_that_change_during_a_dump_are_loaded() {
-    for others in [0u64, 150_000] {
+    for others in [0u64, 40_000] {
         let mut server = server();
         server.must("BF.RESERVE k 0.01 100 COUNTING");
         server.add("k", "other-", 0..others);
