@@ -49,7 +49,7 @@ const ALLOCATIONS_MAX: i64 = 400;
 /// every fifth of the others. Returns how many failed.
 fn starve(name: &str, prepare: &dyn Fn() -> Server, words: &[&[u8]]) -> i64 {
     let mut well = prepare();
-    let before = well.state();
+    let (before, replicated) = (well.state(), well.replicated.len());
     let expected = well.call(words);
     assert!(!expected.starts_with('-'), "{name}: {expected}");
     let after = well.state();
@@ -70,7 +70,7 @@ fn starve(name: &str, prepare: &dyn Fn() -> Server, words: &[&[u8]]) -> i64 {
             let is_said = is_said.iter().any(|text| reply.contains(text));
             assert!(is_said, "{name}, allocation {number}: {reply}");
             assert_eq!(server.state(), before, "{name}, allocation {number}: {reply}");
-            assert!(server.replicated.len() == prepare().replicated.len(), "{name}: replicated");
+            assert_eq!(server.replicated.len(), replicated, "{name}");
             // After the failure, the same command succeeds.
             assert_eq!((server.call(words), server.state()), (expected.clone(), after.clone()), "{name}");
         } else {
