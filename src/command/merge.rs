@@ -116,10 +116,13 @@ impl<'a> MergeRequest<'a> {
                 required(self.dest, value)?;
             }
         }
-        let named = self.sources.iter().zip(&keys);
-        let named = named.map(|(name, key)| Ok((*name, required(*name, key.slot())?)));
-        let named: Vec<(KeyName<'_>, &Filter)> = named.collect::<Result<_, CommandError>>()?;
-        let sources: Vec<&Filter> = named.iter().map(|(_, source)| *source).collect();
+        let mut named: Vec<(KeyName<'_>, &Filter)> = Vec::new();
+        named.try_reserve_exact(keys.len()).map_err(|_| CommandError::OutOfMemory)?;
+        for (name, key) in self.sources.iter().zip(&keys) {
+            named.push((*name, required(*name, key.slot())?));
+        }
+        let sources = try_collect(named.iter().map(|(_, source)| *source));
+        let sources = sources.map_err(|OutOfMemory| CommandError::OutOfMemory)?;
         let into = open.slot().present()?;
         let timing = MergeTiming::of(into.as_deref(), &named, self.at_ms, keyspace)?;
         let latest = timing.latest;

@@ -157,6 +157,15 @@ pub(crate) fn cases() -> Vec<Case> {
         }
         load(name, &before, &mut put);
     }
+    // So many that each list of sources is large: of bits that are united, and of entries.
+    for create in ["BF.INSERT KEY CAPACITY 9 ERROR 0.01 ITEMS KEY", "BF.ADD KEY KEY"] {
+        let keys: Vec<String> = (0..600).map(|number| format!("s{number}")).collect();
+        let before: Vec<String> = keys.iter().map(|key| create.replace("KEY", key)).collect();
+        let sources = keys.join(" ");
+        put("many sources", &before, words(&format!("BF.MERGE new {sources} FORCE")));
+        let before = then(&before, &[&create.replace("KEY", "dest")]);
+        put("many sources", &before, words(&format!("BF.MERGE dest {sources} FORCE")));
+    }
     for creation in CREATIONS.into_iter().filter(|creation| !creation.contains("NONSCALING")) {
         let reserve = format!("BF.RESERVE k 0.01 1 EXPANSION 20000 {creation}");
         let full = [reserve, "BF.ADD k a".to_owned()];

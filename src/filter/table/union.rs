@@ -85,14 +85,16 @@ impl Table {
         check: impl Fn(f64) -> Result<(), E>,
     ) -> Result<Union, E> {
         let others = others.iter().filter(|table| table.used_slots() > 0);
-        let mut inputs = try_collect(others.map(|table| Input::Borrowed(table))).map_err(UnionError::from)?;
+        let inputs = try_collect(others.map(|table| Input::Borrowed(table)).enumerate());
+        let mut inputs = inputs.map_err(UnionError::from)?;
         if inputs.is_empty() {
             return Ok(Union::Unchanged);
         }
-        let has_later = inputs.iter().any(|input| input.table().newest() > now);
+        let has_later = inputs.iter().any(|(_, input)| input.table().newest() > now);
         let union = Uniting { kind: self.kind(), schedule: self.schedule, now, has_later };
         union.unite_small(&mut inputs, self.size())?;
-        let tables: Vec<&Self> = std::iter::once(self).chain(inputs.iter().map(Input::table)).collect();
+        let tables = try_collect(std::iter::once(self).chain(inputs.iter().map(|(_, input)| input.table())));
+        let tables = tables.map_err(UnionError::from)?;
         let estimate = union.estimate(&tables)?;
         // The error rate of a union that adds nothing is that of this table, whatever the estimate is.
         if estimate.is_sampled && estimate.has_others {
@@ -162,18 +164,20 @@ struct Uniting {
 impl Uniting {
     /// Unites tables that are much smaller than the union of all, the smallest ones first. Such a table would be read
     /// once for each segment of the union. `least` is a lower bound of the size of the union.
-    fn unite_small(&self, inputs: &mut Vec<Input<'_>>, least: TableSize) -> Result<(), UnionError> {
-        loop {
-            inputs.sort_by_key(|input| input.table().size().buckets());
-            let total = inputs.iter().fold(0u64, |sum, input| sum + load(input.table()));
+    fn unite_small(&self, inputs: &mut Vec<(usize, Input<'_>)>, least: TableSize) -> Result<(), UnionError> {
+        for next in inputs.len().. {
+            // A stable sort allocates memory, and ends the server if there is none.
+            inputs.sort_unstable_by_key(|(number, input)| (input.table().size().buckets(), *number));
+            let total = inputs.iter().fold(0u64, |sum, (_, input)| sum + load(input.table()));
             let buckets = TableSize::for_slots(total).max(least).buckets();
-            let small = inputs.iter().take_while(|input| input.table().size().buckets() < buckets / SMALLER);
+            let small =
+                inputs.iter().take_while(|(_, input)| input.table().size().buckets() < buckets / SMALLER);
             let count = small.count().min(UNITED_FIRST);
             if count < 2 {
                 return Ok(());
             }
             let united = {
-                let tables: Vec<&Table> = inputs.iter().take(count).map(Input::table).collect();
+                let tables: Vec<&Table> = inputs.iter().take(count).map(|(_, input)| input.table()).collect();
                 // With the longest remainders, no entry loses bits here that it would not lose later.
                 let schedule = tables
                     .iter()
@@ -183,8 +187,9 @@ impl Uniting {
                 union.make(&tables, &union.largest(&tables), &GrowthBudget::new(&u64::MAX))?.table?
             };
             inputs.drain(..count);
-            inputs.push(Input::Made(united));
+            inputs.push((next, Input::Made(united)));
         }
+        Ok(())
     }
 
     fn rewriter(&self) -> Rewriter {
@@ -211,7 +216,7 @@ impl Uniting {
         let least = least_size(tables);
         let step = (largest.segments / SAMPLED_SEGMENTS).max(1);
         let placed = Sources::of(tables, largest)?;
-        let sources = placed.sources();
+        let sources = placed.sources()?;
         let (mut rewriter, mut used, mut share) = (self.rewriter().decoding(), 0u64, 0.0);
         for number in (0..largest.segments).step_by(step) {
             let target = Target::of(largest, number);
@@ -251,7 +256,7 @@ impl Uniting {
             table => table,
         };
         let (placed, mut rewriter) = (Sources::of(tables, size)?, self.rewriter());
-        let sources = placed.sources();
+        let sources = placed.sources()?;
         for number in 0..size.segments {
             let target = Target::of(size, number);
             let used = rewriter.collect_saturating(target, &sources)?;
@@ -329,17 +334,19 @@ impl<'t> Sources<'t> {
             }
             Ok((table, Some(Placed::all(&table.directory)?)))
         };
-        Ok(Self { tables: tables.iter().map(|table| placed(table)).collect::<Result<_, _>>()? })
+        let mut all = Vec::new();
+        all.try_reserve_exact(tables.len()).map_err(|_| OutOfMemory)?;
+        for table in tables {
+            all.push(placed(table)?);
+        }
+        Ok(Self { tables: all })
     }
 
-    fn sources(&self) -> Vec<EntrySource<'_>> {
-        self.tables
-            .iter()
-            .map(|(table, placed)| match placed {
-                Some(placed) => EntrySource::of_segments(placed),
-                None => EntrySource::Table(&table.directory),
-            })
-            .collect()
+    fn sources(&self) -> Result<Vec<EntrySource<'_>>, OutOfMemory> {
+        try_collect(self.tables.iter().map(|(table, placed)| match placed {
+            Some(placed) => EntrySource::of_segments(placed),
+            None => EntrySource::Table(&table.directory),
+        }))
     }
 }
 

@@ -9,7 +9,7 @@ use crate::filter::policy::BITS_SHARE;
 use crate::filter::size::Footprint;
 use crate::hash::Hash;
 use crate::limits::CAPACITY_MAX_ITEMS;
-use crate::memory::Memory;
+use crate::memory::{Memory, OutOfMemory};
 use crate::outcome::{ByteLimit, ReserveError};
 use crate::table::Table;
 
@@ -162,7 +162,7 @@ impl<'f, 's: 'f> Planner<'f, 's> {
                 continue;
             }
             match self.target_of(&contents, number, alike)? {
-                Some((target, set_bits)) => self.unite(target, set_bits, &contents, memory),
+                Some((target, set_bits)) => self.unite(target, set_bits, &contents, memory)?,
                 None => self.append(&contents, limit, memory)?,
             }
         }
@@ -242,7 +242,14 @@ impl<'f, 's: 'f> Planner<'f, 's> {
         clippy::expect_used,
         reason = "the number is that of a layer of the destination or of an added one"
     )]
-    fn unite(&mut self, number: usize, set_bits: u64, from: &Contents<'s>, memory: impl Memory) {
+    fn unite(
+        &mut self,
+        number: usize,
+        set_bits: u64,
+        from: &Contents<'s>,
+        memory: impl Memory,
+    ) -> Result<(), OutOfMemory> {
+        self.plan.unions.try_reserve(1).map_err(|_| OutOfMemory)?;
         if number + 1 == self.layer_count() {
             // From here on the last layer cannot be replaced.
             self.footprint = self.footprint_with_last();
@@ -263,6 +270,7 @@ impl<'f, 's: 'f> Planner<'f, 's> {
         let before = std::mem::replace(layer, then).set_bits;
         let group = self.groups.iter_mut().find(|group| group.shape.has_shape_of(from.shape));
         group.expect("the group of the layer").place(number, Some(before), set_bits);
+        Ok(())
     }
 
     /// Appends a copy of a source's layer.
@@ -324,6 +332,10 @@ impl<'f, 's: 'f> Planner<'f, 's> {
         let kept = promise.rate_with_growth(spent(&self.layers, last));
         if let Some(of_table) = table_rate {
             self.check_with_table(of_table)?;
+            // An empty last layer stays, after the added ones.
+            if !self.footprint_with_last().is_countable() {
+                return Err(ReserveError::TooLong.into());
+            }
             return Ok(self.plan);
         }
         if !has_added {

@@ -10,6 +10,7 @@ use crate::generation::Generation;
 use crate::growth_budget::GrowthBudget;
 use crate::hash::Hash;
 use crate::limits::CAPACITY_MAX_ITEMS;
+use crate::memory::try_collect;
 use crate::outcome::ByteLimit;
 use crate::table::{Table, Union};
 
@@ -46,14 +47,13 @@ impl Filter {
     /// more.
     pub(super) fn spec_of_tables(sources: &[&Self]) -> Option<FilterSpec> {
         let first = sources.first()?;
-        let promises = sources.iter().map(|source| {
+        let (mut error_rate, mut capacity_items) = (0.0, 0u64);
+        for source in sources {
             let is_table = source.layers().is_empty() && first.has_entries_for(source, Appends::Any);
-            source.policy.promise().filter(|_| is_table)
-        });
-        let promises: Vec<&Promise> = promises.collect::<Option<_>>()?;
-        let error_rate = promises.iter().map(|promise| promise.error_rate).sum::<f64>();
-        let capacity_items =
-            promises.iter().fold(0u64, |sum, promise| sum.saturating_add(promise.capacity_items));
+            let promise = source.policy.promise().filter(|_| is_table)?;
+            error_rate += promise.error_rate;
+            capacity_items = capacity_items.saturating_add(promise.capacity_items);
+        }
         let own = first.promise();
         let promise = Promise {
             error_rate: error_rate.min(TABLES_ERROR_RATE_MAX).max(own.error_rate),
@@ -79,7 +79,7 @@ impl Filter {
         limit: &dyn ByteLimit,
         check: impl Fn(f64) -> Result<(), MergeError>,
     ) -> Result<Union, MergeError> {
-        let tables: Vec<&Table> = sources.iter().filter_map(|source| source.table()).collect();
+        let tables = try_collect(sources.iter().filter_map(|source| source.table()))?;
         let newest = sources.iter().map(|source| source.newest_generation()).fold(0, u64::max);
         let now = newest.min(latest).max(self.newest_generation());
         let room = GrowthBudget::new(limit);

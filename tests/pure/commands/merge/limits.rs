@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use everbloom_filter::limits::LAYERS_MAX;
+
 use crate::support::effort;
 use crate::support::saved::assert_valid;
 use crate::support::server::Server;
@@ -205,4 +207,24 @@ fn the_limit_counts_an_empty_layer_that_takes_bits() {
         server.must("BF.MERGE dest same other FORCE");
         assert!(server.filter("dest").size_bytes() > dest + other / 2);
     }
+}
+
+/// An empty layer counts towards the number of layers too, if a merged table keeps it after the added layers.
+#[test]
+fn a_merge_with_a_table_counts_the_empty_layer_that_it_keeps() {
+    let mut server = Server::new();
+    let mut sources = String::new();
+    for capacity in 1..=LAYERS_MAX {
+        server.must(&format!("BF.INSERT s{capacity} CAPACITY {capacity} ERROR 0.01 ITEMS s{capacity}"));
+        sources += &format!(" s{capacity}");
+    }
+    server.must(&format!("BF.MERGE all{sources} FORCE"));
+    server.add("all", "more", 0..20);
+    assert_eq!(server.filter("all").layer_count(), LAYERS_MAX);
+    assert!(server.filter("all").table().is_some());
+    server.must("BF.RESERVE dest 0.01 5000");
+    let before = server.digested("dest");
+    let reply = server.run("BF.MERGE dest all FORCE");
+    assert!(reply.starts_with("-ERR the merged filter would have too many layers"), "{reply}");
+    assert!(server.digested("dest") == before);
 }
