@@ -302,7 +302,9 @@ impl ItemCounts {
     pub(super) fn agree_with(&self, entries: &Tally) -> bool {
         match self {
             Self::Plain { .. } => true,
-            Self::Counted { items, .. } => rounded(entries.items) == *items,
+            Self::Counted { items, entries: distinct } => {
+                rounded(entries.items) == *items && rounded(entries.entries) == *distinct
+            }
             Self::Timed { history, .. } => history.covers(entries),
             Self::Fine { history, .. } => history.covers(entries),
         }

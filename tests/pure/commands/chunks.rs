@@ -438,6 +438,24 @@ fn counts_that_change_during_a_dump_are_loaded() {
     }
 }
 
+/// The sum of the counts may be the same with another number of entries, in as many slots.
+#[test]
+fn another_number_of_entries_with_the_same_sum_is_loaded() {
+    let mut server = server();
+    server.must("BF.RESERVE k 0.01 4 NONSCALING COUNTING");
+    server.run("BF.MADD k a b c");
+    let chunks = dump_with_change(&mut server, |server| {
+        assert_eq!(server.run("BF.DEL k b c"), "*2 #t #t");
+        server.run("BF.ADD k a");
+        server.run("BF.ADD k a");
+    });
+    load_all(&mut server, "copy", &chunks);
+    for key in ["k", "copy"] {
+        assert_eq!(server.run(&format!("BF.MADD {key} d e f")), "*3 #t #t #t");
+        assert!(server.run(&format!("BF.ADD {key} g")).starts_with('-'), "{key}");
+    }
+}
+
 /// Items of a window may move to another generation without another slot.
 #[test]
 fn items_that_are_refreshed_during_a_dump_are_counted() {
