@@ -4,6 +4,7 @@ use super::chunks::{self, ChunkError, ChunkProgress, Rewritten, Trust};
 use super::record::{self, Record};
 use super::stream::{DecodeError, Sink, Source};
 use super::{DataType, filter, loading, redisbloom, snapshot, valkeybloom};
+use everbloom_filter::bits::is_clear;
 use everbloom_filter::filter::loading::FilterValue;
 use everbloom_filter::{ByteLimit, Format, Memory, OutOfMemory};
 
@@ -114,7 +115,9 @@ pub fn load_chunk(
 ) -> Result<bool, ChunkError> {
     match value {
         FilterValue::Complete(filter) if filter.format() == Format::RedisBloom => {
-            redisbloom::load_chunk(filter, next_iterator, data)
+            let has_changed = redisbloom::load_chunk(filter, next_iterator, data)?;
+            // A replica may be an old RedisBloom, whose array of a header is not clear.
+            Ok(has_changed || is_clear(data))
         }
         FilterValue::Complete(filter) => chunks::load_chunk(filter, next_iterator, data, trust),
         FilterValue::Loading(loading) => {

@@ -383,3 +383,19 @@ fn a_chunk_that_comes_again_is_not_replicated() {
         assert!(chunks[1..].iter().map(&mut send).all(|replicated| replicated == 0), "{create}");
     }
 }
+
+/// The array of a header is not clear in a RedisBloom before 2.2.19, 2.4.8 or 2.6.11. Such a replica needs every chunk.
+#[test]
+fn a_clear_chunk_of_redisblooms_format_is_replicated() {
+    let mut server = Server::new();
+    server.settings.format = Format::RedisBloom;
+    server.must("BF.RESERVE k 0.01 1000");
+    server.run("BF.SCANDUMP k 0");
+    let header = std::mem::take(&mut server.bulk);
+    let clear = vec![0; server.filter("k").layers()[0].bits().size_bytes() as usize];
+    assert_eq!(server.call(&[b"BF.LOADCHUNK", b"copy", b"1", &header]), "+OK");
+    server.replicated.clear();
+    let end = (clear.len() + 1).to_string();
+    assert_eq!(server.call(&[b"BF.LOADCHUNK", b"copy", end.as_bytes(), &clear]), "+OK");
+    assert_eq!(server.replicated.len(), 1);
+}
