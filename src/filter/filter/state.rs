@@ -345,11 +345,12 @@ impl Filter {
     }
 
     /// Returns whether the filter equals the result of [`try_emptied`](Self::try_emptied): it has no items and no set
-    /// bits, and accepts the chunks of no dump. O(1).
+    /// bits, counts no deletions, and accepts the chunks of no dump. O(1).
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.layers().iter().all(Layer::is_empty)
             && self.table().is_none_or(Table::is_empty)
+            && self.policy.counting().is_none_or(|counting| counting.deletions == 0)
             && self.origin().is_none()
     }
 
