@@ -33,10 +33,10 @@ pub(crate) fn chunks(filter: &mut BloomFilter) -> impl Iterator<Item = ChunkResu
 /// missing.
 pub(crate) fn check_complete(connection: &mut Connection, key: &[u8]) -> Result<(), Failure> {
     match connection.call(&[b"BF.CARD", key]) {
-        Err(error) if error.is_of_load() => Err(error.into()),
-        Err(error @ CallError::Broken(_)) => Err(error.into()),
+        Ok(_) => Ok(()),
         // Servers without the command have no such filters.
-        _ => Ok(()),
+        Err(error) if error.is_of_no_filter() || error.is_of_unknown_command() => Ok(()),
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -104,7 +104,10 @@ pub(crate) fn steps(text: &str) -> Result<Steps, String> {
     steps.ok_or_else(|| "a window has 14 or 120 steps".to_owned())
 }
 
-/// Parses a time in milliseconds, at least 1.
+/// The longest time in milliseconds: a server refuses an expiry whose sum with its clock has more than 63 bits.
+pub(crate) const MILLISECONDS_MAX: u64 = u64::MAX / 4;
+
+/// Parses a time in milliseconds, from 1 to [`MILLISECONDS_MAX`].
 pub(crate) fn milliseconds(text: &str) -> Result<u64, String> {
     let wrong = || "a time is a whole number with a unit, such as 500ms, 30s, 15m, 12h, 7d or 2w".to_owned();
     let digits = text.find(|next: char| !next.is_ascii_digit()).unwrap_or(text.len());
@@ -119,7 +122,9 @@ pub(crate) fn milliseconds(text: &str) -> Result<u64, String> {
         _ => return Err(wrong()),
     };
     let number: u64 = number.parse().map_err(|_| wrong())?;
-    number.checked_mul(unit_ms).filter(|ms| *ms > 0).ok_or_else(wrong)
+    let ms = number.checked_mul(unit_ms).filter(|ms| *ms <= MILLISECONDS_MAX);
+    let ms = ms.ok_or_else(|| format!("a time is at most {MILLISECONDS_MAX}ms"))?;
+    Some(ms).filter(|ms| *ms > 0).ok_or_else(wrong)
 }
 
 impl FilterArguments {
@@ -150,7 +155,20 @@ mod tests {
         for (text, ms) in [("7d", 604_800_000), ("90s", 90_000), ("250ms", 250), ("2w", 1_209_600_000)] {
             assert_eq!(milliseconds(text), Ok(ms));
         }
-        for text in ["", "0", "7", "0s", "1e3", "d", "soon", "1y", "-1s", "99999999999999999999w", "1.5h"] {
+        for text in [
+            "",
+            "0",
+            "7",
+            "0s",
+            "1e3",
+            "d",
+            "soon",
+            "1y",
+            "-1s",
+            "99999999999999999999w",
+            "16000000000w",
+            "1.5h",
+        ] {
             assert!(milliseconds(text).is_err(), "{text}");
         }
     }

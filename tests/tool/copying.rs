@@ -1,6 +1,6 @@
 //! Tests `copy` between servers, versions and formats.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 
 use crate::harness::{Client, Site, Test, imitate, show, tests, wait_until};
@@ -24,6 +24,8 @@ pub(crate) const TESTS: &[Test] = tests![
     a_node_of_a_cluster_is_refused_without_the_option,
     source_and_target_have_separate_credentials,
     a_target_without_the_format_is_named,
+    a_connection_that_breaks_at_restore_gives_a_failure_that_says_so,
+    a_file_of_members_that_is_too_large_is_refused,
 ];
 
 /// The options of BF.RESERVE for each kind of filter.
@@ -387,4 +389,44 @@ fn a_target_without_the_format_is_named(site: &Site) {
     let reason =
         "k: ERR not found; the server cannot read filters of the format everbloom: check with MODULE LIST";
     fail(3, reason, &["copy", &url(&server), &target]);
+}
+
+fn a_connection_that_breaks_at_restore_gives_a_failure_that_says_so(site: &Site) {
+    let server = site.start();
+    server.client().say("BF.RESERVE k 0.01 100");
+    for (is_restored, text) in [(true, "k: connection: "), (false, "1 copied by DUMP")] {
+        // The first RESTORE has no reply.
+        let restores = AtomicU32::new(0);
+        let target = imitate(move |words| {
+            let restored = u8::from(is_restored && restores.load(Ordering::Relaxed) > 0);
+            let reply = match words[0].as_str() {
+                "TYPE" if restored == 1 => "+bf-alice1\r\n".to_owned(),
+                "TYPE" => "+none\r\n".to_owned(),
+                "EXISTS" => format!(":{restored}\r\n"),
+                "RESTORE" if restores.fetch_add(1, Ordering::Relaxed) == 0 => return None,
+                _ => "+OK\r\n".to_owned(),
+            };
+            Some(reply)
+        });
+        let arguments = ["copy", &url(&server), &target];
+        if is_restored {
+            let ended = fail(3, text, &arguments);
+            assert!(
+                ended.err.contains("the filter may be complete: repeat with --replace or --resume"),
+                "{}",
+                ended.err
+            );
+        } else {
+            pass(text, &arguments);
+        }
+    }
+}
+
+fn a_file_of_members_that_is_too_large_is_refused(site: &Site) {
+    let (from, to, files) = (site.start(), site.start(), Files::new());
+    from.client().say("BF.ADD k item");
+    let members = files.write("members", "item\n".repeat((64 << 20) / 5 + 1));
+    let arguments = ["copy", &url(&from), &url(&to), "--verify", "--members", &members];
+    fail(2, "the file of --members has more than 64 MiB", &arguments);
+    assert!(keys(&mut to.client()).is_empty());
 }

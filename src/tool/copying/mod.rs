@@ -263,7 +263,10 @@ fn report(
 fn members(path: &Path) -> Result<ItemBatch, Failure> {
     let mut data = Vec::new();
     let (reading, _) = open(path, Arc::default())?;
-    reading.take(MEMBERS_MAX_BYTES).read_to_end(&mut data)?;
+    reading.take(MEMBERS_MAX_BYTES + 1).read_to_end(&mut data)?;
+    if data.len() as u64 > MEMBERS_MAX_BYTES {
+        return Err(Failure::usage("the file of --members has more than 64 MiB: use a part of it"));
+    }
     remove_cr(&mut data);
     Ok(ItemBatch::of_lines(data))
 }

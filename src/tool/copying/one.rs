@@ -5,6 +5,7 @@ use redis::Value;
 use crate::chunks::{ChunkResult, check_complete, chunks, dump, of_dump};
 use crate::draft::{Draft, ReplaceArguments};
 use crate::failure::{Failure, FailureKind, check_interruption};
+use crate::options::MILLISECONDS_MAX;
 use crate::server::{CallError, Connection, Family, Router, integer};
 
 /// The largest filter that is copied by DUMP. Servers refuse very long arguments, and block while they read long ones.
@@ -82,7 +83,8 @@ impl Copier {
             match from.call(&[b"DUMP", key])? {
                 Value::BulkString(payload) => match self.restore(key, expiry_ms, &payload) {
                     Ok(()) => return Ok(Copied { way: Way::Dump, bytes: payload.len() as u64 }),
-                    Err(error @ (CallError::Broken(_) | CallError::Unrouted(_))) => return Err(error.into()),
+                    Err(error @ CallError::Broken(_)) => return Err(self.failure_of_restore(error, key)),
+                    Err(error @ CallError::Unrouted(_)) => return Err(error.into()),
                     Err(CallError::Refused(text)) if text.starts_with("BUSYKEY") => {
                         return Err(Failure::new(text));
                     }
@@ -112,6 +114,22 @@ impl Copier {
         Ok(Copied { way: Way::Chunks, bytes })
     }
 
+    /// Returns the failure of a RESTORE without a reply, which the server may have executed. A copy that may replace the key or
+    /// leave it can be repeated in any case.
+    fn failure_of_restore(&mut self, error: CallError, key: &[u8]) -> Failure {
+        if self.replacing.replace || self.resumes {
+            return error.into();
+        }
+        // Closes the connections in any case. If it cannot read the slots, the router uses the nodes that it knows.
+        let _ = self.to.refresh();
+        match self.to.call(key, &[b"EXISTS", key]) {
+            Ok(Value::Int(0)) => error.into(),
+            _ => Failure::partly(format!(
+                "{error}; the filter may be complete: repeat with --replace or --resume"
+            )),
+        }
+    }
+
     fn restore(&mut self, key: &[u8], expiry_ms: u64, payload: &[u8]) -> Result<(), CallError> {
         let expiry = expiry_ms.to_string();
         let mut command: Vec<&[u8]> = vec![b"RESTORE", key, expiry.as_bytes(), payload];
@@ -137,8 +155,9 @@ fn draft(
 fn ttl_ms(connection: &mut Connection, key: &[u8]) -> Result<Option<u64>, Failure> {
     match connection.call(&[b"PTTL", key])? {
         Value::Int(-2) => Ok(None),
-        // Less than a millisecond counts as one, since 0 means no time to live.
-        Value::Int(ms) if ms >= 0 => Ok(u64::try_from(ms).ok().map(|ms| ms.max(1))),
+        // Less than a millisecond counts as one, since 0 means no time to live. A server whose clock is ahead may refuse a longer
+        // time than the most.
+        Value::Int(ms) if ms >= 0 => Ok(u64::try_from(ms).ok().map(|ms| ms.clamp(1, MILLISECONDS_MAX))),
         _ => Ok(Some(0)),
     }
 }

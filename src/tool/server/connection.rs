@@ -39,6 +39,11 @@ impl CallError {
         matches!(self, Self::Refused(text) if is_said(text.trim_start_matches("ERR ")))
     }
 
+    /// Returns whether the server does not know the command.
+    pub(crate) fn is_of_unknown_command(&self) -> bool {
+        matches!(self, Self::Refused(text) if unknown_command(text).is_some())
+    }
+
     /// Returns whether the command was refused because a client is loading the chunks of the filter.
     pub(crate) fn is_of_load(&self) -> bool {
         matches!(self, Self::Refused(text) if text.starts_with("ERR the filter is being loaded"))
