@@ -425,13 +425,32 @@ impl Link {
     fn call_redirected(&mut self, command: &[Vec<u8>]) -> Result<CommandReply, NearError> {
         let reply = self.call_here(command)?;
         let CommandReply::Error(text) = &reply else { return Ok(reply) };
-        let Some((host, port)) =
-            text.strip_prefix("MOVED ").and_then(|text| text.split(' ').nth(1)?.rsplit_once(':'))
-        else {
+        let (has_moved, rest) = match (text.strip_prefix("MOVED "), text.strip_prefix("ASK ")) {
+            (Some(rest), _) => (true, rest),
+            (_, Some(rest)) => (false, rest),
+            (None, None) => return Ok(reply),
+        };
+        let Some(address) = rest.split(' ').nth(1).and_then(|node| self.address_of(node)) else {
             return Ok(reply);
         };
-        let Ok(port) = port.parse() else { return Ok(reply) };
-        let address = match self.info().addr().clone() {
+        let other = self.own.clone().set_addr(address);
+        if has_moved {
+            (self.moved, self.connection) = (Some(other), None);
+            return self.call_here(command);
+        }
+        // While a slot moves, its keys are at either node.
+        let mut other = Self::new(other, self.timeout);
+        let mut connection = other.open()?;
+        redis::cmd("ASKING").query::<()>(&mut connection)?;
+        other.connection = Some(connection);
+        other.call_here(command)
+    }
+
+    /// Returns the address of a node that a reply has named as `host:port`.
+    fn address_of(&self, node: &str) -> Option<ConnectionAddr> {
+        let (host, port) = node.rsplit_once(':')?;
+        let port = port.parse().ok()?;
+        Some(match self.info().addr().clone() {
             ConnectionAddr::TcpTls { host: here, insecure, tls_params, .. } => {
                 let host = if host.is_empty() { here } else { host.to_owned() };
                 ConnectionAddr::TcpTls { host, port, insecure, tls_params }
@@ -439,21 +458,20 @@ impl Link {
             // A node that does not know its own address means that of this connection.
             ConnectionAddr::Tcp(here, _) if host.is_empty() => ConnectionAddr::Tcp(here, port),
             _ => ConnectionAddr::Tcp(host.to_owned(), port),
-        };
-        (self.moved, self.connection) = (Some(self.own.clone().set_addr(address)), None);
-        self.call_here(command)
+        })
+    }
+
+    fn open(&self) -> Result<redis::Connection, NearError> {
+        let connection = Client::open(self.info().clone())?.get_connection_with_timeout(self.timeout)?;
+        connection.set_read_timeout(Some(self.timeout))?;
+        connection.set_write_timeout(Some(self.timeout))?;
+        Ok(connection)
     }
 
     fn call_here(&mut self, command: &[Vec<u8>]) -> Result<CommandReply, NearError> {
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
-            None => {
-                let connection =
-                    Client::open(self.info().clone())?.get_connection_with_timeout(self.timeout)?;
-                connection.set_read_timeout(Some(self.timeout))?;
-                connection.set_write_timeout(Some(self.timeout))?;
-                connection
-            }
+            None => self.open()?,
         };
         let mut packed = redis::Cmd::new();
         packed.arg(command);

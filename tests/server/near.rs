@@ -26,6 +26,7 @@ pub(crate) const TESTS: &[Test] = tests![
     following_needs_a_permission_of_its_own,
     a_copy_looks_for_a_key_that_has_moved,
     a_copy_returns_to_its_own_address_if_a_node_has_gone,
+    a_copy_asks_the_node_to_which_a_slot_moves,
 ];
 
 /// Options for tests: a copy that asks often, and is never too old.
@@ -456,4 +457,37 @@ fn a_copy_returns_to_its_own_address_if_a_node_has_gone(_: &Site) {
     assert_eq!([copy.add(b"a"), copy.add(b"b")], [Ok(true), Ok(true)]);
     assert!(matches!(copy.add(b"c"), Err(NearError::Connection(_))));
     assert_eq!(copy.add(b"c"), Ok(false));
+}
+
+/// The node to which a slot moves replies only after ASKING.
+fn a_copy_asks_the_node_to_which_a_slot_moves(_: &Site) {
+    let is_asking = AtomicU32::new(0);
+    let other = imitate(move |words| {
+        let reply = match words[0].as_str() {
+            "ASKING" => {
+                is_asking.store(1, Ordering::Relaxed);
+                "+OK\r\n"
+            }
+            "BF.ADD" if is_asking.swap(0, Ordering::Relaxed) == 1 => ":1\r\n",
+            "CLIENT" => "+OK\r\n",
+            _ => "-MOVED 7 127.0.0.1:1\r\n",
+        };
+        Some(reply.to_owned())
+    });
+    let other_port = other.rsplit(':').next().unwrap().to_owned();
+    let adds = AtomicU32::new(0);
+    let own = imitate(move |words| {
+        let reply = match words[0].as_str() {
+            "BF.ADD" if adds.fetch_add(1, Ordering::Relaxed) < 2 => {
+                format!("-ASK 7 127.0.0.1:{other_port}\r\n")
+            }
+            "BF.ADD" => ":0\r\n".to_owned(),
+            "CLIENT" => "+OK\r\n".to_owned(),
+            _ => "-ERR no\r\n".to_owned(),
+        };
+        Some(reply)
+    });
+    let copy = NearFilter::open(&own, "k", options()).unwrap();
+    // The slot has moved back after two adds.
+    assert_eq!([b"a", b"b", b"c"].map(|item| copy.add(item)), [Ok(true), Ok(true), Ok(false)]);
 }
