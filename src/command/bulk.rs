@@ -79,14 +79,14 @@ pub(super) fn exists<'a>(
     let (request, options) = BatchRequest::parse(arguments, keyspace)?;
     let BatchRequest { key, batch, wants_count } = request;
     let key = keyspace.open_to_read(key);
-    let mut items_found = 0u32;
+    let mut items_found = 0u64;
     let count = if wants_count { 0 } else { batch.items };
     let (mut characters, spare) = (byte_buffer(count)?, request.spare(keyspace)?);
     match key.slot().present()? {
         Some(filter) => {
             let now = lookup_generation(filter, options.within, keyspace)?;
             filter.contains_items(&mut batch.groups(), now, keyspace.prefetch(), &mut |found, items| {
-                items_found = items_found.saturating_add(found.count_ones());
+                items_found = items_found.saturating_add(found.count_ones().into());
                 if !wants_count {
                     characters.extend((0..items).map(|index| NO | u8::from(found >> index & 1 == 1)));
                 }
@@ -95,7 +95,7 @@ pub(super) fn exists<'a>(
         None => characters.resize(count, NO | u8::from(missing(keyspace)?)),
     }
     if wants_count {
-        reply.integer(items_found.into());
+        reply.integer(items_found);
     } else {
         request.write(&characters, spare, reply);
     }
@@ -264,10 +264,14 @@ impl<'a> Batch<'a> {
     }
 }
 
+/// The most items in a BF.INSERT that replicates a part of a batch. The list of its arguments in the server is then smaller
+/// than a block that is refused if memory is short.
+const INSERTED_MAX_ITEMS: usize = 1 << 16;
+
 /// Memory for what replicates a batch, and for the server's copy of it.
 struct BatchBuffer<'a> {
-    /// The arguments of a BF.INSERT of items with a life of their own.
-    arguments: ArgumentList<'a>,
+    /// The arguments of each BF.INSERT of items with a life of their own.
+    arguments: Vec<ArgumentList<'a>>,
     /// The items of a BF.BULKADD if some are refused, or were left as they are.
     data: Vec<u8>,
     spare: Spare,
@@ -340,7 +344,10 @@ impl<'a> Adds<'a> for Batch<'a> {
         // The last line may have no newline, so one more byte is needed.
         let (bytes, if_absent) = (self.data.len().saturating_add(1), options.if_absent);
         let (arguments, data, spare) = if options.life.is_some() {
-            (argument_buffer(self.items)?, Vec::new(), Spare::for_copies(bytes, self.items)?)
+            let firsts = (0..self.items).step_by(INSERTED_MAX_ITEMS);
+            let lists =
+                firsts.map(|first| argument_buffer(INSERTED_MAX_ITEMS.min(self.items.saturating_sub(first))));
+            (lists.collect::<Result<_, _>>()?, Vec::new(), Spare::for_copies(bytes, self.items)?)
         } else {
             (Vec::new(), byte_buffer(bytes)?, Spare::for_copy(bytes)?)
         };
@@ -349,8 +356,8 @@ impl<'a> Adds<'a> for Batch<'a> {
 
     /// BF.BULKADD has no option for a time. If replicas need the time, the first added item is replicated with it in a
     /// BF.INSERT, and the others in a batch after it. The batch then adds to the newest generation of the filter, which is the
-    /// generation of that item. Items with a life of their own are not of that generation, so all of them are in the
-    /// BF.INSERT.
+    /// generation of that item. Items with a life of their own are not of that generation, so all of them are in commands
+    /// of BF.INSERT.
     fn replicated(
         &self,
         key: &'a [u8],
@@ -363,10 +370,19 @@ impl<'a> Adds<'a> for Batch<'a> {
         let mut commands =
             creation.map_or_else(Vec::new, |creation| creation.commands(key, iter::empty(), Vec::new()));
         if let Some(times) = times {
-            let with_time = if times.end_ms.is_some() { usize::MAX } else { 1 };
-            let first = self.added(outcomes).map(Cow::Borrowed).take(with_time);
-            commands.push(ReplicatedCommand::add_at(key, times, first, arguments));
-            self.added(outcomes).skip(with_time).for_each(|item| self.packing.pack(item, &mut data));
+            let mut added = self.added(outcomes).peekable();
+            if times.end_ms.is_some() {
+                for list in arguments {
+                    if added.peek().is_some() {
+                        let items = added.by_ref().take(INSERTED_MAX_ITEMS).map(Cow::Borrowed);
+                        commands.push(ReplicatedCommand::add_at(key, times, items, list));
+                    }
+                }
+            } else {
+                let first = added.by_ref().take(1).map(Cow::Borrowed);
+                commands.push(ReplicatedCommand::add_at(key, times, first, Vec::new()));
+            }
+            added.for_each(|item| self.packing.pack(item, &mut data));
             if !data.is_empty() {
                 commands.push(self.command(key, Cow::Owned(data)));
             }

@@ -57,7 +57,9 @@ impl Effects<'_> {
     /// Returns the effects of a command that checked `items` items and found `items_found` of them.
     #[must_use]
     #[inline(always)]
-    pub fn of_checks(items: usize, items_found: u32) -> Self {
+    pub fn of_checks(items: usize, items_found: impl Into<u64>) -> Self {
+        // A packed batch of more items is larger than a server accepts by default.
+        let items_found = u32::try_from(items_found.into()).unwrap_or(u32::MAX);
         Self { items_found, items_missed: count_of(items).saturating_sub(items_found), ..Self::default() }
     }
 }

@@ -26,7 +26,8 @@ use allocator::{live_bytes, refuse, relent, watch};
 use everbloom_command::COMMANDS;
 use everbloom_filter::cuckoo::array::{BucketArray, CuckooRelease};
 use everbloom_filter::cuckoo::filter::{CuckooFilter, CuckooParameters};
-use everbloom_filter::{Filter, UnknownMemory};
+use everbloom_filter::table::TableLoad;
+use everbloom_filter::{Filter, GrowthBudget, UnknownMemory};
 use everbloom_format::DataType;
 use everbloom_format::carried::{Carried, CarriedType};
 use everbloom_format::chunks::Rewritten;
@@ -34,7 +35,7 @@ use everbloom_format::filter::{chunk, from_blob, rewrite};
 use everbloom_format::redisbloom::cuckoo;
 use everbloom_format::value::{from_header, load, load_chunk};
 use everbloom_test_support as support;
-use support::make::CLIENT;
+use support::make::{CLIENT, add, plain, unreserved};
 use support::saved::{chunks, saved};
 use support::server::Server;
 use support::{Field, Record, effort, slices};
@@ -249,7 +250,33 @@ fn a_load_continues_after_every_allocation_that_fails() {
     assert!(refused > 50, "{refused}");
 }
 
-/// A cuckoo filter whose arrays no header describes, and a value of another type of RedisBloom.
+/// Copies a table of which many segments have been loaded, with each of the first allocations failing in turn.
+#[test]
+fn a_copy_of_many_loaded_segments_survives_every_allocation_that_fails() {
+    let mut filter = plain(unreserved(0.01, 100, 2));
+    (0..400_000u64).for_each(|item| _ = add(&mut filter, &item.to_le_bytes()).unwrap());
+    let table = filter.table().unwrap();
+    let mut load = TableLoad::new(table.kind(), table.counts(), table.used_slots()).unwrap();
+    let (mut position, mut parts) = (0, 0);
+    while let Some((part, next)) = table.segment_at(position).unwrap() {
+        position = next;
+        drop(load.add(vec![part], u64::MAX, &GrowthBudget::new(&u64::MAX)).unwrap());
+        parts += 1;
+    }
+    assert!(parts > 60, "{parts}");
+    let mut refused = 0;
+    for number in 0..80 {
+        refuse(number);
+        watch(true);
+        let copy = load.try_clone();
+        watch(false);
+        let failures = relent();
+        assert_eq!(copy.is_err(), failures > 0, "{number}");
+        refused += failures;
+    }
+    assert!(refused > 50, "{refused}");
+}
+
 #[test]
 fn payloads_survive_every_allocation_that_fails() {
     let parameters = CuckooParameters { buckets: 4096, bucket_size: 2, max_iterations: 20, expansion: 2 };

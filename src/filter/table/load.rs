@@ -328,11 +328,12 @@ impl TableLoad {
     /// # Errors
     /// [`OutOfMemory`].
     pub fn try_clone(&self) -> Result<Self, OutOfMemory> {
-        let parts = self
-            .parts
-            .iter()
-            .map(|(place, one)| Ok((*place, CheckedSegment { segment: one.segment.try_clone()?, ..*one })));
-        Ok(Self { parts: parts.collect::<Result<_, OutOfMemory>>()?, ..*self })
+        // Collecting a map makes a list of all its entries first, and ends the server if there is no memory for that.
+        let mut parts = BTreeMap::new();
+        for (place, one) in &self.parts {
+            parts.insert(*place, CheckedSegment { segment: one.segment.try_clone()?, ..*one });
+        }
+        Ok(Self { parts, ..*self })
     }
 
     /// Visits the blocks of the allocator that the parts own. O(parts).

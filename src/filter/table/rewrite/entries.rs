@@ -196,6 +196,10 @@ pub(super) fn united(
 ) -> Result<(), RewriteError> {
     for next in run {
         let Some(last) = kept.last_mut().filter(|last| last.is_same(next)) else {
+            // Folding refuses so many, for which there may be no memory.
+            if rule == Rule::Sum && kept.len() > FOLDED_MAX {
+                return Err(RewriteError::TooFull);
+            }
             kept.push(*next);
             continue;
         };

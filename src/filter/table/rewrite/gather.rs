@@ -81,7 +81,10 @@ impl Rewriter {
         let Self { kind, spread, sums, .. } = self;
         let segment_address = Address { value: target.number as u64, bits: target.depth };
         let bits = target.address_bits();
-        spread.resize_with(sources.len().max(spread.len()), Spread::default);
+        if let Some(more) = sources.len().checked_sub(spread.len()) {
+            spread.try_reserve(more).map_err(|_| OutOfMemory)?;
+            spread.resize_with(sources.len(), Spread::default);
+        }
         for (source, Spread { entries, is_used }) in sources.iter().zip(spread) {
             *is_used = source.address_bits(target) + SPREAD_BITS <= bits;
             entries.clear();
