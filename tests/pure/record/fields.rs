@@ -370,6 +370,18 @@ fn the_data_type_refuses_filters_of_valkey_bloom() {
     assert_eq!(loaded(&record, ANY).err(), Some(invalid("policy")));
 }
 
+/// Its format cannot save that a filter saturates, or that nobody reserved it.
+#[test]
+fn a_filter_of_valkey_bloom_has_no_growth_that_its_format_lacks() {
+    for (expansion, flags) in [(0, 1), (2, 4)] {
+        let mut header = everbloom_format::filter::header(&valkey(promise(0.01, 10, expansion)));
+        let head = |header: &[u8]| from_header(&crate::chunks::header_chunk(header, 0), &ANY).err();
+        assert_eq!(head(&header), None);
+        header[FLAGS] = flags;
+        assert_eq!(head(&header), Some(invalid("growth")), "{flags}");
+    }
+}
+
 #[test]
 fn a_key_is_part_of_the_record() {
     let record = saved(&filled(keyed(promise(0.01, 100, 2)), 60));

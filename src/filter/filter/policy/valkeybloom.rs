@@ -53,6 +53,10 @@ impl ValkeyBloom {
         if !(1..=VALKEYBLOOM_CAPACITY_MAX_ITEMS).contains(&self.capacity_items) {
             return Err("capacity");
         }
+        // The format can save no other growth.
+        if self.growth == Growth::Saturating || self.growth.is_unreserved() {
+            return Err("growth");
+        }
         Ok(())
     }
 
