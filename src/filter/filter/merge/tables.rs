@@ -87,8 +87,10 @@ impl Filter {
         let next = if self.table().is_none() { Some(self.next_table().0) } else { None };
         let Some(table) = self.table().or(next.as_ref()) else { return Ok(Union::Unchanged) };
         let united = table.union_with(&tables, now, &room, check)?;
+        // Items that have expired by the clock are not live, although the newest item of the union is as old.
+        let live_at = now.max(self.now());
         let is_full = |table: &Table| {
-            self.growth() == Growth::Fixed && table.distinct_items(now) > self.promise().capacity_items
+            self.growth() == Growth::Fixed && table.distinct_items(live_at) > self.promise().capacity_items
         };
         match &united {
             Union::Made(table) if !is_forced && is_full(table) => Err(MergeError::TooFull),

@@ -237,3 +237,17 @@ fn random_windows_are_merged_with_their_times() {
         }
     }
 }
+
+/// Items that have expired by the clock take no room in a fixed window, although no item is newer.
+#[test]
+fn a_fixed_window_takes_a_window_whose_items_have_expired() {
+    let mut server = server();
+    for key in ["l", "m"] {
+        server.must(&format!("BF.RESERVE {key} 0.01 100 PWINDOW 14000 NONSCALING"));
+        server.add(key, &format!("{key}-"), 0..60);
+    }
+    assert!(server.run("BF.MERGE l m").starts_with("-ERR the destination would exceed"));
+    server.now_ms += 30_000;
+    assert_eq!(server.run("BF.MERGE l m"), "+OK");
+    assert_eq!(server.run("BF.CARD l"), ":0");
+}
