@@ -469,10 +469,10 @@ impl Link {
     }
 
     fn call_here(&mut self, command: &[Vec<u8>]) -> Result<CommandReply, NearError> {
-        let mut connection = match self.connection.take() {
-            Some(connection) => connection,
-            None => self.open()?,
-        };
+        let used = self.connection.take();
+        // The server may have closed an idle connection. All commands but an add can be repeated.
+        let is_repeatable = used.is_some() && command.first().is_none_or(|name| name != b"BF.ADD");
+        let mut connection = used.map_or_else(|| self.open(), Ok)?;
         let mut packed = redis::Cmd::new();
         packed.arg(command);
         let reply = match packed.query::<Value>(&mut connection) {
@@ -480,6 +480,7 @@ impl Link {
             Err(error) => match (error.code(), error.detail()) {
                 (Some(code), detail) => CommandReply::Error(format!("{code} {}", detail.unwrap_or_default())),
                 // The connection is not used again.
+                (None, _) if is_repeatable && !error.is_timeout() => return self.call_here(command),
                 (None, _) => return Err(error.into()),
             },
         };

@@ -27,6 +27,7 @@ pub(crate) const TESTS: &[Test] = tests![
     a_copy_looks_for_a_key_that_has_moved,
     a_copy_returns_to_its_own_address_if_a_node_has_gone,
     a_copy_asks_the_node_to_which_a_slot_moves,
+    a_lookup_is_repeated_if_the_server_has_closed_the_connection,
 ];
 
 /// Options for tests: a copy that asks often, and is never too old.
@@ -490,4 +491,16 @@ fn a_copy_asks_the_node_to_which_a_slot_moves(_: &Site) {
     let copy = NearFilter::open(&own, "k", options()).unwrap();
     // The slot has moved back after two adds.
     assert_eq!([b"a", b"b", b"c"].map(|item| copy.add(item)), [Ok(true), Ok(true), Ok(false)]);
+}
+
+fn a_lookup_is_repeated_if_the_server_has_closed_the_connection(_: &Site) {
+    let lookups = AtomicU32::new(0);
+    let address = imitate(move |words| match words[0].as_str() {
+        // Every second lookup closes its connection.
+        "BF.EXISTS" => (lookups.fetch_add(1, Ordering::Relaxed) % 2 == 0).then(|| ":1\r\n".to_owned()),
+        "CLIENT" => Some("+OK\r\n".to_owned()),
+        _ => Some("-ERR no\r\n".to_owned()),
+    });
+    let copy = NearFilter::open(&address, "k", options()).unwrap();
+    assert_eq!([(); 5].map(|()| copy.contains(b"a")), [const { Ok(true) }; 5]);
 }
