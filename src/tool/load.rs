@@ -208,6 +208,15 @@ impl LoadArguments {
 }
 
 /// Adds all items, with their times, to the filters under `keys`. These are the temporary keys of `drafts`, or existing
+/// Sets the expiry of the temporary keys again, if it is time for that.
+fn keep(drafts: &mut [Draft], sender: &mut Sender<'_>) -> Result<(), Failure> {
+    if drafts.iter().any(Draft::is_to_be_kept) {
+        let router = sender.settle()?;
+        drafts.iter_mut().try_for_each(|draft| draft.keep(router))?;
+    }
+    Ok(())
+}
+
 /// filters if there are no drafts.
 fn send(
     arguments: &LoadArguments,
@@ -230,16 +239,13 @@ fn send(
     };
     let mut spreader = Spreader::new(keys);
     let mut add_all = || -> Result<(), Failure> {
-        for batch in &batches {
+        // The input may come more slowly than the temporary keys expire.
+        while let Some(batch) = batches.wait_for(|| keep(drafts, &mut sender)) {
             match keys {
                 [key] => sender.add(key, batch?)?,
                 _ => spreader.spread(&batch?, |key, batch| sender.add(key, batch))?,
             }
             show(sender.counts.items);
-            if drafts.iter().any(Draft::is_to_be_kept) {
-                let router = sender.settle()?;
-                drafts.iter_mut().try_for_each(|draft| draft.keep(router))?;
-            }
         }
         spreader.flush(|key, batch| sender.add(key, batch))?;
         sender.settle()?;

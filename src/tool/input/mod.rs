@@ -162,14 +162,14 @@ impl BatchReader {
             printer.note("the file has CRLF line ends: the \\r of each line is removed; --keep-cr keeps it");
         }
     }
-}
 
-impl Iterator for &BatchReader {
-    type Item = Result<ItemBatch, Failure>;
-
-    fn next(&mut self) -> Option<Self::Item> {
+    /// Returns the next batch; `None` after the last one. Calls `wait` again and again until it has come.
+    pub(crate) fn wait_for(
+        &self,
+        mut wait: impl FnMut() -> Result<(), Failure>,
+    ) -> Option<Result<ItemBatch, Failure>> {
         loop {
-            if let Err(failure) = check_interruption() {
+            if let Err(failure) = check_interruption().and_then(|()| wait()) {
                 return Some(Err(failure));
             }
             match self.receiver.recv_timeout(PATIENCE) {
@@ -181,6 +181,14 @@ impl Iterator for &BatchReader {
                 }
             }
         }
+    }
+}
+
+impl Iterator for &BatchReader {
+    type Item = Result<ItemBatch, Failure>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.wait_for(|| Ok(()))
     }
 }
 
@@ -243,5 +251,24 @@ mod tests {
         let batches = BatchReader { receiver, thread, seen: Arc::default(), total_bytes: None };
         let read: Vec<_> = batches.into_iter().map(|batch| batch.map(|batch| batch.items)).collect();
         assert_eq!(read, [Ok(1), Err(Failure::of_panic())]);
+    }
+
+    #[test]
+    fn something_can_be_done_while_a_batch_has_not_come() {
+        let (sender, receiver) = sync_channel(AHEAD_BATCHES);
+        let batches =
+            BatchReader { receiver, thread: Cell::new(None), seen: Arc::default(), total_bytes: None };
+        let mut calls = 0;
+        let mut wait = || {
+            calls += 1;
+            if calls == 3 {
+                sender.send(Ok(ItemBatch::of_lines(b"item\n".to_vec()))).unwrap();
+            }
+            Ok(())
+        };
+        assert_eq!(batches.wait_for(&mut wait).map(|batch| batch.map(|batch| batch.items)), Some(Ok(1)));
+        let refused = batches.wait_for(|| Err(Failure::new("refused")));
+        assert_eq!(refused.map(|batch| batch.map(|batch| batch.items)), Some(Err(Failure::new("refused"))));
+        assert_eq!(calls, 3);
     }
 }
