@@ -116,6 +116,8 @@ fn only_changes_abort_watch(site: &Site) {
         ("full", "BF.ADD full b", false),
         ("counts", "BF.DEL counts x", false),
         ("counts", "BF.DEL counts a x", true),
+        // The number of deletions is cleared too.
+        ("counts", "BF.CLEAR counts", true),
         ("counts", "BF.CLEAR counts", false),
         ("k", "BF.BULKADD k FIXED 1 ab", false),
         ("full", "BF.CLEAR full", true),
