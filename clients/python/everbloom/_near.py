@@ -190,7 +190,8 @@ class NearFilter(Copy):
         if self._closed:
             raise ClosedError("the near filter was closed")
         if not self._asks:
-            raise StaleError(self._thread.stats.last_error or "there is no recent copy of the filter")
+            cause = self._thread.stats.last_error
+            raise StaleError("there is no recent copy of the filter" + (f": {cause}" if cause else ""))
         if len(items) == 1:
             return [bool(self._client.call("BF.EXISTS", self._key, items[0]))]
         found: list[bool] = []
