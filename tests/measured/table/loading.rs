@@ -177,11 +177,11 @@ fn the_loaded_table_has_a_size_for_its_entries() {
 }
 
 /// A table that a client brings has at most the size for eight times its slots, or 400 segments. One of timed entries may
-/// have 4096, because it is as large as it was when its items were live.
+/// have 65,536, because it is as large as it was when its items were live.
 #[test]
 fn a_table_far_too_large_for_its_entries_is_out_of_proportion() {
     for kind in KINDS {
-        let most = if kind.is_timed() { 4096 } else { 400 };
+        let most = if kind.is_timed() { 1 << 16 } else { 400 };
         for (segments, is_accepted) in [(1, true), (400, true), (most, true), (most + 1, false)] {
             assert_eq!(is_proportionate(&sparse(kind, segments, 5)), is_accepted, "{kind:?}: {segments}");
         }
