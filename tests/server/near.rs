@@ -497,7 +497,7 @@ fn a_lookup_is_repeated_if_the_server_has_closed_the_connection(_: &Site) {
     let lookups = AtomicU32::new(0);
     let address = imitate(move |words| match words[0].as_str() {
         // Every second lookup closes its connection.
-        "BF.EXISTS" => (lookups.fetch_add(1, Ordering::Relaxed) % 2 == 0).then(|| ":1\r\n".to_owned()),
+        "BF.EXISTS" => lookups.fetch_add(1, Ordering::Relaxed).is_multiple_of(2).then(|| ":1\r\n".to_owned()),
         "CLIENT" => Some("+OK\r\n".to_owned()),
         _ => Some("-ERR no\r\n".to_owned()),
     });
