@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use redis::{Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, Value};
+use redis::{Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisError, Value};
 use thiserror::Error;
 
 use crate::BloomFilter;
@@ -77,8 +77,8 @@ fn reason(last_error: &str) -> String {
     if last_error.is_empty() { String::new() } else { format!(": {last_error}") }
 }
 
-impl From<redis::RedisError> for NearError {
-    fn from(error: redis::RedisError) -> Self {
+impl From<RedisError> for NearError {
+    fn from(error: RedisError) -> Self {
         Self::Connection(error.to_string())
     }
 }
@@ -439,11 +439,9 @@ impl Link {
             return self.call_here(command);
         }
         // While a slot moves, its keys are at either node.
-        let mut other = Self::new(other, self.timeout);
-        let mut connection = other.open()?;
+        let mut connection = Self::new(other, self.timeout).open()?;
         redis::cmd("ASKING").query::<()>(&mut connection)?;
-        other.connection = Some(connection);
-        other.call_here(command)
+        exchange(&mut connection, command)?
     }
 
     /// Returns the address of a node that a reply has named as `host:port`.
@@ -473,19 +471,35 @@ impl Link {
         // The server may have closed an idle connection. All commands but an add can be repeated.
         let is_repeatable = used.is_some() && command.first().is_none_or(|name| name != b"BF.ADD");
         let mut connection = used.map_or_else(|| self.open(), Ok)?;
-        let mut packed = redis::Cmd::new();
-        packed.arg(command);
-        let reply = match packed.query::<Value>(&mut connection) {
-            Ok(value) => reply_of(value)?,
-            Err(error) => match (error.code(), error.detail()) {
-                (Some(code), detail) => CommandReply::Error(format!("{code} {}", detail.unwrap_or_default())),
-                // The connection is not used again.
-                (None, _) if is_repeatable && !error.is_timeout() => return self.call_here(command),
-                (None, _) => return Err(error.into()),
-            },
+        let reply = match exchange(&mut connection, command) {
+            Ok(reply) => reply?,
+            Err(error) if is_repeatable && !error.is_timeout() => return self.call_here(command),
+            Err(error) => return Err(error.into()),
         };
         self.connection = Some(connection);
         Ok(reply)
+    }
+}
+
+/// Sends a command and returns its reply, or that the reply is unreadable. After an error the connection must not be used
+/// again.
+///
+/// # Errors
+/// The connection has failed.
+fn exchange(
+    connection: &mut redis::Connection,
+    command: &[Vec<u8>],
+) -> Result<Result<CommandReply, NearError>, RedisError> {
+    let mut packed = redis::Cmd::new();
+    packed.arg(command);
+    match packed.query::<Value>(connection) {
+        Ok(value) => Ok(reply_of(value)),
+        Err(error) => match (error.code(), error.detail()) {
+            (Some(code), detail) => {
+                Ok(Ok(CommandReply::Error(format!("{code} {}", detail.unwrap_or_default()))))
+            }
+            (None, _) => Err(error),
+        },
     }
 }
 
@@ -500,7 +514,7 @@ fn reply_of(value: Value) -> Result<CommandReply, NearError> {
         Value::Array(values) => {
             CommandReply::Array(values.into_iter().map(reply_of).collect::<Result<_, _>>()?)
         }
-        Value::ServerError(error) => CommandReply::Error(redis::RedisError::from(error).to_string()),
+        Value::ServerError(error) => CommandReply::Error(RedisError::from(error).to_string()),
         _ => return Err(unreadable()),
     })
 }

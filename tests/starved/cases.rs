@@ -157,7 +157,7 @@ pub(crate) fn cases() -> Vec<Case> {
         }
         load(name, &before, &mut put);
     }
-    // So many that each list of sources is large: of bits that are united, and of entries.
+    // Each list of these sources is large enough to be refused.
     let [bits, entries] = ["BF.INSERT KEY CAPACITY 9 ERROR 0.01 ITEMS KEY", "BF.ADD KEY KEY"];
     // The tables of 600 entries are united in steps, those of 140 at once.
     for (create, count) in [(bits, 600), (entries, 600), (entries, 140)] {

@@ -277,6 +277,7 @@ fn a_copy_of_many_loaded_segments_survives_every_allocation_that_fails() {
     assert!(refused > 50, "{refused}");
 }
 
+/// A cuckoo filter whose arrays no header describes, and a value of another type of RedisBloom.
 #[test]
 fn payloads_survive_every_allocation_that_fails() {
     let parameters = CuckooParameters { buckets: 4096, bucket_size: 2, max_iterations: 20, expansion: 2 };

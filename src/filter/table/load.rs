@@ -349,7 +349,8 @@ impl TableLoad {
 }
 
 /// A table of timed entries may have this number of segments whatever its load is: it shrinks when items are added, so one
-/// whose items have all expired is still large. A window of 240 million items has so many, which take 2 MiB if they are empty.
+/// whose items have all expired is still large. A window of 240 million items has 65,536 segments,
+/// which take 2 MiB if all are empty.
 const QUIET_SEGMENTS: usize = 1 << 16;
 
 impl TableCounts {

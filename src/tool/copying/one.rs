@@ -155,8 +155,8 @@ fn draft(
 fn ttl_ms(connection: &mut Connection, key: &[u8]) -> Result<Option<u64>, Failure> {
     match connection.call(&[b"PTTL", key])? {
         Value::Int(-2) => Ok(None),
-        // Less than a millisecond counts as one, since 0 means no time to live. A server whose clock is ahead may refuse a longer
-        // time than the most.
+        // Less than a millisecond counts as one, since 0 means no time to live. The longest times are shortened, because a server
+        // whose clock is ahead would refuse them.
         Value::Int(ms) if ms >= 0 => Ok(u64::try_from(ms).ok().map(|ms| ms.clamp(1, MILLISECONDS_MAX))),
         _ => Ok(Some(0)),
     }

@@ -203,12 +203,15 @@ fn every_mixture_of_lives_keeps_the_promises() {
 /// Items with a life of their own are replicated in commands that are not too long.
 #[test]
 fn a_large_batch_with_a_life_is_replicated_in_parts() {
-    let mut server = server();
-    server.must("BF.RESERVE k 0.01 15000 WINDOW 14");
-    let data: Vec<u8> = (0..70_000u64).flat_map(u64::to_le_bytes).collect();
-    server.replicated.clear();
-    assert!(server.call(&[b"BF.BULKADD", b"k", b"LIFE", b"5", b"FIXED", b"8", &data]).starts_with('$'));
-    assert_eq!(server.replicated.len(), 2);
-    assert!(server.replicated.iter().all(|command| command.starts_with("BF.INSERT k NOCREATE ")));
-    assert_replayed(&server);
+    for (items, commands) in [(65_536u64, 1), (65_537, 2)] {
+        let mut server = server();
+        server.must("BF.RESERVE k 1e-9 15000 WINDOW 14");
+        let data: Vec<u8> = (0..items).flat_map(u64::to_le_bytes).collect();
+        server.replicated.clear();
+        let call: [&[u8]; 7] = [b"BF.BULKADD", b"k", b"LIFE", b"5", b"FIXED", b"8", &data];
+        assert!(server.call(&call).starts_with('$'));
+        assert_eq!(server.replicated.len(), commands, "{items}");
+        assert!(server.replicated.iter().all(|command| command.starts_with("BF.INSERT k NOCREATE ")));
+        assert_replayed(&server);
+    }
 }

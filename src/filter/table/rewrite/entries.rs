@@ -196,7 +196,7 @@ pub(super) fn united(
 ) -> Result<(), RewriteError> {
     for next in run {
         let Some(last) = kept.last_mut().filter(|last| last.is_same(next)) else {
-            // Folding refuses so many, for which there may be no memory.
+            // `fold` would refuse this many entries, and the list of them would grow without a check of the memory.
             if rule == Rule::Sum && kept.len() > FOLDED_MAX {
                 return Err(RewriteError::TooFull);
             }
