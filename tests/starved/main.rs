@@ -47,14 +47,14 @@ static ALLOCATOR: allocator::Starving = allocator::Starving;
 const ALLOCATIONS_MAX: i64 = 400;
 
 /// Runs a command with each of its large allocations failing in turn; in the quick form, with each of the first five and
-/// every fifth of the others. Returns how many failed.
+/// every ninth of the others. Returns how many failed.
 fn starve(name: &str, prepare: &dyn Fn() -> Server, words: &[&[u8]]) -> i64 {
     let mut well = prepare();
     let (before, replicated) = (well.state(), well.replicated.len());
     let expected = well.call(words);
     assert!(!expected.starts_with('-'), "{name}: {expected}");
     let after = well.state();
-    let numbers = (0..5).chain((5..ALLOCATIONS_MAX).step_by(effort(5, 1)));
+    let numbers = (0..5).chain((5..ALLOCATIONS_MAX).step_by(effort(9, 1)));
     for (failures, number) in (0..).zip(numbers) {
         let mut server = prepare();
         assert_eq!(server.state(), before, "{name}");
