@@ -15,6 +15,7 @@ documents() {
 }
 
 # Writes everbloom(1) and the completions with the tool, and everbloom(7) from docs/commands.md: manuals TOOL DIRECTORY
+# Its lines are not justified, because groff cannot do it in narrow columns of tables.
 manuals() {
   local shell pandoc
   pandoc=$(echo "$tools"/python/lib/python3*/site-packages/pypandoc/files/pandoc)
@@ -25,7 +26,7 @@ manuals() {
     sed 1d docs/commands.md
     printf '\n## SEE ALSO\n\neverbloom(1), docs/ in the documentation of the package\n'
   } | "$pandoc" --from gfm --to man --standalone --shift-heading-level-by=-1 --lua-filter packaging/man.lua \
-    -M title=EVERBLOOM -V section=7 -V header="Commands of everbloom" -V footer="everbloom $version" \
+    -M title=EVERBLOOM -V section=7 -V adjusting=l -V header="Commands of everbloom" -V footer="everbloom $version" \
     -V date="$(date -d "@$SOURCE_DATE_EPOCH" +%F)" >"$2/man/everbloom.7"
   grep -qF '(docs/monitoring.md)' "$2/man/everbloom.7" || die "everbloom.7 does not name the pages of its links"
   for shell in bash zsh fish; do "$1" completions "$shell" >"$2/completions/everbloom.$shell"; done
