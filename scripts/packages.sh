@@ -15,7 +15,7 @@ documents() {
 }
 
 # Writes everbloom(1) and the completions with the tool, and everbloom(7) from docs/commands.md: manuals TOOL DIRECTORY
-# Its lines are not justified, because groff cannot do it in narrow columns of tables.
+# The lines of everbloom(7) are not justified, because groff cannot do it in narrow columns of tables.
 manuals() {
   local shell pandoc
   pandoc=$(echo "$tools"/python/lib/python3*/site-packages/pypandoc/files/pandoc)
