@@ -179,9 +179,9 @@ pub fn grow(filter: &mut Filter, limit_bytes: u64) -> Result<(), everbloom::Rese
     let layers = filter.layer_count();
     let last = filter.layers_mut().last_mut().unwrap();
     last.set_items(last.capacity_items());
-    // Searches for an item that no layer contains. Each call has added one layer and one item, so the search starts at
-    // the number of layers.
-    let items = (layers as u64..).map(u64::to_le_bytes);
+    // Searches for an item that no layer contains. Layers of foreign formats with a single item have many false positives,
+    // so each call searches in a range of its own: no item of an earlier call is asked again.
+    let items = ((layers as u64) << 16..).map(u64::to_le_bytes);
     let mut outcomes = items.map(|item| add_within(filter, &item, limit_bytes));
     let outcome = outcomes.find(|outcome| *outcome != Ok(Added::Present)).unwrap();
     match outcome {

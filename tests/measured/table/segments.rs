@@ -108,7 +108,7 @@ impl Changing {
 #[test]
 fn a_dump_misses_nothing_while_segments_are_split_and_joined() {
     for kind in KINDS {
-        let large = effort(60_000u64, 150_000);
+        let large = effort(30_000u64, 150_000);
         let traffic = [
             (100u64, 3_000u64, 0u64),
             (20_000, 100, 0),
