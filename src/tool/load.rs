@@ -90,7 +90,9 @@ pub(crate) fn run(arguments: LoadArguments, printer: &Printer) -> Result<(), Fai
     }
     // The server is checked before the items are counted, because counting can take minutes.
     let mut router = Router::new(&site)?;
-    keys.iter().try_for_each(|key| router.require(key, "BF.RESERVE"))?;
+    // RedisBloom ignores options of BF.RESERVE that it does not know, and has no BF.STATS.
+    let known = if arguments.options.need_everbloom() { "BF.STATS" } else { "BF.RESERVE" };
+    keys.iter().try_for_each(|key| router.require(key, known))?;
     arguments.check_partitions(&mut router)?;
     let times = arguments.times(&mut router, &keys)?;
     let times = times.as_ref();

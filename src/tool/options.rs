@@ -128,6 +128,11 @@ pub(crate) fn milliseconds(text: &str) -> Result<u64, String> {
 }
 
 impl FilterArguments {
+    /// Returns whether only everbloom has these options.
+    pub(crate) fn need_everbloom(&self) -> bool {
+        self.keyed || self.counting || self.window.is_some()
+    }
+
     /// Returns the arguments after `BF.RESERVE key`.
     pub(crate) fn words(&self, capacity_items: u64) -> Vec<String> {
         let mut words = vec![self.error.to_string(), capacity_items.to_string()];

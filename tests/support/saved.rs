@@ -1,6 +1,7 @@
 //! Saves and loads filters in every way.
 
 use everbloom_filter::DumpId;
+use everbloom_filter::bits::estimate::deviation;
 use everbloom_filter::cuckoo::filter::CuckooFilter;
 use everbloom_filter::filter::loading::FilterValue;
 use everbloom_filter::hash::murmur2::Murmur2;
@@ -279,6 +280,12 @@ pub fn assert_same(one: &Filter, other: &Filter, context: &str) {
     assert_eq!(one.growth(), other.growth(), "{context}");
 }
 
+/// Returns whether the items of a layer explain its set bits, up to chance.
+fn counts_what_is_set(layer: &Layer) -> bool {
+    let (items, estimated) = (layer.counts().items as f64, layer.estimated_items());
+    estimated - items <= 4.0 * deviation(estimated, layer.positions(), layer.layout().probes())
+}
+
 /// Asserts that a copy, a snapshot, the chunks of a dump and a rewritten append-only file give the same filter.
 pub fn assert_survives(filter: &Filter, context: &str) {
     // The saved bytes do not show whether the filter has the hash of RedisBloom 1.1.
@@ -293,13 +300,16 @@ pub fn assert_survives(filter: &Filter, context: &str) {
     assert_same(loaded_as(filter.format(), None, &saved(filter), ANY).unwrap(), "snapshot");
     let bytes = copy.size_bytes();
     defragment(&mut copy, bytes, context);
-    // A load counts the items of some tables again, as those of forged ones.
+    // A load counts the items of some tables and bits again, as those of forged ones.
     let loaded = from_chunks(&copy, 77);
-    if filter.table().is_none_or(Table::has_counts_of_entries) {
+    let is_counted = filter.layers().iter().all(counts_what_is_set);
+    if is_counted && filter.table().is_none_or(Table::has_counts_of_entries) {
         assert_same(loaded, "chunks");
     } else {
         self::assert_same(&loaded, &from_chunks(&loaded, 77), &format!("{context}, chunks again"));
     }
-    assert_same(rewritten(filter), "rewritten");
+    if is_counted || filter.format() != Format::RedisBloom {
+        assert_same(rewritten(filter), "rewritten");
+    }
     assert_same(copy, "copy");
 }

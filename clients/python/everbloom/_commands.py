@@ -147,9 +147,19 @@ class Everbloom:
         Raises ExistsError if the filter exists, without ``if_not_exists``.
         """
         words: list[Any] = ["BF.RESERVE", key, _rate(error_rate), _whole(capacity, "a capacity")]
-        words += _shape(shape)
-        reply = self._client.call(*words, *(["IFNOTEXISTS"] if if_not_exists else []))
+        options = _shape(shape) + (["IFNOTEXISTS"] if if_not_exists else [])
+        if set(options) - {"NONSCALING"}:
+            self._require_everbloom(key)
+        reply = self._client.call(*words, *options)
         return reply not in (0, False)
+
+    def _require_everbloom(self, key: Key) -> None:
+        """Raise RefusedError if the server has no BF.TTL: RedisBloom ignores options it does not know."""
+        try:
+            self._client.call("BF.TTL", key, b"")
+        except RefusedError as error:
+            if "unknown command" in str(error):
+                raise
 
     def add(
         self,

@@ -48,6 +48,29 @@ class Commands(ServerTest):
             with self.assertRaisesRegex(everbloom.RefusedError, "error rate"):
                 bloom.reserve("d", 2, 1000)
 
+    def test_options_that_the_server_would_ignore(self):
+        client = self.server.client()
+        self.addCleanup(client.close)
+        bloom, sent = Everbloom(client), []
+        unknown = bloom._client.response_error("unknown command 'BF.TTL', with args beginning with: 'k' ")
+
+        # This server replies as RedisBloom does, which ignores options of BF.RESERVE that it does not know.
+        def execute(*words):
+            sent.append(words[0])
+            if words[0] == "BF.TTL":
+                raise unknown
+            return b"OK"
+
+        client.execute_command = execute
+        for shape in ({"window": 1}, {"keyed": True}, {"counting": True}, {"expire": 1}):
+            with (
+                self.subTest(shape),
+                self.assertRaisesRegex(everbloom.RefusedError, "unknown command 'BF.TTL'"),
+            ):
+                bloom.reserve("k", 0.01, 100, **shape)
+        self.assertNotIn("BF.RESERVE", sent)
+        self.assertIs(bloom.reserve("k", 0.01, 100, fixed=True), True)
+
     def test_add_and_lives(self):
         for bloom, _ in self.each():
             self.assertEqual(

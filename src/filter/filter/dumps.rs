@@ -2,7 +2,7 @@
 //! is not saved: a filter that was loaded from a snapshot knows no dump.
 
 use super::Filter;
-use super::dump_state::{LoadOrigin, changing_dump_id};
+use super::dump_state::{LoadOrigin, changing_dump_id, is_of_still_filter};
 use crate::table::POSITIONS;
 
 pub use super::dump_state::{ChunkChecksum, Dump, DumpId, still_dump_id};
@@ -87,12 +87,31 @@ impl Filter {
     }
 
     /// Sets the bits of layer `number`, 0 being the oldest, that are set in `bytes`: the bytes of the layer from
-    /// `offset` on. Returns whether one of them was clear; `None`, and sets nothing, if some of them are outside the
-    /// layer. O(bytes).
+    /// `offset` on. Counts the items that the header of the dump lacks, as far as the bits show them. Returns whether one of
+    /// the bits was clear; `None`, and sets nothing, if some of them are outside the layer. O(bytes).
     #[must_use]
     pub fn add_bytes(&mut self, number: usize, offset: usize, bytes: &[u8]) -> Option<bool> {
-        let bits = self.layers_mut().get_mut(number)?.bits_mut();
-        let before = bits.set_bits();
-        bits.add_bytes(offset, bytes).then(|| bits.set_bits() != before)
+        let is_still = self.origin().is_some_and(is_of_still_filter);
+        self.add_dumped_bytes(number, offset, bytes, is_still)
+    }
+
+    /// Does [`add_bytes`](Self::add_bytes). If the dumped filter `is_still`, its header counts all items.
+    pub(super) fn add_dumped_bytes(
+        &mut self,
+        number: usize,
+        offset: usize,
+        bytes: &[u8],
+        is_still: bool,
+    ) -> Option<bool> {
+        let layer = self.layers_mut().get_mut(number)?;
+        let before = layer.bits().set_bits();
+        if !layer.bits_mut().add_bytes(offset, bytes) {
+            return None;
+        }
+        let has_changed = layer.bits().set_bits() != before;
+        if has_changed && !is_still {
+            layer.count_loaded();
+        }
+        Some(has_changed)
     }
 }

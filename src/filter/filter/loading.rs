@@ -261,7 +261,7 @@ impl LoadingFilter {
         }
         self.ranges.insert(range.0, range.1);
         if let Some((layer, offset, bytes)) = bits {
-            let added = self.filter.add_bytes(layer, offset, bytes);
+            let added = self.filter.add_dumped_bytes(layer, offset, bytes, was_still);
             debug_assert!(added.is_some(), "the layer takes the bytes");
             has_changed |= added == Some(true);
         }

@@ -175,6 +175,31 @@ fn chunks_and_adds_may_come_in_any_order() {
     }
 }
 
+/// A copy has items that were added during the dump. It counts them, so that it takes no more than keep its error rate.
+#[test]
+fn a_copy_of_a_filter_that_takes_adds_keeps_its_error_rate() {
+    let kinds = ["", " NONSCALING", " KEYED", " FORMAT redisbloom", " FORMAT valkey-bloom NONSCALING"];
+    for (kind, capacity) in
+        kinds.into_iter().flat_map(|kind| [1_000, 30_000].map(|capacity| (kind, capacity)))
+    {
+        let mut server = server();
+        server.must(&format!("BF.RESERVE src 0.01 {capacity}{kind}"));
+        server.add("src", "before-", 0..capacity / 10);
+        let mut chunks = vec![scan(&mut server, "src", 0).unwrap()];
+        server.add("src", "during-", 0..capacity * 8 / 10);
+        while let Some(chunk) = scan(&mut server, "src", chunks[chunks.len() - 1].0) {
+            chunks.push(chunk);
+        }
+        load_all(&mut server, "dst", &chunks);
+        let [counted, items] = ["dst", "src"].map(|key| server.number(key, "items"));
+        assert!((counted / items - 1.0).abs() < 0.05, "{kind}, {capacity}: {counted} of {items}");
+        // Many are refused by a fixed filter.
+        server.batches("BF.MADD dst", "more-", 0..capacity * 2);
+        let found = server.found("dst", "never-", 0..100_000) as f64 / 1e5;
+        assert!(found < 0.0125, "{kind}, {capacity}: {found}");
+    }
+}
+
 /// Copies are made by COPY, by a snapshot (RESTORE, a restart, a replica), and by a rewritten append-only file.
 #[test]
 fn a_copy_of_a_load_takes_the_other_chunks() {

@@ -1,5 +1,6 @@
 //! What must hold after each step.
 
+use everbloom_filter::bits::estimate::deviation;
 use everbloom_filter::filter::loading::FilterValue;
 use everbloom_filter::prefetch::NoPrefetch;
 use everbloom_filter::{Filter, Kind, Validation};
@@ -21,7 +22,13 @@ fn assert_keeps_promise(filter: &Filter, context: &str) {
     assert_eq!(filter.internal_validate(Validation::Contents), Ok(()), "{context}");
     let Some(promised) = filter.error_rate_max() else { return };
     let (.., stats) = filter.stats(filter.now());
-    assert!(stats.error_rate <= promised * 1.0001, "{context}: {} of {promised}", stats.error_rate);
+    // By chance the items of a small layer set more bits than the average.
+    let noise = filter.layers().iter().map(|layer| {
+        let (items, probes) = (layer.counts().items.max(1) as f64, layer.layout().probes());
+        4.0 * f64::from(probes) * deviation(items, layer.positions(), probes) / items
+    });
+    let most = promised * (1.0001 + noise.fold(0.0, f64::max));
+    assert!(stats.error_rate <= most, "{context}: {} of {promised}", stats.error_rate);
     let probes = 4_000u64;
     let is_found = |probe: &u64| filter.contains(&(u64::MAX - probe).to_le_bytes(), NoPrefetch);
     let found = (0..probes).filter(is_found).count();

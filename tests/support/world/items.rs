@@ -152,9 +152,11 @@ impl Known {
         match event {
             // A chunk may have the item or not, and the time of the add.
             Event::Added { item, at_ms, from_ms, .. } => {
-                self.latest_ms = self.latest_ms.max(*at_ms);
+                self.latest_ms = self.latest_ms.max(self.newest_ms).max(*at_ms);
+                // The copy has the time of the dumped filter, if the clock went back.
+                let last_ms = *from_ms + (self.latest_ms - *at_ms);
                 let Some(known) = self.items.get_mut(item) else { return };
-                known.last_ms = known.last_ms.max(*from_ms);
+                known.last_ms = known.last_ms.max(last_ms);
             }
             Event::Removed { item, .. } => self.remove(item),
             Event::Counted { .. } => {}

@@ -18,17 +18,25 @@ pub(super) struct Contents<'f> {
 
 /// Standard deviations from the estimate within which a count is treated as exact.
 const DEVIATIONS: f64 = 4.0;
+/// The same after a chunk of a dump. A copy of a filter that has not changed must have the same count, also in a million
+/// copies.
+const LOADED_DEVIATIONS: f64 = 6.0;
 
 impl<'f> Contents<'f> {
     /// Returns the current contents of a layer. O(1).
     pub(super) fn of(layer: &'f Layer) -> Self {
+        Self::within(layer, DEVIATIONS)
+    }
+
+    /// Does [`of`](Self::of) with so many standard deviations within which the count is exact.
+    fn within(layer: &'f Layer, deviations: f64) -> Self {
         let counts = layer.counts();
         let contents = Self { shape: layer, set_bits: counts.set_bits, items: counts.items };
         // A merge or chunks set bits without counting items. So the count is exact only if it explains the fill. Items
         // that were false positives when they were added were not counted, so they are added to the count first.
         let by_fill = contents.items_by_fill(counts.set_bits);
         let (positions, probes) = (layer.positions(), layer.layout().probes());
-        let noise = 1.0 + DEVIATIONS * deviation(by_fill as f64, positions, probes);
+        let noise = 1.0 + deviations * deviation(by_fill as f64, positions, probes);
         let is_counted = (added_anywhere(counts.items, positions, probes) - by_fill as f64).abs() <= noise;
         Self { items: if is_counted { counts.items } else { by_fill }, ..contents }
     }
@@ -106,6 +114,17 @@ impl Layer {
         let (before, other) = (Contents::of(self).of_shape(from), Contents::of(from));
         self.bits_mut().unite(from.bits(), memory);
         let items = before.items_with(&other, self.counts().set_bits);
+        self.raise_items(items);
+    }
+
+    /// Counts the items that chunks of a dump have brought besides those that its header counted: those that were added
+    /// during the dump. Without this a copy would take as many again, above its error rate. O(1).
+    pub(in crate::filter) fn count_loaded(&mut self) {
+        self.raise_items(Contents::within(self, LOADED_DEVIATIONS).items);
+    }
+
+    /// Raises the number of items to an estimate.
+    fn raise_items(&mut self, items: u64) {
         let counted = self.counts().items;
         // A decoder accepts at most the capacity, or the initial count of a client's layer if that is higher.
         let most = self.capacity_items().min(self.bits().size_bits()).max(counted);
