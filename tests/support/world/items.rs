@@ -106,7 +106,11 @@ impl Known {
                 // If the clock went back, the window begins with the newest item of the filter.
                 let last_ms = *from_ms + known.latest_ms.saturating_sub(*at_ms);
                 known.add(item, *count, *from_ms..=last_ms, seen_ms);
-                known.newest_ms = known.newest_ms.max(*at_ms);
+                // An item with a life of its own is stored as if it had been added earlier, and only that time is kept.
+                known.newest_ms = known.newest_ms.max(if *is_seen { *at_ms } else { *from_ms });
+                if !*is_seen {
+                    known.latest_ms = known.latest_ms.max(*at_ms);
+                }
             }
             Event::Removed { item, .. } => known.remove(item),
             Event::Counted { cardinality, .. } => known.cardinality = *cardinality,
