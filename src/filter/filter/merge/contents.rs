@@ -25,20 +25,26 @@ const LOADED_DEVIATIONS: f64 = 6.0;
 impl<'f> Contents<'f> {
     /// Returns the current contents of a layer. O(1).
     pub(super) fn of(layer: &'f Layer) -> Self {
-        Self::within(layer, DEVIATIONS)
+        let contents = Self::counted(layer);
+        // A merge sets bits without counting items. So the count is exact only if it explains the fill.
+        let (excess, deviation) = contents.excess();
+        let is_counted = excess.abs() <= 1.0 + DEVIATIONS * deviation;
+        let items = if is_counted { contents.items } else { contents.items_by_fill(contents.set_bits) };
+        Self { items, ..contents }
     }
 
-    /// Does [`of`](Self::of) with so many standard deviations within which the count is exact.
-    fn within(layer: &'f Layer, deviations: f64) -> Self {
+    /// Returns the contents with the count of the layer.
+    fn counted(layer: &'f Layer) -> Self {
         let counts = layer.counts();
-        let contents = Self { shape: layer, set_bits: counts.set_bits, items: counts.items };
-        // A merge or chunks set bits without counting items. So the count is exact only if it explains the fill. Items
-        // that were false positives when they were added were not counted, so they are added to the count first.
-        let by_fill = contents.items_by_fill(counts.set_bits);
-        let (positions, probes) = (layer.positions(), layer.layout().probes());
-        let noise = 1.0 + deviations * deviation(by_fill as f64, positions, probes);
-        let is_counted = (added_anywhere(counts.items, positions, probes) - by_fill as f64).abs() <= noise;
-        Self { items: if is_counted { counts.items } else { by_fill }, ..contents }
+        Self { shape: layer, set_bits: counts.set_bits, items: counts.items }
+    }
+
+    /// Returns by how many items the estimate from the fill is above what the count explains, and the standard deviation of the
+    /// estimate. Items that were false positives when they were added were not counted, so they are added to the count first.
+    fn excess(&self) -> (f64, f64) {
+        let by_fill = self.items_by_fill(self.set_bits) as f64;
+        let (positions, probes) = (self.shape.positions(), self.shape.layout().probes());
+        (by_fill - added_anywhere(self.items, positions, probes), deviation(by_fill, positions, probes))
     }
 
     /// Returns the same contents with `shape`, another layer of the same shape.
@@ -120,7 +126,12 @@ impl Layer {
     /// Counts the items that chunks of a dump have brought besides those that its header counted: those that were added
     /// during the dump. Without this a copy would take as many again, above its error rate. O(1).
     pub(in crate::filter) fn count_loaded(&mut self) {
-        self.raise_items(Contents::within(self, LOADED_DEVIATIONS).items);
+        let contents = Contents::counted(self);
+        let (excess, deviation) = contents.excess();
+        if excess > 1.0 + LOADED_DEVIATIONS * deviation {
+            let items = contents.items_by_fill(contents.set_bits);
+            self.raise_items(items);
+        }
     }
 
     /// Raises the number of items to an estimate.
