@@ -23,7 +23,7 @@ pub(crate) const TESTS: &[Test] = tests![
     an_empty_input_replaces_no_filter_without_force,
     a_pipe_is_not_counted_and_then_found_empty,
     options_are_those_of_bf_reserve,
-    options_that_only_everbloom_has_are_refused_by_other_modules,
+    options_that_only_everbloom_has_are_refused_on_other_modules,
     wrong_arguments_are_reported_before_input_is_read,
     items_that_a_full_filter_refuses_give_exit_code_3,
     a_result_that_cannot_be_printed_gives_exit_code_3,
@@ -254,7 +254,7 @@ fn options_are_those_of_bf_reserve(site: &Site) {
     assert_eq!(keys(&mut client), ["k", "mine"]);
 }
 
-fn options_that_only_everbloom_has_are_refused_by_other_modules(_: &Site) {
+fn options_that_only_everbloom_has_are_refused_on_other_modules(_: &Site) {
     // This server replies as RedisBloom does, which ignores options of BF.RESERVE that it does not know.
     let address = imitate(|words| match words[0].as_str() {
         "BF.STATS" => Some("-ERR unknown command 'BF.STATS', with args beginning with: \r\n".to_owned()),
